@@ -1,0 +1,67 @@
+"""What can be wrong with an input, kept apart from how it is printed.
+
+This floor knows what a problem is; it must not know any file format, nor print.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Location:
+    """A span of one source line. `line` and `column` count from 1, in characters."""
+
+    file: str
+    line: int
+    column: int
+    source: str = ""
+    width: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: `what`, `where` it stands, and a `hint` on what to do.
+
+    `path` is the dotted path of the value (`batch.global`). Without a `where` the problem
+    concerns the whole input. A warning is shown but stops nothing.
+    """
+
+    what: str
+    where: Location | None = None
+    path: str = ""
+    hint: str = ""
+    warning: bool = False
+
+
+class InputError(Exception):
+    """The user's input is wrong; carries every problem that was found, never only the first."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(problem.what for problem in self.problems))
+
+
+def one_problem(
+    what: str, where: Location | None = None, path: str = "", hint: str = ""
+) -> InputError:
+    """An InputError with a single problem."""
+    return InputError([Problem(what, where, path, hint)])
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that `word` was probably meant to be."""
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """A hint that names the nearest of `known`, and otherwise all of them."""
+    if match := nearest(word, known):
+        return f"did you mean {match}?"
+    return "known: " + ", ".join(known) if known else ""

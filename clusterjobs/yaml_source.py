@@ -1,0 +1,360 @@
+"""YAML text read into plain data, with the position of every value kept.
+
+This floor knows YAML and nothing of what the values mean. Two sets of rules: "core" (YAML 1.2
+core schema, for what people write for us: `12:00:00`, `on` and `no` stay text, `1e-4` is a
+number) and "1.1" (what PyYAML's safe_load does, because ParallelCluster reads its configs so).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import yaml
+from yaml.cyaml import CParser
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from clusterjobs.errors import InputError, Location, Problem, one_problem
+
+Path = tuple[str | int, ...]
+Rules = Literal["core", "1.1"]
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 60
+MAX_VALUES = 200_000  # after aliases are expanded: a hundred thousand times what a person writes
+_MAX_DIGITS = 4000  # Python refuses to read longer whole numbers
+
+
+class WrittenInt(int):
+    """A whole number that remembers how it was written (`0x10`, `007`)."""
+
+    text: str
+
+
+class WrittenFloat(float):
+    """A number that remembers how it was written (`1.5e-4`)."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """One YAML document. `value` is plain data; positions are looked up when they are needed."""
+
+    value: Any
+    file: str
+    text: str
+    rules: Rules
+    root: Node | None = field(repr=False)
+
+    def locate(self, path: Path) -> Location:
+        """Where the value at `path` stands; of what is missing, where its nearest parent does."""
+        node, _ = self._walk(path)
+        return self._location(node) if node else Location(self.file, 1, 1, _line(self.text, 0))
+
+    def locate_key(self, path: Path) -> Location:
+        """Where the key of `path` stands; items of a list have no key, so the item itself."""
+        node, key = self._walk(path)
+        return self._location(key) if key else self.locate(path)
+
+    def span(self, path: Path) -> tuple[int, int]:
+        """Start and end of the value at `path` in `text`, in characters."""
+        node, _ = self._walk(path)
+        if node is None:
+            raise KeyError(path)
+        return node.start_mark.index, node.end_mark.index
+
+    def _walk(self, path: Path) -> tuple[Node | None, Node | None]:
+        node, key = self.root, None
+        for step in path:
+            found = _child(node, step, self.rules)
+            if found is None:
+                return (key or node, key)
+            key, node = found
+        return node, key
+
+    def _location(self, node: Node) -> Location:
+        start, end = node.start_mark, node.end_mark
+        line = _line(self.text, start.line)
+        last = end.column if end.line == start.line else len(line)
+        block = not isinstance(node, ScalarNode) and end.line != start.line
+        width = 1 if block else max(1, last - start.column)
+        return Location(self.file, start.line + 1, start.column + 1, line, width)
+
+
+def decode(data: bytes, file: str) -> str:
+    """The text of a file's bytes. Raises InputError where it is too large or not UTF-8."""
+    if len(data) > MAX_BYTES:
+        raise one_problem(
+            f"the file has {len(data):,} bytes, more than {MAX_BYTES:,}",
+            Location(file, 1, 1),
+            hint="is this the right file? what clusterjobs reads is written by hand",
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig")
+        line = before.count("\n")
+        column = len(before) - (before.rfind("\n") + 1)
+        raise one_problem(
+            f"not UTF-8 text: byte 0x{data[error.start]:02x}",
+            Location(file, line + 1, column + 1, before[len(before) - column :] + "\ufffd"),
+            hint="save the file as UTF-8",
+        ) from None
+
+
+def load(text: str, file: str, rules: Rules = "core") -> Document:
+    """Read one document. Raises InputError with every problem of the YAML itself."""
+    try:
+        root = _Composer(text, rules).get_single_node()
+    except yaml.YAMLError as error:
+        raise InputError([_syntax_problem(error, text, file)]) from None
+    if root is None:
+        return Document(None, file, text, rules, None)
+    reader = _Reader(Document(None, file, text, rules, root))
+    value = reader.read(root, 0)
+    if reader.problems:
+        raise InputError(reader.problems)
+    return Document(value, file, text, rules, root)
+
+
+# ------------------------------------------------------------------ scalars
+
+_CORE_INT = re.compile(r"[-+]?[0-9]+$|0o[0-7]+$|0x[0-9a-fA-F]+$")
+_CORE_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"
+    r"|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
+)
+_CORE_WORDS = {
+    **dict.fromkeys(("null", "Null", "NULL", "~", ""), "null"),
+    **dict.fromkeys(("true", "True", "TRUE", "false", "False", "FALSE"), "bool"),
+}
+_NUMBER_STARTS = frozenset("0123456789+-.")
+_STANDARD_TAG = "tag:yaml.org,2002:"
+_TAG_NAMES = frozenset(("str", "int", "float", "bool", "null", "map", "seq", "merge", "timestamp"))
+_KIND_OF_COLLECTION = {MappingNode: "map", SequenceNode: "seq"}
+
+
+class _Composer(CParser):  # type: ignore[misc]
+    """libyaml's parser with tags cut down to the short names that `_Reader` knows."""
+
+    def __init__(self, text: str, rules: Rules) -> None:
+        super().__init__(text)
+        self._kind = _core_kind if rules == "core" else _legacy_kind
+
+    def resolve(self, node_type: type, value: str, implicit: Any) -> str:
+        if node_type is not ScalarNode:
+            return _KIND_OF_COLLECTION[node_type]
+        return self._kind(value) if implicit[0] else "str"
+
+    def descend_resolver(self, parent: Any, index: Any) -> None: ...
+
+    def ascend_resolver(self) -> None: ...
+
+
+def _core_kind(text: str) -> str:
+    if word := _CORE_WORDS.get(text):
+        return word
+    if text[0] in _NUMBER_STARTS:
+        if _CORE_INT.match(text):
+            return "int"
+        if _CORE_FLOAT.match(text):
+            return "float"
+    return "str"
+
+
+_legacy_resolver = yaml.resolver.Resolver()
+
+
+def _legacy_kind(text: str) -> str:
+    tag = _legacy_resolver.resolve(ScalarNode, text, (True, False))
+    kind = str(tag).removeprefix(_STANDARD_TAG)
+    return kind if kind in _TAG_NAMES else "str"
+
+
+_legacy_constructor = yaml.constructor.SafeConstructor()
+_LEGACY_CONSTRUCT = {
+    "int": _legacy_constructor.construct_yaml_int,
+    "float": _legacy_constructor.construct_yaml_float,
+    "bool": _legacy_constructor.construct_yaml_bool,
+}
+
+
+def _core_int(text: str) -> int:
+    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+    number = WrittenInt(text if base == 10 else text[2:], base)
+    number.text = text
+    return number
+
+
+def _core_float(text: str) -> float:
+    bare = text.lstrip("+-").lower()
+    number = WrittenFloat(text.lower().replace(".", "") if bare in (".inf", ".nan") else text)
+    number.text = text
+    return number
+
+
+# ------------------------------------------------------------------ nodes to data
+
+
+class _Reader:
+    """Turns nodes into plain data and collects what is wrong with them."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+        self.values = 0
+
+    def read(self, node: Node, depth: int) -> Any:
+        self.values += 1
+        if self.values > MAX_VALUES:
+            self._stop(f"more than {MAX_VALUES:,} values once aliases are expanded", node)
+        kind = self._kind(node)
+        if type(node) is ScalarNode:
+            return self._scalar(node, kind)
+        if depth >= MAX_DEPTH:
+            self._stop(f"nested deeper than {MAX_DEPTH} levels", node)
+        if type(node) is SequenceNode:
+            return [self.read(item, depth + 1) for item in node.value]
+        return self._mapping(node, depth)
+
+    def _kind(self, node: Node) -> str:
+        tag: str = node.tag
+        if not tag.startswith(("!", "tag:")):
+            return tag
+        kind = tag.removeprefix(_STANDARD_TAG)
+        if kind in _TAG_NAMES:
+            return kind
+        if self.document.rules == "core":
+            self._problem(
+                f"the tag {tag!r} means nothing here", node, "write the value without a tag"
+            )
+            return "str"
+        return tag
+
+    def _scalar(self, node: ScalarNode, kind: str) -> Any:
+        text: str = node.value
+        self._refuse_nul(node)
+        if kind == "str":
+            return text
+        if kind == "null":
+            return None
+        if kind in ("int", "float", "bool"):
+            return self._typed(node, kind)
+        # CloudFormation's `!Ref X` around a config: kept as text, so that it reads as unknown.
+        return f"{kind} {text}" if kind.startswith("!") else text
+
+    def _typed(self, node: ScalarNode, kind: str) -> Any:
+        text: str = node.value
+        if len(text) > _MAX_DIGITS:
+            self._problem(f"a number of {len(text):,} digits", node, "quote it if it is text")
+            return 0
+        try:
+            if self.document.rules == "1.1":
+                return _LEGACY_CONSTRUCT[kind](node)
+            if kind == "bool":
+                return {"true": True, "false": False}[text.lower()]
+            return _core_int(text) if kind == "int" else _core_float(text)
+        except (ValueError, KeyError):
+            self._problem(f"{text!r} is not a YAML {kind}", node, "quote it if it is text")
+            return None
+
+    def _mapping(self, node: MappingNode, depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        first: dict[str, Node] = {}
+        for key, value in _pairs(node, self.document.rules):
+            if type(key) is not ScalarNode:
+                self._problem("a key must be plain text", key, "write `key: value`")
+                continue
+            name: str = key.value
+            self._refuse_nul(key)
+            if key.tag == "merge" or (name == "<<" and self.document.rules == "core"):
+                self._problem("merge keys (<<) are not YAML 1.2", key, "write the keys out")
+            elif name in first:
+                line = first[name].start_mark.line + 1
+                self._problem(f"the key {name!r} is given twice", key, f"first on line {line}")
+            else:
+                first[name] = key
+                result[name] = self.read(value, depth + 1)
+        return result
+
+    def _refuse_nul(self, node: ScalarNode) -> None:
+        if "\0" in node.value:
+            self._problem(
+                "a NUL character", node, "no shell variable, argument or path can hold one"
+            )
+
+    def _problem(self, what: str, node: Node, hint: str) -> None:
+        self.problems.append(Problem(what, self.document._location(node), hint=hint))
+
+    def _stop(self, what: str, node: Node) -> None:
+        self._problem(what, node, "is this the right file?")
+        raise InputError(self.problems)
+
+
+def _pairs(node: MappingNode, rules: Rules) -> Iterator[tuple[Node, Node]]:
+    """A mapping's keys and values; under the 1.1 rules with `<<` merged in, own keys first."""
+    merged: list[MappingNode] = []
+    own: set[str] = set()
+    for key, value in node.value:
+        if rules == "1.1" and key.tag == "merge":
+            sources = value.value if isinstance(value, SequenceNode) else [value]
+            merged.extend(source for source in sources if isinstance(source, MappingNode))
+        else:
+            own.add(key.value if isinstance(key, ScalarNode) else "")
+            yield key, value
+    for source in merged:
+        for key, value in _pairs(source, rules):
+            if key.value not in own:
+                own.add(key.value)
+                yield key, value
+
+
+def _child(node: Node | None, step: str | int, rules: Rules) -> tuple[Node | None, Node] | None:
+    if isinstance(node, MappingNode):
+        for key, value in _pairs(node, rules):
+            if key.value == step:
+                return key, value
+    elif isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return None, node.value[step]
+    return None
+
+
+# ------------------------------------------------------------------ syntax errors
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.split("\n", number + 1)
+    return lines[number].rstrip("\r") if number < len(lines) else ""
+
+
+def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
+    mark = getattr(error, "problem_mark", None)
+    what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    if mark is None:  # a reader error counts characters, not lines
+        position = getattr(error, "position", 0) or 0
+        line = text.count("\n", 0, position)
+        column = position - (text.rfind("\n", 0, position) + 1)
+        character = getattr(error, "character", None)
+        if isinstance(character, int):
+            what = f"the character U+{character:04X} is not allowed in YAML"
+    else:
+        line, column = mark.line, mark.column
+    where = Location(file, line + 1, column + 1, _line(text, line))
+    return Problem(f"not YAML: {what}", where, hint=_syntax_hint(what, where.source))
+
+
+def _syntax_hint(what: str, source: str) -> str:
+    if "\t" in source:
+        return "YAML is indented with spaces, never with tabs"
+    if "mapping values are not allowed" in what:
+        return "a value that contains ': ' must be quoted"
+    if "cannot start any token" in what:
+        return "a value that starts with @, %, ` or another sign of YAML must be quoted"
+    if "undefined alias" in what or "alias" in what:
+        return "a value that starts with * or & must be quoted"
+    if "another document" in what:
+        return "one document a file: remove the line ---"
+    return "check quotes, brackets and indentation around this place"
