@@ -24,6 +24,8 @@ Rules = Literal["core", "1.1"]
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 60
 MAX_VALUES = 200_000  # after aliases are expanded: a hundred thousand times what a person writes
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+_WRONG_FILE = "is this the right file?"
 _MAX_DIGITS = 4000  # Python refuses to read longer whole numbers
 
 
@@ -111,6 +113,9 @@ def load(text: str, file: str, rules: Rules = "core") -> Document:
         root = _Composer(text, rules).get_single_node()
     except yaml.YAMLError as error:
         raise InputError([_syntax_problem(error, text, file)]) from None
+    except _TooDeepError as error:
+        where = Location(file, error.mark.line + 1, error.mark.column + 1)
+        raise one_problem(_TOO_DEEP, where, hint=_WRONG_FILE) from None
     if root is None:
         return Document(None, file, text, rules, None)
     reader = _Reader(Document(None, file, text, rules, root))
@@ -137,21 +142,35 @@ _TAG_NAMES = frozenset(("str", "int", "float", "bool", "null", "map", "seq", "me
 _KIND_OF_COLLECTION = {MappingNode: "map", SequenceNode: "seq"}
 
 
+class _TooDeepError(Exception):
+    def __init__(self, mark: yaml.Mark) -> None:
+        self.mark = mark
+
+
 class _Composer(CParser):  # type: ignore[misc]
-    """libyaml's parser with tags cut down to the short names that `_Reader` knows."""
+    """libyaml's parser with tags cut down to the short names that `_Reader` knows.
+
+    libyaml composes by recursion in C, so depth is counted here: 200,000 open brackets would
+    end the whole process.
+    """
 
     def __init__(self, text: str, rules: Rules) -> None:
         super().__init__(text)
         self._kind = _core_kind if rules == "core" else _legacy_kind
+        self._depth = 0
 
     def resolve(self, node_type: type, value: str, implicit: Any) -> str:
         if node_type is not ScalarNode:
             return _KIND_OF_COLLECTION[node_type]
         return self._kind(value) if implicit[0] else "str"
 
-    def descend_resolver(self, parent: Any, index: Any) -> None: ...
+    def descend_resolver(self, parent: Node | None, index: Any) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH and parent is not None:
+            raise _TooDeepError(parent.start_mark)
 
-    def ascend_resolver(self) -> None: ...
+    def ascend_resolver(self) -> None:
+        self._depth -= 1
 
 
 def _core_kind(text: str) -> str:
@@ -214,8 +233,8 @@ class _Reader:
         kind = self._kind(node)
         if type(node) is ScalarNode:
             return self._scalar(node, kind)
-        if depth >= MAX_DEPTH:
-            self._stop(f"nested deeper than {MAX_DEPTH} levels", node)
+        if depth > MAX_DEPTH:  # by an alias that contains itself
+            self._stop(_TOO_DEEP, node)
         if type(node) is SequenceNode:
             return [self.read(item, depth + 1) for item in node.value]
         return self._mapping(node, depth)
@@ -286,11 +305,17 @@ class _Reader:
                 "a NUL character", node, "no shell variable, argument or path can hold one"
             )
 
+    def _refuse_nul(self, node: ScalarNode) -> None:
+        if "\0" in node.value:
+            self._problem(
+                "a NUL character", node, "no shell variable, argument or path can hold one"
+            )
+
     def _problem(self, what: str, node: Node, hint: str) -> None:
         self.problems.append(Problem(what, self.document._location(node), hint=hint))
 
     def _stop(self, what: str, node: Node) -> None:
-        self._problem(what, node, "is this the right file?")
+        self._problem(what, node, _WRONG_FILE)
         raise InputError(self.problems)
 
 
