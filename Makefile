@@ -1,0 +1,43 @@
+# Each target sets up what it needs; nothing has to be installed before but Python 3.10 and make.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fmt bench clean
+
+BIN := .venv/bin
+PYTEST_ARGS ?=
+export PYTHON
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: ## train a small GPT on a two-node Slurm cluster on this machine
+	@tools/setup.sh train
+	@PATH="$$PWD/$(BIN):$$PATH" bash tools/demo.sh
+
+test: ## lint, types, layers and all tests
+	@tools/setup.sh dev train aws
+	@$(MAKE) --no-print-directory lint
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: ## ruff, mypy, import-linter, shellcheck
+	@tools/setup.sh dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/shellcheck tools/*.sh .ci/run
+
+fmt: ## format the code and mend what ruff can mend
+	@tools/setup.sh dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: ## run the measurements
+	@tools/setup.sh dev train
+	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+clean: ## remove what make has made
+	rm -rf .venv .venv.old.* .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache \
+	    .import_linter_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
