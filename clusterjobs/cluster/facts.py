@@ -13,21 +13,31 @@ from clusterjobs.yaml_source import Path
 
 @dataclass(frozen=True)
 class ComputeResource:
-    """One entry of `ComputeResources`. `path` is its place in the config."""
+    """One entry of `ComputeResources`. `path` is its place in the config.
+
+    `max_count` is None where the config holds a placeholder: ParallelCluster's default of 10
+    would be a claim that nobody made. The weights are Slurm's (`StaticNodePriority`).
+    """
 
     name: str
     instance_types: tuple[str, ...]
     min_count: int
-    max_count: int
+    max_count: int | None
     efa: bool
     disable_smt: bool
     schedulable_memory_mib: int | None
     path: Path
+    static_weight: int = 1
+    dynamic_weight: int = 1000
 
 
 @dataclass(frozen=True)
 class Queue:
-    """One entry of `SlurmQueues`; Slurm's partition of the same name."""
+    """One entry of `SlurmQueues`; Slurm's partition of the same name.
+
+    `scratch_dir` is where local disks are mounted on nodes that have some (`nvme_gb` of the
+    instance type). `custom_ami` is the queue's own image, else the cluster's.
+    """
 
     name: str
     compute_resources: tuple[ComputeResource, ...]
@@ -37,11 +47,12 @@ class Queue:
     job_exclusive: bool
     scratch_dir: str
     path: Path
+    custom_ami: str | None = None
 
 
 @dataclass(frozen=True)
 class Mount:
-    """One entry of `SharedStorage`: a folder that all nodes share."""
+    """One entry of `SharedStorage`: a folder that all nodes share, always an absolute path."""
 
     directory: str
     name: str
@@ -51,7 +62,12 @@ class Mount:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The facts of one config. `name` is the config's file name without its ending."""
+    """The facts of one config. `name` is the config's file name without its ending.
+
+    `mounts_complete` is False where some mount's folder is a placeholder, so that a folder
+    missing from `mounts` may be shared all the same. `path` is the config's place in its file:
+    () except inside a CloudFormation template.
+    """
 
     name: str
     file: str
@@ -60,3 +76,6 @@ class Cluster:
     memory_scheduling: bool
     queues: tuple[Queue, ...]
     mounts: tuple[Mount, ...]
+    mounts_complete: bool = True
+    custom_ami: str | None = None
+    path: Path = ()

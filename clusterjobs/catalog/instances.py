@@ -1,0 +1,67 @@
+"""What AWS instance types consist of.
+
+This floor knows instance types; it must not know clusters, Slurm or experiments. The facts stand
+in `instance_types.json`, written by `refresh.py`; JSON because it loads in a millisecond.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+from dataclasses import dataclass
+from typing import Any
+
+DATA_FILE = pathlib.Path(__file__).with_name("instance_types.json")
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """One instance type. Memory in MiB, `nvme_gb` (all local disks together) in 10^9 bytes.
+
+    `gpus` counts whole NVIDIA GPUs, as ParallelCluster does: a type with a fraction of a GPU
+    (g6f) has 0, and Slurm gets no gres for it. `gpu_memory_mib` is of one GPU. `network_gbps`
+    is the peak, over all network cards. `gpudirect_rdma`: the NIC reads and writes GPU memory
+    itself.
+    """
+
+    name: str
+    vcpus: int
+    cores: int
+    memory_mib: int
+    gpus: int
+    gpu_model: str
+    gpu_memory_mib: int
+    efa_interfaces: int
+    network_cards: int
+    network_gbps: float
+    nvme_gb: int
+    gpudirect_rdma: bool
+    architecture: str
+
+    @property
+    def threads_per_core(self) -> int:
+        return self.vcpus // self.cores
+
+    @property
+    def family(self) -> str:
+        """The part before the dot: `p3dn`."""
+        return self.name.partition(".")[0]
+
+
+def find_instance_type(name: str) -> InstanceType | None:
+    """The facts of `p4d.24xlarge`, or None where the catalogue does not have it."""
+    row = _rows().get(name)
+    return InstanceType(name, *row) if row else None
+
+
+def instance_type_names() -> tuple[str, ...]:
+    """Every name that the catalogue has, in alphabetical order."""
+    return tuple(_rows())
+
+
+@functools.cache
+def _rows() -> dict[str, list[Any]]:
+    data = json.loads(DATA_FILE.read_text(encoding="utf-8"))
+    rows = {**data["types"], **{name: entry["row"] for name, entry in data["by_hand"].items()}}
+    return dict(sorted(rows.items()))

@@ -1,0 +1,40 @@
+"""What an instance costs an hour; knows no experiment, and prints no estimate itself.
+
+Prices move, so each one carries its date and source, to be shown beside whatever is made of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+from dataclasses import dataclass
+from typing import Any
+
+DATA_FILE = pathlib.Path(__file__).with_name("prices.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """On-demand list price of one instance for one hour, in USD."""
+
+    instance_type: str
+    region: str
+    usd_per_hour: float
+    date: str
+    source: str
+
+
+def find_price(instance_type: str, region: str) -> Price | None:
+    """The price, or None: one region's price is never given for another's."""
+    data = _data()
+    usd = data["regions"].get(region, {}).get(instance_type)
+    if usd is None:
+        return None
+    return Price(instance_type, region, usd, data["date"], data["source"])
+
+
+@functools.cache
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(DATA_FILE.read_text(encoding="utf-8"))
+    return data

@@ -1,0 +1,129 @@
+"""Makes `instance_types.json` from what EC2's DescribeInstanceTypes answers.
+
+For admins, after AWS has brought out new instance types:
+
+    aws ec2 describe-instance-types --output json > types.json
+    python -m clusterjobs.catalog.refresh types.json --source "us-east-1, 2026-11-20"
+
+The dump inside the moto package (`moto/ec2/resources/instance_types.json.gz`) is read as well.
+Entries under `by_hand` are kept, except those that the new answer has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from clusterjobs.catalog.instances import DATA_FILE, InstanceType
+
+COLUMNS = InstanceType.__slots__[1:]
+
+# For head nodes and for clusters without EFA; what has a GPU or EFA is taken anyway.
+_FAMILIES = re.compile(r"(t3|m5|m6i|m7i|c5|c5n|c6i|c7i|r5|r6i|hpc\w+)\.")
+
+# aws-ofi-nccl v1.17 requires GPUDirect of these and of no other NVIDIA type (`gdr_required` in
+# src/platform-aws.cpp, which names p3dn, p5.4xlarge and g5.48xlarge as not having it).
+# DescribeInstanceTypes does not tell. AWS announces it for g7 and g7e too, but while the plugin
+# does not count on it there, neither do we.
+_GPUDIRECT = re.compile(r"(p4d\.|p4de\.|p5\.48|p5e\.|p5en\.|p[6-9])")
+
+
+def wanted(entry: dict[str, Any]) -> bool:
+    """Whether the catalogue has a use for this entry of DescribeInstanceTypes."""
+    has_efa = bool(entry["NetworkInfo"].get("EfaSupported"))
+    return has_efa or bool(_nvidia(entry)) or bool(_FAMILIES.match(entry["InstanceType"]))
+
+
+def read_entry(entry: dict[str, Any]) -> InstanceType:
+    """The facts of one entry of DescribeInstanceTypes."""
+    name, network, gpus = entry["InstanceType"], entry["NetworkInfo"], _nvidia(entry)
+    return InstanceType(
+        name=name,
+        vcpus=entry["VCpuInfo"]["DefaultVCpus"],
+        cores=entry["VCpuInfo"]["DefaultCores"],
+        memory_mib=entry["MemoryInfo"]["SizeInMiB"],
+        gpus=sum(gpu["Count"] for gpu in gpus),
+        gpu_model=gpus[0]["Name"] if gpus else "",
+        gpu_memory_mib=gpus[0]["MemoryInfo"]["SizeInMiB"] if gpus else 0,
+        efa_interfaces=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
+        network_cards=len(network["NetworkCards"]),
+        network_gbps=_gbps(network),
+        nvme_gb=entry.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+        gpudirect_rdma=bool(gpus) and bool(_GPUDIRECT.match(name)),
+        architecture=entry["ProcessorInfo"]["SupportedArchitectures"][-1],
+    )
+
+
+def write_catalogue(entries: Iterable[dict[str, Any]], source: str, path: pathlib.Path) -> int:
+    """Write the wanted entries to `path` and return how many; its `by_hand` entries stay."""
+    types = [read_entry(entry) for entry in entries if wanted(entry)]
+    rows = {found.name: _row(found) for found in sorted(types, key=lambda found: found.name)}
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    by_hand = {k: v for k, v in before.get("by_hand", {}).items() if k not in rows}
+    path.write_text(_dump(source, rows, by_hand), encoding="utf-8")
+    return len(rows)
+
+
+def load_entries(path: pathlib.Path) -> list[dict[str, Any]]:
+    """The entries of an answer of the AWS CLI, or of moto's dump (a mapping by name, gzipped)."""
+    data = path.read_bytes()
+    answer = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+    return list(answer.get("InstanceTypes", answer.values()))
+
+
+def _nvidia(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    gpus: list[dict[str, Any]] = entry.get("GpuInfo", {}).get("Gpus", [])
+    return [gpu for gpu in gpus if gpu.get("Manufacturer") == "NVIDIA"]
+
+
+def _gbps(network: dict[str, Any]) -> float:
+    """The stated total where it is a number: cards of one link can promise more than it carries."""
+    text = network["NetworkPerformance"]
+    if found := re.fullmatch(r"(?:Up to )?(?:(\d+)x )?([\d.]+) Gigabit", text):
+        return int(found[1] or 1) * float(found[2])
+    return sum(card.get("PeakBandwidthInGbps", 0.0) for card in network["NetworkCards"])
+
+
+def _row(found: InstanceType) -> list[Any]:
+    return [getattr(found, column) for column in COLUMNS]
+
+
+def _dump(source: str, rows: dict[str, list[Any]], by_hand: dict[str, Any]) -> str:
+    """One line an entry, so that a change of AWS's is a readable diff."""
+    lines = [
+        "{",
+        f' "source": {json.dumps(source)},',
+        f' "columns": {json.dumps(COLUMNS)},',
+        ' "types": {',
+        _entries(rows),
+        " },",
+        ' "by_hand": {',
+        _entries(by_hand),
+        " }",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _entries(entries: dict[str, Any]) -> str:
+    return ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in entries.items())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m clusterjobs.catalog.refresh")
+    parser.add_argument("answer", type=pathlib.Path, help="DescribeInstanceTypes as JSON")
+    parser.add_argument("--source", required=True, help="where it comes from, with the date")
+    parser.add_argument("--output", type=pathlib.Path, default=DATA_FILE)
+    given = parser.parse_args(arguments)
+    count = write_catalogue(load_entries(given.answer), given.source, given.output)
+    sys.stdout.write(f"{count} instance types in {given.output}\n")
+
+
+if __name__ == "__main__":
+    main()

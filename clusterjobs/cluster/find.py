@@ -1,0 +1,53 @@
+"""Which file a spec's `cluster:` means.
+
+This floor knows folders and names; it must not read the files.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from clusterjobs import resources
+from clusterjobs.errors import Location, did_you_mean, one_problem
+
+_ENDINGS = (".yaml", ".yml")
+
+
+def find_cluster(
+    name_or_path: str, relative_to: pathlib.Path, where: Location | None = None
+) -> pathlib.Path:
+    """A ready config by its name, or a path seen from the folder `relative_to`.
+
+    Raises InputError at `where`, with the nearest known name as a hint.
+    """
+    if is_path(name_or_path):
+        return _existing(relative_to / name_or_path, name_or_path, where)
+    if name_or_path in cluster_names():
+        return resources.cluster_configs_dir() / f"{name_or_path}.yaml"
+    raise one_problem(
+        f"there is no cluster config {name_or_path!r}",
+        where,
+        "cluster",
+        hint=f"{did_you_mean(name_or_path, cluster_names())}; or write a path, ./my-cluster.yaml",
+    )
+
+
+def is_path(name_or_path: str) -> bool:
+    """Whether it means a file of the user's and not the name of a ready config."""
+    return "/" in name_or_path or name_or_path.endswith(_ENDINGS)
+
+
+def cluster_names() -> tuple[str, ...]:
+    """The names of the ready configs, in alphabetical order."""
+    return tuple(sorted(path.stem for path in resources.cluster_configs_dir().glob("*.yaml")))
+
+
+def _existing(path: pathlib.Path, written: str, where: Location | None) -> pathlib.Path:
+    if path.is_file() and path.suffix in _ENDINGS:
+        return path
+    if path.is_file():
+        what, hint = f"{written} does not end in .yaml or .yml", "is it a ParallelCluster config?"
+    else:
+        what = f"there is no file {written}"
+        hint = f"looked at {path}; or write a name: {', '.join(cluster_names())}"
+    raise one_problem(what, where, "cluster", hint=hint)

@@ -1,0 +1,22 @@
+"""Where the files that come with clusterjobs lie: in the wheel, or in a checkout."""
+
+from __future__ import annotations
+
+import pathlib
+
+_PACKAGE = pathlib.Path(__file__).parent
+
+
+def templates_dir() -> pathlib.Path:
+    """The folder with `job.sh.j2` and its blocks."""
+    return _folder("templates")
+
+
+def cluster_configs_dir() -> pathlib.Path:
+    """The folder with the ready ParallelCluster configs."""
+    return _folder("cluster-configs")
+
+
+def _folder(name: str) -> pathlib.Path:
+    packaged = _PACKAGE / "_data" / name
+    return packaged if packaged.is_dir() else _PACKAGE.parent / name
