@@ -87,7 +87,7 @@ def _gbps(network: dict[str, Any]) -> float:
     text = network["NetworkPerformance"]
     if found := re.fullmatch(r"(?:Up to )?(?:(\d+)x )?([\d.]+) Gigabit", text):
         return int(found[1] or 1) * float(found[2])
-    return sum(card.get("PeakBandwidthInGbps", 0.0) for card in network["NetworkCards"])
+    return float(sum(card.get("PeakBandwidthInGbps", 0) for card in network["NetworkCards"]))
 
 
 def _row(found: InstanceType) -> list[Any]:

@@ -21,7 +21,6 @@ from clusterjobs.yaml_source import Document, load
 # What needs no quotes, in block or flow, whatever stands around it.
 _PLAIN = re.compile(r"[A-Za-z](?:[\w/-]|\.(?=\w))*(?:://[\w./-]*[\w/])?", re.ASCII)
 _ANCHOR = re.compile(r"(?:![^\s]*\s+)?(&[^\s]+\s+)")
-_resolver = yaml.resolver.Resolver()
 
 
 def fit_cluster(
@@ -74,9 +73,8 @@ def dump_scalar(value: Scalar) -> str:
 
 
 def _needs_no_quotes(text: str) -> bool:
-    """Words such as `yes` and `null` are not text in YAML 1.1."""
-    tag = _resolver.resolve(yaml.nodes.ScalarNode, text, (True, False))
-    return bool(_PLAIN.fullmatch(text)) and tag == "tag:yaml.org,2002:str"
+    """Words such as `yes` and `null` look plain, but are not text in YAML 1.1."""
+    return bool(_PLAIN.fullmatch(text)) and load(text, "", rules="1.1").value == text
 
 
 def _quoted(text: str) -> str:

@@ -84,7 +84,7 @@ def _group(queue: Queue, resource: ComputeResource, static: bool) -> NodeGroup:
     return NodeGroup(
         prefix=f"{queue.name}-{'st' if static else 'dy'}-{resource.name}-",
         count=resource.min_count if static else (resource.max_count or 0) - resource.min_count,
-        cpus=_cpus(types, resource.disable_smt),
+        cpus=slurm_cpus(types, resource.disable_smt),
         real_memory=_real_memory(types, resource.schedulable_memory_mib),
         gres=_gres(types),
         features=_features(types, resource, static),
@@ -96,7 +96,8 @@ def _group(queue: Queue, resource: ComputeResource, static: bool) -> NodeGroup:
 # Of several instance types each number is the smallest, so that any of them can serve the node.
 
 
-def _cpus(types: Sequence[InstanceType], disable_smt: bool) -> int:
+def slurm_cpus(types: Sequence[InstanceType], disable_smt: bool) -> int:
+    """Slurm's CPUs of a node that may be of any of `types`."""
     vcpus = min(found.vcpus for found in types)
     return vcpus // min(found.threads_per_core for found in types) if disable_smt else vcpus
 
