@@ -1,0 +1,255 @@
+"""A lab: bring it up and down, run things in it, submit jobs, break its nodes.
+
+Knows the lab's folder and its init process; must not know experiments, nor print.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from clusterjobs.errors import InputError, did_you_mean, one_problem
+from clusterjobs.lab.folder import LabFacts, LabFolder, without_slurm
+from clusterjobs.lab.jobs import Job, JobEnd, parse_job
+from clusterjobs.lab.namespaces import InitProcess, check_namespaces, enter_command
+from clusterjobs.lab.packages import Say, Slurm, cache_dir, find_slurm
+from clusterjobs.lab.polling import until
+from clusterjobs.lab.shape import LabSpec
+from clusterjobs.lab.start import last_lines, start
+
+_REQUESTS = {  # how a node is broken: what init.sh is asked in order to break it and to mend it
+    "power": ("power-off", "power-on"),
+    "slurmd": ("kill-slurmd", "start-slurmd"),
+    "network": ("unplug", "plug"),
+}
+KILLS = tuple(_REQUESTS)
+
+
+class Lab:
+    """The lab in one folder, up or not. Several labs in different folders do not meet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = LabFolder(folder.absolute())
+
+    # --- up and down
+
+    @property
+    def init(self) -> InitProcess | None:
+        return InitProcess.read(self.folder / "init")
+
+    @property
+    def facts(self) -> LabFacts:
+        return self._running_folder().facts
+
+    def up(self, spec: LabSpec, slurm: Slurm | None = None, say: Say = lambda _: None) -> None:
+        """Start the lab and return when every node is idle; a failure leaves nothing running.
+
+        Raises InputError (this machine cannot, or a lab is up here) and TimeoutError.
+        """
+        with self._locked():
+            if self.init:
+                raise one_problem(
+                    f"a lab is up already in {self.folder.path}",
+                    hint="clusterjobs lab down ends it, lab up --replace does both",
+                )
+            check_namespaces()
+            slurm = slurm or find_slurm(cache_dir(), say)
+            self.folder.write(spec, slurm)
+            start(self.folder, [node.name for node in spec.nodes], self._idle_nodes, say)
+
+    def _idle_nodes(self) -> subprocess.CompletedProcess[str]:
+        return self.run(["sinfo", "--noheader", "--Node", "--states=idle", "--format=%N"])
+
+    def down(self) -> bool:
+        """End the lab; False where none was up. Shared folders and logs stay."""
+        with self._locked():
+            init = self.init
+            if init:
+                init.kill()
+            (self.folder / "init").unlink(missing_ok=True)
+        return init is not None
+
+    def delete(self) -> bool:
+        """End the lab and remove its folder, with all that jobs wrote to the shared folders."""
+        was_up = self.down()
+        shutil.rmtree(self.folder.path)
+        return was_up
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise one_problem(
+                    f"another process is starting or ending the lab in {self.folder.path}"
+                ) from None
+            yield
+
+    # --- commands inside
+
+    def environment(self, env: Mapping[str, str] | None = None) -> dict[str, str]:
+        """`env` (else this process's) without another cluster's variables, with sbatch on PATH."""
+        base = without_slurm(os.environ if env is None else env)
+        path = base.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+        return {**base, "PATH": f"{self.folder / 'bin'}:{path}"}
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdin: str | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on the head node; its output is captured as text."""
+        return self._captured(self._running_init().pid, argv, env, cwd, stdin)
+
+    def node_run(
+        self,
+        node: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command inside a node, outside of any job."""
+        return self._captured(self._node_pid(node), argv, env, cwd, None)
+
+    def _captured(
+        self,
+        pid: int,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None,
+        cwd: Path | None,
+        stdin: str | None,
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            enter_command(pid, argv, cwd or Path.cwd()),
+            env=self.environment(env),
+            input=stdin or "",
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+
+    def _running_init(self) -> InitProcess:
+        if (init := self.init) is None:
+            raise one_problem(
+                f"no lab is up in {self.folder.path}", hint="clusterjobs lab up CLUSTER"
+            )
+        return init
+
+    def _running_folder(self) -> LabFolder:
+        self._running_init()
+        return self.folder
+
+    def _node_pid(self, node: str) -> int:
+        self._check_node(node)
+        with contextlib.suppress(OSError, ValueError):
+            inner = int((self.folder / f"nodes/{node}/pid").read_text())
+            if (outer := self._running_init().outer_pid(inner)) is not None:
+                return outer
+        raise one_problem(f"node {node} is not running", hint=f"clusterjobs lab start-node {node}")
+
+    # --- jobs
+
+    def sbatch(
+        self,
+        script: str | Path,
+        *options: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> str:
+        """Submit a script; the job's id. InputError with sbatch's own words where it refuses."""
+        done = self.run(["sbatch", "--parsable", *options, str(script)], env=env, cwd=cwd)
+        if done.returncode != 0:
+            raise InputError(
+                one_problem(line).problems[0] for line in done.stderr.splitlines() or ["sbatch failed"]
+            )
+        return done.stdout.strip().partition(";")[0]
+
+    def job(self, job_id: str) -> Job:
+        """What Slurm says about a job now."""
+        shown = self.run(["scontrol", "--oneliner", "show", "job", job_id])
+        if shown.returncode != 0:
+            raise one_problem(f"job {job_id}: {shown.stderr.strip()}")
+        return parse_job(shown.stdout)
+
+    def wait(self, job_id: str, timeout: float = 60) -> JobEnd:
+        """Wait for a job's end; TimeoutError that says its state after `timeout` seconds."""
+        job = self.job(job_id)
+
+        def ended() -> JobEnd | None:
+            nonlocal job
+            job = self.job(job_id)
+            return job.end
+
+        return until(ended, timeout, lambda: f"job {job_id} is {job.state} ({job.reason})")
+
+    # --- nodes
+
+    def node_states(self) -> dict[str, str]:
+        """Slurm's state of every node, in Slurm's long words: idle, allocated, down*, ..."""
+        listed = self.run(["sinfo", "--noheader", "--Node", "--format=%N %T"])
+        return dict(line.split(maxsplit=1) for line in listed.stdout.splitlines())
+
+    def kill_node(self, node: str, how: str = "power") -> None:
+        """Break a node, as one of `KILLS` says; Slurm has to find out by itself."""
+        self._check_node(node)
+        broken = self.folder / f"nodes/{node}/broken"
+        if broken.exists():
+            raise one_problem(
+                f"node {node} is killed already ({broken.read_text()})",
+                hint=f"clusterjobs lab start-node {node}",
+            )
+        self._request(_REQUESTS[how][0], node)
+        broken.write_text(how)
+
+    def start_node(self, node: str) -> None:
+        """Mend what `kill_node` broke."""
+        self._check_node(node)
+        broken = self.folder / f"nodes/{node}/broken"
+        if not broken.exists():
+            raise one_problem(f"node {node} was not killed")
+        self._request(_REQUESTS[broken.read_text()][1], node)
+        broken.unlink()
+
+    def _check_node(self, node: str) -> None:
+        if node not in self.facts.nodes:
+            hint = did_you_mean(node, self.facts.nodes)
+            raise one_problem(f"no node {node} in this lab", hint=hint)
+
+    def _request(self, verb: str, node: str) -> None:
+        """Ask init.sh, which alone has the rights, and wait for its answer."""
+        request = uuid.uuid4().hex
+        pipe = os.open(self.folder / "requests", os.O_WRONLY | os.O_NONBLOCK)
+        with os.fdopen(pipe, "w") as requests:
+            requests.write(f"{request} {verb} {node}\n")
+        answer = until(lambda: self._reply(request), 10, lambda: f"no answer to {verb} {node}")
+        if answer != "done":
+            raise one_problem(f"{verb} {node}: {last_lines(self.folder / 'log/init.log')}")
+
+    def _reply(self, request: str) -> str | None:
+        replies = (self.folder / "replies").read_text().splitlines()
+        return dict(line.split() for line in replies).get(request)
+
+
+@contextlib.contextmanager
+def running_lab(
+    spec: LabSpec, folder: Path, slurm: Slurm | None = None, say: Say = lambda _: None
+) -> Iterator[Lab]:
+    """A lab for the time of a `with` block."""
+    lab = Lab(folder)
+    lab.up(spec, slurm, say)
+    try:
+        yield lab
+    finally:
+        lab.down()

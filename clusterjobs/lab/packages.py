@@ -1,0 +1,208 @@
+"""Finds Slurm on this machine, or unpacks Debian's packages of it into the user's cache.
+
+Knows apt and dpkg; needs no root and installs nothing. It must not know what Slurm is used for.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from clusterjobs.errors import InputError, one_problem
+
+COMMANDS = (
+    "sbatch srun salloc scancel squeue sinfo scontrol sacct sacctmgr sattach sbcast sdiag sprio"
+    " sreport sshare sstat strigger"
+).split()
+_DAEMONS = ("slurmctld", "slurmd")
+_PACKAGES = ("slurmctld", "slurmd", "slurm-client")
+_SYSTEM = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """Where Slurm is. `root` is the folder of unpacked packages, None where it is installed."""
+
+    version: tuple[int, int]
+    root: Path | None
+    folders: tuple[Path, ...]  # of the daemons, the commands and `ip`
+
+    def find(self, name: str) -> Path | None:
+        found = shutil.which(name, path=os.pathsep.join(str(folder) for folder in self.folders))
+        return Path(found) if found else None
+
+    @property
+    def plugin_dir(self) -> Path | None:
+        return _plugin_dir(self.root) if self.root else None
+
+    @property
+    def slurmstepd(self) -> Path | None:
+        """Where slurmd must look; None where the path that it was compiled with is right."""
+        return self.find("slurmstepd") if self.root else None
+
+    @property
+    def library_dirs(self) -> tuple[Path, ...]:
+        """Folders of shared libraries that the system's loader does not know."""
+        if not self.root:
+            return ()
+        return tuple(sorted({library.parent for library in self.root.rglob("lib*.so*")}))
+
+
+def find_slurm(cache: Path, say: Say = lambda _: None) -> Slurm:
+    """Slurm as installed, else as unpacked under `cache` before, else from the packages.
+
+    Raises InputError with the packages to install where none of the three is possible.
+    """
+    installed = _slurm(None)
+    if all(installed.find(name) for name in (*_DAEMONS, "sbatch", "ip")):
+        return _with_version(installed)
+    return _with_version(_slurm(_unpacked(cache, say)))
+
+
+def cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "clusterjobs"
+
+
+def _slurm(root: Path | None) -> Slurm:
+    own = [root / part for part in ("usr/sbin", "usr/bin", "sbin", "bin")] if root else []
+    return Slurm((0, 0), root, (*own, *(Path(folder) for folder in _SYSTEM)))
+
+
+def _with_version(slurm: Slurm) -> Slurm:
+    libraries = os.pathsep.join(str(folder) for folder in slurm.library_dirs)
+    env = {**os.environ, "LD_LIBRARY_PATH": libraries} if libraries else None
+    try:
+        answer = _output([str(slurm.find("slurmd")), "-V"], env=env)
+    except (subprocess.CalledProcessError, OSError) as error:
+        hint = f"rm -r {slurm.root}, then again" if slurm.root else ""
+        raise one_problem(f"slurmd does not run: {_last_line(error)}", hint=hint) from None
+    if not (match := re.search(r"(\d+)\.(\d+)", answer)):
+        raise one_problem(f"slurmd does not say its version: {answer.strip()}")
+    return replace(slurm, version=(int(match[1]), int(match[2])))
+
+
+def _plugin_dir(root: Path) -> Path | None:
+    return next((plugin.parent for plugin in root.glob("usr/lib/**/auth_none.so")), None)
+
+
+def _unpacked(cache: Path, say: Say) -> Path:
+    """The folder of unpacked packages; made whole under another name, then renamed."""
+    cache.mkdir(parents=True, exist_ok=True)
+    system = _system_name()
+    if there := sorted(cache.glob(f"slurm-*-{system}")):
+        return there[-1]
+    try:
+        return _download(cache, system, say)
+    except (subprocess.CalledProcessError, OSError) as error:
+        raise _impossible(error) from None
+
+
+def _system_name() -> str:
+    """Packages fit one release of one distribution: `debian12-x86_64`."""
+    facts = platform.freedesktop_os_release()
+    return f"{facts.get('ID')}{facts.get('VERSION_ID', '')}-{platform.machine()}"
+
+
+def _download(cache: Path, system: str, say: Say) -> Path:
+    apt = _apt_options(cache, say)
+    packages = _packages(apt)
+    target = cache / f"slurm-{packages[_PACKAGES[0]]}-{system}"
+    with tempfile.TemporaryDirectory(dir=cache, prefix="unpacking-") as temporary:
+        root = Path(temporary, "root")
+        _unpack(apt, list(packages), root, say)
+        _name_daemons(root)
+        _rename_unless_there(root, target)
+    return target
+
+
+def _rename_unless_there(root: Path, target: Path) -> None:
+    try:
+        root.rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process was faster, with the same packages
+            raise
+
+
+def _unpack(apt: Sequence[str], packages: Sequence[str], root: Path, say: Say) -> None:
+    downloads = root.with_name("downloads")
+    downloads.mkdir()
+    say(f"downloading {len(packages)} packages: {' '.join(packages)}")
+    _output(["apt-get", *apt, "download", *packages], cwd=downloads)
+    for package in sorted(downloads.glob("*.deb")):
+        _output(["dpkg", "-x", str(package), str(root)])
+
+
+def _name_daemons(root: Path) -> None:
+    """Debian's alternatives, by hand: started as slurmd-wlm the daemon finds no gres."""
+    for daemon in (*_DAEMONS, "slurmstepd"):
+        packaged, wanted = root / f"usr/sbin/{daemon}-wlm", root / f"usr/sbin/{daemon}"
+        if packaged.exists() and not wanted.exists():
+            wanted.symlink_to(packaged.name)
+
+
+def _apt_options(cache: Path, say: Say) -> list[str]:
+    """Options with which apt knows Slurm: none, or package lists of the user's own."""
+    shared = ["-o", "Debug::NoLocking=1"]
+    if _knows_slurm(shared):
+        return shared
+    own = cache / "apt"
+    for folder in ("lists/partial", "archives/partial"):
+        (own / folder).mkdir(parents=True, exist_ok=True)
+    private = [
+        *shared,
+        *("-o", f"Dir::State::Lists={own}/lists"),
+        *("-o", f"Dir::Cache={own}"),
+        *("-o", "APT::Sandbox::User="),  # _apt may not write into a user's folder
+    ]
+    if not _knows_slurm(private):
+        say("reading the package lists")
+        _output(["apt-get", *private, "-q", "update"])
+    return private
+
+
+def _knows_slurm(apt: Sequence[str]) -> bool:
+    return "Candidate: (none)" not in (policy := _policy(apt)) and "Candidate:" in policy
+
+
+def _policy(apt: Sequence[str]) -> str:
+    return _output(["apt-cache", *apt, "policy", _PACKAGES[0]], env={**os.environ, "LC_ALL": "C"})
+
+
+def _packages(apt: Sequence[str]) -> dict[str, str]:
+    """Versions of Slurm's packages and of all that they need and this machine lacks.
+
+    apt leaves out what is installed already, but Slurm's own packages are wanted even so.
+    """
+    wanted = [*_PACKAGES, *([] if shutil.which("ip", path=":".join(_SYSTEM)) else ["iproute2"])]
+    command = ["apt-get", *apt, "install", "--simulate", "--yes"]
+    listed = _output([*command, "--reinstall", "--no-install-recommends", *wanted])
+    return dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", listed, re.MULTILINE))
+
+
+def _impossible(error: Exception) -> InputError:
+    return one_problem(
+        f"Slurm is not installed here and its packages cannot be had: {_last_line(error)}",
+        hint=f"apt-get install --no-install-recommends {' '.join(_PACKAGES)} iproute2",
+    )
+
+
+def _last_line(error: Exception) -> str:
+    said: str = getattr(error, "stderr", None) or str(error)
+    return "".join(said.strip().splitlines()[-1:])
+
+
+def _output(
+    command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None
+) -> str:
+    done = subprocess.run(command, cwd=cwd, env=env, check=True, capture_output=True, text=True)
+    return done.stdout

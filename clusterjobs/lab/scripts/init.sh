@@ -1,0 +1,84 @@
+#!/bin/bash
+# init.sh LABDIR: pid 1 of a lab. Lays out the lab's root folder and network, starts the Slurm
+# controller and the nodes, then serves requests. When it dies, the kernel ends everything else.
+set -euo pipefail
+lab=$1
+read -r pid _ < /proc/self/stat # /proc is still this machine's here, so this is the outer pid
+read -r stat < /proc/self/stat
+read -ra fields <<< "${stat##*) }"
+started=${fields[19]} # a pid can be used again; together with its start time it is unique
+
+# --- the root folder ---------------------------------------------------------------------------
+root=$lab/root
+mount -t tmpfs -o mode=755 lab "$root"
+mount --make-unbindable "$root" # the lab's folder is bound below, and must not bring this along
+while IFS=$'\t' read -r kind source target; do
+  case $kind in
+    folder) mkdir -p "$root$target" ;;
+    link) ln -s "$source" "$root$target" ;;
+    bind)
+      if [[ -d $source ]]; then mkdir -p "$root$target"; else : > "$root$target"; fi
+      mount --rbind "$source" "$root$target" ;;
+  esac
+done < "$lab/view"
+mkdir "$root/proc"
+mount -t proc proc "$root/proc"
+mount --make-private "$root"
+mkdir "$root/.old"
+cd "$root"
+pivot_root . .old
+umount -l /.old
+rmdir /.old
+
+lab=/.lab
+cd /
+. $lab/daemons.sh # PATH, slurmctld=(...), slurmd=(...)
+mount --bind $lab/hosts /etc/hosts
+[[ ! -s $lab/ld.so.cache ]] || mount --bind $lab/ld.so.cache /etc/ld.so.cache
+mount --bind $lab/commands "$1/bin" # a PATH set for the machine finds the real commands in here
+
+# --- the network: the head node and a bridge, to which each node is wired ------------------------
+hostname "$head_node"
+ip link set lo up
+ip link add nodes type bridge
+ip addr add "$head_address" dev nodes
+ip link set nodes up
+
+# --- daemons -----------------------------------------------------------------------------------
+start() { setsid "$@" < /dev/null & }
+
+power_on() { # NODE [slurmd option]
+  local number name address scratch
+  read -r number name address scratch < "$lab/nodes/$1/wiring"
+  start unshare --mount --propagation unchanged --uts --ipc --net --pid --fork --kill-child \
+    bash $lab/node.sh "$number" "$name" "$address" "$scratch" "${2:-}" >> "$lab/log/$name.log" 2>&1
+}
+inside() { # NODE COMMAND...
+  local node=$1; shift
+  nsenter --target "$(< "$lab/nodes/$node/pid")" --mount --uts --ipc --net --pid "$@"
+}
+cable() { read -r number _ < "$lab/nodes/$1/wiring"; echo "node$number"; }
+
+serve() { # VERB NODE
+  case $1 in
+    power-on) power_on "$2" -b ;; # -b: it was booted, so its jobs are gone
+    power-off) kill -KILL "$(< "$lab/nodes/$2/pid")"; rm "$lab/nodes/$2/pid" ;;
+    plug) ip link set "$(cable "$2")" up ;;
+    unplug) ip link set "$(cable "$2")" down ;;
+    start-slurmd) start inside "$2" bash $lab/slurmd.sh "$2" >> "$lab/log/$2.log" 2>&1 ;;
+    kill-slurmd) inside "$2" kill -KILL "$(< "$lab/nodes/$2/slurmd.pid")" ;;
+  esac
+}
+
+controller() { "${slurmctld[@]}"; echo $? > $lab/state/exited; } # whoever waits for it looks there
+controller >> $lab/log/slurmctld.out 2>&1 < /dev/null &
+for node in $lab/nodes/*/wiring; do
+  [[ ! -e $node ]] || power_on "$(basename "$(dirname "$node")")"
+done
+
+echo "$pid $started" > $lab/init.new
+mv $lab/init.new $lab/init
+set +e # from here on a request that fails is answered, not died of
+while read -r id verb node; do
+  if (serve "$verb" "$node"); then echo "$id done"; else echo "$id failed"; fi >> $lab/replies
+done <> $lab/requests

@@ -1,0 +1,28 @@
+#!/bin/bash
+# node.sh NUMBER NAME ADDRESS SCRATCH [SLURMD OPTION]: pid 1 of one node, in namespaces of its own.
+# Killing it is a power cut: all that ran on the node is gone at once.
+set -euo pipefail
+number=$1 name=$2 address=$3 scratch=$4 option=$5
+lab=/.lab
+read -r pid _ < /proc/self/stat # /proc is still the lab's here
+. $lab/daemons.sh
+
+switch() { nsenter --net=/proc/1/ns/net ip link "$@"; } # /proc/1 is the lab's init
+switch del "node$number" 2> /dev/null || true           # a dead node's cable goes late
+switch add "node$number" type veth peer name eth0 netns 1 # 1: this process
+switch set "node$number" master nodes up
+ip link set lo up
+ip addr add "$address" dev eth0
+ip link set eth0 up
+
+hostname "$name"
+mount --bind "$lab/nodes/$name/scratch" "$scratch"
+mount --bind "$lab/nodes/$name/spool" $lab/spool
+mount -t tmpfs -o mode=1777 shm /dev/shm
+mount -t sysfs sysfs /sys 2> /dev/null || true # else /sys/class/net would show the machine's
+mount -t proc proc /proc
+
+echo "$pid" > "$lab/nodes/$name/pid.new"
+mv "$lab/nodes/$name/pid.new" "$lab/nodes/$name/pid"
+bash $lab/slurmd.sh "$name" $option &
+while :; do sleep infinity & wait; done # bash reaps what slurmd leaves behind; slurmd does not

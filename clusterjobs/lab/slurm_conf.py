@@ -1,0 +1,153 @@
+"""Slurm's own configuration files for a lab, as text.
+
+Pure. It knows slurm.conf; it must not know where the lab lies on this machine: inside the lab
+its folder is always `LAB`, a short path without spaces, because slurm.conf knows no quoting and
+the path of a step's socket must stay under 108 characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition
+from clusterjobs.lab.shape import HEAD_NODE, LabSpec
+
+LAB = "/.lab"
+
+# Timeouts are short so that a lost node is noticed, and its job requeued, within seconds.
+# AuthType=auth/none needs no munge daemon: the lab's network can only be reached from within.
+# config_overrides lets a node say 96 CPUs where the machine has two.
+_FIXED = f"""\
+SlurmctldPort=6817
+SlurmdPort=6818
+AuthType=auth/none
+CredType=cred/none
+AuthInfo=cred_expire=5
+StateSaveLocation={LAB}/state
+SlurmdSpoolDir={LAB}/spool
+SlurmctldPidFile={LAB}/state/slurmctld.pid
+SlurmdPidFile={LAB}/spool/slurmd.pid
+SlurmctldLogFile={LAB}/log/slurmctld.log
+SlurmdLogFile={LAB}/log/slurmd.%n.log
+SlurmdParameters=config_overrides
+MailProg=/bin/true
+ProctrackType=proctrack/linuxproc
+SelectType=select/cons_tres
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0,batch_sched_delay=0
+JobCompType=jobcomp/filetxt
+JobCompLoc={LAB}/log/jobs.txt
+ReturnToService=1
+SlurmctldTimeout=10
+SlurmdTimeout=3
+TCPTimeout=2
+MessageTimeout=5
+BatchStartTimeout=5
+InactiveLimit=0
+MinJobAge=86400
+MaxJobCount=10000
+KillWait=30
+WaitTime=0
+UnkillableStepTimeout=10
+TreeWidth=64
+"""
+
+# A node that is only imagined is CLOUD, or sbatch --test-only would call it down.
+_CLOUD = """\
+SuspendProgram=/bin/true
+ResumeProgram=/bin/true
+SuspendTime=300
+"""
+
+
+def slurm_conf(spec: LabSpec, user: str, plugin_dir: str | None) -> str:
+    """slurm.conf; `plugin_dir` is None where Slurm is installed in its own place."""
+    select = "CR_CPU_Memory" if spec.memory_scheduling else "CR_CPU"
+    lines = [
+        "ClusterName=lab",
+        f"SlurmctldHost={HEAD_NODE}({spec.head_address})",
+        f"SlurmUser={user}",
+        f"SlurmdUser={user}",
+        *([f"PluginDir={plugin_dir}"] if plugin_dir else []),
+        _FIXED.rstrip(),
+        f"SelectTypeParameters={select}",
+        *([_CLOUD.rstrip()] if spec.controller_only else []),
+        *([f"GresTypes={names}"] if (names := ",".join(_gres_names(spec))) else []),
+        *_node_lines(spec),
+        *(_partition_line(partition) for partition in spec.partitions),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def gres_conf(spec: LabSpec) -> str:
+    """gres.conf: GPUs are numbered by files, and a symlink to /dev/null will do for one."""
+    lines = [_gres_line(group) for group in _groups(spec) if group.gres]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def cgroup_conf(version: tuple[int, int]) -> str:
+    """cgroup.conf: slurmd loads a cgroup plugin whatever it is told to use.
+
+    `disabled` is documented from 24.05 on; cgroup/v1 comes up without any cgroup mounted.
+    """
+    return f"CgroupPlugin={'disabled' if version >= (24, 5) else 'cgroup/v1'}\n"
+
+
+def hosts(spec: LabSpec) -> str:
+    """/etc/hosts of every machine of the lab."""
+    lines = ["127.0.0.1 localhost", "::1 localhost", f"{spec.head_address} {HEAD_NODE}"]
+    lines += [f"{node.address} {node.name}" for node in spec.nodes]
+    return "\n".join(lines) + "\n"
+
+
+def gpu_count(spec: LabSpec) -> int:
+    """The most GPUs that any node has."""
+    return max((_gres_parts(group.gres)[2] for group in _groups(spec)), default=0)
+
+
+def _groups(spec: LabSpec) -> Iterator[NodeGroup]:
+    for partition in spec.partitions:
+        yield from partition.groups
+
+
+def _gres_names(spec: LabSpec) -> list[str]:
+    return sorted({_gres_parts(group.gres)[0] for group in _groups(spec) if group.gres})
+
+
+def _node_lines(spec: LabSpec) -> Iterator[str]:
+    addresses = {node.name: node.address for node in spec.nodes}
+    for group in _groups(spec):
+        where = "State=CLOUD"
+        if not spec.controller_only:
+            listed = ",".join(addresses[name] for name in group.names)
+            where = f"NodeAddr={listed} State=UNKNOWN"
+        gres = f" Gres={group.gres}" if group.gres else ""
+        feature = f" Feature={','.join(group.features)}" if group.features else ""
+        yield (
+            f"NodeName={group.hostlist} {where} CPUs={group.cpus} RealMemory={group.real_memory}"
+            f"{gres}{feature} Weight={group.weight}"
+        )
+
+
+def _partition_line(partition: Partition) -> str:
+    nodes = ",".join(group.hostlist for group in partition.groups)
+    default = "YES" if partition.default else "NO"
+    exclusive = " OverSubscribe=EXCLUSIVE" if partition.exclusive else ""
+    return (
+        f"PartitionName={partition.name} Nodes={nodes} Default={default} "
+        f"MaxTime=INFINITE State=UP{exclusive}"
+    )
+
+
+def _gres_line(group: NodeGroup) -> str:
+    name, kind, count = _gres_parts(group.gres)
+    typed = f" Type={kind}" if kind else ""
+    files = f"[0-{count - 1}]" if count > 1 else "0"
+    return f"NodeName={group.hostlist} Name={name}{typed} File={LAB}/dev/nvidia{files}"
+
+
+def _gres_parts(gres: str) -> tuple[str, str, int]:
+    """`gpu:a100:8` or `gpu:8` -> name, type or "", count."""
+    match = re.fullmatch(r"(\w+)(?::([^:]+))?:(\d+)", gres)
+    return (match[1], match[2] or "", int(match[3])) if match else ("", "", 0)
