@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from clusterjobs.catalog.gpus import gres_type
 from clusterjobs.catalog.instances import InstanceType, find_instance_type, instance_type_names
 from clusterjobs.cluster.facts import Cluster, ComputeResource, Queue
-from clusterjobs.errors import InputError, Problem, nearest
+from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.yaml_source import Document, Path
 
 # cookbook attribute realmemory_to_ec2memory_ratio: what the kernel leaves of the memory
@@ -156,12 +156,17 @@ def _unknown_of_resource(resource: ComputeResource) -> list[tuple[Path, str, str
         found.append((("MaxCount",), "the number of nodes is not known", _FILL_IN))
     if not resource.instance_types:
         found.append((("InstanceType",), "the instance type is not known", _FILL_IN))
-    for name in resource.instance_types:
-        if find_instance_type(name) is None:
-            similar = nearest(name, instance_type_names())
-            hint = f"did you mean {similar}?" if similar else _REFRESH
-            found.append((("InstanceType",), f"{name} is not in the catalogue", hint))
+    new = [name for name in resource.instance_types if find_instance_type(name) is None]
+    where: Path = ("InstanceType",)
+    found += [(where, f"{name} is not in the catalogue", _similar(name)) for name in new]
     return found
+
+
+def _similar(name: str) -> str:
+    """Names of the same family: a like-sounding type of another is no better guess."""
+    family = name.partition(".")[0] + "."
+    siblings = [other for other in instance_type_names() if other.startswith(family)]
+    return did_you_mean(name, siblings) or _REFRESH
 
 
 _REFRESH = "is it new? python -m clusterjobs.catalog.refresh reads it from your AWS account"
