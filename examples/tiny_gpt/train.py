@@ -1,0 +1,141 @@
+"""Trains a small byte-level GPT on the text beside this file, with DeepSpeed or with plain PyTorch.
+
+Started once for each rank. Who it is and where the others are it learns from the environment alone
+(RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), whichever launcher has set it. A batch
+depends only on the seed, the step and the rank, so a run that goes on from a checkpoint repeats the
+losses that it would have had without the interruption.
+"""
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from checkpoints import Checkpoints
+from model import GPT
+from torch import Tensor
+from trainers import DeepSpeedTrainer, PlainTrainer, Trainer
+
+TEXT = Path(__file__).with_name("text.txt")
+
+
+def draw_batch(text: Tensor, args: argparse.Namespace, size: int, micro_step: int) -> list[Tensor]:
+    key = f"{args.seed} {micro_step} {dist.get_rank()}"
+    generator = torch.Generator().manual_seed(int.from_bytes(key.encode(), "big") % 2**61)
+    starts = torch.randint(len(text) - args.sequence, (size,), generator=generator)
+    windows = torch.stack([text[start : start + args.sequence + 1] for start in starts]).long()
+    return [windows[:, :-1], windows[:, 1:]]
+
+
+def join_the_others() -> torch.device:
+    missing = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"} - set(os.environ)
+    if missing:
+        sys.exit(f"train.py: not set by the launcher: {', '.join(sorted(missing))}")
+    env = os.environ
+    print(
+        f"rank {env['RANK']} of {env['WORLD_SIZE']}: local rank {env['LOCAL_RANK']} on "
+        f"{socket.gethostname()}, master {env['MASTER_ADDR']}:{env['MASTER_PORT']}",
+        flush=True,
+    )
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(env["LOCAL_RANK"]))
+        dist.init_process_group("nccl")
+        return torch.device("cuda")
+    torch.set_num_threads(1)  # several ranks share a CPU
+    dist.init_process_group("gloo")
+    return torch.device("cpu")
+
+
+def listen_for_signals() -> list[int]:
+    """The signals heard so far: USR1 before the time limit, TERM when the job is cancelled."""
+    heard: list[int] = []
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        signal.signal(number, lambda signum, _frame: heard.append(signum))
+    return heard
+
+
+def train_step(
+    trainer: Trainer, text: Tensor, args: argparse.Namespace, step: int, device: torch.device
+) -> Tensor:
+    """One step of the optimizer, over as many micro-batches as it accumulates; this rank's loss."""
+    loss = torch.zeros((), device=device)
+    for micro_step in range(step * trainer.accumulation, (step + 1) * trainer.accumulation):
+        batch = draw_batch(text, args, trainer.micro_batch, micro_step)
+        loss += trainer.train(*(part.to(device) for part in batch)) / trainer.accumulation
+    return loss
+
+
+def run(args: argparse.Namespace, device: torch.device) -> int:
+    """Trains to the last step, or to a signal; returns the exit code."""
+    heard = listen_for_signals()
+    torch.manual_seed(args.seed)
+    model = GPT(args.layers, args.hidden, args.heads, args.sequence).to(device)
+    trainer = DeepSpeedTrainer(model, args) if args.deepspeed else PlainTrainer(model, args)
+    text = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8)
+    checkpoints = Checkpoints(args.checkpoint_dir)
+    first = checkpoints.load(trainer)
+    rank, world = dist.get_rank(), dist.get_world_size()
+    samples_per_step = world * trainer.micro_batch * trainer.accumulation
+    if first and rank == 0:
+        print(f"resuming after step {first} from {args.checkpoint_dir}", flush=True)
+
+    logged, since = first, time.perf_counter()
+    for done in range(first + 1, args.steps + 1):
+        loss = train_step(trainer, text, args, done - 1, device)
+        # One message for both: the mean loss, and whether any rank has been asked to stop.
+        news = torch.stack([loss, torch.tensor(float(bool(heard)), device=device)])
+        dist.all_reduce(news)
+        mean, last = news[0].item() / world, done == args.steps
+        stopping = bool(news[1]) and not last
+        if rank == 0 and (done % args.log_every == 0 or done == first + 1 or last):
+            rate = samples_per_step * (done - logged) / (time.perf_counter() - since)
+            print(f"step {done}/{args.steps} loss {mean:.3f} samples/s {rate:.1f}", flush=True)
+            logged, since = done, time.perf_counter()
+        if stopping or last or (args.save_every and done % args.save_every == 0):
+            checkpoints.save(trainer, done)
+        if stopping:
+            if rank == 0:
+                print(f"asked to stop: saved step {done}", flush=True)
+            return 128 + (heard[0] if heard else signal.SIGTERM)
+    return 0
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--sequence", type=int, default=64)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--micro-batch", type=int, default=8, help="without DeepSpeed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--save-every", type=int, default=50, help="0: only at the end")
+    parser.add_argument("--checkpoint-dir", type=Path, default=Path("checkpoints"))
+    parser.add_argument("--log-every", type=int, default=10)
+    parser.add_argument("--deepspeed", action="store_true")
+    parser.add_argument("--deepspeed_config", type=Path, metavar="FILE")
+    # The launchers `deepspeed` and `torch.distributed.launch` add it; LOCAL_RANK says the same.
+    parser.add_argument("--local_rank", "--local-rank", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.deepspeed and not args.deepspeed_config:
+        parser.error("--deepspeed needs --deepspeed_config FILE")
+    return args
+
+
+def main() -> int:
+    args = parse_args()
+    device = join_the_others()
+    try:
+        return run(args, device)
+    finally:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
