@@ -54,6 +54,19 @@ def one_problem(
     return InputError([Problem(what, where, path, hint)])
 
 
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems as they stand in the files, one for each value."""
+    first: dict[object, Problem] = {}
+    for problem in problems:
+        first.setdefault((problem.where, problem.path) if problem.path else problem, problem)
+    return sorted(first.values(), key=_reading_order)
+
+
+def _reading_order(problem: Problem) -> tuple[bool, str, int, int]:
+    where = problem.where
+    return (True, "", 0, 0) if where is None else (False, where.file, where.line, where.column)
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `word` was probably meant to be."""
     matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)

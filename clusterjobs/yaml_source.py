@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import yaml
-from yaml.cyaml import CParser
+from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from clusterjobs.errors import InputError, Location, Problem, one_problem
@@ -58,7 +58,7 @@ class Document:
 
     def locate_key(self, path: Path) -> Location:
         """Where the key of `path` stands; items of a list have no key, so the item itself."""
-        node, key = self._walk(path)
+        _, key = self._walk(path)
         return self._location(key) if key else self.locate(path)
 
     def span(self, path: Path) -> tuple[int, int]:
@@ -125,6 +125,14 @@ def load(text: str, file: str, rules: Rules = "core") -> Document:
     return Document(value, file, text, rules, root)
 
 
+def dotted(path: Path) -> str:
+    """`("batch", "global")` as `batch.global`, list positions as `before[0]`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text
+
+
 # ------------------------------------------------------------------ scalars
 
 _CORE_INT = re.compile(r"[-+]?[0-9]+$|0o[0-7]+$|0x[0-9a-fA-F]+$")
@@ -139,7 +147,7 @@ _CORE_WORDS = {
 _NUMBER_STARTS = frozenset("0123456789+-.")
 _STANDARD_TAG = "tag:yaml.org,2002:"
 _TAG_NAMES = frozenset(("str", "int", "float", "bool", "null", "map", "seq", "merge", "timestamp"))
-_KIND_OF_COLLECTION = {MappingNode: "map", SequenceNode: "seq"}
+_KIND_OF_COLLECTION: dict[type[Node], str] = {MappingNode: "map", SequenceNode: "seq"}
 
 
 class _TooDeepError(Exception):
@@ -147,7 +155,7 @@ class _TooDeepError(Exception):
         self.mark = mark
 
 
-class _Composer(CParser):  # type: ignore[misc]
+class _Composer(CParser):
     """libyaml's parser with tags cut down to the short names that `_Reader` knows.
 
     libyaml composes by recursion in C, so depth is counted here: 200,000 open brackets would
@@ -159,12 +167,12 @@ class _Composer(CParser):  # type: ignore[misc]
         self._kind = _core_kind if rules == "core" else _legacy_kind
         self._depth = 0
 
-    def resolve(self, node_type: type, value: str, implicit: Any) -> str:
+    def resolve(self, node_type: type[Node], value: str, implicit: Any) -> str:
         if node_type is not ScalarNode:
             return _KIND_OF_COLLECTION[node_type]
         return self._kind(value) if implicit[0] else "str"
 
-    def descend_resolver(self, parent: Node | None, index: Any) -> None:
+    def descend_resolver(self, parent: Node | None, _index: Any) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH and parent is not None:
             raise _TooDeepError(parent.start_mark)
@@ -188,7 +196,7 @@ _legacy_resolver = yaml.resolver.Resolver()
 
 
 def _legacy_kind(text: str) -> str:
-    tag = _legacy_resolver.resolve(ScalarNode, text, (True, False))
+    tag: object = _legacy_resolver.resolve(ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
     kind = str(tag).removeprefix(_STANDARD_TAG)
     return kind if kind in _TAG_NAMES else "str"
 
@@ -235,9 +243,9 @@ class _Reader:
             return self._scalar(node, kind)
         if depth > MAX_DEPTH:  # by an alias that contains itself
             self._stop(_TOO_DEEP, node)
-        if type(node) is SequenceNode:
-            return [self.read(item, depth + 1) for item in node.value]
-        return self._mapping(node, depth)
+        if type(node) is MappingNode:
+            return self._mapping(node, depth)
+        return [self.read(item, depth + 1) for item in node.value]
 
     def _kind(self, node: Node) -> str:
         tag: str = node.tag
@@ -298,12 +306,6 @@ class _Reader:
                 first[name] = key
                 result[name] = self.read(value, depth + 1)
         return result
-
-    def _refuse_nul(self, node: ScalarNode) -> None:
-        if "\0" in node.value:
-            self._problem(
-                "a NUL character", node, "no shell variable, argument or path can hold one"
-            )
 
     def _refuse_nul(self, node: ScalarNode) -> None:
         if "\0" in node.value:

@@ -1,0 +1,1 @@
+"""One file a subcommand. Only here are files read and written, and people spoken to."""

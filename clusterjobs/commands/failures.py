@@ -1,0 +1,46 @@
+"""How a command's failure is told: the input's problems, or a bug of ours with a log of it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import platform
+import sys
+import tempfile
+import traceback
+
+import click
+
+from clusterjobs import __version__
+from clusterjobs.commands.show import show_problems
+from clusterjobs.errors import InputError
+
+
+def report_failure(error: Exception, arguments: list[str]) -> int:
+    """Tell the user, and return the exit code: 1 for the input, 3 for a bug."""
+    if isinstance(error, InputError):
+        show_problems(error.problems)
+        return 1
+    if isinstance(error, BrokenPipeError):  # `clusterjobs plan x | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    log = _write_log(error, arguments)
+    click.echo(f"clusterjobs: a bug of ours, not of your input: {type(error).__name__}", err=True)
+    click.echo(f"  what happened is in {log}: please attach it to a report", err=True)
+    return 3
+
+
+def _write_log(error: Exception, arguments: list[str]) -> pathlib.Path:
+    """Versions and the traceback. Only places in code: no values, which might be secret."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [
+        f"clusterjobs {__version__}, Python {platform.python_version()}, {platform.system()}",
+        f"command: {arguments[0] if arguments else ''} and {max(0, len(arguments) - 1)} arguments",
+        *(f"  {pathlib.Path(f.filename).name}:{f.lineno} {f.name}: {f.line}" for f in frames),
+        type(error).__name__,
+    ]
+    descriptor, name = tempfile.mkstemp(prefix="clusterjobs-", suffix=".log")
+    os.close(descriptor)
+    log = pathlib.Path(name)
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return log

@@ -1,0 +1,291 @@
+"""`clusterjobs lab`: a throw-away real Slurm cluster on this machine.
+
+Knows the command line and how a lab's news are shown; what a lab is stands in clusterjobs.lab,
+which is imported only when it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterjobs.errors import one_problem
+
+if TYPE_CHECKING:
+    from clusterjobs.lab.lab import Lab
+    from clusterjobs.lab.shape import LabSpec
+
+_KILLS = ("power", "slurmd", "network")
+_NAME = click.option(
+    "--name",
+    default="lab",
+    show_default=True,
+    envvar="CLUSTERJOBS_LAB",
+    metavar="NAME",
+    help="Which lab, where several are up; also CLUSTERJOBS_LAB.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
+
+
+@click.group()
+def lab() -> None:
+    """A real Slurm cluster on this machine, shaped like a ParallelCluster config.
+
+    Needs no root and no Slurm installed. Jobs run unchanged; GPUs are there for Slurm only.
+
+    \b
+      clusterjobs lab up p4d-a100          start two nodes of each queue
+      clusterjobs lab run generated/job.sh submit a script and follow its log
+      clusterjobs lab down                 end it
+    """
+
+
+@lab.command()
+@click.argument("cluster")
+@click.option(
+    "--nodes", default=2, show_default=True, type=click.IntRange(1, 512), help="Nodes per queue."
+)
+@click.option("--queue", metavar="QUEUE", help="Only this queue.")
+@click.option(
+    "--controller-only",
+    is_flag=True,
+    help="No nodes: all of the cluster's are only imagined, for sbatch --test-only.",
+)
+@click.option("--replace", is_flag=True, help="End a lab of this name that is up.")
+@_NAME
+@_JSON
+def up(
+    cluster: str,
+    nodes: int,
+    queue: str | None,
+    controller_only: bool,
+    replace: bool,
+    name: str,
+    as_json: bool,
+) -> None:
+    """Start a lab shaped like CLUSTER, a ready config's name or a ParallelCluster config.
+
+    \b
+    Examples:
+      clusterjobs lab up p4d-a100
+      clusterjobs lab up my-cluster.yaml --nodes 4 --queue train
+      clusterjobs lab up p5-h100 --controller-only
+    """
+    spec = _read_spec(cluster, nodes, queue, controller_only)
+    this = _lab(name)
+    if replace:
+        this.down()
+    this.up(spec, say=_say)
+    if as_json:
+        _print_json(_status(this, name))
+        return
+    _say(f"the lab is up: {_counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
+    for directory in spec.shared:
+        _say(f"  {directory} is {this.folder.shared(directory)}")
+    _say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{_option(name)})"')
+
+
+@lab.command()
+@_NAME
+def env(name: str) -> None:
+    """Print what a shell needs to find the lab's sbatch, squeue, scontrol, ...
+
+    \b
+    Example:
+      eval "$(clusterjobs lab env)"
+      sbatch generated/job.sh
+    """
+    this = _running(name)
+    click.echo(f"export PATH={shlex.quote(str(this.folder / 'bin'))}:$PATH")
+    click.echo(f"export CLUSTERJOBS_LAB={shlex.quote(name)}")
+
+
+@lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@_NAME
+@_JSON
+@click.argument("job", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
+def run(name: str, as_json: bool, job: Path, sbatch_options: tuple[str, ...]) -> None:
+    """Submit the script JOB, follow its log, and exit with its exit code.
+
+    Ctrl-C leaves the job running.
+
+    \b
+    Examples:
+      clusterjobs lab run generated/job.sh
+      clusterjobs lab run generated/job.sh --nodes=2 --time=5
+    """
+    from clusterjobs.lab.follow import follow
+
+    this = _running(name)
+    job_id = this.sbatch(_script(job), *sbatch_options)
+    _say(f"submitted job {job_id}")
+    log = this.folder.host_path(this.job(job_id).stdout)
+    try:
+        end = follow(this, job_id, lambda text: click.echo(text, nl=False, err=as_json), _say)
+    except KeyboardInterrupt:
+        _say(f"job {job_id} goes on, its log is {log}")
+        _say(f"to end it: {this.folder / 'bin/scancel'} {job_id}")
+        raise
+    if not log.exists():
+        _say(f"the job wrote no log {log}: is its folder there?")
+    if as_json:
+        _print_json({"job_id": job_id, **end.__dict__, "log": str(log)})
+    raise SystemExit(end.exit_code)
+
+
+@lab.command()
+@_NAME
+@_JSON
+def status(name: str, as_json: bool) -> None:
+    """Show the lab's nodes and jobs.
+
+    \b
+    Example:
+      clusterjobs lab status --json
+    """
+    this = _lab(name)
+    state = _status(this, name)
+    if as_json:
+        _print_json(state)
+    elif this.init is None:
+        click.echo(f"no lab is up in {this.folder.path}")
+    else:
+        click.echo(f"cluster {state['cluster']}, Slurm {state['slurm']}, {this.folder.path}\n")
+        for command in (["sinfo", "--Node", "--format=%22N %12P %10T %G"], ["squeue"]):
+            click.echo(this.run(command).stdout)
+
+
+@lab.command("kill-node")
+@_NAME
+@click.argument("node")
+@click.option(
+    "--how",
+    type=click.Choice(_KILLS),
+    default="power",
+    show_default=True,
+    help="All at once, only Slurm's daemon, or the cable.",
+)
+def kill_node(name: str, node: str, how: str) -> None:
+    """Break NODE; Slurm notices after some seconds and requeues its jobs.
+
+    \b
+    Examples:
+      clusterjobs lab kill-node train-dy-p4d-1
+      clusterjobs lab kill-node train-dy-p4d-1 --how network
+    """
+    _running(name).kill_node(node, how)
+    _say(f"{node} is broken ({how}); to mend it: clusterjobs lab start-node {node}{_option(name)}")
+
+
+@lab.command("start-node")
+@_NAME
+@click.argument("node")
+def start_node(name: str, node: str) -> None:
+    """Mend NODE after kill-node.
+
+    \b
+    Example:
+      clusterjobs lab start-node train-dy-p4d-1
+    """
+    _running(name).start_node(node)
+    _say(f"{node} is started")
+
+
+@lab.command()
+@_NAME
+@click.option("--delete", is_flag=True, help="Remove its shared folders and logs too.")
+def down(name: str, delete: bool) -> None:
+    """End the lab: every process, mount and network of it is gone.
+
+    \b
+    Examples:
+      clusterjobs lab down
+      clusterjobs lab down --delete
+    """
+    this = _lab(name)
+    was_up = this.delete() if delete else this.down()
+    _say("the lab is down" if was_up else "no lab was up")
+    if not delete:
+        _say(f"shared folders and logs are in {this.folder.path}")
+
+
+def _read_spec(cluster: str, nodes: int, queue: str | None, controller_only: bool) -> LabSpec:
+    from clusterjobs.cluster.find import find_cluster
+    from clusterjobs.cluster.read import read_cluster
+    from clusterjobs.cluster.slurm_nodes import slurm_partitions
+    from clusterjobs.lab.shape import lab_spec
+
+    file = find_cluster(cluster, Path.cwd())
+    facts, document = read_cluster(file.read_text(), str(file), {})
+    partitions = slurm_partitions(facts, document)
+    return lab_spec(facts, partitions, nodes, queue, controller_only)
+
+
+def _script(job: Path) -> Path:
+    """The script to submit: the one place where a spec will be rendered to one."""
+    if job.suffix in (".yaml", ".yml"):
+        raise one_problem(
+            f"{job} is not a job script", hint=f"clusterjobs render {job}, then run what it wrote"
+        )
+    return job
+
+
+def _lab(name: str) -> Lab:
+    from clusterjobs.lab.lab import Lab
+
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise click.UsageError(f"--name: letters, digits, - and _ only, not {name!r}")
+    return Lab(_labs_dir() / name)
+
+
+def _labs_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    return Path(base) / "clusterjobs/labs"
+
+
+def _running(name: str) -> Lab:
+    this = _lab(name)
+    if this.init is None:
+        hint = f"clusterjobs lab up CLUSTER{_option(name)}"
+        raise one_problem(f"no lab {name} is up", hint=hint)
+    return this
+
+
+def _status(this: Lab, name: str) -> dict[str, object]:
+    """Everything that is known of a lab, as plain data."""
+    state: dict[str, object] = {"name": name, "folder": str(this.folder.path), "up": False}
+    if this.init is None:
+        return state
+    nodes = this.node_states()
+    queue = this.run(["squeue", "--noheader", "--format=%i %T"]).stdout.splitlines()
+    return state | {
+        "up": True,
+        "cluster": this.facts.cluster,
+        "slurm": this.facts.slurm,
+        "bin": str(this.folder / "bin"),
+        "shared": {path: str(this.folder.shared(path)) for path in this.facts.shared},
+        "nodes": nodes,
+        "jobs": dict(line.split() for line in queue),
+    }
+
+
+def _option(name: str) -> str:
+    return "" if name == "lab" else f" --name {name}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+def _say(line: str) -> None:
+    click.secho(line, err=True, dim=True)

@@ -1,0 +1,83 @@
+"""The command line: subcommands loaded when they are called, and the one error boundary.
+
+Exit codes: 0 fine, 1 the input, 2 usage, 3 our bug.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from clusterjobs import __version__
+
+# name -> (module, what --help says). In a table, so that --help imports no subcommand.
+_COMMANDS = {
+    "render": ("render", "Write the job script and the config files of a spec."),
+    "plan": ("plan", "Show every derived value with its reason; write nothing."),
+    "diff": ("diff", "Show what a render would change."),
+    "lab": ("lab", "A throw-away real Slurm cluster on this machine."),
+}
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs plan examples/tiny-gpt.yaml
+  clusterjobs render examples/tiny-gpt.yaml -o generated
+  sbatch generated/job.sh
+"""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"clusterjobs.commands.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            from clusterjobs.errors import did_you_mean
+
+            hint = did_you_mean(args[0], list(_COMMANDS))
+            raise click.UsageError(f"no command {args[0]!r}: {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row[1]) for name, row in _COMMANDS.items()])
+
+
+@click.group(cls=_Commands, epilog=_EXAMPLES)
+@click.version_option(__version__, prog_name="clusterjobs")
+def cli() -> None:
+    """Turn one YAML experiment spec into a multi-node training job on AWS ParallelCluster."""
+
+
+def main() -> None:
+    """The entry point. Ends the process with the exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code; every kind of failure is told here."""
+    try:
+        result = cli.main(arguments, prog_name="clusterjobs", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        return 130
+    except Exception as error:
+        from clusterjobs.commands.failures import report_failure
+
+        return report_failure(error, arguments)

@@ -1,0 +1,99 @@
+"""clusterjobs plan: every derived value with its reason."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import click
+
+from clusterjobs.commands.project import load_project, set_option, spec_argument
+from clusterjobs.commands.show import show_problems, table
+from clusterjobs.commands.summary import summary
+from clusterjobs.plan.plan import Plan
+from clusterjobs.spec.references import show
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs plan exp.yaml
+  clusterjobs plan exp.yaml --set nodes=8
+  clusterjobs plan exp.yaml --json | jq .world_size
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@spec_argument
+@set_option
+@click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
+def plan(spec: pathlib.Path, settings: tuple[str, ...], as_json: bool) -> None:
+    """Show what follows from SPEC: each derived value, directive and variable with its reason."""
+    project = load_project(spec, settings)
+    show_problems(project.plan.warnings)
+    if as_json:
+        click.echo(json.dumps(plan_data(project.plan), indent=2, ensure_ascii=False))
+    else:
+        click.echo(plan_text(project.plan))
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan as tables: value, and why."""
+    sections = [summary(plan)]
+    for title, rows in _sections(plan):
+        cells = [[f"  {name}", str(value), reason] for name, value, reason in rows]
+        sections.append(f"{title}\n{table(cells)}")
+    return "\n\n".join(sections)
+
+
+_Row = tuple[str, str | int, str]
+
+
+def _sections(plan: Plan) -> list[tuple[str, list[_Row]]]:
+    return [
+        ("derived", [(d.name, d.value, _with_source(d.reason, d.source)) for d in plan.derived]),
+        ("sbatch", [(f"--{d.name}", _flag(d.value), d.reason) for d in plan.directives]),
+        ("srun", [(f"--{d.name}", _flag(d.value), d.reason) for d in plan.srun_options]),
+        (
+            "environment",
+            [(v.name, show(v.value), _with_source(v.reason, v.source)) for v in plan.environment],
+        ),
+        ("command", [(str(i), show(word), "") for i, word in enumerate(plan.command)]),
+    ]
+
+
+def _flag(value: str | int | bool) -> str | int:
+    return "" if value is True else value
+
+
+def _with_source(reason: str, source: str) -> str:
+    return f"{reason} ({source})" if source else reason
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """The plan for scripts. Names and shapes are kept from version to version."""
+    shape, placement, samples = plan.shape, plan.placement, plan.samples
+    return {
+        "name": plan.experiment.name,
+        "cluster": plan.cluster_name,
+        "partition": placement.queue,
+        "instance_type": placement.instance_type,
+        "framework": plan.experiment.framework,
+        "launcher": plan.launcher.name,
+        "nodes": shape.nodes,
+        "ranks_per_node": shape.ranks_per_node,
+        "gpus_per_node": shape.gpus_per_node,
+        "world_size": shape.world_size,
+        "data_parallel": shape.data_parallel,
+        "batch": samples
+        and {
+            "micro": samples.micro,
+            "accumulation": samples.accumulation,
+            "global": samples.global_,
+        },
+        "sections": {
+            title: [
+                {"name": name, "value": value, "reason": reason} for name, value, reason in rows
+            ]
+            for title, rows in _sections(plan)
+        },
+    }

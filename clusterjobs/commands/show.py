@@ -1,0 +1,84 @@
+"""How problems and tables look on a terminal, and without one."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import click
+
+from clusterjobs.errors import Problem
+
+_MAX_SOURCE = 120
+
+
+def show_problems(problems: Iterable[Problem]) -> None:
+    """Each problem with its place, its source line, a caret and a hint, to standard error."""
+    shown = list(problems)
+    for problem in shown:
+        click.echo(format_problem(problem), err=True)
+    errors = sum(not problem.warning for problem in shown)
+    if errors > 1:
+        click.echo(f"{errors} problems", err=True)
+
+
+def format_problem(problem: Problem) -> str:
+    """One problem as text, with styles that `click.echo` drops where there is no terminal."""
+    kind = click.style("warning: ", fg="yellow") if problem.warning else ""
+    place = click.style(_printable(str(problem.where)), bold=True) + " " if problem.where else ""
+    path = f"{_printable(problem.path)}: " if problem.path else ""
+    lines = [f"{place}{kind}{path}{_printable(problem.what)}"]
+    lines += _source_lines(problem)
+    if problem.hint:
+        lines.append(click.style("   hint: ", fg="cyan") + _printable(problem.hint))
+    return "\n".join(lines)
+
+
+def _source_lines(problem: Problem) -> list[str]:
+    where = problem.where
+    if where is None or not where.source.strip():
+        return []
+    first = max(0, where.column - 1 - _MAX_SOURCE // 2) if len(where.source) > _MAX_SOURCE else 0
+    source = where.source[first : first + _MAX_SOURCE]
+    start = where.column - 1 - first
+    caret = "^" * max(1, min(where.width, len(source) - start))
+    margin = f"{where.line:>5}"
+    return [
+        f"{margin} | {_printable(source)}",
+        f"{'':>{len(margin)}} | {_blank(source[:start])}{click.style(caret, fg='red')}",
+    ]
+
+
+def _printable(text: str) -> str:
+    """No control character of an input reaches the terminal."""
+    return "".join("?" if unicodedata.category(c) in ("Cc", "Cf") else c for c in text)
+
+
+def _blank(text: str) -> str:
+    """Spaces as wide as the text: wide characters take two columns."""
+    return "".join("  " if unicodedata.east_asian_width(c) in "WF" else " " for c in text)
+
+
+_WIDE = 44
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they need to be, the last one ragged.
+
+    A cell wider than most screens' share puts the rest of its row on the next line.
+    """
+    if not rows:
+        return ""
+    columns = range(len(rows[0]) - 1)
+    widths = [max([len(row[i]) for row in rows if len(row[i]) <= _WIDE] or [0]) for i in columns]
+    return "\n".join(_row(row, widths).rstrip() for row in rows)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    text, indent = "", 0
+    for cell, width in zip(cells[:-1], widths, strict=True):
+        indent += width + 2
+        text += cell.ljust(width) + "  "
+        if len(cell) > width and cells[-1]:
+            text += "\n" + " " * indent
+    return text + cells[-1]

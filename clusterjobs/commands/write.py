@@ -1,0 +1,106 @@
+"""Writing a render's files: whole or not at all, and never over what somebody else wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping
+
+from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.render.outputs import MANIFEST
+
+
+def changed_files(folder: pathlib.Path, outputs: Mapping[str, str]) -> dict[str, str]:
+    """File name -> new, changed, or stale (written by an earlier render, needed no more)."""
+    changes = {}
+    for name, text in outputs.items():
+        current = _read(folder / name)
+        if current is None:
+            changes[name] = "new"
+        elif current != text.encode():
+            changes[name] = "changed"
+    return {**changes, **{name: "stale" for name in _recorded(folder) if name not in outputs}}
+
+
+def write_outputs(folder: pathlib.Path, outputs: Mapping[str, str], force: bool) -> dict[str, str]:
+    """Write what has changed and remove what is stale; the manifest comes last.
+
+    Raises InputError, before anything is written, for files that clusterjobs did not write or
+    that were edited since, unless `force`.
+    """
+    changes = changed_files(folder, outputs)
+    if not force:
+        _refuse_foreign(folder, changes)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in sorted(changes, key=lambda name: name == MANIFEST):
+            if changes[name] == "stale":
+                (folder / name).unlink(missing_ok=True)
+            else:
+                _replace(folder / name, outputs[name])
+    except OSError as error:
+        raise one_problem(f"cannot write {error.filename or folder}: {error.strerror}") from None
+    return changes
+
+
+def _refuse_foreign(folder: pathlib.Path, changes: Mapping[str, str]) -> None:
+    recorded = _recorded(folder)
+    problems = []
+    for name, change in changes.items():
+        current = _read(folder / name)
+        if current is None or (name == MANIFEST and recorded):
+            continue
+        if change != "new" and recorded.get(name) != hashlib.sha256(current).hexdigest():
+            why = "was edited since it was rendered" if name in recorded else "is not clusterjobs'"
+            problems.append(
+                Problem(
+                    f"{folder / name} {why}",
+                    hint="--force overwrites it, -o names another folder",
+                )
+            )
+    if problems:
+        raise InputError(problems)
+
+
+def _recorded(folder: pathlib.Path) -> dict[str, str]:
+    """What the folder's manifest says that clusterjobs wrote there: name -> digest."""
+    try:
+        manifest = json.loads(_read(folder / MANIFEST) or b"{}")
+        outputs = manifest["outputs"] if manifest["written_by"] == "clusterjobs" else {}
+        names = {name: str(value) for name, value in outputs.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return {name: value for name, value in names.items() if name == pathlib.Path(name).name}
+
+
+def _read(path: pathlib.Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise one_problem(f"cannot read {path}: {error.strerror}") from None
+
+
+def _replace(path: pathlib.Path, text: str) -> None:
+    """A reader sees the old file or the new one, never half of it."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(descriptor)
+    temporary = pathlib.Path(name)
+    try:
+        temporary.write_bytes(text.encode())
+        temporary.chmod(_mode(path))
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _mode(path: pathlib.Path) -> int:
+    """What a plain `open` would have given; a script can also be run."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return (0o777 if path.suffix == ".sh" else 0o666) & ~umask

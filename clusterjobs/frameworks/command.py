@@ -1,0 +1,29 @@
+"""Any command, once per rank, with the ranks' variables set: for what no other file knows."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from clusterjobs.frameworks.contract import Program, Task, argument_words
+from clusterjobs.ledger import Ledger
+
+
+class Command:
+    """`framework: command`."""
+
+    name = "command"
+    launchers: tuple[str, ...] = ("srun", "torchrun")
+    options: type[BaseModel] | None = None
+
+    def program(self, task: Task, ledger: Ledger) -> Program | None:
+        experiment = task.experiment
+        if experiment.script is not None:
+            ledger.problem(
+                ("script",),
+                "framework: command runs a command, not a script",
+                f"write command: [python3, {experiment.script}], or framework: torchrun",
+            )
+        if experiment.command is None:
+            ledger.missing("command", "command is missing", "add `command: [./train, --fast]`")
+            return None
+        return Program(experiment.command + argument_words(experiment), is_python=False)

@@ -1,0 +1,145 @@
+"""What a framework is told and what it answers: the contract each of them stands behind.
+
+A framework knows its own options, its own arguments and config files. It knows nothing of
+clusters, Slurm or shell text: words are given as plain text and quoted by those who print them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import BaseModel
+
+from clusterjobs.ledger import Ledger
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import variable
+
+JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many processes train, and where."""
+
+    nodes: int
+    ranks_per_node: int
+    gpus_per_node: int
+    world_size: int
+    data_parallel: int
+
+
+@dataclass(frozen=True)
+class Samples:
+    """micro x accumulation x data_parallel = global_, always."""
+
+    micro: int
+    accumulation: int
+    global_: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that a framework may look at."""
+
+    experiment: Experiment
+    options: BaseModel | None
+    shape: Shape
+    samples: Samples | None
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A file that the framework reads: written into the job's folder, and shown to the user."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Variable:
+    """An environment variable of the ranks, and why it is set.
+
+    `expand`: `${NAME}` in the value is the node's to expand. `prepend`: the value goes in front
+    of what the variable has already, as in a search path.
+    """
+
+    name: str
+    value: str
+    reason: str
+    source: str = ""
+    expand: bool = False
+    prepend: bool = False
+
+
+@dataclass(frozen=True)
+class Program:
+    """What one rank runs. `words` start with the script (Python) or with the command."""
+
+    words: tuple[str, ...]
+    is_python: bool
+    files: tuple[ConfigFile, ...] = ()
+    environment: tuple[Variable, ...] = ()
+
+
+class Framework(Protocol):
+    """One framework. `launchers[0]` is its default; `options` its own keys of the spec."""
+
+    name: str
+    launchers: tuple[str, ...]
+    options: type[BaseModel] | None
+
+    def program(self, task: Task, ledger: Ledger) -> Program | None:
+        """What a rank runs; what is wrong goes into the ledger, and then None may come back."""
+
+
+def script_of(experiment: Experiment, ledger: Ledger) -> str | None:
+    """The spec's script, without which a Python framework has nothing to run."""
+    if experiment.command is not None:
+        ledger.problem(
+            ("command",),
+            f"{experiment.framework} runs a script, not a command",
+            "write script: train.py, or framework: command",
+        )
+    if experiment.script is None:
+        ledger.missing("script", "script is missing", "add `script: train.py`")
+    return experiment.script
+
+
+def argument_words(experiment: Experiment) -> tuple[str, ...]:
+    """`args` as words: `{lr: 1e-4, flag: true, off: false, data: [a, b]}` -> --lr 1e-4 --flag ...
+
+    A list is passed on as it is. A name that starts with a dash keeps its own dashes.
+    """
+    arguments = experiment.args
+    if not isinstance(arguments, Mapping):
+        return tuple(arguments)
+    words: list[str] = []
+    for name, value in arguments.items():
+        flag = name if name.startswith("-") else f"--{name}"
+        if value is True:
+            words.append(flag)
+        elif isinstance(value, tuple):
+            words += [flag, *value]
+        elif value is not False:
+            words += [flag, str(value)]
+    return tuple(words)
+
+
+def refuse_arguments(experiment: Experiment, ledger: Ledger, derived: Mapping[str, str]) -> None:
+    """Refuse `args` that say again, or otherwise, what is derived: {argument: where it is said}."""
+    for position, name in _argument_names(experiment):
+        key = name.lstrip("-").partition("=")[0].replace("-", "_")
+        if key in derived:
+            ledger.problem(
+                ("args", position),
+                f"{name} is derived from {derived[key]}",
+                "remove it here: two places that must agree are one too many",
+            )
+
+
+def _argument_names(experiment: Experiment) -> list[tuple[str | int, str]]:
+    if isinstance(experiment.args, Mapping):
+        return [(name, name) for name in experiment.args]
+    return [(i, item) for i, item in enumerate(experiment.args) if item.startswith("-")]

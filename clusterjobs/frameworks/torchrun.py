@@ -1,0 +1,22 @@
+"""A Python script that reads torch.distributed's variables: RANK, WORLD_SIZE, MASTER_ADDR ..."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from clusterjobs.frameworks.contract import Program, Task, argument_words, script_of
+from clusterjobs.ledger import Ledger
+
+
+class Torchrun:
+    """`framework: torchrun`."""
+
+    name = "torchrun"
+    launchers: tuple[str, ...] = ("torchrun", "srun")
+    options: type[BaseModel] | None = None
+
+    def program(self, task: Task, ledger: Ledger) -> Program | None:
+        script = script_of(task.experiment, ledger)
+        if script is None:
+            return None
+        return Program((script, *argument_words(task.experiment)), is_python=True)

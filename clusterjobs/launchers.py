@@ -1,0 +1,28 @@
+"""How ranks are started: one row a launcher. What each of them prints is in templates/launch/."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """One task per rank, or one per node that starts the node's ranks itself.
+
+    `starts_python`: it is given the script and runs Python on it; else it is given a command.
+    """
+
+    name: str
+    task_per_rank: bool
+    starts_python: bool
+    reason: str
+
+
+LAUNCHERS = {
+    launcher.name: launcher
+    for launcher in (
+        Launcher("srun", True, False, "srun starts one task per rank"),
+        Launcher("torchrun", False, True, "one torchrun per node starts the node's ranks"),
+        Launcher("deepspeed", False, True, "one deepspeed per node starts the node's ranks"),
+    )
+}

@@ -1,0 +1,1 @@
+"""Everything that follows from a spec and a cluster, derived once."""

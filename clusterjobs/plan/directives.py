@@ -1,0 +1,108 @@
+"""The sbatch directives, in the order in which a person reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from clusterjobs.ledger import Ledger
+from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One sbatch or srun option: `value` True is a bare flag."""
+
+    name: str
+    value: str | int | bool
+    reason: str
+
+
+# An option that another key of the spec decides: it must not be said a second time.
+_OWNED_SBATCH = {
+    "job-name": "name",
+    "partition": "queue",
+    "nodes": "nodes",
+    "ntasks": "ranks_per_node",
+    "ntasks-per-node": "ranks_per_node",
+    "cpus-per-task": "cpus_per_task",
+    "gpus": "gpus_per_node",
+    "gpus-per-node": "gpus_per_node",
+    "gres": "gpus_per_node",
+    "time": "time_limit",
+    "export": "env",
+    "chdir": "workdir",
+    "array": "one job a spec",
+    "wrap": "command",
+}
+_OWNED_SRUN = {
+    **{name: key for name, key in _OWNED_SBATCH.items() if name != "array"},
+    "multi-prog": "command",
+}
+
+
+def resolve_directives(
+    experiment: Experiment, placement: Placement, ledger: Ledger
+) -> tuple[Directive, ...]:
+    """What sbatch is asked for: derived, then the spec's own, which may replace a default."""
+    derived = list(_derived(experiment, placement))
+    return _with_own("sbatch", derived, experiment.sbatch, _OWNED_SBATCH, ledger)
+
+
+def resolve_srun_options(
+    experiment: Experiment, placement: Placement, ledger: Ledger
+) -> tuple[Directive, ...]:
+    """What the srun of the training is given."""
+    derived = [
+        Directive("label", True, "every line says which task wrote it"),
+        Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout"),
+        Directive("wait", 60, "and so does a task that ended early"),
+        Directive("cpu-bind", "none", "threads may move; data loaders need it"),
+    ]
+    if placement.cpus_per_task is not None:
+        derived.append(
+            Directive(
+                "cpus-per-task", placement.cpus_per_task, "not inherited in Slurm 22.05-23.02"
+            )
+        )
+    return _with_own("srun", derived, experiment.srun, _OWNED_SRUN, ledger)
+
+
+def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive]:
+    yield Directive("job-name", experiment.name, "name")
+    yield Directive("partition", placement.queue, "queue")
+    yield Directive("nodes", placement.nodes, "nodes")
+    yield Directive("ntasks-per-node", placement.ntasks_per_node, "launcher")
+    if placement.cpus_per_task is not None:
+        yield Directive("cpus-per-task", placement.cpus_per_task, "CPUs / tasks of a node")
+    if placement.gpus_per_node:
+        yield Directive("gpus-per-node", placement.gpus_per_node, "gpus_per_node")
+    if placement.constraint:
+        yield Directive("constraint", placement.constraint, "the queue mixes instance types")
+    if placement.exclusive:
+        yield Directive("exclusive", True, "whole nodes: the network cards are not divided")
+        yield Directive("mem", 0, "--exclusive alone leaves the default memory limit")
+    if experiment.time_limit is not None:
+        yield Directive("time", experiment.time_limit, "time_limit")
+    yield Directive("output", "%x-%j.out", "beside where sbatch was called; always exists")
+    yield Directive("open-mode", "append", "a requeued job goes on in the same log")
+
+
+def _with_own(
+    key: str,
+    derived: list[Directive],
+    own: dict[str, str | bool],
+    owned: dict[str, str],
+    ledger: Ledger,
+) -> tuple[Directive, ...]:
+    for name in own:
+        if name in owned:
+            ledger.problem((key, name), f"--{name} follows from {owned[name]}", "remove it here")
+    kept = [one for one in derived if one.name not in own]
+    said = [
+        Directive(name, value, f"{key}: of the spec")
+        for name, value in own.items()
+        if value is not False
+    ]
+    return (*kept, *said)

@@ -1,0 +1,119 @@
+"""The environment of the ranks: few variables, each with its reason, and what must not be set.
+
+Source names: OFI aws-ofi-nccl 1.21; LF libfabric's fi_efa manual; ADT AWS's distributed-training
+samples; NCCL and PyTorch their own documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterjobs.frameworks.contract import Program, Variable
+from clusterjobs.ledger import Ledger
+from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import as_text
+
+_EFA_LIBRARIES = ":".join(
+    (
+        "/opt/amazon/efa/lib",
+        "/opt/amazon/efa/lib64",
+        "/opt/amazon/ofi-nccl/lib",
+        "/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu",
+        "/opt/aws-ofi-nccl/lib",
+    )
+)
+
+
+def resolve_environment(
+    experiment: Experiment, placement: Placement, program: Program, ledger: Ledger
+) -> tuple[Variable, ...]:
+    """What the ranks find set: derived first, then the spec's own, which has the last word."""
+    _check_own(experiment, placement, ledger)
+    own = experiment.env
+    derived = (*_derived(placement), *program.environment)
+    kept = [one for one in derived if one.prepend or one.name not in own]
+    said = [Variable(name, value, "env: of the spec", expand=True) for name, value in own.items()]
+    return (*kept, *said)
+
+
+def _derived(placement: Placement) -> Iterator[Variable]:
+    threads = max(1, (placement.cpus_per_task or 1) // _ranks_per_task(placement))
+    yield Variable(
+        "OMP_NUM_THREADS", str(threads), "CPUs of one rank; unset, every rank would use all"
+    )
+    yield Variable("PYTHONUNBUFFERED", "1", "log lines appear when they are written")
+    if placement.gpus_per_node:
+        yield from _nccl()
+    if placement.efa:
+        yield from _efa()
+
+
+def _ranks_per_task(placement: Placement) -> int:
+    return max(1, placement.ranks_per_node // placement.ntasks_per_node)
+
+
+def _nccl() -> Iterator[Variable]:
+    yield Variable("NCCL_DEBUG", "WARN", "says why a collective failed", "NCCL")
+    yield Variable(
+        "NCCL_SOCKET_IFNAME",
+        "^lo,docker,veth",
+        "NCCL's first contact; a name such as eth0 differs between nodes",
+        "ADT",
+    )
+    yield Variable(
+        "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "a hang leaves a record of who waited", "PyTorch"
+    )
+    yield Variable("TORCH_FR_BUFFER_SIZE", "20000", "how many calls that record keeps", "PyTorch")
+
+
+def _efa() -> Iterator[Variable]:
+    yield Variable("FI_PROVIDER", "efa", "fail rather than fall back to TCP", "OFI")
+    yield Variable(
+        "FI_EFA_USE_HUGE_PAGE", "0", "with huge pages a fork fails for want of memory", "OFI 69, LF"
+    )
+    yield Variable(
+        "LD_LIBRARY_PATH",
+        _EFA_LIBRARIES,
+        "libfabric and its NCCL plugin, wherever the AMI has them",
+        "ADT",
+        prepend=True,
+    )
+
+
+# What circulates from blog to blog: (why not, what to do instead). True: an error, not a warning.
+_MUST_NOT = {
+    "RDMAV_FORK_SAFE": ("breaks EFA with huge pages", "remove it", True),
+    "RDMAV_HUGEPAGES_SAFE": ("breaks EFA with huge pages", "remove it", True),
+    "NCCL_BUFFERSIZE": ("no such variable", "did you mean NCCL_BUFFSIZE?", True),
+    "NCCL_PROTO": ("overrides the plugin's tuner", "remove it (OFI 1.16)", False),
+    "NCCL_ALGO": ("overrides the plugin's tuner", "remove it (OFI 1.16)", False),
+    "NCCL_IB_DISABLE": ("has no effect with EFA", "remove it", False),
+    "NCCL_TREE_THRESHOLD": ("has no effect in NCCL 2.5 and later", "remove it", False),
+    "FI_EFA_TX_MIN_CREDITS": ("an old workaround", "remove it", False),
+    "NCCL_ASYNC_ERROR_HANDLING": ("the old name", "it is on by default in torch 2.2", False),
+}
+
+
+def _check_own(experiment: Experiment, placement: Placement, ledger: Ledger) -> None:
+    for name, value in experiment.env.items():
+        path = ("env", name)
+        if name in _MUST_NOT:
+            why, instead, is_error = _MUST_NOT[name]
+            ledger.problem(path, f"{name}: {why}", instead, warning=not is_error)
+        elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
+            ledger.problem(path, "huge pages make a fork fail for want of memory", "remove it")
+        elif name == "FI_EFA_USE_DEVICE_RDMA" and as_text(value) != "0":
+            _check_device_rdma(path, placement, ledger)
+
+
+def _check_device_rdma(path: tuple[str, str], placement: Placement, ledger: Ledger) -> None:
+    instance = placement.instance
+    if instance is not None and not instance.gpudirect_rdma:
+        ledger.problem(
+            path,
+            f"{instance.name} has no RDMA: libfabric 1.18 and later aborts",
+            "remove it (LF)",
+        )
+    else:
+        ledger.problem(path, "needless since libfabric 1.18", "remove it (LF)", warning=True)

@@ -1,0 +1,252 @@
+"""Where the job runs: queue, instance type, nodes, GPUs, tasks and CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from clusterjobs.catalog.instances import InstanceType, find_instance_type
+from clusterjobs.cluster.facts import Cluster, ComputeResource, Queue
+from clusterjobs.cluster.slurm_nodes import slurm_cpus
+from clusterjobs.errors import did_you_mean
+from clusterjobs.launchers import Launcher
+from clusterjobs.ledger import Ledger
+from clusterjobs.spec.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The job's share of the cluster. `cpus` are Slurm's, of one whole node; None is unknown.
+
+    `constraint` is the Slurm feature to ask for where the queue mixes instance types, else "".
+    """
+
+    queue: str
+    instance_type: str
+    instance: InstanceType | None
+    constraint: str
+    efa: bool
+    exclusive: bool
+    nodes: int
+    gpus_per_node: int
+    ranks_per_node: int
+    world_size: int
+    ntasks_per_node: int
+    cpus_per_task: int | None
+
+
+def resolve_placement(
+    experiment: Experiment, cluster: Cluster, launcher: Launcher, ledger: Ledger
+) -> Placement | None:
+    """The placement, or None where the ledger says why there is none."""
+    queue = _queue(experiment, cluster, ledger)
+    if queue is None:
+        return None
+    resources = _compute_resources(experiment, queue, ledger)
+    if not resources:
+        return None
+    instance = _smallest_instance(resources[0])
+    type_name = " or ".join(resources[0].instance_types)
+    nodes = _nodes(experiment, queue, resources, ledger)
+    gpus = _gpus_per_node(experiment, type_name, instance, ledger)
+    ranks = _ranks_per_node(experiment, gpus, ledger)
+    world = ledger.derive("world_size", nodes * ranks, f"{nodes} nodes x {ranks} ranks")
+    ntasks = ledger.derive(
+        "ntasks_per_node", ranks if launcher.task_per_rank else 1, launcher.reason
+    )
+    exclusive = experiment.sbatch.get("exclusive", True) is not False
+    cpus = slurm_cpus([instance], resources[0].disable_smt) if instance else None
+    return Placement(
+        queue.name,
+        type_name,
+        instance,
+        _constraint(queue, resources),
+        any(resource.efa for resource in resources),
+        exclusive,
+        nodes,
+        gpus,
+        ranks,
+        world,
+        ntasks,
+        _cpus_per_task(experiment, cpus, instance, gpus, ntasks, exclusive, ledger),
+    )
+
+
+def _queue(experiment: Experiment, cluster: Cluster, ledger: Ledger) -> Queue | None:
+    names = [queue.name for queue in cluster.queues]
+    if experiment.queue is not None:
+        for queue in cluster.queues:
+            if queue.name == experiment.queue:
+                return queue
+        ledger.problem(
+            ("queue",),
+            f"{cluster.name} has no queue {experiment.queue}",
+            did_you_mean(experiment.queue, names),
+        )
+        return None
+    with_gpus = [queue for queue in cluster.queues if _has_gpus(queue)]
+    candidates = with_gpus or list(cluster.queues)
+    if len(candidates) == 1:
+        kind = "GPU queue" if with_gpus else "queue"
+        ledger.derive("queue", candidates[0].name, f"the only {kind} of {cluster.name}")
+        return candidates[0]
+    ledger.missing(
+        "queue",
+        f"{cluster.name} has {len(candidates)} queues to choose from",
+        "add `queue: ...`, one of " + ", ".join(queue.name for queue in candidates),
+    )
+    return None
+
+
+def _has_gpus(queue: Queue) -> bool:
+    facts = (find_instance_type(name) for name in _types(queue.compute_resources))
+    return any(instance is not None and instance.gpus > 0 for instance in facts)
+
+
+def _types(resources: Iterable[ComputeResource]) -> list[str]:
+    """The instance types, each once, in the config's order."""
+    return list(dict.fromkeys(name for one in resources for name in one.instance_types))
+
+
+def _compute_resources(
+    experiment: Experiment, queue: Queue, ledger: Ledger
+) -> tuple[ComputeResource, ...]:
+    """Those of the queue whose nodes are alike and serve the job."""
+    kinds = list(dict.fromkeys(one.instance_types for one in queue.compute_resources))
+    wanted, types = experiment.instance_type, _types(queue.compute_resources)
+    if wanted is not None and wanted not in types:
+        ledger.problem(
+            ("instance_type",), f"queue {queue.name} has no {wanted}", did_you_mean(wanted, types)
+        )
+        return ()
+    if wanted is not None:
+        return tuple(one for one in queue.compute_resources if wanted in one.instance_types)
+    if len(kinds) > 1:
+        ledger.missing(
+            "instance_type",
+            f"queue {queue.name} mixes instance types, and the nodes of a job are to be alike",
+            "add `instance_type: ...`, one of " + ", ".join(types),
+        )
+        return ()
+    if not kinds:
+        ledger.missing(
+            "queue",
+            f"queue {queue.name} has no compute resources",
+            "choose another queue, or add ComputeResources to the cluster's config",
+        )
+    elif kinds[0]:
+        ledger.derive("instance_type", " or ".join(kinds[0]), f"what queue {queue.name} has")
+    return queue.compute_resources
+
+
+def _constraint(queue: Queue, chosen: tuple[ComputeResource, ...]) -> str:
+    """The Slurm features that keep the job on the chosen compute resources, if others exist."""
+    if len(chosen) == len(queue.compute_resources):
+        return ""
+    alike = {one.instance_types for one in chosen}
+    if len(alike) == 1 and len(chosen[0].instance_types) == 1:
+        return chosen[0].instance_types[0]
+    return "|".join(one.name for one in chosen)
+
+
+def _smallest_instance(resource: ComputeResource) -> InstanceType | None:
+    """The type with the fewest GPUs, for ParallelCluster tells Slurm of no more than that."""
+    known = [found for name in resource.instance_types if (found := find_instance_type(name))]
+    return min(known, key=lambda found: found.gpus, default=None)
+
+
+def _nodes(
+    experiment: Experiment, queue: Queue, resources: tuple[ComputeResource, ...], ledger: Ledger
+) -> int:
+    counts_known = [one.max_count for one in resources if one.max_count is not None]
+    limit = sum(counts_known)
+    if len(counts_known) == len(resources) and experiment.nodes > limit:
+        counts = ", ".join(f"{one.name}: MaxCount {one.max_count}" for one in resources)
+        ledger.problem(
+            ("nodes",),
+            f"{experiment.nodes} is more than queue {queue.name} can have ({counts})",
+            f"nodes: {limit} at most, or ask the cluster's admin to raise MaxCount",
+        )
+    return experiment.nodes
+
+
+def _gpus_per_node(
+    experiment: Experiment, type_name: str, instance: InstanceType | None, ledger: Ledger
+) -> int:
+    wanted = experiment.gpus_per_node
+    if instance is None:
+        if wanted is None:
+            ledger.missing(
+                "gpus_per_node",
+                f"the catalogue does not know {type_name or 'an instance type for this queue'}, "
+                "so its GPUs are unknown",
+                "add `gpus_per_node: 8`",
+            )
+        return wanted or 0
+    if wanted is None:
+        return ledger.derive(
+            "gpus_per_node", instance.gpus, f"all that a {instance.name} has", "catalogue"
+        )
+    if wanted > instance.gpus:
+        ledger.problem(
+            ("gpus_per_node",),
+            f"{wanted} is more than a {instance.name} has ({instance.gpus})",
+            _gpu_hint(wanted * experiment.nodes, instance.gpus),
+        )
+    return wanted
+
+
+def _gpu_hint(total: int, per_node: int) -> str:
+    if per_node == 0:
+        return "remove it: this instance type has no GPU"
+    if total % per_node:
+        return f"gpus_per_node: {per_node} at most"
+    return f"nodes: {total // per_node} with gpus_per_node: {per_node} gives the same {total} GPUs"
+
+
+def _ranks_per_node(experiment: Experiment, gpus: int, ledger: Ledger) -> int:
+    wanted = experiment.ranks_per_node
+    if wanted is None:
+        reason = "one rank per GPU" if gpus else "no GPUs: one rank per node"
+        return ledger.derive("ranks_per_node", gpus or 1, reason)
+    if gpus and wanted > gpus:
+        ledger.problem(
+            ("ranks_per_node",),
+            f"{wanted} ranks would share {gpus} GPUs",
+            "remove it: there is one rank per GPU",
+        )
+    return wanted
+
+
+def _cpus_per_task(
+    experiment: Experiment,
+    cpus: int | None,
+    instance: InstanceType | None,
+    gpus: int,
+    ntasks: int,
+    exclusive: bool,
+    ledger: Ledger,
+) -> int | None:
+    wanted = experiment.cpus_per_task
+    if cpus is None:
+        return wanted
+    if wanted is not None:
+        if wanted * ntasks > cpus:
+            ledger.problem(
+                ("cpus_per_task",),
+                f"{ntasks} tasks x {wanted} CPUs is more than the node's {cpus}",
+                f"cpus_per_task: {cpus // ntasks} at most",
+            )
+        return wanted
+    if exclusive or instance is None or instance.gpus == 0:
+        share, whose = cpus, f"{cpus} CPUs"
+    else:
+        share = cpus * gpus // instance.gpus
+        whose = f"{gpus} of {instance.gpus} GPUs' share of {cpus} CPUs: {share}"
+    if ntasks > share:
+        ledger.problem(
+            ("ranks_per_node",) if experiment.ranks_per_node else ("nodes",),
+            f"{ntasks} tasks on a node of {share} CPUs",
+            f"ranks_per_node: {share} at most",
+        )
+    return ledger.derive("cpus_per_task", max(1, share // ntasks), f"{whose} / {ntasks} tasks")

@@ -1,0 +1,36 @@
+"""The plan: all that is printed, submitted or explained, finished. Plain data, no text of bash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterjobs.errors import Problem
+from clusterjobs.frameworks.contract import ConfigFile, Samples, Shape, Variable
+from clusterjobs.launchers import Launcher
+from clusterjobs.ledger import Derived
+from clusterjobs.plan.directives import Directive
+from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One job. `command` is what the launcher is given, word by word.
+
+    `starts_script`: it begins with a Python script that the launcher runs, else with a program.
+    """
+
+    experiment: Experiment
+    cluster_name: str
+    launcher: Launcher
+    placement: Placement
+    shape: Shape
+    samples: Samples | None
+    directives: tuple[Directive, ...]
+    srun_options: tuple[Directive, ...]
+    environment: tuple[Variable, ...]
+    starts_script: bool
+    command: tuple[str, ...]
+    files: tuple[ConfigFile, ...]
+    derived: tuple[Derived, ...]
+    warnings: tuple[Problem, ...]

@@ -1,0 +1,134 @@
+"""From a spec and a cluster to the plan. Pure: no clock, no network, no files, no environment."""
+
+from __future__ import annotations
+
+from clusterjobs.cluster.facts import Cluster
+from clusterjobs.errors import did_you_mean
+from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.frameworks.contract import Framework, Program, Task
+from clusterjobs.launchers import LAUNCHERS, Launcher
+from clusterjobs.ledger import Ledger
+from clusterjobs.plan.arithmetic import resolve_samples, resolve_shape
+from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
+from clusterjobs.plan.environment import resolve_environment
+from clusterjobs.plan.parameters import check_parameters
+from clusterjobs.plan.placement import Placement, resolve_placement
+from clusterjobs.plan.plan import Plan
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.load import Spec
+
+
+def resolve(spec: Spec, cluster: Cluster) -> Plan:
+    """Derive everything. Raises InputError with every problem, the warnings among them."""
+    experiment, ledger = spec.experiment, Ledger(spec.source)
+    framework = _framework(experiment, ledger)
+    check_parameters(experiment, ledger)
+    launcher = _launcher(experiment, framework, ledger)
+    placement = resolve_placement(experiment, cluster, launcher, ledger)
+    if framework is None or placement is None:
+        ledger.raise_problems()
+        raise AssertionError("no framework or placement, and no problem says why")
+    return _resolve_job(spec, cluster, framework, launcher, placement, ledger)
+
+
+def _resolve_job(
+    spec: Spec,
+    cluster: Cluster,
+    framework: Framework,
+    launcher: Launcher,
+    placement: Placement,
+    ledger: Ledger,
+) -> Plan:
+    experiment = spec.experiment
+    _check_precision(experiment, placement, ledger)
+    shape = resolve_shape(experiment, placement, ledger)
+    samples = resolve_samples(experiment.batch, shape, ledger)
+    program = framework.program(Task(experiment, spec.options, shape, samples), ledger)
+    directives = resolve_directives(experiment, placement, ledger)
+    srun_options = resolve_srun_options(experiment, placement, ledger)
+    if program is None:
+        ledger.raise_problems()
+        raise AssertionError("no program, and no problem says why")
+    environment = resolve_environment(experiment, placement, program, ledger)
+    ledger.raise_problems()
+    _derive_rendezvous(ledger)
+    return Plan(
+        experiment,
+        cluster.name,
+        launcher,
+        placement,
+        shape,
+        samples,
+        directives,
+        srun_options,
+        environment,
+        _starts_script(program, launcher, experiment),
+        _command(program, launcher, experiment),
+        program.files,
+        tuple(ledger.derived),
+        tuple(ledger.problems),
+    )
+
+
+def _framework(experiment: Experiment, ledger: Ledger) -> Framework | None:
+    framework = FRAMEWORKS.get(experiment.framework)
+    if framework is None:
+        ledger.problem(
+            ("framework",),
+            f"no framework {experiment.framework!r}",
+            did_you_mean(experiment.framework, list(FRAMEWORKS)),
+        )
+    return framework
+
+
+def _launcher(experiment: Experiment, framework: Framework | None, ledger: Ledger) -> Launcher:
+    choices = framework.launchers if framework else tuple(LAUNCHERS)
+    name = experiment.launcher
+    if name is None:
+        default = choices[0]
+        if framework:
+            ledger.derive("launcher", default, f"the default of {framework.name}")
+        return LAUNCHERS[default]
+    if name in choices:
+        return LAUNCHERS[name]
+    what = f"no launcher {name!r}"
+    if framework and name in LAUNCHERS:
+        what = f"{framework.name} is not started by {name}"
+    ledger.problem(("launcher",), what, did_you_mean(name, choices))
+    return LAUNCHERS[choices[0]]
+
+
+def _check_precision(experiment: Experiment, placement: Placement, ledger: Ledger) -> None:
+    instance = placement.instance
+    if experiment.precision == "bf16" and instance and instance.gpu_model == "V100":
+        ledger.problem(
+            ("precision",),
+            f"the V100 of a {instance.name} has no bf16",
+            "precision: fp16",
+        )
+
+
+def _starts_script(program: Program, launcher: Launcher, experiment: Experiment) -> bool:
+    """Whether the launcher itself runs Python on the script; a prefix must stand before Python."""
+    return launcher.starts_python and program.is_python and not experiment.prefix
+
+
+def _command(program: Program, launcher: Launcher, experiment: Experiment) -> tuple[str, ...]:
+    if program.is_python and not _starts_script(program, launcher, experiment):
+        return (*experiment.prefix, "python3", "-u", *program.words)
+    return (*experiment.prefix, *program.words)
+
+
+def _derive_rendezvous(ledger: Ledger) -> None:
+    ledger.derive(
+        "MASTER_ADDR",
+        "the first of SLURM_JOB_NODELIST",
+        "every node knows it, and the batch script runs there",
+        "Slurm: scontrol show hostnames",
+    )
+    ledger.derive(
+        "MASTER_PORT",
+        "12000 + SLURM_JOB_ID % 20000, the next free one",
+        "jobs that share a node differ, and it stays below the ephemeral ports (32768 and up)",
+        "Linux: ip_local_port_range",
+    )

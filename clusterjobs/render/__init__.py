@@ -1,0 +1,1 @@
+"""A plan as text: the job script, the cluster config, the manifest."""

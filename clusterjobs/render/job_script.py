@@ -1,0 +1,242 @@
+"""job.sh from a plan: every value quoted here, every decision made before the template."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+
+from clusterjobs import __version__, resources
+from clusterjobs.frameworks.contract import ConfigFile, Variable
+from clusterjobs.plan.directives import Directive
+from clusterjobs.plan.parameters import PATTERNS, type_of
+from clusterjobs.plan.plan import Plan
+from clusterjobs.render import shell
+from clusterjobs.render.shell import ShellText
+from clusterjobs.spec.experiment import Parameter, Step
+
+
+def render_job_script(plan: Plan, spec_file: str) -> str:
+    """The text of job.sh. `spec_file` is named in its header."""
+    return _template().render(_context(plan, spec_file))
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    return _environment(resources.templates_dir()).get_template("job.sh.j2")
+
+
+@functools.cache
+def template_texts() -> Mapping[str, str]:
+    """The text of every template, by its name: what the manifest records."""
+    folder = resources.templates_dir()
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*.j2"))
+    }
+
+
+def _environment(folder: pathlib.Path) -> jinja2.Environment:
+    """Bash's `${#array[@]}` looks like Jinja's usual comment, hence the delimiters."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        finalize=shell.finalize,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        comment_start_string="{##",
+        comment_end_string="##}",
+    )
+
+
+def _context(plan: Plan, spec_file: str) -> dict[str, Any]:
+    return {
+        **_head(plan, spec_file),
+        **_software(plan),
+        **_work(plan),
+        **_launch(plan),
+    }
+
+
+def _head(plan: Plan, spec_file: str) -> dict[str, Any]:
+    experiment = plan.experiment
+    return {
+        "title": shell.comment(f"{experiment.name}: {describe(plan)}"),
+        "version": ShellText(__version__),
+        "spec_file": shell.comment(spec_file),
+        "directives": [shell.directive(one.name, one.value) for one in plan.directives],
+        "job_dir": _path(f"{experiment.logs or 'logs'}/${{SLURM_JOB_ID}}"),
+        "workdir_given": experiment.workdir is not None,
+        "workdir": _path(experiment.workdir or "."),
+        "parameters": [_parameter(*item) for item in experiment.parameters.items()],
+        "nodes": plan.shape.nodes,
+    }
+
+
+def describe(plan: Plan) -> str:
+    """The job in a line: 2 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun."""
+    shape, placement = plan.shape, plan.placement
+    each = f"{shape.gpus_per_node} GPUs" if shape.gpus_per_node else f"{shape.ranks_per_node} ranks"
+    node = f" ({placement.instance_type})" if placement.instance_type else ""
+    nodes = "1 node" if shape.nodes == 1 else f"{shape.nodes} nodes"
+    return f"{nodes} x {each}{node}, {plan.experiment.framework} started by {plan.launcher.name}"
+
+
+def _path(path: str) -> ShellText:
+    """A path on the node; a relative one counts from the folder where sbatch was called."""
+    absolute = path if path.startswith(("/", "${")) else f"${{SLURM_SUBMIT_DIR}}/{path}"
+    return shell.quote_expanding(absolute)
+
+
+# ------------------------------------------------------------------ parameters
+
+
+@dataclass(frozen=True)
+class _ParameterText:
+    name: ShellText
+    assignment: ShellText
+    pattern: ShellText
+    choices: ShellText
+    complaint: ShellText
+    is_typed: bool
+    has_choices: bool
+
+
+def _parameter(name: str, parameter: Parameter) -> _ParameterText:
+    kind = type_of(parameter)
+    wanted = "one of " + ", ".join(parameter.choices) if parameter.choices else f"a {kind}"
+    return _ParameterText(
+        ShellText(name),
+        ShellText(f"{name}=${{{name}:-{shell.quote(parameter.default)}}}"),
+        ShellText(PATTERNS.get(kind, "")),
+        ShellText(" | ".join(shell.quote(choice) for choice in parameter.choices)),
+        shell.quote(f"the parameter {name} is not {wanted}"),
+        kind in PATTERNS,
+        bool(parameter.choices),
+    )
+
+
+# ------------------------------------------------------------------ environment and files
+
+
+@dataclass(frozen=True)
+class _CodeText:
+    key: ShellText
+    code: ShellText
+
+
+def _software(plan: Plan) -> dict[str, Any]:
+    software = plan.experiment.software
+    code = {"software.setup": software.setup, "setup": plan.experiment.setup}
+    return {
+        "environment": [line for one in plan.environment for line in _export(one)],
+        "modules": _words(software.modules),
+        "conda_given": software.conda is not None,
+        "conda": shell.quote_expanding(software.conda or ""),
+        "venv_given": software.venv is not None,
+        "venv": _path(software.venv or ""),
+        "setup": [
+            _CodeText(ShellText(key), shell.code(lines)) for key, lines in code.items() if lines
+        ],
+    }
+
+
+def _export(variable: Variable) -> list[ShellText]:
+    quote = functools.partial(shell.quote_expanding, unset="-") if variable.expand else shell.quote
+    name, value = variable.name, quote(variable.value)
+    if variable.prepend:
+        value = ShellText(f'"{value}${{{name}:+:${name}}}"')
+    line = ShellText(f"export {name}={value}")
+    return [line] if variable.expand else _with_reason(line, variable.reason)
+
+
+_WIDTH = 100
+
+
+def _with_reason(line: ShellText, reason: str) -> list[ShellText]:
+    """The line with its reason behind it, or above it where the line is long."""
+    because = shell.comment(f"# {reason}")
+    if len(line) + len(because) < _WIDTH:
+        return [ShellText(f"{line} {because}")]
+    return [because, line]
+
+
+# ------------------------------------------------------------------ files and steps
+
+
+@dataclass(frozen=True)
+class _FileText:
+    name: ShellText
+    text: ShellText
+    end: ShellText
+
+
+def _work(plan: Plan) -> dict[str, Any]:
+    experiment = plan.experiment
+    folders = [experiment.checkpoints.path] if experiment.checkpoints else []
+    return {
+        "folders": ShellText(" ".join(map(_path, folders))),
+        "files": [_file(file) for file in plan.files],
+        "before": [_step(step, plan) for step in experiment.before],
+        "sidecars": [_step(step, plan) for step in experiment.sidecars],
+        "after": [_step(step, plan) for step in experiment.after],
+    }
+
+
+def _file(file: ConfigFile) -> _FileText:
+    return _FileText(
+        shell.quote(file.name),
+        shell.verbatim(file.text.rstrip("\n")),
+        shell.heredoc_word(file.text),
+    )
+
+
+def _step(step: Step, plan: Plan) -> ShellText:
+    words = _words(step.command)
+    if step.per == "job":
+        return words
+    nodes = plan.shape.nodes
+    return ShellText(f"srun --overlap --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 {words}")
+
+
+def _words(words: Iterable[str]) -> ShellText:
+    return ShellText(" ".join(map(shell.quote, words)))
+
+
+# ------------------------------------------------------------------ launch
+
+
+def _launch(plan: Plan) -> dict[str, Any]:
+    no_python = "" if plan.starts_script else _NO_PYTHON.get(plan.launcher.name, "")
+    return {
+        "launch_title": shell.comment(plan.launcher.reason),
+        "launch_template": f"launch/{plan.launcher.name}.sh.j2",
+        "ranks_per_node": plan.shape.ranks_per_node,
+        "no_python": ShellText(no_python),
+        "command": _lines(plan.command),
+        "srun_options": [line for one in plan.srun_options for line in _option(one)],
+    }
+
+
+_NO_PYTHON: Mapping[str, str] = {"torchrun": "--no-python ", "deepspeed": "--no_python "}
+
+
+def _lines(words: tuple[str, ...]) -> list[ShellText]:
+    """The command as a person would break it: each --option on a line with its values."""
+    lines: list[list[str]] = [[]]
+    for word in words:
+        if word.startswith("--") and lines[-1]:
+            lines.append([])
+        lines[-1].append(word)
+    return [_words(line) for line in lines]
+
+
+def _option(option: Directive) -> list[ShellText]:
+    text = shell.option(option.name, option.value)
+    return [text] if option.reason.startswith("srun:") else _with_reason(text, option.reason)

@@ -1,0 +1,59 @@
+"""All files of one render as texts, the manifest among them. Nothing is written here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterjobs import __version__
+from clusterjobs.plan.plan import Plan
+from clusterjobs.render.job_script import render_job_script, template_texts
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The texts that a render was made from, by kind: (file name, text)."""
+
+    spec: tuple[str, str]
+    cluster: tuple[str, str]
+    sites: tuple[tuple[str, str], ...] = ()
+    settings: tuple[str, ...] = ()
+
+
+def render_outputs(plan: Plan, cluster_yaml: str, inputs: Inputs) -> dict[str, str]:
+    """File name -> text. Only names of inputs go in, no folders: the same bytes anywhere."""
+    files = {
+        "job.sh": render_job_script(plan, inputs.spec[0]),
+        "cluster.yaml": cluster_yaml,
+        **{file.name: file.text for file in plan.files},
+    }
+    return {**files, MANIFEST: _manifest(files, inputs)}
+
+
+def _manifest(files: Mapping[str, str], inputs: Inputs) -> str:
+    manifest = {
+        "written_by": "clusterjobs",
+        "version": __version__,
+        "inputs": {
+            "spec": _named([inputs.spec]),
+            "cluster": _named([inputs.cluster]),
+            "site": _named(inputs.sites),
+            "set": list(inputs.settings),
+            "templates": {name: digest(text) for name, text in sorted(template_texts().items())},
+        },
+        "outputs": {name: digest(text) for name, text in sorted(files.items())},
+    }
+    return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+
+
+def _named(texts: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "sha256": digest(text)} for name, text in texts]
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text's UTF-8 bytes."""
+    return hashlib.sha256(text.encode()).hexdigest()

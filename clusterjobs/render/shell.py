@@ -1,0 +1,174 @@
+"""Text that is safe to stand in a bash script, and the only way to make it.
+
+The templates refuse to print anything that is not ShellText or a number, so that a value which
+nobody quoted is an error when it is rendered, not a command when it runs.
+"""
+
+from __future__ import annotations
+
+import re
+
+from clusterjobs.spec.references import split_variables
+
+
+class ShellText(str):
+    """Text that is already shell text. Made by the functions below."""
+
+    __slots__ = ()
+
+
+class UnquotedError(TypeError):
+    """A template tried to print a value that nobody quoted: a bug of the template."""
+
+
+def finalize(value: object) -> str:
+    """Jinja's last word on every value that a template prints."""
+    if isinstance(value, ShellText):
+        return value
+    if type(value) is int:
+        return str(value)
+    raise UnquotedError(f"a template prints {value!r}, which nobody quoted")
+
+
+_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_IN_DOUBLE = re.compile(r'[\\"$`]')
+_NODE_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def quote(text: str) -> ShellText:
+    """One word. Literal, except for the script's own variables (references.variable)."""
+    parts = split_variables(text)
+    if len(parts) == 1:
+        return ShellText(_literal(text))
+    return ShellText(_joined([_Part(part, bool(i % 2)) for i, part in enumerate(parts)], ""))
+
+
+def quote_expanding(text: str, unset: str = "") -> ShellText:
+    """One word in which `${NAME}` is the node's to expand; `$${` writes `${` itself.
+
+    `unset` follows the name: "-" makes an unset variable empty, "" makes it an error (set -u).
+    """
+    parts: list[_Part] = []
+    for i, part in enumerate(split_variables(text)):
+        parts += [_Part(part, True)] if i % 2 else _node_variables(part)
+    if not any(part.is_variable for part in parts):
+        return ShellText(_literal("".join(part.text for part in parts)))
+    return ShellText(_joined(parts, unset))
+
+
+class _Part:
+    """A piece of a word: literal text, or the name of a variable."""
+
+    __slots__ = ("is_variable", "text")
+
+    def __init__(self, text: str, is_variable: bool) -> None:
+        self.text = text
+        self.is_variable = is_variable
+
+
+def _node_variables(text: str) -> list[_Part]:
+    parts: list[_Part] = []
+    position = 0
+    for match in _NODE_VARIABLE.finditer(text):
+        parts.append(_Part(text[position : match.start()], False))
+        name = match[1]
+        parts.append(_Part(name, True) if name else _Part("${", False))
+        position = match.end()
+    parts.append(_Part(text[position:], False))
+    return parts
+
+
+def _literal(text: str) -> str:
+    if _SAFE.fullmatch(text):
+        return text
+    if _CONTROL.search(text):
+        return _ansi(text)
+    if "'" not in text:
+        return f"'{text}'"
+    if _IN_DOUBLE.search(text):
+        return "'" + text.replace("'", "'\\''") + "'"
+    return f'"{text}"'
+
+
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\'"}
+
+
+def _ansi(text: str) -> str:
+    r"""Bash's $'...': control characters are seen by who reads the script, and survive."""
+    return "$'" + "".join(map(_ansi_character, text)) + "'"
+
+
+def _ansi_character(character: str) -> str:
+    if escape := _ESCAPES.get(character):
+        return escape
+    if _CONTROL.match(character):
+        return "".join(f"\\{byte:03o}" for byte in character.encode())
+    return character
+
+
+def _joined(parts: list[_Part], unset: str) -> str:
+    """Parts inside double quotes; control characters leave them for a $'...' of their own."""
+    following = [part.text for part in parts[1:]] + [""]
+    inner = (
+        _variable(part.text, unset, after) if part.is_variable else _in_double(part.text)
+        for part, after in zip(parts, following, strict=True)
+    )
+    return '"' + "".join(inner) + '"'
+
+
+def _variable(name: str, unset: str, after: str) -> str:
+    bare = not unset and not _NAME_GOES_ON.match(after)
+    return f"${name}" if bare else f"${{{name}{unset}}}"
+
+
+def _in_double(text: str) -> str:
+    escaped = _IN_DOUBLE.sub(r"\\\g<0>", text)
+    return _CONTROL_RUN.sub(lambda match: f'"{_ansi(match[0])}"', escaped)
+
+
+_NAME_GOES_ON = re.compile(r"[A-Za-z0-9_\[]")
+_CONTROL_RUN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+def comment(text: str) -> ShellText:
+    """Text inside a comment: it stays on its line whatever it holds."""
+    return ShellText(_CONTROL.sub("?", text))
+
+
+def code(lines: tuple[str, ...]) -> ShellText:
+    """Lines of bash that the user wrote as code; the only text of a spec that is run."""
+    return ShellText("\n".join(lines))
+
+
+def heredoc_word(text: str) -> ShellText:
+    """A delimiter that no line of `text` equals."""
+    lines, word = set(text.split("\n")), "END"
+    while word in lines:
+        word += "_"
+    return ShellText(word)
+
+
+def verbatim(text: str) -> ShellText:
+    """The body of a quoted here-document, in which bash expands nothing."""
+    return ShellText(text)
+
+
+def directive(name: str, value: str | int | bool) -> ShellText:
+    """One sbatch directive, quoted as sbatch reads it: quotes and backslashes, but no $.
+
+    Source: Slurm's src/sbatch/opt.c, _get_next_opt: ' and " quote, backslash escapes, # ends.
+    """
+    if value is True:
+        return ShellText(f"#SBATCH --{name}")
+    text = str(value)
+    return ShellText(f"#SBATCH --{name}={text if _SAFE.fullmatch(text) else _sbatch_quoted(text)}")
+
+
+def _sbatch_quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def option(name: str, value: str | int | bool) -> ShellText:
+    """One long option of a command."""
+    return ShellText(f"--{name}") if value is True else quote(f"--{name}={value}")

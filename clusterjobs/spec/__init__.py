@@ -1,0 +1,1 @@
+"""What a person writes: the experiment spec and the site's values."""

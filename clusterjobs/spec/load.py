@@ -1,0 +1,193 @@
+"""From a spec's text to an Experiment, with every problem found on the way.
+
+YAML, then `--set`, then references, then the models: each step keeps the positions, so that
+whatever is found later can be shown where it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from clusterjobs import yaml_source
+from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
+from clusterjobs.spec.validate import OptionModels, validate
+from clusterjobs.yaml_source import Document, Path, dotted
+
+# Code is bash's to expand, never ours: a value spliced into it would be executed.
+_CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
+
+
+@dataclass(frozen=True)
+class Override:
+    """One `--set key=value`, with where to show it."""
+
+    path: Path
+    value: Any
+    where: Location
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where each value of the spec was written."""
+
+    document: Document
+    overrides: tuple[Override, ...] = ()
+
+    def locate(self, path: Path) -> Location:
+        return self._override(path) or self.document.locate(path)
+
+    def locate_key(self, path: Path) -> Location:
+        return self._override(path) or self.document.locate_key(path)
+
+    def _override(self, path: Path) -> Location | None:
+        for override in reversed(self.overrides):
+            inner, outer = sorted((path, override.path), key=len)
+            if outer[: len(inner)] == inner and (inner == override.path or not self._written(path)):
+                return override.where
+        return None
+
+    def _written(self, path: Path) -> bool:
+        found = self.document.value
+        for step in path:
+            if isinstance(found, list) or not isinstance(found, dict) or step not in found:
+                return False
+            found = found[step]
+        return True
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A loaded spec: the experiment, its framework's own options, and where it all stood."""
+
+    experiment: Experiment
+    options: BaseModel | None
+    source: Source
+
+
+def load_spec(
+    text: str, file: str, option_models: OptionModels, settings: Sequence[str] = ()
+) -> Spec:
+    """Read a spec. `option_models` has each framework's own keys; `settings` are `--set` items.
+
+    Raises InputError with every problem of the YAML, the references and the single values.
+    """
+    document = yaml_source.load(text, file)
+    if not isinstance(document.value, dict):
+        what = "the file is empty" if document.value is None else "a spec is a map of keys"
+        raise one_problem(what, document.locate(()), hint="start with `clusterjobs init`")
+    overrides = tuple(_read_setting(item, number) for number, item in enumerate(settings, 1))
+    source = Source(document, overrides)
+    data = _apply(document.value, overrides)
+    problems: list[Problem] = []
+    data = _expand_references(data, source, problems)
+    experiment, options = validate(data, source, option_models, problems)
+    if problems or experiment is None:
+        raise InputError(in_order(problems))
+    return Spec(experiment, options, source)
+
+
+# ------------------------------------------------------------------ --set
+
+
+def _read_setting(item: str, number: int) -> Override:
+    key, sign, text = item.partition("=")
+    where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
+    if not sign or not key:
+        raise one_problem(f"{item!r} is not key=value", where, hint="--set nodes=4")
+    try:
+        value = yaml_source.load(text, "--set").value
+    except InputError as error:
+        raise InputError([Problem(p.what, where, key, p.hint) for p in error.problems]) from None
+    return Override(tuple(_step(part) for part in key.split(".")), value, where)
+
+
+def _step(part: str) -> str | int:
+    return int(part) if part.isascii() and part.isdigit() and len(part) < 10 else part
+
+
+def _apply(data: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any]:
+    for override in overrides:
+        data = _replaced(data, override.path, override)
+    return data
+
+
+def _replaced(data: Any, path: Path, override: Override) -> Any:
+    """A copy of `data` with the value at `path` replaced; maps on the way are made."""
+    if not path:
+        return override.value
+    step, rest = path[0], path[1:]
+    if isinstance(data, list) and isinstance(step, int) and step < len(data):
+        return [
+            _replaced(item, rest, override) if index == step else item
+            for index, item in enumerate(data)
+        ]
+    if data is None or isinstance(data, dict):
+        data = data or {}
+        return {**data, str(step): _replaced(data.get(str(step)), rest, override)}
+    shown = ".".join(map(str, override.path))
+    raise one_problem(f"{step} is not inside anything", override.where, shown)
+
+
+# ------------------------------------------------------------------ {{ references }}
+
+
+def _expand_references(data: dict[str, Any], source: Source, problems: list[Problem]) -> Any:
+    """`data` with its references expanded; values that refer to each other are followed."""
+    open_names: list[str] = []
+
+    def lookup(name: str) -> Scalar:
+        head, _, rest = name.partition(".")
+        if head == "parameters":
+            return _parameter(rest, data)
+        if name in open_names:
+            raise BadReferenceError(f"{name} refers to itself")
+        found = look_up(name, data)
+        if not isinstance(found, str):
+            return found
+        open_names.append(name)
+        try:
+            return expand(found, lookup)
+        finally:
+            open_names.pop()
+
+    def walk(value: Any, path: Path) -> Any:
+        if isinstance(value, dict):
+            return {key: walk(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [walk(item, (*path, index)) for index, item in enumerate(value)]
+        if not isinstance(value, str) or "{{" not in value:
+            return value
+        try:
+            return expand(value, lookup)
+        except BadReferenceError as error:
+            where = source.locate(path)
+            hint = "{{ name }} names another value of this spec, such as {{ model.hidden }}"
+            problems.append(Problem(str(error), where, dotted(path), hint))
+            return value
+
+    return {
+        key: value if (key,) in _CODE else _walk_outside_code(walk, key, value)
+        for key, value in data.items()
+    }
+
+
+def _walk_outside_code(walk: Callable[[Any, Path], Any], key: str, value: Any) -> Any:
+    if not isinstance(value, dict):
+        return walk(value, (key,))
+    return {
+        name: item if (key, name) in _CODE else walk(item, (key, name))
+        for name, item in value.items()
+    }
+
+
+def _parameter(name: str, data: Mapping[str, Any]) -> str:
+    declared = data.get("parameters")
+    if not isinstance(declared, dict) or name not in declared:
+        raise BadReferenceError(f"the parameter {name} is not declared under parameters:")
+    return variable(name)

@@ -1,0 +1,109 @@
+"""`{{ name }}` in a parsed scalar, and how a value names a shell variable until it is quoted.
+
+The text between the braces is a dotted name or a quoted literal (`{{ '{{' }}` gives `{{`).
+It is looked up, never evaluated: nothing that a person writes is executed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Scalar = str | int | float | bool | None
+
+_OPEN = "{{"
+_REFERENCE = re.compile(
+    r"""\{\{\s*(?:(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)|'(?P<one>[^']*)'|"(?P<two>[^"]*)")\s*\}\}"""
+)
+
+
+class BadReferenceError(ValueError):
+    """A `{{ }}` that names nothing, or that is not a name at all."""
+
+
+def expand(value: str, lookup: Callable[[str], Scalar]) -> Scalar:
+    """`value` with its references looked up.
+
+    A value that is one reference and nothing else takes what it names, type and all; within
+    text the references become text. Raises BadReferenceError.
+    """
+    if _OPEN not in value:
+        return value
+    whole = _REFERENCE.fullmatch(value)
+    if whole:
+        return _resolve(whole, lookup)
+    return "".join(_pieces(value, lookup))
+
+
+def _pieces(value: str, lookup: Callable[[str], Scalar]) -> Iterator[str]:
+    position = 0
+    while (start := value.find(_OPEN, position)) >= 0:
+        match = _REFERENCE.match(value, start)
+        if match is None:
+            raise BadReferenceError(
+                f"{value[start : start + 30]!r} is not a reference: between {{{{ and }}}} stands "
+                "a name, or quoted text such as {{ '{{' }}"
+            )
+        yield value[position:start]
+        yield as_text(_resolve(match, lookup))
+        position = match.end()
+    yield value[position:]
+
+
+def _resolve(match: re.Match[str], lookup: Callable[[str], Scalar]) -> Scalar:
+    name = match["name"]
+    if name is not None:
+        return lookup(name)
+    return match["one"] if match["one"] is not None else match["two"]
+
+
+def as_text(value: Scalar) -> str:
+    """A scalar as it was written: `1.5e-4` stays `1.5e-4`, true is `true`, null is empty."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return getattr(value, "text", None) or str(value)
+
+
+def look_up(name: str, values: Mapping[str, Any]) -> Scalar:
+    """The scalar at the dotted `name` in nested `values`. Raises BadReferenceError."""
+    found: Any = values
+    for step in name.split("."):
+        if not isinstance(found, Mapping) or step not in found:
+            raise BadReferenceError(f"{name} is not given")
+        found = found[step]
+    if isinstance(found, (Mapping, list)):
+        raise BadReferenceError(f"{name} is not a single value")
+    scalar: Scalar = found
+    return scalar
+
+
+# ------------------------------------------------------------------ shell variables in a value
+#
+# A value may name a shell variable that the script sets itself (a parameter, the job's folder).
+# NUL cannot stand in anything that a person wrote (yaml_source refuses it), so it marks such a
+# name without any text having to be escaped.
+
+_VARIABLE = re.compile("\0([A-Za-z_][A-Za-z0-9_]*)\0")
+
+
+def variable(name: str) -> str:
+    """Text that stands for the shell variable `name`, to be embedded in a value."""
+    return f"\0{name}\0"
+
+
+def has_variable(text: str) -> bool:
+    """Whether the text names a shell variable."""
+    return "\0" in text
+
+
+def split_variables(text: str) -> list[str]:
+    """Literal text and variable names in turn: `[literal, name, literal, ..., literal]`."""
+    return _VARIABLE.split(text)
+
+
+def show(text: str) -> str:
+    """The text for a person to read: variables as `$NAME`."""
+    return _VARIABLE.sub(r"$\1", text)

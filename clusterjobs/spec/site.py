@@ -1,0 +1,29 @@
+"""A site's own values: what `{{ site.private_subnet }}` in a cluster config stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from clusterjobs import yaml_source
+from clusterjobs.errors import one_problem
+
+
+def load_site(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The values of several site.yaml, given as (file, text), the nearest first.
+
+    A key of a nearer file hides the same key of a farther one. Raises InputError.
+    """
+    values: dict[str, Any] = {}
+    for file, text in texts:
+        document = yaml_source.load(text, file)
+        if document.value is None:
+            continue
+        if not isinstance(document.value, dict):
+            raise one_problem(
+                "a site file is a map of names and values",
+                document.locate(()),
+                hint="private_subnet: subnet-0123456789abcdef0",
+            )
+        values = {**document.value, **values}
+    return values

@@ -1,0 +1,167 @@
+"""A spec's data held against the models, each complaint turned into a Problem with its place.
+
+pydantic judges; here its words become ours: what is wrong, where, what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ValidationError
+
+from clusterjobs.errors import Location, Problem, did_you_mean
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.yaml_source import Path, dotted
+
+OptionModels = Mapping[str, type[BaseModel] | None]
+
+
+class Locator(Protocol):
+    """Says where a value and its key were written."""
+
+    def locate(self, path: Path) -> Location: ...
+
+    def locate_key(self, path: Path) -> Location: ...
+
+
+def validate(
+    data: dict[str, Any], source: Locator, option_models: OptionModels, problems: list[Problem]
+) -> tuple[Experiment | None, BaseModel | None]:
+    """The experiment and its framework's options; what is wrong is added to `problems`.
+
+    With a framework that is not known, any framework's keys pass: one mistake, one message.
+    """
+    framework = data.get("framework")
+    model = option_models.get(framework) if isinstance(framework, str) else None
+    own = set(model.model_fields) if model else set()
+    foreign = _foreign_keys(data, own, option_models)
+    common = {key: value for key, value in data.items() if key not in own and key not in foreign}
+    experiment = _build(Experiment, common, data, source, problems, own)
+    options = None
+    if model:
+        options = _build(
+            model, {key: data[key] for key in data if key in own}, data, source, problems, own
+        )
+    if framework in option_models:
+        problems += [
+            _foreign_problem(key, str(framework), source, option_models) for key in foreign
+        ]
+    return experiment, options
+
+
+def _foreign_keys(data: Mapping[str, Any], own: set[str], option_models: OptionModels) -> list[str]:
+    known = {name for model in option_models.values() if model for name in model.model_fields}
+    return [key for key in data if key in known - own and key not in Experiment.model_fields]
+
+
+def _foreign_problem(
+    key: str, framework: str, source: Locator, option_models: OptionModels
+) -> Problem:
+    takers = [name for name, model in option_models.items() if model and key in model.model_fields]
+    return Problem(
+        f"{framework} has no {key}",
+        source.locate_key((key,)),
+        key,
+        f"remove it, or choose a framework that has it: {', '.join(takers)}",
+    )
+
+
+def _build(
+    model: type[BaseModel],
+    values: Mapping[str, Any],
+    data: Mapping[str, Any],
+    source: Locator,
+    problems: list[Problem],
+    more_keys: set[str],
+) -> Any:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        problems += [
+            _problem_of(dict(detail), data, source, model, more_keys)
+            for detail in error.errors(include_url=False)
+        ]
+        return None
+
+
+def _problem_of(
+    detail: dict[str, Any],
+    data: Mapping[str, Any],
+    source: Locator,
+    model: type[BaseModel],
+    more_keys: set[str],
+) -> Problem:
+    path = _path_of(detail["loc"], data)
+    kind = detail["type"]
+    if kind == "missing":
+        parent = path[:-1]
+        where = source.locate_key(parent) if parent else source.locate(())
+        return Problem(f"{path[-1]} is missing", where, dotted(path), f"add `{path[-1]}: ...`")
+    if kind == "extra_forbidden":
+        known = [*_known_keys(model, path[:-1]), *(more_keys if len(path) == 1 else ())]
+        hint = did_you_mean(str(path[-1]), sorted(known))
+        return Problem(f"unknown key {path[-1]}", source.locate_key(path), dotted(path), hint)
+    is_key = "[key]" in detail["loc"]
+    where = source.locate_key(path) if is_key else source.locate(path)
+    what, hint = _words_for(kind, detail)
+    return Problem(what, where, dotted(path), hint)
+
+
+def _words_for(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
+    context = detail.get("ctx") or {}
+    if kind == "value_error":
+        what, _, hint = str(context["error"]).partition(": ")
+        return what, hint
+    if kind == "literal_error":
+        known = [
+            choice.strip(" '") for choice in context["expected"].replace(" or ", ",").split(",")
+        ]
+        return f"{detail['input']!r} is not one of the choices", did_you_mean(
+            str(detail["input"]), known
+        )
+    if kind in ("dict_type", "model_type", "model_attributes_type"):
+        return "a map of keys belongs here", "write `key: value` lines below it"
+    if kind in ("tuple_type", "list_type"):
+        return "a list belongs here", "write `[a, b]`, or lines that start with `- `"
+    if kind == "greater_than_equal":
+        return f"{detail['input']} is less than {context['ge']}", ""
+    if kind == "less_than_equal":
+        return f"{detail['input']} is more than {context['le']:,}", ""
+    return str(detail["msg"]).lower(), ""
+
+
+def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
+    """pydantic's location as a path of the data: without the names of its own inner branches."""
+    path: list[str | int] = []
+    for position, step in enumerate(loc):
+        inside = isinstance(data, dict) and step in data
+        item = isinstance(data, (list, tuple)) and isinstance(step, int) and step < len(data)
+        if inside or item:
+            path.append(step)
+            data = data[step]
+        elif position == len(loc) - 1 and step != "[key]" and isinstance(data, dict):
+            path.append(step)
+    return tuple(path)
+
+
+def _known_keys(model: type[BaseModel], path: Path) -> Iterator[str]:
+    for step in path:
+        annotation = (
+            model.model_fields[str(step)].annotation if step in model.model_fields else None
+        )
+        inner = _model_in(annotation)
+        if inner is None:
+            return
+        model = inner
+    for name, field in model.model_fields.items():
+        yield field.alias or name
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for part in getattr(annotation, "__args__", ()):
+        if found := _model_in(part):
+            return found
+    return None

@@ -1,0 +1,237 @@
+"""The kinds of text a spec holds: words, arguments, paths, environment names, time limits.
+
+Each function takes what YAML gave and returns text, or raises ValueError saying what to write
+instead. None of them expands or executes anything.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+
+from clusterjobs.spec.references import as_text, has_variable, show
+
+MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name adds the job id
+MAX_WORD_BYTES = 131_071  # Linux's limit for one argument or variable (MAX_ARG_STRLEN)
+
+
+def word(value: Any) -> str:
+    """One word of a command line. Numbers keep the way they were written."""
+    if isinstance(value, bool):
+        raise ValueError(f'{as_text(value)} is not text here: quote it, "{as_text(value)}"')
+    if value is None:
+        raise ValueError('the value is missing: write "" for an empty one')
+    if isinstance(value, (Mapping, list)):
+        raise ValueError("a single value belongs here")
+    text = as_text(value)
+    if len(text.encode()) > MAX_WORD_BYTES:
+        raise ValueError(f"longer than Linux allows for one argument ({MAX_WORD_BYTES:,} bytes)")
+    return text
+
+
+_SHELL_SIGNS = re.compile(r"[|&;<>`]|\$\(")
+
+
+def command_words(value: Any) -> tuple[str, ...]:
+    """A command line: a list of words, or text that is split as a shell splits it.
+
+    Nothing in it is code. Text with a pipe, a redirection or a substitution was meant as code,
+    so it is refused rather than passed on as plain characters.
+    """
+    if isinstance(value, list):
+        words = tuple(word(item) for item in value)
+    else:
+        text = word(value)
+        if sign := _SHELL_SIGNS.search(_without_quotes(text)):
+            raise ValueError(
+                f"{sign.group()!r} would be shell code, and a command is only words: "
+                'put code under setup:, or write a list, [prog, "a;b"]'
+            )
+        words = tuple(shlex.split(text))
+    if not words or not words[0]:
+        raise ValueError("the command is empty")
+    return words
+
+
+def _without_quotes(text: str) -> str:
+    return re.sub(r"'[^']*'|\"[^\"]*\"|\\.", "", text)
+
+
+def lines_of_code(value: Any) -> tuple[str, ...]:
+    """Lines of bash, the only text of a spec that is code: a list of lines or one block."""
+    lines = value if isinstance(value, list) else [value]
+    for line in lines:
+        if not isinstance(line, str):
+            raise ValueError(f"a line of bash belongs here, not {as_text(line) or 'nothing'}")
+        if has_variable(line):
+            raise ValueError("code reads a parameter as a shell variable: write $NAME")
+        if "\r" in line:
+            raise ValueError("a carriage return in a line of bash: save the file with LF")
+    return tuple(text for line in lines for text in line.rstrip("\n").split("\n"))
+
+
+def path(value: Any) -> str:
+    """A path on the cluster. `${NAME}` in it is expanded on the node."""
+    text = word(value)
+    if not text:
+        raise ValueError("the path is empty")
+    if text.startswith("~"):
+        raise ValueError("~ is not expanded: write ${HOME}")
+    if bad := first_control_character(text.replace("\0", "")):
+        raise ValueError(f"a path with {bad}")
+    return text
+
+
+def job_name(value: Any) -> str:
+    """The experiment's name: Slurm's job name, and part of paths."""
+    text = word(value)
+    if has_variable(text):
+        raise ValueError("the name is fixed when the job is rendered: no parameter can be in it")
+    if not text.strip() or text in (".", ".."):
+        raise ValueError("the name is empty")
+    if text[0] == "-" or "/" in text or text != text.strip():
+        raise ValueError("a name has no '/', does not start with '-' nor with or end in a space")
+    if bad := first_control_character(text):
+        raise ValueError(f"a name with {bad}")
+    if len(text.encode()) > MAX_NAME_BYTES:
+        raise ValueError(f"longer than {MAX_NAME_BYTES} bytes")
+    return text
+
+
+def first_control_character(text: str) -> str | None:
+    """The name of the first control or line-breaking character in `text`."""
+    names = {"\n": "a line break", "\t": "a tab", "\r": "a carriage return"}
+    for character in text:
+        if unicodedata.category(character) in ("Cc", "Zl", "Zp"):
+            return names.get(character, f"the control character U+{ord(character):04X}")
+    return None
+
+
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+RESERVED_NAMES = {
+    **dict.fromkeys(
+        ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
+        "the launcher sets it for every rank",
+    ),
+    **dict.fromkeys(("MASTER_ADDR", "MASTER_PORT"), "the script sets it from Slurm's variables"),
+    **dict.fromkeys(
+        ("LD_PRELOAD", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS", "PS4", "BASH", "UID"),
+        "it would change how the script itself runs",
+    ),
+    **dict.fromkeys(
+        ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), "Slurm sets it to the job's GPUs"
+    ),
+}
+
+
+def environment_name(value: str) -> str:
+    """The name of an environment variable that a spec may set."""
+    if not _ENVIRONMENT_NAME.fullmatch(value):
+        raise ValueError("a variable's name has only letters, digits and _, no digit first")
+    if reason := RESERVED_NAMES.get(value):
+        raise ValueError(f"{value} is reserved: {reason}")
+    if value.startswith(("SLURM_", "SBATCH_", "BASH_FUNC")):
+        raise ValueError(f"{value} is reserved: Slurm and bash read it; use sbatch: or srun:")
+    return value
+
+
+_PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def parameter_name(value: str) -> str:
+    """The name of a parameter: capitals, so that it is never a variable of the script's own."""
+    if not _PARAMETER_NAME.fullmatch(value):
+        raise ValueError("a parameter's name is written in capitals, LIKE_THIS")
+    return environment_name(value)
+
+
+_TIME_LIMIT = re.compile(r"(?:\d+-\d+(?::\d+){0,2}|\d+(?::\d+){0,2})|UNLIMITED|INFINITE")
+
+
+def time_limit(value: Any) -> str:
+    """Slurm's --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:...]."""
+    text = word(value)
+    if not _TIME_LIMIT.fullmatch(text):
+        raise ValueError(
+            f"{show(text)!r} is not a Slurm time: write 90 (minutes), 12:00:00 or 2-00:00:00"
+        )
+    return text
+
+
+def directive_name(value: str) -> str:
+    """The long name of an sbatch or srun option, without its dashes."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", value):
+        raise ValueError("an option's long name, without dashes in front: mail-type, qos")
+    return value
+
+
+def option_value(value: Any) -> str | bool:
+    """An sbatch or srun option's value: true for a bare flag, false to leave it out."""
+    if isinstance(value, bool):
+        return value
+    text = word(value)
+    if has_variable(text):
+        raise ValueError("options are fixed when the job is rendered: no parameter can be in them")
+    if bad := first_control_character(text):
+        raise ValueError(f"an option with {bad}")
+    return text
+
+
+def argument(value: Any) -> str | bool | tuple[str, ...]:
+    """An argument's value: text, several texts, true for a bare flag, false to leave it out."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list):
+        return tuple(word(item) for item in value)
+    if value is None:
+        raise ValueError("the value is missing: true for a bare flag, false to leave it out")
+    return word(value)
+
+
+def argument_name(value: str) -> str:
+    """The name of an argument, as it stands after the dashes."""
+    if not value or has_variable(value):
+        raise ValueError("an argument needs a name that is fixed when the job is rendered")
+    return value
+
+
+def plain(value: Any) -> str:
+    """Text that clusterjobs itself reads, so that no parameter can be in it."""
+    text = word(value)
+    if not text or has_variable(text):
+        raise ValueError("a fixed text belongs here")
+    return text
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("a whole number belongs here")
+    return int(value)
+
+
+Word = Annotated[str, BeforeValidator(word)]
+Plain = Annotated[str, BeforeValidator(plain)]
+Path = Annotated[str, BeforeValidator(path)]
+JobName = Annotated[str, BeforeValidator(job_name)]
+TimeLimit = Annotated[str, BeforeValidator(time_limit)]
+CommandWords = Annotated[tuple[str, ...], BeforeValidator(command_words)]
+Code = Annotated[tuple[str, ...], BeforeValidator(lines_of_code)]
+EnvironmentName = Annotated[str, AfterValidator(environment_name)]
+ParameterName = Annotated[str, AfterValidator(parameter_name)]
+OptionName = Annotated[str, AfterValidator(directive_name)]
+OptionValue = Annotated[str | bool, BeforeValidator(option_value)]
+ArgumentName = Annotated[str, AfterValidator(argument_name)]
+ArgumentValue = Annotated[str | bool | tuple[str, ...], BeforeValidator(argument)]
+Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1_000_000)]
+Stage = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=3)]
+Arguments = Annotated[
+    Annotated[dict[ArgumentName, ArgumentValue], Tag("map")]
+    | Annotated[tuple[Word, ...], Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "map"),
+]
