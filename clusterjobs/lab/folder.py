@@ -90,7 +90,7 @@ class LabFolder:
 
     def _check_not_hidden(self, spec: LabSpec) -> None:
         for directory in (*spec.shared, *(node.scratch for node in spec.nodes)):
-            if PurePosixPath(directory) in (self.path, *self.path.parents):
+            if Path(directory) in (self.path, *self.path.parents):
                 raise one_problem(
                     f"the cluster's {directory} would hide the lab's own folder {self.path}",
                     hint="set XDG_STATE_HOME to a folder elsewhere",

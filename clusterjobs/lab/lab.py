@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from clusterjobs.errors import InputError, did_you_mean, one_problem
+from clusterjobs.errors import InputError, Problem, did_you_mean, one_problem
 from clusterjobs.lab.folder import LabFacts, LabFolder, without_slurm
 from clusterjobs.lab.jobs import Job, JobEnd, parse_job
 from clusterjobs.lab.namespaces import InitProcess, check_namespaces, enter_command
@@ -171,9 +171,8 @@ class Lab:
         """Submit a script; the job's id. InputError with sbatch's own words where it refuses."""
         done = self.run(["sbatch", "--parsable", *options, str(script)], env=env, cwd=cwd)
         if done.returncode != 0:
-            raise InputError(
-                one_problem(line).problems[0] for line in done.stderr.splitlines() or ["sbatch failed"]
-            )
+            lines = done.stderr.strip().splitlines() or ["sbatch failed without a word"]
+            raise InputError(Problem(line) for line in lines)
         return done.stdout.strip().partition(";")[0]
 
     def job(self, job_id: str) -> Job:

@@ -138,7 +138,7 @@ class InitProcess:
 
 
 def _all_pids() -> Iterator[int]:
-    return (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
 
 
 def _stat_fields(pid: int) -> Sequence[str]:
@@ -166,6 +166,6 @@ def _numbers(pid: int) -> list[int]:
 
 def _pid_namespace(pid: int) -> str | None:
     try:
-        return os.readlink(f"/proc/{pid}/ns/pid")
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
     except OSError:
         return None

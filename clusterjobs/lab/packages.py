@@ -17,10 +17,12 @@ from pathlib import Path
 
 from clusterjobs.errors import InputError, one_problem
 
+# fmt: off
 COMMANDS = (
-    "sbatch srun salloc scancel squeue sinfo scontrol sacct sacctmgr sattach sbcast sdiag sprio"
-    " sreport sshare sstat strigger"
-).split()
+    "sacct", "sacctmgr", "salloc", "sattach", "sbatch", "sbcast", "scancel", "scontrol", "sdiag",
+    "sinfo", "sprio", "squeue", "sreport", "srun", "sshare", "sstat", "strigger",
+)
+# fmt: on
 _DAEMONS = ("slurmctld", "slurmd")
 _PACKAGES = ("slurmctld", "slurmd", "slurm-client")
 _SYSTEM = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")

@@ -7,7 +7,6 @@ Reads the names of this machine's folders; must not mount anything.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -39,7 +38,7 @@ def _rebuilt(
         if place in built or place in targets or place in _NOT_BOUND:
             continue
         if entry.is_symlink():
-            yield f"link\t{os.readlink(entry)}\t{place}"
+            yield f"link\t{entry.readlink()}\t{place}"
         else:
             yield f"bind\t{entry}\t{place}"
 

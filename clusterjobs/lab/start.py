@@ -29,12 +29,19 @@ def start(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say: Say) 
         until(lambda: _is_running(folder, process), 30, lambda: "the lab's init does not start")
         say(f"controller is started, {len(nodes)} nodes follow")
         _await_idle(folder, nodes, idle_nodes, say)
+    except TimeoutError as error:
+        _end(folder, process)
+        raise one_problem(str(error), hint=f"the logs are in {folder / 'log'}") from None
     except BaseException:
-        process.kill()  # and --kill-child ends init, whether it has written its pid or not
-        if init := InitProcess.read(folder / "init"):
-            init.kill()
-        process.wait()
+        _end(folder, process)
         raise
+
+
+def _end(folder: LabFolder, process: subprocess.Popen[bytes]) -> None:
+    process.kill()  # and --kill-child ends init, whether it has written its pid or not
+    if init := InitProcess.read(folder / "init"):
+        init.kill()
+    process.wait()
 
 
 def _start_init(folder: LabFolder) -> subprocess.Popen[bytes]:
@@ -54,7 +61,7 @@ def _is_running(folder: LabFolder, process: subprocess.Popen[bytes]) -> bool:
     if process.poll() is not None:
         raise one_problem(
             f"the lab's init ended: {last_lines(folder / 'log/init.log')}",
-            hint=f"its logs are in {folder / 'log'}",
+            hint=f"the logs are in {folder / 'log'}",
         )
     return InitProcess.read(folder / "init") is not None
 
@@ -67,7 +74,7 @@ def _await_idle(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say:
         if (folder / "state/exited").exists():
             raise one_problem(
                 f"slurmctld ended: {last_lines(folder / 'log/slurmctld.log')}",
-                hint=f"its logs are in {folder / 'log'}",
+                hint=f"the logs are in {folder / 'log'}",
             )
         answer = idle_nodes()
         still = set(nodes) - set(answer.stdout.split())
@@ -84,7 +91,7 @@ def _why_missing(folder: LabFolder, missing: set[str]) -> str:
         return "slurmctld does not answer"
     first = min(missing)
     said = last_lines(folder / f"log/{first}.log")
-    return f"{len(missing)} nodes did not come up; {first}: {said}; see {folder / 'log'}"
+    return f"{len(missing)} nodes did not come up; {first}: {said}"
 
 
 def last_lines(file: Path, count: int = 3) -> str:

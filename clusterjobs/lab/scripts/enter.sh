@@ -1,5 +1,6 @@
 #!/bin/bash
 # enter COMMAND [ARGUMENT...]: run a command inside the lab, in the folder this is called from.
+# shellcheck disable=SC1091,SC2154 # entrance.sh is written by folder.py
 lab=${BASH_SOURCE[0]%/*}
 unset "${!SLURM@}" # another cluster's job, if this runs in one, means nothing to the lab
 . "$lab/entrance.sh" # entrance=(nsenter options for this lab)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # init.sh LABDIR: pid 1 of a lab. Lays out the lab's root folder and network, starts the Slurm
 # controller and the nodes, then serves requests. When it dies, the kernel ends everything else.
+# shellcheck disable=SC2154 # daemons.sh is written by folder.py
 set -euo pipefail
 lab=$1
 read -r pid _ < /proc/self/stat # /proc is still this machine's here, so this is the outer pid
@@ -32,6 +33,7 @@ rmdir /.old
 
 lab=/.lab
 cd /
+# shellcheck disable=SC1091
 . $lab/daemons.sh # PATH, slurmctld=(...), slurmd=(...)
 mount --bind $lab/hosts /etc/hosts
 [[ ! -s $lab/ld.so.cache ]] || mount --bind $lab/ld.so.cache /etc/ld.so.cache
@@ -47,11 +49,11 @@ ip link set nodes up
 # --- daemons -----------------------------------------------------------------------------------
 start() { setsid "$@" < /dev/null & }
 
-power_on() { # NODE [slurmd option]
+power_on() { # NODE [SLURMD OPTION]
   local number name address scratch
   read -r number name address scratch < "$lab/nodes/$1/wiring"
   start unshare --mount --propagation unchanged --uts --ipc --net --pid --fork --kill-child \
-    bash $lab/node.sh "$number" "$name" "$address" "$scratch" "${2:-}" >> "$lab/log/$name.log" 2>&1
+    bash $lab/node.sh "$number" "$name" "$address" "$scratch" "${@:2}" >> "$lab/log/$name.log" 2>&1
 }
 inside() { # NODE COMMAND...
   local node=$1; shift
@@ -72,7 +74,7 @@ serve() { # VERB NODE
 
 controller() { "${slurmctld[@]}"; echo $? > $lab/state/exited; } # whoever waits for it looks there
 controller >> $lab/log/slurmctld.out 2>&1 < /dev/null &
-for node in $lab/nodes/*/wiring; do
+for node in "$lab"/nodes/*/wiring; do
   [[ ! -e $node ]] || power_on "$(basename "$(dirname "$node")")"
 done
 

@@ -2,9 +2,10 @@
 # node.sh NUMBER NAME ADDRESS SCRATCH [SLURMD OPTION]: pid 1 of one node, in namespaces of its own.
 # Killing it is a power cut: all that ran on the node is gone at once.
 set -euo pipefail
-number=$1 name=$2 address=$3 scratch=$4 option=$5
+number=$1 name=$2 address=$3 scratch=$4
 lab=/.lab
 read -r pid _ < /proc/self/stat # /proc is still the lab's here
+# shellcheck disable=SC1091
 . $lab/daemons.sh
 
 switch() { nsenter --net=/proc/1/ns/net ip link "$@"; } # /proc/1 is the lab's init
@@ -24,5 +25,5 @@ mount -t proc proc /proc
 
 echo "$pid" > "$lab/nodes/$name/pid.new"
 mv "$lab/nodes/$name/pid.new" "$lab/nodes/$name/pid"
-bash $lab/slurmd.sh "$name" $option &
+bash $lab/slurmd.sh "$name" "${@:5}" &
 while :; do sleep infinity & wait; done # bash reaps what slurmd leaves behind; slurmd does not
