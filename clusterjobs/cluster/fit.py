@@ -28,8 +28,8 @@ def fit_cluster(
 ) -> str:
     """The document's text with every reference replaced, and a header that says so.
 
-    Raises InputError with every site value that is missing; the hint names the first of
-    `site_files`.
+    Raises InputError with every site value that is missing (the hint names the first of
+    `site_files`), and where unquoted placeholders make the config no YAML.
     """
     if "Scheduling" not in (document.value or {}):
         raise one_problem(
@@ -37,6 +37,7 @@ def fit_cluster(
             document.locate(()),
             hint="save what stands under ClusterConfiguration in a file of its own",
         )
+    load(document.text, document.file, rules="1.1")  # facts are read around bare placeholders
     substitution = substitute(document, site)
     if problems := unresolved_problems(document, substitution, site, site_files):
         raise InputError(problems)

@@ -167,6 +167,12 @@ def test_fit_refuses_a_config_inside_a_template() -> None:
     assert "inside another file" in problem.what
 
 
+def test_fit_refuses_unquoted_placeholders_where_they_stand() -> None:
+    (problem,) = problems_of("Region: {{ REGION }}\nScheduling: {SlurmQueues: []}", SITE)
+    assert problem.where
+    assert (problem.where.line, problem.where.source) == (1, "Region: {{ REGION }}")
+
+
 def test_fit_reads_what_the_reader_reads() -> None:
     before, _ = read_cluster(CONFIG, "c.yaml", SITE)
     after, _ = read_cluster(fit(CONFIG, SITE), "c.yaml", {})
