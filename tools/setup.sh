@@ -21,6 +21,7 @@ main() {
     (($#)) || die "name the extras to install: dev, train, aws"
     take_turn
     trap clean_up EXIT
+    trap 'say "interrupted; the next run starts anew"; exit 130' INT TERM
     local python wanted missing=() extra
     python=$(find_python)
     wanted=$(fingerprint "$python")
@@ -50,7 +51,8 @@ find_python() {
     local candidate
     for candidate in ${PYTHON:+"$PYTHON"} python3 python3.13 python3.12 python3.11 python3.10; do
         if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-            command -v "$candidate"
+            # Behind an activated .venv or a shim: .venv must not be made from itself.
+            "$candidate" -c 'import sys; print(sys._base_executable)'
             return
         fi
     done
@@ -134,7 +136,7 @@ install_extras() {
 
 show_progress() {
     exec 9>&-
-    while sleep 15; do
+    while sleep 15 >/dev/null 2>&1; do      # its sleep outlives it, and must not hold a pipe open
         say "$SECONDS s, $(du -sm "$venv" 2>/dev/null | cut -f1) MB so far"
     done
 }

@@ -50,8 +50,8 @@ class DeepSpeedTrainer:
         import deepspeed
 
         if on_cpu:
-            # DeepSpeed would compile a shared-memory all-reduce at the first start: two silent
-            # minutes, and a compiler on every node. With no compatible op it takes gloo instead.
+            # DeepSpeed would compile a shared-memory all-reduce at the first start, in silence, and
+            # fail without a compiler and ninja. With no compatible op it takes gloo's instead.
             deepspeed.ops.__compatible_ops__ = {}
         # DeepSpeed 0.19 still calls the old name, at every step of ZeRO.
         warnings.filterwarnings("ignore", ".*all_gather_into_tensor.* is deprecated", FutureWarning)
