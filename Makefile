@@ -33,9 +33,9 @@ fmt: ## format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: ## run the measurements
-	@tools/setup.sh dev train
-	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+bench: ## time the commands on the examples
+	@tools/setup.sh dev
+	@$(BIN)/python tools/bench.py
 
 clean: ## remove what make has made
 	rm -rf .venv .venv.old.* .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache \
