@@ -136,7 +136,7 @@ def run(name: str, as_json: bool, job: Path, sbatch_options: tuple[str, ...]) ->
         _say(f"the job wrote no log {log}: is its folder there?")
     if as_json:
         _print_json({"job_id": job_id, **end.__dict__, "log": str(log)})
-    raise SystemExit(end.exit_code)
+    raise click.exceptions.Exit(end.exit_code)
 
 
 @lab.command()
@@ -179,7 +179,9 @@ def kill_node(name: str, node: str, how: str) -> None:
       clusterjobs lab kill-node train-dy-p4d-1
       clusterjobs lab kill-node train-dy-p4d-1 --how network
     """
-    _running(name).kill_node(node, how)
+    from clusterjobs.lab import breakage
+
+    breakage.kill_node(_running(name), node, how)
     _say(f"{node} is broken ({how}); to mend it: clusterjobs lab start-node {node}{_option(name)}")
 
 
@@ -193,7 +195,9 @@ def start_node(name: str, node: str) -> None:
     Example:
       clusterjobs lab start-node train-dy-p4d-1
     """
-    _running(name).start_node(node)
+    from clusterjobs.lab import breakage
+
+    breakage.start_node(_running(name), node)
     _say(f"{node} is started")
 
 

@@ -45,13 +45,16 @@ def follow(
     said = ""
     while True:
         job = lab.job(job_id)
-        if text := log.new_text():  # read after the state, so that an ended job's log is whole
+        text = log.new_text()  # read after the state, so that an ended job's log is whole
+        if text and job.end:
             write(text)
         if (line := _line(job)) != said:
             said = line
             say(line)
         if job.end:
             return job.end
+        if text:
+            write(text)
         time.sleep(POLL_SECONDS)
 
 

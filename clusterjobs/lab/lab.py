@@ -1,4 +1,4 @@
-"""A lab: bring it up and down, run things in it, submit jobs, break its nodes.
+"""A lab: bring it up and down, run things in it, submit jobs.
 
 Knows the lab's folder and its init process; must not know experiments, nor print.
 """
@@ -10,7 +10,6 @@ import fcntl
 import os
 import shutil
 import subprocess
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -21,14 +20,7 @@ from clusterjobs.lab.namespaces import InitProcess, check_namespaces, enter_comm
 from clusterjobs.lab.packages import Say, Slurm, cache_dir, find_slurm
 from clusterjobs.lab.polling import until
 from clusterjobs.lab.shape import LabSpec
-from clusterjobs.lab.start import last_lines, start
-
-_REQUESTS = {  # how a node is broken: what init.sh is asked in order to break it and to mend it
-    "power": ("power-off", "power-on"),
-    "slurmd": ("kill-slurmd", "start-slurmd"),
-    "network": ("unplug", "plug"),
-}
-KILLS = tuple(_REQUESTS)
+from clusterjobs.lab.start import start
 
 
 class Lab:
@@ -152,7 +144,7 @@ class Lab:
         return self.folder
 
     def _node_pid(self, node: str) -> int:
-        self._check_node(node)
+        self.check_node(node)
         with contextlib.suppress(OSError, ValueError):
             inner = int((self.folder / f"nodes/{node}/pid").read_text())
             if (outer := self._running_init().outer_pid(inner)) is not None:
@@ -200,45 +192,11 @@ class Lab:
         listed = self.run(["sinfo", "--noheader", "--Node", "--format=%N %T"])
         return dict(line.split(maxsplit=1) for line in listed.stdout.splitlines())
 
-    def kill_node(self, node: str, how: str = "power") -> None:
-        """Break a node, as one of `KILLS` says; Slurm has to find out by itself."""
-        self._check_node(node)
-        broken = self.folder / f"nodes/{node}/broken"
-        if broken.exists():
-            raise one_problem(
-                f"node {node} is killed already ({broken.read_text()})",
-                hint=f"clusterjobs lab start-node {node}",
-            )
-        self._request(_REQUESTS[how][0], node)
-        broken.write_text(how)
-
-    def start_node(self, node: str) -> None:
-        """Mend what `kill_node` broke."""
-        self._check_node(node)
-        broken = self.folder / f"nodes/{node}/broken"
-        if not broken.exists():
-            raise one_problem(f"node {node} was not killed")
-        self._request(_REQUESTS[broken.read_text()][1], node)
-        broken.unlink()
-
-    def _check_node(self, node: str) -> None:
+    def check_node(self, node: str) -> None:
+        """InputError for a name that no node of this lab has."""
         if node not in self.facts.nodes:
             hint = did_you_mean(node, self.facts.nodes)
             raise one_problem(f"no node {node} in this lab", hint=hint)
-
-    def _request(self, verb: str, node: str) -> None:
-        """Ask init.sh, which alone has the rights, and wait for its answer."""
-        request = uuid.uuid4().hex
-        pipe = os.open(self.folder / "requests", os.O_WRONLY | os.O_NONBLOCK)
-        with os.fdopen(pipe, "w") as requests:
-            requests.write(f"{request} {verb} {node}\n")
-        answer = until(lambda: self._reply(request), 10, lambda: f"no answer to {verb} {node}")
-        if answer != "done":
-            raise one_problem(f"{verb} {node}: {last_lines(self.folder / 'log/init.log')}")
-
-    def _reply(self, request: str) -> str | None:
-        replies = (self.folder / "replies").read_text().splitlines()
-        return dict(line.split() for line in replies).get(request)
 
 
 @contextlib.contextmanager

@@ -47,13 +47,12 @@ ip addr add "$head_address" dev nodes
 ip link set nodes up
 
 # --- daemons -----------------------------------------------------------------------------------
-start() { setsid "$@" < /dev/null & }
-
 power_on() { # NODE [SLURMD OPTION]
   local number name address scratch
   read -r number name address scratch < "$lab/nodes/$1/wiring"
-  start unshare --mount --propagation unchanged --uts --ipc --net --pid --fork --kill-child \
-    bash $lab/node.sh "$number" "$name" "$address" "$scratch" "${@:2}" >> "$lab/log/$name.log" 2>&1
+  setsid unshare --mount --propagation unchanged --uts --ipc --net --pid --fork --kill-child \
+    bash $lab/node.sh "$number" "$name" "$address" "$scratch" "${@:2}" \
+    < /dev/null >> "$lab/log/$name.log" 2>&1 &
 }
 inside() { # NODE COMMAND...
   local node=$1; shift
@@ -67,7 +66,8 @@ serve() { # VERB NODE
     power-off) kill -KILL "$(< "$lab/nodes/$2/pid")"; rm "$lab/nodes/$2/pid" ;;
     plug) ip link set "$(cable "$2")" up ;;
     unplug) ip link set "$(cable "$2")" down ;;
-    start-slurmd) start inside "$2" bash $lab/slurmd.sh "$2" >> "$lab/log/$2.log" 2>&1 ;;
+    start-slurmd)
+      inside "$2" setsid bash $lab/slurmd.sh "$2" < /dev/null >> "$lab/log/$2.log" 2>&1 & ;;
     kill-slurmd) inside "$2" kill -KILL "$(< "$lab/nodes/$2/slurmd.pid")" ;;
   esac
 }

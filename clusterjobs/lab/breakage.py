@@ -1,0 +1,88 @@
+"""Breaks the nodes of a lab and mends them, to see what a job makes of it.
+
+Knows init.sh's requests and how Slurm takes a node back; nothing here tells Slurm of a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+
+from clusterjobs.errors import one_problem
+from clusterjobs.lab.folder import LabFolder
+from clusterjobs.lab.lab import Lab
+from clusterjobs.lab.polling import until
+from clusterjobs.lab.start import last_lines
+
+_REQUESTS = {  # how a node is broken: what init.sh is asked in order to break it and to mend it
+    "power": ("power-off", "power-on"),
+    "slurmd": ("kill-slurmd", "start-slurmd"),
+    "network": ("unplug", "plug"),
+}
+KILLS = tuple(_REQUESTS)
+
+
+def kill_node(lab: Lab, node: str, how: str = "power") -> None:
+    """Break a node, as one of `KILLS` says; Slurm has to find out by itself."""
+    lab.check_node(node)
+    broken = lab.folder / f"nodes/{node}/broken"
+    if broken.exists():
+        raise one_problem(
+            f"node {node} is killed already ({broken.read_text()})",
+            hint=f"clusterjobs lab start-node {node}",
+        )
+    _request(lab.folder, _REQUESTS[how][0], node)
+    broken.write_text(how)
+
+
+def start_node(lab: Lab, node: str, timeout: float = 30) -> None:
+    """Mend what `kill_node` broke, and give the node back to Slurm once it answers."""
+    lab.check_node(node)
+    broken = lab.folder / f"nodes/{node}/broken"
+    if not broken.exists():
+        raise one_problem(f"node {node} was not killed")
+    how, now = broken.read_text(), _now(lab)
+    _request(lab.folder, _REQUESTS[how][1], node)
+    broken.unlink()
+    if how != "network":  # there it is the same slurmd as before
+        _until(lab, node, timeout, lambda: _slurmd_started(lab, node) >= now)
+    _until(lab, node, timeout, lambda: _is_back(lab, node))
+
+
+def _until(lab: Lab, node: str, timeout: float, true: Callable[[], bool]) -> None:
+    log = lab.folder / f"log/{node}.log"
+    until(true, timeout, lambda: f"node {node} does not come back: {last_lines(log)}")
+
+
+def _now(lab: Lab) -> str:
+    return lab.run(["date", "+%FT%T"]).stdout.strip()  # as scontrol writes it, so they compare
+
+
+def _slurmd_started(lab: Lab, node: str) -> str:
+    shown = lab.run(["scontrol", "--oneliner", "show", "node", node]).stdout
+    return shown.partition("SlurmdStartTime=")[2].partition(" ")[0]
+
+
+def _is_back(lab: Lab, node: str) -> bool:
+    """Slurm keeps a node DOWN that rebooted by itself; resume it as ParallelCluster does."""
+    state = lab.node_states()[node]
+    if state == "down":
+        lab.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"])
+    return not state.startswith("down") and not state.endswith("*")
+
+
+def _request(folder: LabFolder, verb: str, node: str) -> None:
+    """Ask init.sh, which alone has the rights, and wait for its answer."""
+    request = uuid.uuid4().hex
+    pipe = os.open(folder / "requests", os.O_WRONLY | os.O_NONBLOCK)
+    with os.fdopen(pipe, "w") as requests:
+        requests.write(f"{request} {verb} {node}\n")
+    answer = until(lambda: _reply(folder, request), 10, lambda: f"no answer to {verb} {node}")
+    if answer != "done":
+        raise one_problem(f"{verb} {node}: {last_lines(folder / 'log/init.log')}")
+
+
+def _reply(folder: LabFolder, request: str) -> str | None:
+    replies = (folder / "replies").read_text().splitlines()
+    return dict(line.split() for line in replies).get(request)
