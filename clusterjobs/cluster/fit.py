@@ -7,6 +7,7 @@ admin wrote them.
 
 from __future__ import annotations
 
+import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -91,7 +92,7 @@ def _assert_same_data(text: str, file: str, expected: Any) -> None:
 
 def _header(file: str) -> str:
     return (
-        f"# Written by clusterjobs from {_printable(file)} and the values of the site.\n"
+        f"# Written by clusterjobs from {_printable(pathlib.PurePath(file).name)} and the values of the site.\n"
         "# Do not edit: change those, and render again.\n\n"
     )
 

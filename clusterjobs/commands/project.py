@@ -54,7 +54,9 @@ class Project:
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""
         cluster_yaml = fit_cluster(self.cluster_document, self.site, self.site_files)
-        return render_outputs(self.plan, cluster_yaml, self.inputs)
+        # Its header names the config as messages do, with folders; a file that is written does not.
+        named = cluster_yaml.replace(self.cluster_document.file, self.inputs.cluster[0], 1)
+        return render_outputs(self.plan, named, self.inputs)
 
 
 def load_project(spec: pathlib.Path, settings: Sequence[str] = ()) -> Project:

@@ -1,4 +1,4 @@
-"""Parameters: values that may change at submission, so each is typed and checked on the node."""
+"""Parameters and secrets: values that are known only when the job is submitted or runs."""
 
 from __future__ import annotations
 
@@ -46,3 +46,14 @@ def check_parameters(experiment: Experiment, ledger: Ledger) -> None:
             ledger.problem(
                 path, f"the default {parameter.default!r} is not of type {parameter.type}"
             )
+
+
+def check_secrets(experiment: Experiment, ledger: Ledger) -> None:
+    """A secret has one source, and is not also a plain variable or a parameter."""
+    for name, secret in experiment.secrets.items():
+        path = ("secrets", name)
+        if secret.file is not None and secret.command is not None:
+            ledger.problem(path, "file and command: a secret comes from one of them", "remove one")
+        for other in ("env", "parameters"):
+            if name in getattr(experiment, other):
+                ledger.problem((other, name), f"{name} is under secrets: too", "remove it here")

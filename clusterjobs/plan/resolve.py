@@ -11,7 +11,8 @@ from clusterjobs.ledger import Ledger
 from clusterjobs.plan.arithmetic import resolve_samples, resolve_shape
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
-from clusterjobs.plan.parameters import check_parameters
+from clusterjobs.plan.inherited import inherited_variables
+from clusterjobs.plan.parameters import check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.spec.experiment import Experiment
@@ -23,6 +24,7 @@ def resolve(spec: Spec, cluster: Cluster) -> Plan:
     experiment, ledger = spec.experiment, Ledger(spec.source)
     framework = _framework(experiment, ledger)
     check_parameters(experiment, ledger)
+    check_secrets(experiment, ledger)
     launcher = _launcher(experiment, framework, ledger)
     placement = resolve_placement(experiment, cluster, launcher, ledger)
     if framework is None or placement is None:
@@ -62,6 +64,7 @@ def _resolve_job(
         directives,
         srun_options,
         environment,
+        inherited_variables(experiment, placement),
         _starts_script(program, launcher, experiment),
         _command(program, launcher, experiment),
         program.files,

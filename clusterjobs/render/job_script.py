@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,12 @@ import jinja2
 from clusterjobs import __version__, resources
 from clusterjobs.frameworks.contract import ConfigFile, Variable
 from clusterjobs.plan.directives import Directive
+from clusterjobs.plan.inherited import PREFIXES
 from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
-from clusterjobs.spec.experiment import Parameter, Step
+from clusterjobs.spec.experiment import Parameter, Secret, Step
 
 
 def render_job_script(plan: Plan, spec_file: str) -> str:
@@ -76,7 +78,14 @@ def _head(plan: Plan, spec_file: str) -> dict[str, Any]:
         "workdir": _path(experiment.workdir or "."),
         "parameters": [_parameter(*item) for item in experiment.parameters.items()],
         "nodes": plan.shape.nodes,
+        "unset": _unset(plan.unset),
+        "unset_prefixes": ShellText(" ".join(f'"${{!{prefix}@}}"' for prefix in PREFIXES)),
     }
+
+
+def _unset(names: tuple[str, ...]) -> list[ShellText]:
+    """The names in lines that a person can read."""
+    return [ShellText(line) for line in textwrap.wrap(" ".join(names), _WIDTH - 10)]
 
 
 def describe(plan: Plan) -> str:
@@ -136,6 +145,7 @@ def _software(plan: Plan) -> dict[str, Any]:
     code = {"software.setup": software.setup, "setup": plan.experiment.setup}
     return {
         "environment": [line for one in plan.environment for line in _export(one)],
+        "secrets": [_secret(*item) for item in plan.experiment.secrets.items()],
         "modules": _words(software.modules),
         "conda_given": software.conda is not None,
         "conda": shell.quote_expanding(software.conda or ""),
@@ -154,6 +164,32 @@ def _export(variable: Variable) -> list[ShellText]:
         value = ShellText(f'"{value}${{{name}:+:${name}}}"')
     line = ShellText(f"export {name}={value}")
     return [line] if variable.expand else _with_reason(line, variable.reason)
+
+
+@dataclass(frozen=True)
+class _SecretText:
+    name: ShellText
+    current: ShellText
+    value: ShellText
+    complaint: ShellText
+    is_fetched: bool
+
+
+def _secret(name: str, secret: Secret) -> _SecretText:
+    """How the value is had when the job runs: it is in no file, and on no command line."""
+    if secret.file is not None:
+        path = _path(secret.file)
+        value, complaint = f"$(< {path})", f"the secret {name} is empty: its file has no text"
+    else:
+        value = f"$({_words(secret.command or ())})"
+        complaint = f"the secret {name} is empty: its command printed nothing"
+        if not secret.command:
+            complaint = f"the secret {name} is not set: export {name} before sbatch"
+    is_fetched = secret.file is not None or secret.command is not None
+    current = ShellText(f"${{{name}:-}}")
+    return _SecretText(
+        ShellText(name), current, ShellText(value), shell.quote(complaint), is_fetched
+    )
 
 
 _WIDTH = 100

@@ -50,6 +50,17 @@ class Checkpoints(Part):
     path: words.Path
 
 
+class Secret(Part):
+    """Where a secret's value comes from when the job runs; from the environment, if not said."""
+
+    file: words.Path | None = None
+    command: words.CommandWords | None = None
+
+
+def _secrets(value: Any) -> Any:
+    return {name: {} for name in value} if isinstance(value, list) else value
+
+
 def _step(value: Any) -> Any:
     return value if isinstance(value, dict) else {"command": value}
 
@@ -108,6 +119,8 @@ class Experiment(Part):
     logs: words.Path | None = None
     env: dict[words.EnvironmentName, words.Word] = {}
     parameters: dict[words.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]] = {}
+
+    secrets: Annotated[dict[words.EnvironmentName, Secret], BeforeValidator(_secrets)] = {}
 
     sbatch: dict[words.OptionName, words.OptionValue] = {}
     srun: dict[words.OptionName, words.OptionValue] = {}

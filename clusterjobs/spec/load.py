@@ -16,6 +16,7 @@ from clusterjobs import yaml_source
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
+from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.validate import OptionModels, validate
 from clusterjobs.yaml_source import Document, Path, dotted
 
@@ -84,6 +85,8 @@ def load_spec(
     overrides = tuple(_read_setting(item, number) for number, item in enumerate(settings, 1))
     source = Source(document, overrides)
     data = _apply(document.value, overrides)
+    if secrets := find_secrets(data, source):
+        raise InputError(secrets)  # and nothing else, for other problems show their lines
     problems: list[Problem] = []
     data = _expand_references(data, source, problems)
     experiment, options = validate(data, source, option_models, problems)

@@ -6,23 +6,16 @@ pydantic judges; here its words become ours: what is wrong, where, what to write
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from clusterjobs.errors import Location, Problem, did_you_mean
+from clusterjobs.errors import Problem, did_you_mean
+from clusterjobs.ledger import Locator
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.yaml_source import Path, dotted
 
 OptionModels = Mapping[str, type[BaseModel] | None]
-
-
-class Locator(Protocol):
-    """Says where a value and its key were written."""
-
-    def locate(self, path: Path) -> Location: ...
-
-    def locate_key(self, path: Path) -> Location: ...
 
 
 def validate(

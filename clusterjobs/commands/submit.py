@@ -1,0 +1,54 @@
+"""clusterjobs submit: render a spec and hand it to sbatch."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import click
+
+from clusterjobs.commands.project import load_project, output_option, set_option, spec_argument
+from clusterjobs.commands.show import show_problems
+from clusterjobs.commands.summary import summary
+from clusterjobs.commands.write import write_outputs
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs submit exp.yaml
+  clusterjobs submit exp.yaml --set nodes=4 -- --dependency=afterok:123
+  id=$(clusterjobs submit exp.yaml --json | jq .job_id)
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@spec_argument
+@output_option
+@set_option
+@click.option("--force", is_flag=True, help="Overwrite files that clusterjobs did not write.")
+@click.option("--json", "as_json", is_flag=True, help="Print the job id as JSON.")
+@click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
+def submit(
+    spec: pathlib.Path,
+    output: pathlib.Path,
+    settings: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+    sbatch_options: tuple[str, ...],
+) -> None:
+    """Render SPEC and submit it, with SBATCH_OPTIONS behind `--`.
+
+    Variables of another job that this shell may be part of (SLURM_*, RANK ...) are not handed on.
+    """
+    from clusterjobs.slurm.submit import submit as hand_to_sbatch
+
+    project = load_project(spec, settings)
+    show_problems(project.plan.warnings)
+    write_outputs(output, project.outputs(), force)
+    job = hand_to_sbatch(output / "job.sh", sbatch_options, os.environ)
+    if as_json:
+        data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / "job.sh")}
+        click.echo(json.dumps(data))
+        return
+    click.echo(summary(project.plan))
+    click.echo(f"\nsubmitted job {job.job_id}")

@@ -1,0 +1,1 @@
+"""Talking to Slurm through its own commands."""

@@ -1,0 +1,63 @@
+"""Values in a spec that look like keys: refused, and never shown.
+
+A spec is shared, rendered, hashed and committed. A secret is given by its name, and its value is
+taken on the node when the job runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from clusterjobs.errors import Location, Problem
+from clusterjobs.ledger import Locator
+from clusterjobs.yaml_source import Path, dotted
+
+# Formats as their issuers document them.
+_LOOKS = {
+    "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    "a Hugging Face token": re.compile(r"\bhf_[A-Za-z0-9]{30,}\b"),
+    "a GitHub token": re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{40,})\b"),
+    "a W&B key": re.compile(r"\bwandb_v1_\w{40,}|(?i:wandb\w*key\W{1,4})[0-9a-f]{40}\b"),
+    "an API key": re.compile(r"\bsk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,}"),
+    "a Slack token": re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{20,}"),
+    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+}
+_SECRET_NAME = re.compile(r"(?i)(?:api_?key|access_?key|secret|token|passw(?:or)?d)$")
+_RANDOM = re.compile(r"[A-Za-z0-9+/=_.~-]{20,}")
+_HINT = "name it under secrets: and its value stays out of every file; and renew it: it was written"
+
+
+def find_secrets(data: Any, source: Locator) -> list[Problem]:
+    """A problem for each value that looks like a key. The value itself is in none of them."""
+    return [
+        Problem(f"looks like {kind}", _without_text(source.locate(path)), dotted(path), _HINT)
+        for path, value in _texts(data, ())
+        if (kind := _kind(path, value))
+    ]
+
+
+def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, (*path, index))
+    elif isinstance(value, str) and len(value) >= 16:
+        yield path, value
+
+
+def _kind(path: Path, value: str) -> str | None:
+    for kind, pattern in _LOOKS.items():
+        if pattern.search(value):
+            return kind
+    name = str(path[-1]) if path else ""
+    if _SECRET_NAME.search(name.replace("-", "_")) and _RANDOM.fullmatch(value):
+        return "the value of a secret" if any(c.isdigit() for c in value) else None
+    return None
+
+
+def _without_text(where: Location) -> Location:
+    return Location(where.file, where.line, where.column)

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# What `make demo` runs: a spec rendered, submitted to a real Slurm of two nodes on this machine,
+# and followed to its end. Needs .venv/bin first on PATH; `make demo` sees to that.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly spec=examples/tiny-gpt.yaml
+readonly lab=demo
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+[[ -t 1 ]] || say() { printf '\n%s\n' "$*"; }
+
+take_down() {
+    local status=$?
+    trap - EXIT
+    say "Taking the lab down"
+    clusterjobs lab down --name "$lab"
+    exit "$status"
+}
+
+say "1. Rendering $spec"
+clusterjobs render "$spec" -o generated
+
+say "2. Starting a Slurm of two nodes on this machine"
+trap take_down EXIT
+clusterjobs lab up small --name "$lab" --replace
+
+say "3. Submitting generated/job.sh and following it"
+log=.demo/job.log
+mkdir -p .demo
+clusterjobs lab run --name "$lab" generated/job.sh | tee "$log"
+
+say "4. What came of it"
+sed -n 's/^\([0-9]*: \)\{0,1\}\(step [0-9/]* loss [0-9.]*\).*/\2/p' "$log" | sed -n '1p;$p'
+shared=$(clusterjobs lab status --name "$lab" --json \
+    | python3 -c 'import json, sys; print(json.load(sys.stdin)["shared"]["/fsx"])')
+printf 'the script      %s\nlogs            %s\ncheckpoints     %s\n' \
+    generated/job.sh "$shared/logs/tiny-gpt" "$shared/checkpoints/tiny-gpt"
