@@ -5,6 +5,7 @@ Knows the kernel and util-linux; must not know Slurm.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
@@ -113,6 +114,7 @@ class InitProcess:
 
     def kill(self) -> None:
         """Ends it, and with it all that runs in its namespaces; returns when they are gone."""
+        unshare = _parent(self.pid)
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -121,6 +123,8 @@ class InitProcess:
             if self.is_alive():  # asked again now that the handle keeps the pid from being reused
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
                 select.select([handle], [], [])
+                with contextlib.suppress(ChildProcessError):  # where this process started the lab
+                    os.waitpid(unshare, 0)
         finally:
             os.close(handle)
 

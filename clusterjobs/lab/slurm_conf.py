@@ -15,6 +15,7 @@ from clusterjobs.lab.shape import HEAD_NODE, LabSpec
 
 LAB = "/.lab"
 
+# EnforcePartLimits refuses a job of more nodes than there are, which would wait for ever.
 # Timeouts are short so that a lost node is noticed, and its job requeued, within seconds.
 # AuthType=auth/none needs no munge daemon: the lab's network can only be reached from within.
 # config_overrides lets a node say 96 CPUs where the machine has two.
@@ -39,6 +40,7 @@ SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0,batch_sc
 JobCompType=jobcomp/filetxt
 JobCompLoc={LAB}/log/jobs.txt
 ReturnToService=1
+EnforcePartLimits=ALL
 SlurmctldTimeout=10
 SlurmdTimeout=3
 TCPTimeout=2

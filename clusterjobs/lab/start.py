@@ -29,6 +29,8 @@ def start(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say: Say) 
         until(lambda: _is_running(folder, process), 30, lambda: "the lab's init does not start")
         say(f"controller is started, {len(nodes)} nodes follow")
         _await_idle(folder, nodes, idle_nodes, say)
+        # It lives on with the lab, and InitProcess.kill waits for it: not Popen's business more.
+        process.returncode = 0
     except TimeoutError as error:
         _end(folder, process)
         raise one_problem(str(error), hint=f"the logs are in {folder / 'log'}") from None
@@ -39,9 +41,10 @@ def start(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say: Say) 
 
 def _end(folder: LabFolder, process: subprocess.Popen[bytes]) -> None:
     process.kill()  # and --kill-child ends init, whether it has written its pid or not
+    process.wait()
     if init := InitProcess.read(folder / "init"):
         init.kill()
-    process.wait()
+    (folder / "init").unlink(missing_ok=True)
 
 
 def _start_init(folder: LabFolder) -> subprocess.Popen[bytes]:
@@ -73,7 +76,7 @@ def _await_idle(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say:
         nonlocal missing
         if (folder / "state/exited").exists():
             raise one_problem(
-                f"slurmctld ended: {last_lines(folder / 'log/slurmctld.log')}",
+                f"slurmctld ended: {last_lines(folder / 'log/slurmctld.out')}",
                 hint=f"the logs are in {folder / 'log'}",
             )
         answer = idle_nodes()

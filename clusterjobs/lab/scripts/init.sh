@@ -72,7 +72,10 @@ serve() { # VERB NODE
   esac
 }
 
-controller() { "${slurmctld[@]}"; echo $? > $lab/state/exited; } # whoever waits for it looks there
+controller() { # whoever waits for it looks for the file
+  "${slurmctld[@]}" || true
+  : > $lab/state/exited
+}
 controller >> $lab/log/slurmctld.out 2>&1 < /dev/null &
 for node in "$lab"/nodes/*/wiring; do
   [[ ! -e $node ]] || power_on "$(basename "$(dirname "$node")")"

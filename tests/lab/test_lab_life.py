@@ -1,0 +1,221 @@
+"""A lab's beginning and end, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_fixtures import a100_nodes, output_of, spec_of
+
+from clusterjobs.errors import InputError
+from clusterjobs.lab.breakage import kill_node, start_node
+from clusterjobs.lab.folder import SCRIPTS
+from clusterjobs.lab.lab import Lab, running_lab
+from clusterjobs.lab.packages import Slurm, find_slurm
+from clusterjobs.lab.polling import until
+from clusterjobs.lab.shape import LabSpec
+
+pytestmark = pytest.mark.lab
+
+KINDS = ("mnt", "net", "pid", "uts", "ipc")
+
+
+def namespaces() -> dict[str, list[int]]:
+    """Every namespace of this machine with its processes."""
+    found: dict[str, list[int]] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        for kind in KINDS:
+            try:
+                link = str((process / "ns" / kind).readlink())
+            except OSError:
+                continue
+            found.setdefault(link, []).append(int(process.name))
+    return found
+
+
+def left_behind(lab: Lab, held: set[str]) -> list[str]:
+    """Namespaces, processes, mounts and cables that are still there."""
+    folder = str(lab.folder.path)
+    left = [link for link in namespaces() if link in held]
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = process.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if folder in words:
+            left.append(words)
+    left += [
+        line for line in Path("/proc/self/mountinfo").read_text().splitlines() if folder in line
+    ]
+    return left + [path.name for path in Path("/sys/class/net").glob("node[0-9]*")]
+
+
+def held_by(lab: Lab) -> set[str]:
+    """The namespaces of the lab and of its nodes, which are not this process's."""
+    init = lab.init
+    assert init is not None
+    here = {str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in KINDS}
+    inner = lab.node_run("train-dy-p4d-1", ["sleep", "0"])
+    assert inner.returncode == 0
+    pids = [init.pid, lab._node_pid("train-dy-p4d-1")]
+    return {str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for pid in pids for kind in KINDS} - here
+
+
+def test_down_leaves_nothing(slurm: Slurm, tmp_path: Path) -> None:
+    with running_lab(spec_of(a100_nodes()), tmp_path, slurm) as lab:
+        (tmp_path / "job.sh").write_text("#!/bin/bash\nsrun sleep 100\n")
+        job_id = lab.sbatch(tmp_path / "job.sh", "--nodes=2", "--output=/dev/null")
+        until(lambda: lab.job(job_id).state == "RUNNING", 10, lambda: "not running")
+        held = held_by(lab)
+        assert len(held) == 10
+        assert left_behind(lab, held)
+    assert left_behind(lab, held) == []
+
+
+def test_after_a_crash_nothing_is_left_and_the_lab_comes_up_again(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    lab = Lab(tmp_path)
+    lab.up(spec_of(a100_nodes()), slurm)
+    held, init = held_by(lab), lab.init
+    assert init is not None
+    os.kill(init.pid, signal.SIGKILL)
+    until(lambda: not init.is_alive(), 5, lambda: "init lives")
+    until(lambda: not left_behind(lab, held), 5, lambda: f"left: {left_behind(lab, held)}")
+    with pytest.raises(InputError, match="no lab is up"):
+        lab.run(["sinfo"])
+    with running_lab(spec_of(a100_nodes()), tmp_path, slurm) as again:
+        assert set(again.node_states().values()) == {"idle"}
+
+
+def test_a_second_up_is_an_error_and_harms_nothing(own_lab: Lab, slurm: Slurm) -> None:
+    with pytest.raises(InputError, match="a lab is up already"):
+        Lab(own_lab.folder.path).up(spec_of(a100_nodes()), slurm)
+    assert set(own_lab.node_states().values()) == {"idle"}
+
+
+def test_two_labs_do_not_meet(own_lab: Lab, slurm: Slurm, tmp_path: Path) -> None:
+    with running_lab(spec_of(a100_nodes(0, 1)), tmp_path, slurm) as other:
+        assert set(other.node_states()) == {"train-dy-p4d-1"}
+        assert set(own_lab.node_states()) == {"train-dy-p4d-1", "train-st-p4d-1"}
+    assert set(own_lab.node_states().values()) == {"idle"}
+
+
+def test_a_start_that_fails_says_why_and_leaves_nothing(slurm: Slurm, tmp_path: Path) -> None:
+    spec = LabSpec("test", (a100_nodes(),), shared=("/fsx",))
+    object.__setattr__(spec.partitions[0], "name", "no such thing, Slurm")
+    lab = Lab(tmp_path)
+    with pytest.raises(InputError, match="slurmctld ended"):
+        lab.up(spec, slurm)
+    assert lab.init is None
+    assert left_behind(lab, set()) == []
+
+
+def test_shared_folders_outlive_the_lab_and_scratch_does_not(slurm: Slurm, tmp_path: Path) -> None:
+    with running_lab(spec_of(a100_nodes(0, 1)), tmp_path, slurm) as lab:
+        lab.node_run("train-dy-p4d-1", ["touch", "/fsx/kept", "/scratch/lost"])
+    with running_lab(spec_of(a100_nodes(0, 1)), tmp_path, slurm) as lab:
+        found = lab.node_run("train-dy-p4d-1", ["ls", "/fsx", "/scratch"]).stdout
+    assert found.split() == ["/fsx:", "kept", "/scratch:"]
+    assert (tmp_path / "shared/fsx/kept").exists()
+    lab.delete()
+    assert not tmp_path.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["power", "network"])
+def test_a_job_on_a_lost_node_is_requeued_and_the_node_comes_back(
+    own_lab: Lab, tmp_path: Path, how: str
+) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(
+        "#!/bin/bash\n[[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || exit 5\nsrun sleep 99\n"
+    )
+    job_id = own_lab.sbatch(script, "--nodes=2", "--requeue", "--output=/dev/null")
+    until(lambda: own_lab.job(job_id).state == "RUNNING", 10, lambda: "not running")
+    kill_node(own_lab, "train-st-p4d-1", how)
+    until(lambda: own_lab.job(job_id).restarts == 1, 40, lambda: "not requeued")
+    start_node(own_lab, "train-st-p4d-1")
+    assert own_lab.wait(job_id, 40).exit_code == 5
+
+
+def test_only_slurmd_killed_is_started_again_in_the_same_node(own_lab: Lab) -> None:
+    own_lab.node_run("train-st-p4d-1", ["touch", "/dev/shm/still-the-same"])
+    kill_node(own_lab, "train-st-p4d-1", "slurmd")
+    with pytest.raises(InputError, match="killed already"):
+        kill_node(own_lab, "train-st-p4d-1", "slurmd")
+    start_node(own_lab, "train-st-p4d-1")
+    assert own_lab.node_run("train-st-p4d-1", ["ls", "/dev/shm"]).stdout == "still-the-same\n"
+    assert own_lab.run(["srun", "-w", "train-st-p4d-1", "true"]).returncode == 0
+
+
+def test_a_controller_alone_judges_directives_for_500_nodes(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH --gpus-per-node=8\n")
+    spec = LabSpec("big", (a100_nodes(0, 500),), controller_only=True)
+    with running_lab(spec, tmp_path / "lab", slurm) as lab:
+        test = ["sbatch", "--test-only", str(tmp_path / "job.sh")]
+        assert lab.run([*test[:2], "--nodes=500", test[2]]).returncode == 0
+        assert lab.run([*test[:2], "--nodes=501", test[2]]).returncode != 0
+        assert lab.run([*test[:2], "--gpus-per-node=9", test[2]]).returncode != 0
+
+
+@pytest.mark.slow
+def test_64_nodes_come_up_in_seconds(slurm: Slurm, tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with running_lab(spec_of(a100_nodes(0, 64)), tmp_path, slurm) as lab:
+        print(f"64 nodes up in {time.monotonic() - begin:.1f} s")
+        hosts = lab.run(["srun", "--nodes=64", "hostname"]).stdout.split()
+    assert len(set(hosts)) == 64
+    assert time.monotonic() - begin < 60
+
+
+def test_packages_are_unpacked_whole_though_two_start_together(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    if slurm.root is None:
+        pytest.skip("Slurm is installed on this machine")
+    cache = tmp_path / "cache"
+    (cache / "unpacking-left-by-a-crash").mkdir(parents=True)
+    code = (
+        "import sys, pathlib, clusterjobs.lab.packages as p;"
+        "print(p.find_slurm(pathlib.Path(sys.argv[1])).root)"
+    )
+    both = [
+        subprocess.Popen([sys.executable, "-c", code, str(cache)], stdout=-1, text=True)
+        for _ in range(2)
+    ]
+    roots = {process.communicate()[0].strip() for process in both}
+    (kept,) = cache.glob("slurm-*")
+    assert roots == {str(kept)}
+    assert find_slurm(cache).root == kept
+    assert [path.name for path in cache.glob("unpacking-*")] == ["unpacking-left-by-a-crash"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
+def test_an_ordinary_user_needs_no_rights(open_folder: Path) -> None:
+    script = Path(__file__).with_name("as_ordinary_user.py")
+    seen = output_of([sys.executable, str(script), str(open_folder)]).splitlines()
+    assert seen == [
+        "train-dy-p4d-1 65534 0,1 CapEff: 0000000000000000",
+        "train-st-p4d-1 65534 0,1 CapEff: 0000000000000000",
+        "init is gone",
+    ]
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A home for nobody; pytest's own folders are closed to other users."""
+    for folder in SCRIPTS.parents:
+        if not folder.stat().st_mode & stat.S_IXOTH:
+            pytest.skip(f"{folder} is closed to other users")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chown(folder, 65534, 65534)
+        yield Path(folder)
