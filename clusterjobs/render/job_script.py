@@ -117,9 +117,12 @@ class _ParameterText:
     has_choices: bool
 
 
+_KINDS = {"text": "a text", "integer": "an integer", "number": "a number"}
+
+
 def _parameter(name: str, parameter: Parameter) -> _ParameterText:
     kind = type_of(parameter)
-    wanted = "one of " + ", ".join(parameter.choices) if parameter.choices else f"a {kind}"
+    wanted = "one of " + ", ".join(parameter.choices) if parameter.choices else _KINDS[kind]
     return _ParameterText(
         ShellText(name),
         ShellText(f"{name}=${{{name}:-{shell.quote(parameter.default)}}}"),
@@ -255,7 +258,7 @@ def _launch(plan: Plan) -> dict[str, Any]:
         "launch_template": f"launch/{plan.launcher.name}.sh.j2",
         "ranks_per_node": plan.shape.ranks_per_node,
         "no_python": ShellText(no_python),
-        "command": _lines(plan.command),
+        "command": _lines(plan.command, len(plan.experiment.prefix)),
         "srun_options": [line for one in plan.srun_options for line in _option(one)],
     }
 
@@ -263,10 +266,13 @@ def _launch(plan: Plan) -> dict[str, Any]:
 _NO_PYTHON: Mapping[str, str] = {"torchrun": "--no-python ", "deepspeed": "--no_python "}
 
 
-def _lines(words: tuple[str, ...]) -> list[ShellText]:
-    """The command as a person would break it: each --option on a line with its values."""
-    lines: list[list[str]] = [[]]
-    for word in words:
+def _lines(words: tuple[str, ...], prefix: int) -> list[ShellText]:
+    """The command as a person would break it: each --option on a line with its values.
+
+    Its first `prefix` words stand in front of the program, on a line of their own.
+    """
+    lines: list[list[str]] = [list(words[:prefix]), []] if prefix else [[]]
+    for word in words[prefix:]:
         if word.startswith("--") and lines[-1]:
             lines.append([])
         lines[-1].append(word)

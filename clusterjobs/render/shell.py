@@ -80,7 +80,7 @@ def _node_variables(text: str) -> list[_Part]:
 
 
 def _literal(text: str) -> str:
-    if _SAFE.fullmatch(text):
+    if _SAFE.fullmatch(text) and "," not in text:  # in an array a bare comma looks like a slip
         return text
     if _CONTROL.search(text):
         return _ansi(text)
