@@ -23,12 +23,13 @@ clusterjobs render "$spec" -o generated
 
 say "2. Starting a Slurm of two nodes on this machine"
 trap take_down EXIT
-clusterjobs lab up small --name "$lab" --replace
+clusterjobs lab down --name "$lab" --delete # an earlier demo's checkpoints: it would resume them
+clusterjobs lab up small --name "$lab"
 
 say "3. Submitting generated/job.sh and following it"
-log=.demo/job.log
 mkdir -p .demo
-clusterjobs lab run --name "$lab" generated/job.sh | tee "$log"
+log=$(mktemp .demo/job-XXXXXX.log)
+clusterjobs lab run --name "$lab" generated/job.sh --output="$log"
 
 say "4. What came of it"
 sed -n 's/^\([0-9]*: \)\{0,1\}\(step [0-9/]* loss [0-9.]*\).*/\2/p' "$log" | sed -n '1p;$p'

@@ -91,8 +91,9 @@ def _assert_same_data(text: str, file: str, expected: Any) -> None:
 
 
 def _header(file: str) -> str:
+    name = _printable(pathlib.PurePath(file).name)
     return (
-        f"# Written by clusterjobs from {_printable(pathlib.PurePath(file).name)} and the values of the site.\n"
+        f"# Written by clusterjobs from {name} and the values of the site.\n"
         "# Do not edit: change those, and render again.\n\n"
     )
 
