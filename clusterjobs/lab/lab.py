@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from clusterjobs.errors import InputError, Problem, did_you_mean, one_problem
+from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.lab.folder import LabFacts, LabFolder, without_slurm
 from clusterjobs.lab.jobs import Job, JobEnd, parse_job
 from clusterjobs.lab.namespaces import InitProcess, check_namespaces, enter_command
@@ -195,8 +195,8 @@ class Lab:
     def check_node(self, node: str) -> None:
         """InputError for a name that no node of this lab has."""
         if node not in self.facts.nodes:
-            hint = did_you_mean(node, self.facts.nodes)
-            raise one_problem(f"no node {node} in this lab", hint=hint)
+            few = ", ".join(self.facts.nodes[:8]) + (", ..." if len(self.facts.nodes) > 8 else "")
+            raise one_problem(f"no node {node} in this lab", hint=f"its nodes: {few}")
 
 
 @contextlib.contextmanager
