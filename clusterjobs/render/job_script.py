@@ -91,10 +91,16 @@ def _unset(names: tuple[str, ...]) -> list[ShellText]:
 def describe(plan: Plan) -> str:
     """The job in a line: 2 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun."""
     shape, placement = plan.shape, plan.placement
-    each = f"{shape.gpus_per_node} GPUs" if shape.gpus_per_node else f"{shape.ranks_per_node} ranks"
+    gpus, ranks = _counted(shape.gpus_per_node, "GPU"), _counted(shape.ranks_per_node, "rank")
+    each = gpus if shape.gpus_per_node else ranks
     node = f" ({placement.instance_type})" if placement.instance_type else ""
-    nodes = "1 node" if shape.nodes == 1 else f"{shape.nodes} nodes"
-    return f"{nodes} x {each}{node}, {plan.experiment.framework} started by {plan.launcher.name}"
+    framework, launcher = plan.experiment.framework, plan.launcher.name
+    starter = "its own launcher" if launcher == framework else launcher
+    return f"{_counted(shape.nodes, 'node')} x {each}{node}, {framework} started by {starter}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _path(path: str) -> ShellText:
