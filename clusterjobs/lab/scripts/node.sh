@@ -8,10 +8,14 @@ read -r pid _ < /proc/self/stat # /proc is still the lab's here
 # shellcheck disable=SC1091
 . $lab/daemons.sh
 
-switch() { nsenter --net=/proc/1/ns/net ip link "$@"; } # /proc/1 is the lab's init
-switch del "node$number" 2> /dev/null || true           # a dead node's cable goes late
-switch add "node$number" type veth peer name eth0 netns 1 # 1: this process
+exec 9< /proc/1/ns/net # the lab's init, on the other end of the cable
+mount -t proc proc /proc
+switch() { nsenter --net=/proc/self/fd/9 ip link "$@"; }
+switch del "node$number" 2> /dev/null || true # a dead node's cable goes late
+# netns 1 is this node, whether ip asks the kernel (iproute2 6.1) or /proc (6.15) for process 1.
+switch add "node$number" type veth peer name eth0 netns 1
 switch set "node$number" master nodes up
+exec 9<&-
 ip link set lo up
 ip addr add "$address" dev eth0
 ip link set eth0 up
@@ -21,7 +25,6 @@ mount --bind "$lab/nodes/$name/scratch" "$scratch"
 mount --bind "$lab/nodes/$name/spool" $lab/spool
 mount -t tmpfs -o mode=1777 shm /dev/shm
 mount -t sysfs sysfs /sys 2> /dev/null || true # else /sys/class/net would show the machine's
-mount -t proc proc /proc
 
 echo "$pid" > "$lab/nodes/$name/pid.new"
 mv "$lab/nodes/$name/pid.new" "$lab/nodes/$name/pid"
