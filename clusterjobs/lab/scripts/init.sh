@@ -68,7 +68,8 @@ serve() { # VERB NODE
     unplug) ip link set "$(cable "$2")" down ;;
     start-slurmd)
       inside "$2" setsid bash $lab/slurmd.sh "$2" < /dev/null >> "$lab/log/$2.log" 2>&1 & ;;
-    kill-slurmd) inside "$2" kill -KILL "$(< "$lab/nodes/$2/slurmd.pid")" ;;
+    kill-slurmd) # bash's own kill: a small system has no other
+      inside "$2" bash -c 'kill -KILL "$1"' kill "$(< "$lab/nodes/$2/slurmd.pid")" ;;
   esac
 }
 
