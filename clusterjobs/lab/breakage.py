@@ -42,17 +42,22 @@ def start_node(lab: Lab, node: str, timeout: float = 30) -> None:
     broken = lab.folder / f"nodes/{node}/broken"
     if not broken.exists():
         raise one_problem(f"node {node} was not killed")
-    how, now = broken.read_text(), _now(lab)
+    how, before = broken.read_text(), _slurmd_started(lab, node)
+    # Slurm tells the start of a slurmd to the second: another one shall be another second.
+    _until(lab, node, timeout, lambda: _now(lab) > before)
     _request(lab.folder, _REQUESTS[how][1], node)
     broken.unlink()
     if how != "network":  # there it is the same slurmd as before
-        _until(lab, node, timeout, lambda: _slurmd_started(lab, node) >= now)
+        _until(lab, node, timeout, lambda: _slurmd_started(lab, node) not in ("", "None", before))
     _until(lab, node, timeout, lambda: _is_back(lab, node))
 
 
 def _until(lab: Lab, node: str, timeout: float, true: Callable[[], bool]) -> None:
     log = lab.folder / f"log/{node}.log"
-    until(true, timeout, lambda: f"node {node} does not come back: {last_lines(log)}")
+    try:
+        until(true, timeout, lambda: f"node {node} does not come back: {last_lines(log)}")
+    except TimeoutError as error:
+        raise one_problem(str(error), hint=f"its log is {log}") from None
 
 
 def _now(lab: Lab) -> str:

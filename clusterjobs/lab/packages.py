@@ -99,11 +99,11 @@ def _plugin_dir(root: Path) -> Path | None:
 
 def _unpacked(cache: Path, say: Say) -> Path:
     """The folder of unpacked packages; made whole under another name, then renamed."""
-    cache.mkdir(parents=True, exist_ok=True)
-    system = _system_name()
-    if there := sorted(cache.glob(f"slurm-*-{system}")):
-        return there[-1]
     try:
+        cache.mkdir(parents=True, exist_ok=True)
+        system = _system_name()
+        if there := sorted(cache.glob(f"slurm-*-{system}")):
+            return there[-1]
         return _download(cache, system, say)
     except (subprocess.CalledProcessError, OSError) as error:
         raise _impossible(error) from None

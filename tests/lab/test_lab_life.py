@@ -16,7 +16,7 @@ import pytest
 from lab_fixtures import a100_nodes, output_of, spec_of
 
 from clusterjobs.errors import InputError
-from clusterjobs.lab.breakage import kill_node, start_node
+from clusterjobs.lab.breakage import KILLS, kill_node, start_node
 from clusterjobs.lab.folder import SCRIPTS
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm, find_slurm
@@ -145,6 +145,37 @@ def test_a_job_on_a_lost_node_is_requeued_and_the_node_comes_back(
     until(lambda: own_lab.job(job_id).restarts == 1, 40, lambda: "not requeued")
     start_node(own_lab, "train-st-p4d-1")
     assert own_lab.wait(job_id, 40).exit_code == 5
+
+
+def test_a_node_that_was_only_just_started_can_be_killed_and_started(own_lab: Lab) -> None:
+    for how in KILLS:
+        kill_node(own_lab, "train-dy-p4d-1", how)
+        start_node(own_lab, "train-dy-p4d-1")
+        assert own_lab.node_states()["train-dy-p4d-1"] == "idle"
+        assert own_lab.run(["srun", "-w", "train-dy-p4d-1", "true"]).returncode == 0
+
+
+def test_a_node_without_power_runs_nothing(own_lab: Lab) -> None:
+    kill_node(own_lab, "train-dy-p4d-1", "power")
+    with pytest.raises(InputError, match="is not running"):
+        own_lab.node_run("train-dy-p4d-1", ["true"])
+    start_node(own_lab, "train-dy-p4d-1")
+    assert own_lab.node_run("train-dy-p4d-1", ["hostname"]).stdout == "train-dy-p4d-1\n"
+
+
+def test_a_cable_that_is_out_reaches_nobody(own_lab: Lab) -> None:
+    connect = ["bash", "-c", "timeout 1 bash -c ': < /dev/tcp/head-node/6817'"]
+    assert own_lab.node_run("train-dy-p4d-1", connect).returncode == 0
+    kill_node(own_lab, "train-dy-p4d-1", "network")
+    assert own_lab.node_run("train-dy-p4d-1", connect).returncode != 0
+    start_node(own_lab, "train-dy-p4d-1")
+    assert own_lab.node_run("train-dy-p4d-1", connect).returncode == 0
+
+
+def test_a_shared_folder_must_not_hide_the_lab_itself(slurm: Slurm, tmp_path: Path) -> None:
+    spec = LabSpec("test", (a100_nodes(),), shared=(str(tmp_path),))
+    with pytest.raises(InputError, match="would hide the lab's own folder"):
+        Lab(tmp_path / "lab").up(spec, slurm)
 
 
 def test_only_slurmd_killed_is_started_again_in_the_same_node(own_lab: Lab) -> None:

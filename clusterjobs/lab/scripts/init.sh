@@ -69,7 +69,7 @@ serve() { # VERB NODE
     start-slurmd)
       inside "$2" setsid bash $lab/slurmd.sh "$2" < /dev/null >> "$lab/log/$2.log" 2>&1 & ;;
     kill-slurmd) # bash's own kill: a small system has no other
-      inside "$2" bash -c 'kill -KILL "$1"' kill "$(< "$lab/nodes/$2/slurmd.pid")" ;;
+      inside "$2" bash -c "kill -KILL $(< "$lab/nodes/$2/slurmd.pid")" ;;
   esac
 }
 
