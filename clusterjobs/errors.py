@@ -29,7 +29,8 @@ class Problem:
     """One thing that is wrong: `what`, `where` it stands, and a `hint` on what to do.
 
     `path` is the dotted path of the value (`batch.global`). Without a `where` the problem
-    concerns the whole input. A warning is shown but stops nothing.
+    concerns the whole input. A warning is shown but stops nothing; `info` is a warning that asks
+    for nothing either. `validator` is the name of the foreign check that said it.
     """
 
     what: str
@@ -37,6 +38,8 @@ class Problem:
     path: str = ""
     hint: str = ""
     warning: bool = False
+    info: bool = False
+    validator: str = ""
 
 
 class InputError(Exception):

@@ -24,10 +24,12 @@ def show_problems(problems: Iterable[Problem]) -> None:
 
 def format_problem(problem: Problem) -> str:
     """One problem as text, with styles that `click.echo` drops where there is no terminal."""
-    kind = click.style("warning: ", fg="yellow") if problem.warning else ""
+    level = "info: " if problem.info else "warning: " if problem.warning else ""
+    kind = click.style(level, fg="yellow") if level else ""
     place = click.style(_printable(str(problem.where)), bold=True) + " " if problem.where else ""
     path = f"{_printable(problem.path)}: " if problem.path else ""
-    lines = [f"{place}{kind}{path}{_printable(problem.what)}"]
+    by = f" [{problem.validator}]" if problem.validator else ""
+    lines = [f"{place}{kind}{path}{_printable(problem.what)}{by}"]
     lines += _source_lines(problem)
     if problem.hint:
         lines.append(click.style("   hint: ", fg="cyan") + _printable(problem.hint))

@@ -1,0 +1,140 @@
+"""What an AWS account holds, as far as a cluster config can ask about it.
+
+Only shapes and their usual values. `assume.py` fills an account from a config, `account_file.py`
+with what a person knows better; nothing here knows boto3 or moto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MAIN_VPC = "main"
+NUMBER = "123456789012"
+
+
+@dataclass(frozen=True)
+class Subnet:
+    """`public`: instances in it get a public address by themselves."""
+
+    zone: str = ""
+    vpc: str = MAIN_VPC
+    public: bool = False
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class Vpc:
+    """ParallelCluster's nodes find each other by name: both must be on."""
+
+    dns_support: bool = True
+    dns_hostnames: bool = True
+
+
+@dataclass(frozen=True)
+class SecurityGroup:
+    """`self_*`: a rule for all traffic between members, which EFA needs and `open_*` is not."""
+
+    self_inbound: bool = True
+    self_outbound: bool = True
+    open_inbound: bool = True
+    open_outbound: bool = True
+    vpc: str = MAIN_VPC
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class Key:
+    """An EC2 key pair, `ed25519` or `rsa`."""
+
+    type: str = "ed25519"
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class Image:
+    """An AMI. `driver`: of NVIDIA, `open` as in AWS's own images or `closed`.
+
+    `version` is of the ParallelCluster that built it, "" for the one that is installed here and
+    "none" for an image that ParallelCluster did not build.
+    """
+
+    os: str = ""
+    architecture: str = "x86_64"
+    driver: str = "closed"
+    version: str = ""
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """`versioning` is what ParallelCluster wants of a CustomS3Bucket."""
+
+    region: str = ""
+    versioning: bool = True
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Reserved capacity; `kind` is `default` (on demand) or `capacity-block`."""
+
+    instance_type: str = ""
+    count: int = 0
+    zone: str = ""
+    kind: str = "default"
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """An existing file system; `kind` is LUSTRE, OPENZFS, ONTAP, EFS, FILECACHE or EBS.
+
+    `reachable`: its security group lets the cluster's nodes in. `capacity_gib` 0 is unknown.
+    """
+
+    kind: str = "LUSTRE"
+    zone: str = ""
+    vpc: str = MAIN_VPC
+    reachable: bool = True
+    capacity_gib: int = 0
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class Named:
+    """Something of which only the existence is asked about."""
+
+    missing: bool = False
+
+
+@dataclass
+class Account:
+    """One region of an account, everything by its id or name."""
+
+    region: str = "us-east-1"
+    subnets: dict[str, Subnet] = field(default_factory=dict)
+    vpcs: dict[str, Vpc] = field(default_factory=lambda: {MAIN_VPC: Vpc()})
+    security_groups: dict[str, SecurityGroup] = field(default_factory=dict)
+    keys: dict[str, Key] = field(default_factory=dict)
+    images: dict[str, Image] = field(default_factory=dict)
+    buckets: dict[str, Bucket] = field(default_factory=dict)
+    objects: dict[str, Named] = field(default_factory=dict)  # s3://bucket/key
+    reservations: dict[str, Reservation] = field(default_factory=dict)
+    file_systems: dict[str, FileSystem] = field(default_factory=dict)
+    placement_groups: dict[str, Named] = field(default_factory=dict)
+    others: dict[str, Named] = field(default_factory=dict)  # policies, roles, secrets, ... by ARN
+
+
+KINDS: dict[str, type] = {
+    "subnets": Subnet,
+    "vpcs": Vpc,
+    "security_groups": SecurityGroup,
+    "keys": Key,
+    "images": Image,
+    "buckets": Bucket,
+    "objects": Named,
+    "reservations": Reservation,
+    "file_systems": FileSystem,
+    "placement_groups": Named,
+    "others": Named,
+}

@@ -1,0 +1,83 @@
+"""An account acted out in this process: no request leaves the machine.
+
+This floor knows which environment ParallelCluster, boto3 and moto want; it must not know what is
+asked of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+from clusterjobs.cluster.validation.account import Account
+from clusterjobs.cluster.validation.answers import answering_clients
+from clusterjobs.cluster.validation.extra import environment
+from clusterjobs.cluster.validation.moto_gaps import filled_gaps
+from clusterjobs.cluster.validation.seed import seed
+
+
+def offline_environment(region: str) -> dict[str, str | None]:
+    """Credentials that open nothing, and no way to real ones."""
+    return {
+        "AWS_DEFAULT_REGION": region,
+        "AWS_REGION": None,
+        "AWS_PROFILE": None,
+        "AWS_ENDPOINT_URL": None,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_SESSION_TOKEN": None,
+        "AWS_SECURITY_TOKEN": None,
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "MOTO_ACCOUNT_ID": None,
+        "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
+    }
+
+
+@contextlib.contextmanager
+def acted_out(account: Account) -> Iterator[None]:
+    """ParallelCluster's and boto3's calls are answered from the account."""
+    with environment(offline_environment(account.region)):
+        import boto3
+        from moto import mock_aws
+        from pcluster.aws.aws_api import AWSApi
+
+        boto3.DEFAULT_SESSION = None  # it remembers the credentials of who called before
+        with mock_aws(), filled_gaps(account), _no_network():
+            seed(account)
+            AWSApi.reset()
+            vars(AWSApi.instance()).update(
+                answering_clients(account, boto3.client("ec2", account.region))
+            )
+            try:
+                yield
+            finally:
+                AWSApi.reset()
+                boto3.DEFAULT_SESSION = None
+
+
+@contextlib.contextmanager
+def _no_network() -> Iterator[None]:
+    """What ParallelCluster asks past boto3: its list of regions, and whether a URL is there."""
+    import pcluster
+    import pcluster.utils
+    import pcluster.validators.s3_validators
+
+    regions = pcluster.utils.retrieve_supported_regions
+
+    listed = pathlib.Path(pcluster.__file__).parent / "resources" / "supported-regions"
+    names = listed.read_text(encoding="utf-8").split()
+
+    def urlopen(_url: Any, *_args: Any, **_kwargs: Any) -> io.BytesIO:
+        return io.BytesIO()
+
+    with (
+        patch.object(regions, "cache", names, create=True),
+        patch.object(pcluster.validators.s3_validators, "urlopen", urlopen),
+    ):
+        yield

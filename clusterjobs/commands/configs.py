@@ -1,0 +1,66 @@
+"""A ParallelCluster config that is named on the command line: found, read, its site put in."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from clusterjobs.cluster.facts import Cluster
+from clusterjobs.cluster.find import cluster_names, find_cluster
+from clusterjobs.cluster.read import read_cluster
+from clusterjobs.cluster.site import substitute, unresolved_problems
+from clusterjobs.commands.project import SITE_FILE, _shown, _site_files, read_text
+from clusterjobs.errors import Problem
+from clusterjobs.spec.site import load_site
+from clusterjobs.yaml_source import Document
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config with its facts. `data` is its plain data with the site's values put in.
+
+    `unresolved` are the references that the site does not answer; their values are None.
+    """
+
+    cluster: Cluster
+    document: Document
+    data: dict[str, Any]
+    unresolved: tuple[Problem, ...]
+
+
+def find_config_file(name_or_path: str) -> pathlib.Path:
+    """A ready config by its name, or a file, seen from here. Raises InputError."""
+    if name_or_path in cluster_names():
+        return find_cluster(name_or_path, pathlib.Path())
+    return pathlib.Path(name_or_path)
+
+
+def read_config(file: pathlib.Path, site: pathlib.Path | None = None) -> Config:
+    """Read a config leniently. Raises InputError where it is none."""
+    return config_of(read_text(file), file, site)
+
+
+def config_of(text: str, file: pathlib.Path, site: pathlib.Path | None = None) -> Config:
+    """The same of a text that has been read; `site` in place of the site.yaml that is found."""
+    searched = [site] if site else _site_files(file)
+    there = [path for path in searched if site or path.is_file()]
+    values = load_site([(str(path), read_text(path)) for path in there])
+    cluster, document = read_cluster(text, _shown(file), values)
+    substitution = substitute(document, values)
+    names = tuple(map(str, searched)) or (SITE_FILE,)
+    problems = unresolved_problems(document, substitution, values, names)
+    data = substitution.value
+    for step in cluster.path:
+        data = data[step]
+    return Config(cluster, document, data, tuple(problems))
+
+
+_KEYS_OF_A_SPEC = re.compile(r"(?m)^(name|cluster|framework|nodes|launcher|script)[ \t]*:")
+_KEYS_OF_A_CONFIG = re.compile(r"(?m)^[ \t]*(Scheduling|HeadNode|SlurmQueues|Image|Region)[ \t]*:")
+
+
+def is_spec(text: str) -> bool:
+    """Whether a file is meant as an experiment; by its keys, as it may be no YAML at all."""
+    return bool(_KEYS_OF_A_SPEC.search(text)) and not _KEYS_OF_A_CONFIG.search(text)
