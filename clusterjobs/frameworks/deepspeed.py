@@ -143,7 +143,9 @@ def _check_own_config(own: Mapping[str, Any], ledger: Ledger) -> None:
                 f"write {_SAID_BY[key]} instead, so that the plan can check it",
             )
         elif isinstance(value, float) and not math.isfinite(value):
-            ledger.problem(("ds_config", *path), f"{value} is not a number in JSON")
+            ledger.problem(
+                ("ds_config", *path), f"{value} is not a number in JSON", "write a finite number"
+            )
         elif isinstance(value, str) and has_variable(value):
             ledger.problem(
                 ("ds_config", *path),

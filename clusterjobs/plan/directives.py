@@ -33,7 +33,7 @@ _OWNED_SBATCH = {
     "time": "time_limit",
     "export": "env",
     "chdir": "workdir",
-    "array": "one job a spec",
+    "array": "the spec, which is one job",
     "wrap": "command",
 }
 _OWNED_SRUN = {
@@ -98,7 +98,11 @@ def _with_own(
 ) -> tuple[Directive, ...]:
     for name in own:
         if name in owned:
-            ledger.problem((key, name), f"--{name} follows from {owned[name]}", "remove it here")
+            ledger.problem(
+                (key, name),
+                f"--{name} follows from {owned[name]}",
+                "remove it here, and say it there",
+            )
     kept = [one for one in derived if one.name not in own]
     said = [
         Directive(name, value, f"{key}: of the spec")

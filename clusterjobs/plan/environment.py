@@ -85,13 +85,13 @@ def _efa() -> Iterator[Variable]:
 _MUST_NOT = {
     "RDMAV_FORK_SAFE": ("breaks EFA with huge pages", "remove it", True),
     "RDMAV_HUGEPAGES_SAFE": ("breaks EFA with huge pages", "remove it", True),
-    "NCCL_BUFFERSIZE": ("no such variable", "did you mean NCCL_BUFFSIZE?", True),
-    "NCCL_PROTO": ("overrides the plugin's tuner", "remove it (OFI 1.16)", False),
-    "NCCL_ALGO": ("overrides the plugin's tuner", "remove it (OFI 1.16)", False),
+    "NCCL_BUFFERSIZE": ("is no variable of NCCL", "did you mean NCCL_BUFFSIZE?", True),
+    "NCCL_PROTO": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)", False),
+    "NCCL_ALGO": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)", False),
     "NCCL_IB_DISABLE": ("has no effect with EFA", "remove it", False),
     "NCCL_TREE_THRESHOLD": ("has no effect in NCCL 2.5 and later", "remove it", False),
-    "FI_EFA_TX_MIN_CREDITS": ("an old workaround", "remove it", False),
-    "NCCL_ASYNC_ERROR_HANDLING": ("the old name", "it is on by default in torch 2.2", False),
+    "FI_EFA_TX_MIN_CREDITS": ("is an old workaround", "remove it", False),
+    "NCCL_ASYNC_ERROR_HANDLING": ("is the old name", "it is on by default in torch 2.2", False),
 }
 
 
@@ -100,7 +100,7 @@ def _check_own(experiment: Experiment, placement: Placement, ledger: Ledger) -> 
         path = ("env", name)
         if name in _MUST_NOT:
             why, instead, is_error = _MUST_NOT[name]
-            ledger.problem(path, f"{name}: {why}", instead, warning=not is_error)
+            ledger.problem(path, f"{name} {why}", instead, warning=not is_error)
         elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
             ledger.problem(path, "huge pages make a fork fail for want of memory", "remove it")
         elif name == "FI_EFA_USE_DEVICE_RDMA" and as_text(value) != "0":
@@ -113,7 +113,12 @@ def _check_device_rdma(path: tuple[str, str], placement: Placement, ledger: Ledg
         ledger.problem(
             path,
             f"{instance.name} has no RDMA: libfabric 1.18 and later aborts",
-            "remove it (LF)",
+            "remove it (libfabric's fi_efa manual)",
         )
     else:
-        ledger.problem(path, "needless since libfabric 1.18", "remove it (LF)", warning=True)
+        ledger.problem(
+            path,
+            "needless since libfabric 1.18",
+            "remove it (libfabric's fi_efa manual)",
+            warning=True,
+        )

@@ -25,7 +25,7 @@ def type_of(parameter: Parameter) -> ParameterType:
     if parameter.choices:
         return "text"
     for name, pattern in PATTERNS.items():
-        if re.search(pattern, parameter.default):
+        if re.fullmatch(pattern, parameter.default):
             return name
     return "text"
 
@@ -36,15 +36,19 @@ def check_parameters(experiment: Experiment, ledger: Ledger) -> None:
         path = ("parameters", name)
         pattern = PATTERNS.get(type_of(parameter))
         if has_variable(parameter.default):
-            ledger.problem((*path, "default"), "a default cannot be another parameter")
+            ledger.problem(
+                (*path, "default"), "a default cannot be another parameter", "write it out"
+            )
         elif name in experiment.env:
             ledger.problem(path, f"{name} is set by env: too", "choose another name for one")
         elif parameter.choices and parameter.default not in parameter.choices:
             known = ", ".join(parameter.choices)
             ledger.problem(path, f"the default {parameter.default!r} is not a choice: {known}")
-        elif pattern and not re.search(pattern, parameter.default):
+        elif pattern and not re.fullmatch(pattern, parameter.default):
             ledger.problem(
-                path, f"the default {parameter.default!r} is not of type {parameter.type}"
+                path,
+                f"the default {parameter.default!r} is not of type {parameter.type}",
+                "change one of the two",
             )
 
 

@@ -44,7 +44,7 @@ def _resolve_job(
     experiment = spec.experiment
     _check_precision(experiment, placement, ledger)
     shape = resolve_shape(experiment, placement, ledger)
-    samples = resolve_samples(experiment.batch, shape, ledger)
+    samples = None if _is_misshaped(ledger) else resolve_samples(experiment.batch, shape, ledger)
     program = framework.program(Task(experiment, spec.options, shape, samples), ledger)
     directives = resolve_directives(experiment, placement, ledger)
     srun_options = resolve_srun_options(experiment, placement, ledger)
@@ -70,6 +70,15 @@ def _resolve_job(
         program.files,
         tuple(ledger.derived),
         tuple(ledger.problems),
+    )
+
+
+def _is_misshaped(ledger: Ledger) -> bool:
+    """Whether the numbers of nodes and ranks are wrong: no batch is to be judged by them."""
+    keys = ("nodes", "gpus_per_node", "ranks_per_node", "parallel")
+    return any(
+        problem.path.partition(".")[0] in keys and not problem.warning
+        for problem in ledger.problems
     )
 
 

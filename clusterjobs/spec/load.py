@@ -134,7 +134,10 @@ def _replaced(data: Any, path: Path, override: Override) -> Any:
         data = data or {}
         return {**data, str(step): _replaced(data.get(str(step)), rest, override)}
     shown = ".".join(map(str, override.path))
-    raise one_problem(f"{step} is not inside anything", override.where, shown)
+    outer = ".".join(map(str, override.path[: len(override.path) - len(path)]))
+    kind = f"has {len(data)} items" if isinstance(data, list) else "is a single value"
+    what = f"there is no {step} in {outer}, which {kind}"
+    raise one_problem(what, override.where, shown, f"--set {outer}=... replaces it")
 
 
 # ------------------------------------------------------------------ {{ references }}
@@ -149,7 +152,7 @@ def _expand_references(data: dict[str, Any], source: Source, problems: list[Prob
         if head == "parameters":
             return _parameter(rest, data)
         if name in open_names:
-            raise BadReferenceError(f"{name} refers to itself")
+            raise BadReferenceError(f"{name} refers to itself", "write one of them out")
         found = look_up(name, data)
         if not isinstance(found, str):
             return found
@@ -170,8 +173,7 @@ def _expand_references(data: dict[str, Any], source: Source, problems: list[Prob
             return expand(value, lookup)
         except BadReferenceError as error:
             where = source.locate(path)
-            hint = "{{ name }} names another value of this spec, such as {{ model.hidden }}"
-            problems.append(Problem(str(error), where, dotted(path), hint))
+            problems.append(Problem(str(error), where, dotted(path), error.hint))
             return value
 
     return {
@@ -192,5 +194,7 @@ def _walk_outside_code(walk: Callable[[Any, Path], Any], key: str, value: Any) -
 def _parameter(name: str, data: Mapping[str, Any]) -> str:
     declared = data.get("parameters")
     if not isinstance(declared, dict) or name not in declared:
-        raise BadReferenceError(f"the parameter {name} is not declared under parameters:")
+        raise BadReferenceError(
+            f"the parameter {name} is not declared", f"add `parameters: {{{name}: default}}`"
+        )
     return variable(name)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from clusterjobs.errors import did_you_mean
+
 Scalar = str | int | float | bool | None
 
 _OPEN = "{{"
@@ -20,6 +22,10 @@ _REFERENCE = re.compile(
 
 class BadReferenceError(ValueError):
     """A `{{ }}` that names nothing, or that is not a name at all."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what)
+        self.hint = hint
 
 
 def expand(value: str, lookup: Callable[[str], Scalar]) -> Scalar:
@@ -42,8 +48,8 @@ def _pieces(value: str, lookup: Callable[[str], Scalar]) -> Iterator[str]:
         match = _REFERENCE.match(value, start)
         if match is None:
             raise BadReferenceError(
-                f"{value[start : start + 30]!r} is not a reference: between {{{{ and }}}} stands "
-                "a name, or quoted text such as {{ '{{' }}"
+                f"{value[start : start + 30]!r} is not a reference",
+                "{{ name }} names another value; for the signs themselves write {{ '{{' }}",
             )
         yield value[position:start]
         yield as_text(_resolve(match, lookup))
@@ -72,10 +78,11 @@ def look_up(name: str, values: Mapping[str, Any]) -> Scalar:
     found: Any = values
     for step in name.split("."):
         if not isinstance(found, Mapping) or step not in found:
-            raise BadReferenceError(f"{name} is not given")
+            known = [str(key) for key in found] if isinstance(found, Mapping) else []
+            raise BadReferenceError(f"{name} is not given", did_you_mean(step, known))
         found = found[step]
     if isinstance(found, (Mapping, list)):
-        raise BadReferenceError(f"{name} is not a single value")
+        raise BadReferenceError(f"{name} is not a single value", f"name one in it: {name}.x")
     scalar: Scalar = found
     return scalar
 

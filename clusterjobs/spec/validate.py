@@ -71,11 +71,24 @@ def _build(
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        problems += [
-            _problem_of(dict(detail), data, source, model, more_keys)
-            for detail in error.errors(include_url=False)
-        ]
+        problems += _without_echoes(
+            [
+                _problem_of(dict(detail), data, source, model, more_keys)
+                for detail in error.errors(include_url=False)
+            ]
+        )
         return None
+
+
+def _without_echoes(found: list[Problem]) -> list[Problem]:
+    """A misspelt key is one mistake: that the right one is missing is not said as well."""
+    hints = {problem.hint for problem in found}
+    return [
+        problem
+        for problem in found
+        if not problem.what.endswith(" is missing")
+        or f"did you mean {problem.path.rpartition('.')[2]}?" not in hints
+    ]
 
 
 def _problem_of(
@@ -118,9 +131,9 @@ def _words_for(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
     if kind in ("tuple_type", "list_type"):
         return "a list belongs here", "write `[a, b]`, or lines that start with `- `"
     if kind == "greater_than_equal":
-        return f"{detail['input']} is less than {context['ge']}", ""
+        return f"{detail['input']} is less than {context['ge']}", f"{context['ge']} or more"
     if kind == "less_than_equal":
-        return f"{detail['input']} is more than {context['le']:,}", ""
+        return f"{detail['input']} is more than {context['le']:,}", f"{context['le']:,} or less"
     return str(detail["msg"]).lower(), ""
 
 
@@ -140,10 +153,9 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
 
 def _known_keys(model: type[BaseModel], path: Path) -> Iterator[str]:
     for step in path:
-        annotation = (
-            model.model_fields[str(step)].annotation if step in model.model_fields else None
-        )
-        inner = _model_in(annotation)
+        if step not in model.model_fields:  # a place in a list, or a name that the user chose
+            continue
+        inner = _model_in(model.model_fields[str(step)].annotation)
         if inner is None:
             return
         model = inner

@@ -25,12 +25,12 @@ def word(value: Any) -> str:
     if isinstance(value, bool):
         raise ValueError(f'{as_text(value)} is not text here: quote it, "{as_text(value)}"')
     if value is None:
-        raise ValueError('the value is missing: write "" for an empty one')
+        raise ValueError('the value is missing: write one, or "" for an empty text')
     if isinstance(value, (Mapping, list)):
-        raise ValueError("a single value belongs here")
+        raise ValueError("a single value belongs here: no list, and no map of keys")
     text = as_text(value)
     if len(text.encode()) > MAX_WORD_BYTES:
-        raise ValueError(f"longer than Linux allows for one argument ({MAX_WORD_BYTES:,} bytes)")
+        raise ValueError(f"longer than Linux allows ({MAX_WORD_BYTES:,} bytes): put it in a file")
     return text
 
 
@@ -52,9 +52,14 @@ def command_words(value: Any) -> tuple[str, ...]:
                 f"{sign.group()!r} would be shell code, and a command is only words: "
                 'put code under setup:, or write a list, [prog, "a;b"]'
             )
-        words = tuple(shlex.split(text))
+        try:
+            words = tuple(shlex.split(text))
+        except ValueError:  # shlex.split names no place either
+            raise ValueError(
+                "a quote is opened and not closed: write a list, [prog, it's]"
+            ) from None
     if not words or not words[0]:
-        raise ValueError("the command is empty")
+        raise ValueError("the command is empty: write its words, ./train --fast")
     return words
 
 
@@ -79,11 +84,11 @@ def path(value: Any) -> str:
     """A path on the cluster. `${NAME}` in it is expanded on the node."""
     text = word(value)
     if not text:
-        raise ValueError("the path is empty")
+        raise ValueError("the path is empty: write one, or leave the key out")
     if text.startswith("~"):
         raise ValueError("~ is not expanded: write ${HOME}")
     if bad := first_control_character(text.replace("\0", "")):
-        raise ValueError(f"a path with {bad}")
+        raise ValueError(f"a path with {bad}: remove it")
     return text
 
 
@@ -93,13 +98,13 @@ def job_name(value: Any) -> str:
     if has_variable(text):
         raise ValueError("the name is fixed when the job is rendered: no parameter can be in it")
     if not text.strip() or text in (".", ".."):
-        raise ValueError("the name is empty")
+        raise ValueError("the name is empty: it names the job and its folders, my-run")
     if text[0] == "-" or "/" in text or text != text.strip():
-        raise ValueError("a name has no '/', does not start with '-' nor with or end in a space")
+        raise ValueError("not a job's name: no '/' in it, no '-' in front, no space at its ends")
     if bad := first_control_character(text):
-        raise ValueError(f"a name with {bad}")
+        raise ValueError(f"a name with {bad}: remove it")
     if len(text.encode()) > MAX_NAME_BYTES:
-        raise ValueError(f"longer than {MAX_NAME_BYTES} bytes")
+        raise ValueError(f"longer than {MAX_NAME_BYTES} bytes: it names files, so shorten it")
     return text
 
 
@@ -179,7 +184,7 @@ def option_value(value: Any) -> str | bool:
     if has_variable(text):
         raise ValueError("options are fixed when the job is rendered: no parameter can be in them")
     if bad := first_control_character(text):
-        raise ValueError(f"an option with {bad}")
+        raise ValueError(f"an option with {bad}: remove it")
     return text
 
 
@@ -210,8 +215,10 @@ def plain(value: Any) -> str:
 
 
 def _whole(value: Any) -> Any:
+    if isinstance(value, str) and has_variable(value):
+        raise ValueError("fixed when the job is rendered: --set changes it, a parameter cannot")
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("a whole number belongs here")
+        raise ValueError("a whole number belongs here: 2, without quotes")
     return int(value)
 
 
