@@ -110,7 +110,8 @@ def read_text(path: pathlib.Path) -> str:
         raise one_problem(f"{path} is a folder", hint="name the file in it") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise one_problem(f"cannot read {path}: {reason}", Location(str(path), 1, 1)) from None
+        where, hint = Location(str(path), 1, 1), "check the path, and who may read it"
+        raise one_problem(f"cannot read {path}: {reason}", where, hint=hint) from None
 
 
 def _beside(path: pathlib.Path) -> str:
