@@ -20,7 +20,7 @@
 #SBATCH --account=ml
 #SBATCH --qos=high
 #SBATCH --mail-type=END
-#SBATCH --comment='it'"'"'s mine # yes'
+#SBATCH --comment='it\'s mine # yes'
 #SBATCH --requeue
 #SBATCH --mem=900G
 

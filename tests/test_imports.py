@@ -1,0 +1,73 @@
+"""What the commands import: a render must not wait for libraries that it does not use."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
+HEAVY = {"torch", "deepspeed", "boto3", "botocore", "pcluster", "matplotlib", "moto", "numpy"}
+# Of the standard library, what costs a tenth of the whole run and is seldom needed.
+SELDOM_NEEDED = {"asyncio", "http", "unittest", "multiprocessing", "sqlite3"}
+PROGRAM = """
+import json, sys
+from clusterjobs.commands.main import run
+code = run(json.loads(sys.argv[1]))
+print(json.dumps({"code": code, "modules": sorted({name.split(".")[0] for name in sys.modules})}))
+"""
+
+
+def modules_of(arguments: list[str], folder: pathlib.Path) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["code"] == 0, done.stderr
+    return set(report["modules"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["render", "--help"],
+        ["render", str(EXAMPLES / "tiny-gpt.yaml"), "-o", "out"],
+        ["plan", str(EXAMPLES / "tiny-gpt.yaml"), "--json"],
+        ["diff", str(EXAMPLES / "tiny-gpt.yaml")],
+    ],
+    ids=lambda arguments: " ".join(arguments[:1] + arguments[-1:]),
+)
+def test_command_imports_nothing_heavy(arguments: list[str], tmp_path: pathlib.Path) -> None:
+    loaded = modules_of(arguments, tmp_path)
+    assert "clusterjobs" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_help_imports_neither_yaml_nor_jinja_nor_pydantic(tmp_path: pathlib.Path) -> None:
+    loaded = modules_of(["--help"], tmp_path)
+    assert loaded & {"yaml", "jinja2", "pydantic"} == set()
+
+
+def test_render_imports_no_part_of_the_standard_library_for_nothing(
+    tmp_path: pathlib.Path,
+) -> None:
+    loaded = modules_of(["render", str(EXAMPLES / "tiny-gpt.yaml"), "-o", "out"], tmp_path)
+    assert loaded & SELDOM_NEEDED - needed_by_dependencies() == set()
+
+
+def needed_by_dependencies() -> set[str]:
+    program = (
+        "import jinja2, yaml, click, pydantic, sys; print(*{n.split('.')[0] for n in sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())

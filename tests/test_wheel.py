@@ -1,0 +1,88 @@
+"""The wheel alone, installed outside the checkout, holds all that a render needs."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+SPEC = "name: a\ncluster: p4d-a100\nnodes: 2\nframework: torchrun\nscript: train.py\n"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Built as pip builds it: hatchling comes from where tools/setup.sh got everything else."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    built = subprocess.run(
+        [*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    (path,) = folder.glob("clusterjobs-*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def python(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """An environment with nothing but the wheel; its dependencies lie behind a .pth file."""
+    home = tmp_path_factory.mktemp("empty")
+    venv.create(home, with_pip=False, symlinks=True)
+    (site,) = home.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:  # a wheel of pure Python is installed by unpacking it
+        archive.extractall(site)
+    # Behind: of what both have, the wheel's is found. Paths alone: the .pth files that lie there,
+    # the one of the editable checkout among them, are not read.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return home / "bin" / "python"
+
+
+def test_wheel_renders_a_ready_cluster_outside_the_checkout(
+    python: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    (tmp_path / "site.yaml").write_bytes((ROOT / "tests/cases/site.yaml").read_bytes())
+    code = (
+        "import sys, clusterjobs.commands.main as main; print(main.__file__); "
+        "sys.exit(main.run(['render', 'spec.yaml']))"
+    )
+    done = subprocess.run(
+        [python, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(str(python.parents[1]))
+    assert str(ROOT) not in done.stdout
+    names = {"job.sh", "cluster.yaml", "manifest.json"}
+    assert {path.name for path in (tmp_path / "generated").iterdir()} == names
+    script = (tmp_path / "generated" / "job.sh").read_text()
+    assert "--nproc-per-node=8" in script
+
+
+def test_wheel_holds_every_template_and_cluster_config(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    for folder, pattern in (("templates", "*.j2"), ("cluster-configs", "*.yaml")):
+        files = list((ROOT / folder).rglob(pattern))
+        assert files
+        for path in files:
+            assert f"clusterjobs/_data/{path.relative_to(ROOT).as_posix()}" in packed
+
+
+def test_wheel_holds_no_tests_and_no_secrets_of_a_checkout(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.split("/")[0] for name in archive.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"clusterjobs"}
+
+
+def test_wheel_makes_the_command(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+        assert "clusterjobs = clusterjobs.commands.main:main" in archive.read(name).decode()
