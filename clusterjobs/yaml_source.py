@@ -109,6 +109,8 @@ def decode(data: bytes, file: str) -> str:
 
 def load(text: str, file: str, rules: Rules = "core") -> Document:
     """Read one document. Raises InputError with every problem of the YAML itself."""
+    if rules == "core" and (found := _OTHER_BREAK.search(text)):
+        raise InputError([_other_break(found, text, file)])
     try:
         root = _Composer(text, rules).get_single_node()
     except yaml.YAMLError as error:
@@ -297,7 +299,7 @@ class _Reader:
                 continue
             name: str = key.value
             self._refuse_nul(key)
-            if key.tag == "merge" or (name == "<<" and self.document.rules == "core"):
+            if key.tag == "merge" or (name == "<<" and not key.style):
                 self._problem("merge keys (<<) are not YAML 1.2", key, "write the keys out")
             elif name in first:
                 line = first[name].start_mark.line + 1
@@ -350,6 +352,26 @@ def _child(node: Node | None, step: str | int, rules: Rules) -> tuple[Node | Non
 
 
 # ------------------------------------------------------------------ syntax errors
+
+# To libyaml these break lines, and it folds them away inside quotes; to an editor they do not, and
+# to YAML 1.2 only the carriage return does. A value would change unseen, and lines be miscounted.
+_OTHER_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029]|[\ud800-\udfff]")
+
+
+def _other_break(found: re.Match[str], text: str, file: str) -> Problem:
+    line = text.count("\n", 0, found.start())
+    column = found.start() - (text.rfind("\n", 0, found.start()) + 1)
+    where = Location(file, line + 1, column + 1, _line(text, line))
+    character = found[0]
+    if "\ud800" <= character <= "\udfff":
+        return Problem("not UTF-8 text", where, hint="write it as UTF-8")
+    escape = {"\r": "\\r", "\x85": "\\x85"}.get(character, f"\\u{ord(character):04x}")
+    return Problem(
+        f"the character U+{ord(character):04X} breaks lines for some readers of YAML and not for "
+        "others",
+        where,
+        hint=f'remove it, or write "{escape}" in double quotes where it is meant',
+    )
 
 
 def _line(text: str, number: int) -> str:

@@ -31,6 +31,9 @@ def finalize(value: object) -> str:
 
 
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]+")
+_RESERVED = frozenset(
+    "case coproc do done elif else esac fi for function if in select then time until while".split()
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _IN_DOUBLE = re.compile(r'[\\"$`]')
 _NODE_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -127,13 +130,17 @@ def _in_double(text: str) -> str:
     return _CONTROL_RUN.sub(lambda match: f'"{_ansi(match[0])}"', escaped)
 
 
-_NAME_GOES_ON = re.compile(r"[A-Za-z0-9_\[]")
+# Beyond ASCII, bash asks the locale what a letter is.
+_NAME_GOES_ON = re.compile(r"[A-Za-z0-9_\[]|[^\x00-\x7f]")
 _CONTROL_RUN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+_NOT_IN_A_COMMENT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def comment(text: str) -> ShellText:
     """Text inside a comment: it stays on its line whatever it holds."""
-    return ShellText(_CONTROL.sub("?", text))
+    return ShellText(_NOT_IN_A_COMMENT.sub("?", text))
 
 
 def code(lines: tuple[str, ...]) -> ShellText:
@@ -157,16 +164,19 @@ def verbatim(text: str) -> ShellText:
 def directive(name: str, value: str | int | bool) -> ShellText:
     """One sbatch directive, quoted as sbatch reads it: quotes and backslashes, but no $.
 
-    Source: Slurm's src/sbatch/opt.c, _get_next_opt: ' and " quote, backslash escapes, # ends.
+    Source: Slurm's src/sbatch/opt.c, _get_argument: ' and " quote, # ends the line, and a
+    backslash escapes even inside single quotes, other than in a shell.
     """
     if value is True:
         return ShellText(f"#SBATCH --{name}")
     text = str(value)
+    if _CONTROL.search(text):
+        raise UnquotedError(f"--{name} cannot hold {text!r}: sbatch has no way to write it")
     return ShellText(f"#SBATCH --{name}={text if _SAFE.fullmatch(text) else _sbatch_quoted(text)}")
 
 
 def _sbatch_quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\"'\"'") + "'"
+    return "'" + re.sub(r"[\\']", r"\\\g<0>", text) + "'"
 
 
 def option(name: str, value: str | int | bool) -> ShellText:

@@ -23,9 +23,9 @@ class Part(BaseModel):
 class Software(Part):
     """How the environment of the job is prepared: module files first, then conda or a venv."""
 
-    venv: words.Path | None = None
+    venv: words.SearchPath | None = None
     conda: words.Path | None = None
-    modules: tuple[words.Plain, ...] = ()
+    modules: tuple[words.ModuleName, ...] = ()
     setup: words.Code = ()
 
 

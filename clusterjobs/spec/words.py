@@ -17,6 +17,9 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from clusterjobs.spec.references import as_text, has_variable, show
 
 MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name adds the job id
+MAX_FILE_NAME_BYTES = 255
+MAX_PATH_BYTES = 4_000  # Linux's PATH_MAX is 4,096 with what the script adds to it
+MAX_OPTION_BYTES = 1_000  # slurmctld refuses a comment, an account, a name from 1,024 on
 MAX_WORD_BYTES = 131_071  # Linux's limit for one argument or variable (MAX_ARG_STRLEN)
 
 
@@ -60,7 +63,29 @@ def command_words(value: Any) -> tuple[str, ...]:
             ) from None
     if not words or not words[0]:
         raise ValueError("the command is empty: write its words, ./train --fast")
+    _refuse_what_is_no_program(words[0])
     return words
+
+
+# What bash would do itself, in the script's own process, in place of a program of that name.
+# `echo`, `printf`, `test`, `true`, `kill` and `pwd` are programs too, and do the same.
+_ONLY_IN_A_SHELL = frozenset(
+    ". : alias bg bind break builtin caller cd command compgen complete compopt continue declare "
+    "dirs disown enable eval exec exit export fc fg getopts hash help history jobs let local "
+    "logout mapfile popd pushd read readarray readonly return set shift shopt source suspend "
+    "times trap type typeset ulimit umask unalias unset wait".split()
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+
+
+def _refuse_what_is_no_program(name: str) -> None:
+    if name in _ONLY_IN_A_SHELL:
+        raise ValueError(
+            f"{name} is a command of the shell, not a program: put code under setup:, or write "
+            '[bash, -c, "..."]'
+        )
+    if _ASSIGNMENT.match(name):
+        raise ValueError(f"{show(name)!r} is not a program: write [env, A=b, prog]")
 
 
 def _without_quotes(text: str) -> str:
@@ -89,6 +114,31 @@ def path(value: Any) -> str:
         raise ValueError("~ is not expanded: write ${HOME}")
     if bad := first_control_character(text.replace("\0", "")):
         raise ValueError(f"a path with {bad}: remove it")
+    if text.startswith("-"):
+        raise ValueError("a path with '-' in front would be read as an option: write ./ before it")
+    if len(text.encode()) > MAX_PATH_BYTES:
+        raise ValueError(f"longer than Linux allows for a path ({MAX_PATH_BYTES:,} bytes)")
+    if any(len(part.encode()) > MAX_FILE_NAME_BYTES for part in text.split("/")):
+        raise ValueError(f"a file name in it is longer than {MAX_FILE_NAME_BYTES} bytes")
+    return text
+
+
+def search_path(value: Any) -> str:
+    """A folder whose programs go on PATH, where a colon separates folders."""
+    text = path(value)
+    if ":" in text:
+        raise ValueError("a path with ':', which separates folders in PATH: rename the folder")
+    return text
+
+
+_MODULE = re.compile(r"[\w@%+=,./][\w@%+=:,./~^()-]*")
+
+
+def module_name(value: Any) -> str:
+    """A module file's name. Old module commands pass it through a shell unquoted."""
+    text = plain(value)
+    if not _MODULE.fullmatch(text):
+        raise ValueError("not a module's name: no blanks, quotes or other signs of the shell in it")
     return text
 
 
@@ -129,6 +179,15 @@ RESERVED_NAMES = {
         ("LD_PRELOAD", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS", "PS4", "BASH", "UID"),
         "it would change how the script itself runs",
     ),
+    **dict.fromkeys(("POSIXLY_CORRECT", "GLOBIGNORE", "TMOUT"), "it would change how bash runs"),
+    **dict.fromkeys(
+        (
+            *("_", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME"),
+            *("PPID", "EUID", "GROUPS", "DIRSTACK", "FUNCNAME", "HISTCMD", "PIPESTATUS", "SHLVL"),
+            *("PWD", "OLDPWD", "OPTIND", "COMP_WORDBREAKS"),
+        ),
+        "bash sets it itself, so that the value would not arrive",
+    ),
     **dict.fromkeys(
         ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), "Slurm sets it to the job's GPUs"
     ),
@@ -141,7 +200,7 @@ def environment_name(value: str) -> str:
         raise ValueError("a variable's name has only letters, digits and _, no digit first")
     if reason := RESERVED_NAMES.get(value):
         raise ValueError(f"{value} is reserved: {reason}")
-    if value.startswith(("SLURM_", "SBATCH_", "BASH_FUNC")):
+    if value.startswith(("SLURM", "SBATCH_", "SRUN_", "BASH_")):
         raise ValueError(f"{value} is reserved: Slurm and bash read it; use sbatch: or srun:")
     return value
 
@@ -156,7 +215,7 @@ def parameter_name(value: str) -> str:
     return environment_name(value)
 
 
-_TIME_LIMIT = re.compile(r"(?:\d+-\d+(?::\d+){0,2}|\d+(?::\d+){0,2})|UNLIMITED|INFINITE")
+_TIME_LIMIT = re.compile(r"(?:\d+-\d+(?::\d+){0,2}|\d+(?::\d+){0,2})|UNLIMITED|INFINITE", re.ASCII)
 
 
 def time_limit(value: Any) -> str:
@@ -185,6 +244,8 @@ def option_value(value: Any) -> str | bool:
         raise ValueError("options are fixed when the job is rendered: no parameter can be in them")
     if bad := first_control_character(text):
         raise ValueError(f"an option with {bad}: remove it")
+    if len(text.encode()) > MAX_OPTION_BYTES:
+        raise ValueError(f"longer than {MAX_OPTION_BYTES:,} bytes: Slurm does not take it")
     return text
 
 
@@ -225,6 +286,8 @@ def _whole(value: Any) -> Any:
 Word = Annotated[str, BeforeValidator(word)]
 Plain = Annotated[str, BeforeValidator(plain)]
 Path = Annotated[str, BeforeValidator(path)]
+SearchPath = Annotated[str, BeforeValidator(search_path)]
+ModuleName = Annotated[str, BeforeValidator(module_name)]
 JobName = Annotated[str, BeforeValidator(job_name)]
 TimeLimit = Annotated[str, BeforeValidator(time_limit)]
 CommandWords = Annotated[tuple[str, ...], BeforeValidator(command_words)]
