@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.references import variable
+from clusterjobs.spec.references import expanding, variable
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
 
@@ -104,7 +104,7 @@ def script_of(experiment: Experiment, ledger: Ledger) -> str | None:
         )
     if experiment.script is None:
         ledger.missing("script", "script is missing", "add `script: train.py`")
-    return experiment.script
+    return experiment.script and expanding(experiment.script)
 
 
 def argument_words(experiment: Experiment) -> tuple[str, ...]:

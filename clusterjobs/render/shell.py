@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from clusterjobs.spec.references import split_variables
+from clusterjobs.spec.references import expanding, split_variables
 
 
 class ShellText(str):
@@ -32,19 +32,22 @@ def finalize(value: object) -> str:
 
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]+")
 _RESERVED = frozenset(
-    "case coproc do done elif else esac fi for function if in select then time until while".split()
+    ["case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then", "time", "until", "while"]
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _IN_DOUBLE = re.compile(r'[\\"$`]')
-_NODE_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def quote(text: str) -> ShellText:
     """One word. Literal, except for the script's own variables (references.variable)."""
+    return _quote(text, "")
+
+
+def _quote(text: str, unset: str) -> ShellText:
     parts = split_variables(text)
     if len(parts) == 1:
         return ShellText(_literal(text))
-    return ShellText(_joined([_Part(part, bool(i % 2)) for i, part in enumerate(parts)], ""))
+    return ShellText(_joined([_Part(part, bool(i % 2)) for i, part in enumerate(parts)], unset))
 
 
 def quote_expanding(text: str, unset: str = "") -> ShellText:
@@ -52,12 +55,7 @@ def quote_expanding(text: str, unset: str = "") -> ShellText:
 
     `unset` follows the name: "-" makes an unset variable empty, "" makes it an error (set -u).
     """
-    parts: list[_Part] = []
-    for i, part in enumerate(split_variables(text)):
-        parts += [_Part(part, True)] if i % 2 else _node_variables(part)
-    if not any(part.is_variable for part in parts):
-        return ShellText(_literal("".join(part.text for part in parts)))
-    return ShellText(_joined(parts, unset))
+    return _quote(expanding(text), unset)
 
 
 class _Part:
@@ -68,18 +66,6 @@ class _Part:
     def __init__(self, text: str, is_variable: bool) -> None:
         self.text = text
         self.is_variable = is_variable
-
-
-def _node_variables(text: str) -> list[_Part]:
-    parts: list[_Part] = []
-    position = 0
-    for match in _NODE_VARIABLE.finditer(text):
-        parts.append(_Part(text[position : match.start()], False))
-        name = match[1]
-        parts.append(_Part(name, True) if name else _Part("${", False))
-        position = match.end()
-    parts.append(_Part(text[position:], False))
-    return parts
 
 
 def _literal(text: str) -> str:

@@ -106,6 +106,14 @@ def has_variable(text: str) -> bool:
     return "\0" in text
 
 
+_NODE_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def expanding(text: str) -> str:
+    """The text of a place where `${NAME}` is the node's to expand; `$${` writes `${` itself."""
+    return _NODE_VARIABLE.sub(lambda match: variable(match[1]) if match[1] else "${", text)
+
+
 def split_variables(text: str) -> list[str]:
     """Literal text and variable names in turn: `[literal, name, literal, ..., literal]`."""
     return _VARIABLE.split(text)
