@@ -11,7 +11,7 @@ from clusterjobs.cluster.facts import Cluster
 from clusterjobs.cluster.find import cluster_names, find_cluster
 from clusterjobs.cluster.read import read_cluster
 from clusterjobs.cluster.site import substitute, unresolved_problems
-from clusterjobs.commands.project import SITE_FILE, _shown, _site_files, read_text
+from clusterjobs.commands.files import SITE_FILE, read_text, shown_path, site_files
 from clusterjobs.errors import Problem
 from clusterjobs.spec.site import load_site
 from clusterjobs.yaml_source import Document
@@ -44,10 +44,10 @@ def read_config(file: pathlib.Path, site: pathlib.Path | None = None) -> Config:
 
 def config_of(text: str, file: pathlib.Path, site: pathlib.Path | None = None) -> Config:
     """The same of a text that has been read; `site` in place of the site.yaml that is found."""
-    searched = [site] if site else _site_files(file)
+    searched = [site] if site else site_files(file)
     there = [path for path in searched if site or path.is_file()]
     values = load_site([(str(path), read_text(path)) for path in there])
-    cluster, document = read_cluster(text, _shown(file), values)
+    cluster, document = read_cluster(text, shown_path(file), values)
     substitution = substitute(document, values)
     names = tuple(map(str, searched)) or (SITE_FILE,)
     problems = unresolved_problems(document, substitution, values, names)

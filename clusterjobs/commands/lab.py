@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from clusterjobs.commands.options import output_option, set_option
 from clusterjobs.errors import one_problem
 
 if TYPE_CHECKING:
@@ -108,22 +109,32 @@ def env(name: str) -> None:
 @lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @_NAME
 @_JSON
+@output_option
+@set_option
 @click.argument("job", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
-def run(name: str, as_json: bool, job: Path, sbatch_options: tuple[str, ...]) -> None:
-    """Submit the script JOB, follow its log, and exit with its exit code.
+def run(
+    name: str,
+    as_json: bool,
+    output: Path,
+    settings: tuple[str, ...],
+    job: Path,
+    sbatch_options: tuple[str, ...],
+) -> None:
+    """Submit JOB, a script or a spec, follow its log, and exit with its exit code.
 
     Ctrl-C leaves the job running.
 
     \b
     Examples:
-      clusterjobs lab run generated/job.sh
-      clusterjobs lab run generated/job.sh --nodes=2 --time=5
+      clusterjobs lab run examples/tiny-gpt.yaml
+      clusterjobs lab run --set args.steps=50 examples/tiny-gpt.yaml
+      clusterjobs lab run generated/job.sh --time=5
     """
     from clusterjobs.lab.follow import follow
 
     this = _running(name)
-    job_id = this.sbatch(_script(job), *sbatch_options)
+    job_id = this.sbatch(_script(job, output, settings), *sbatch_options)
     _say(f"submitted job {job_id}")
     log = this.folder.host_path(this.job(job_id).stdout)
     try:
@@ -223,21 +234,29 @@ def _read_spec(cluster: str, nodes: int, queue: str | None, controller_only: boo
     from clusterjobs.cluster.find import find_cluster
     from clusterjobs.cluster.read import read_cluster
     from clusterjobs.cluster.slurm_nodes import slurm_partitions
+    from clusterjobs.commands.files import read_sites, read_text, site_files
     from clusterjobs.lab.shape import lab_spec
+    from clusterjobs.spec.site import load_site
 
     file = find_cluster(cluster, Path.cwd())
-    facts, document = read_cluster(file.read_text(), str(file), {})
+    facts, document = read_cluster(
+        read_text(file), str(file), load_site(read_sites(site_files(file)))
+    )
     partitions = slurm_partitions(facts, document)
     return lab_spec(facts, partitions, nodes, queue, controller_only)
 
 
-def _script(job: Path) -> Path:
-    """The script to submit: the one place where a spec will be rendered to one."""
-    if job.suffix in (".yaml", ".yml"):
-        raise one_problem(
-            f"{job} is not a job script", hint=f"clusterjobs render {job}, then run what it wrote"
-        )
-    return job
+def _script(job: Path, output: Path, settings: tuple[str, ...]) -> Path:
+    """The script to submit; a spec is rendered to one first."""
+    if job.suffix not in (".yaml", ".yml"):
+        if settings:
+            raise click.UsageError("--set changes a spec, and this is a script")
+        return job
+    from clusterjobs.commands.project import load_project
+    from clusterjobs.commands.write import write_outputs
+
+    write_outputs(output, load_project(job, settings).outputs(), force=False)
+    return output / "job.sh"
 
 
 def _lab(name: str) -> Lab:

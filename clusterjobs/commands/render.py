@@ -6,7 +6,8 @@ import pathlib
 
 import click
 
-from clusterjobs.commands.project import load_project, output_option, set_option, spec_argument
+from clusterjobs.commands.options import output_option, set_option, spec_argument
+from clusterjobs.commands.project import load_project
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.summary import summary
 from clusterjobs.commands.write import changed_files, write_outputs

@@ -14,7 +14,9 @@ import click
 
 from clusterjobs.cluster.site import substitute
 from clusterjobs.commands.configs import config_of, find_config_file, is_spec
-from clusterjobs.commands.project import load_project, read_text, set_option
+from clusterjobs.commands.files import read_text
+from clusterjobs.commands.options import set_option
+from clusterjobs.commands.project import load_project
 from clusterjobs.commands.show import show_problems
 from clusterjobs.errors import InputError, Location, Problem
 

@@ -18,6 +18,7 @@ import pwd
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -116,7 +117,10 @@ class LabFolder:
     def _write_slurm_files(self, spec: LabSpec, slurm: Slurm) -> None:
         user = _user_name()
         plugins = str(slurm.plugin_dir) if slurm.plugin_dir else None
-        (self / "slurm.conf").write_text(slurm_conf.slurm_conf(spec, user, plugins))
+        # Each start counts from elsewhere: a second lab's job 1 would append to the first's log.
+        first_job_id = 1000 + int(time.time()) % 1_000_000
+        conf = slurm_conf.slurm_conf(spec, user, plugins, first_job_id)
+        (self / "slurm.conf").write_text(conf)
         (self / "gres.conf").write_text(slurm_conf.gres_conf(spec))
         (self / "cgroup.conf").write_text(slurm_conf.cgroup_conf(slurm.version))
         (self / "hosts").write_text(slurm_conf.hosts(spec))

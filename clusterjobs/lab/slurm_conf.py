@@ -34,6 +34,7 @@ SlurmdLogFile={LAB}/log/slurmd.%n.log
 SlurmdParameters=config_overrides
 MailProg=/bin/true
 ProctrackType=proctrack/linuxproc
+TaskPlugin=task/affinity
 SelectType=select/cons_tres
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0,batch_sched_delay=0
@@ -63,7 +64,7 @@ SuspendTime=300
 """
 
 
-def slurm_conf(spec: LabSpec, user: str, plugin_dir: str | None) -> str:
+def slurm_conf(spec: LabSpec, user: str, plugin_dir: str | None, first_job_id: int) -> str:
     """slurm.conf; `plugin_dir` is None where Slurm is installed in its own place."""
     select = "CR_CPU_Memory" if spec.memory_scheduling else "CR_CPU"
     lines = [
@@ -73,6 +74,7 @@ def slurm_conf(spec: LabSpec, user: str, plugin_dir: str | None) -> str:
         f"SlurmdUser={user}",
         *([f"PluginDir={plugin_dir}"] if plugin_dir else []),
         _FIXED.rstrip(),
+        f"FirstJobId={first_job_id}",
         f"SelectTypeParameters={select}",
         *([_CLOUD.rstrip()] if spec.controller_only else []),
         *([f"GresTypes={names}"] if (names := ",".join(_gres_names(spec))) else []),
@@ -100,6 +102,8 @@ def hosts(spec: LabSpec) -> str:
     """/etc/hosts of every machine of the lab."""
     lines = ["127.0.0.1 localhost", "::1 localhost", f"{spec.head_address} {HEAD_NODE}"]
     lines += [f"{node.address} {node.name}" for node in spec.nodes]
+    # What a socket that listens on [::] calls its peers; without a name torch warns of each.
+    lines += [f"::ffff:{node.address} {node.name}" for node in spec.nodes]
     return "\n".join(lines) + "\n"
 
 

@@ -60,18 +60,19 @@ def test_a_controller_alone_keeps_every_node_of_the_cluster() -> None:
     spec = spec_for("p4d-a100", controller_only=True)
     assert sum(group.count for part in spec.partitions for group in part.groups) > 2
     assert spec.nodes == ()
-    assert "State=CLOUD" in slurm_conf(spec, "me", None)
+    assert "State=CLOUD" in slurm_conf(spec, "me", None, 1)
 
 
 def test_300_nodes_have_300_addresses_and_names() -> None:
     lines = hosts(spec_of(a100_nodes(static=0, dynamic=300))).splitlines()
     addresses = {line.split()[0] for line in lines}
-    assert len(addresses) == len(lines) == 303
+    assert len(addresses) == len(lines) == 603  # each node's also as an IPv6 socket calls it
     assert "10.77.1.44 train-dy-p4d-300" in lines
+    assert "::ffff:10.77.1.44 train-dy-p4d-300" in lines
 
 
 def test_slurm_conf_says_what_parallelcluster_says_of_a_queue() -> None:
-    lines = slurm_conf(spec_of(a100_nodes(1, 2), cpu_nodes()), "me", None).splitlines()
+    lines = slurm_conf(spec_of(a100_nodes(1, 2), cpu_nodes()), "me", None, 1).splitlines()
     assert lines[-5:] == [
         "NodeName=train-st-p4d-1 NodeAddr=10.77.0.1 State=UNKNOWN CPUs=96 RealMemory=1120665 "
         "Gres=gpu:a100:8 Feature=static,p4d.24xlarge,p4d,efa,gpu Weight=1",
@@ -90,11 +91,11 @@ def test_gres_are_typed_and_only_where_there_are_gpus() -> None:
     assert gres_conf(spec_of(a100_nodes(0, 2), cpu_nodes())) == (
         "NodeName=train-dy-p4d-[1-2] Name=gpu Type=a100 File=/.lab/dev/nvidia[0-7]\n"
     )
-    assert "GresTypes" not in slurm_conf(spec_of(cpu_nodes()), "me", None)
+    assert "GresTypes" not in slurm_conf(spec_of(cpu_nodes()), "me", None, 1)
 
 
 def test_memory_is_scheduled_only_where_the_config_says_so() -> None:
-    assert "SelectTypeParameters=CR_CPU\n" in slurm_conf(spec_of(cpu_nodes()), "me", None)
+    assert "SelectTypeParameters=CR_CPU\n" in slurm_conf(spec_of(cpu_nodes()), "me", None, 1)
 
 
 def test_cgroups_are_switched_off_as_each_slurm_version_knows_how() -> None:

@@ -1,0 +1,54 @@
+"""Reading the files that a person names, and the site files that lie about."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+from clusterjobs.errors import Location, nearest, one_problem
+from clusterjobs.yaml_source import MAX_BYTES, decode
+
+SITE_FILE = "site.yaml"
+
+
+def shown_path(path: pathlib.Path) -> str:
+    """The path as it is shorter to read: from here, if it is below here."""
+    try:
+        return str(path.relative_to(pathlib.Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def site_files(beside: pathlib.Path) -> list[pathlib.Path]:
+    """Where a site.yaml may be, the nearest first: beside that file, here, for this user."""
+    config_home = os.environ.get("XDG_CONFIG_HOME") or str(pathlib.Path.home() / ".config")
+    folders = [beside.parent, pathlib.Path(), pathlib.Path(config_home) / "clusterjobs"]
+    return list(dict.fromkeys(folder / SITE_FILE for folder in folders))
+
+
+def read_sites(files: Sequence[pathlib.Path]) -> tuple[tuple[str, str], ...]:
+    """(file, text) of those that exist."""
+    return tuple((str(file), read_text(file)) for file in files if file.is_file())
+
+
+def read_text(path: pathlib.Path) -> str:
+    """A file's text. Raises InputError for whatever can be wrong with a path or its bytes."""
+    try:
+        with path.open("rb") as file:
+            return decode(file.read(MAX_BYTES + 1), str(path))
+    except FileNotFoundError:
+        raise one_problem(f"there is no file {path}", hint=_beside(path)) from None
+    except IsADirectoryError:
+        raise one_problem(f"{path} is a folder", hint="name the file in it") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        where, hint = Location(str(path), 1, 1), "check the path, and who may read it"
+        raise one_problem(f"cannot read {path}: {reason}", where, hint=hint) from None
+
+
+def _beside(path: pathlib.Path) -> str:
+    folder = path.parent
+    names = [item.name for item in folder.iterdir()] if folder.is_dir() else []
+    match = nearest(path.name, names)
+    return f"did you mean {folder / match}?" if match else f"looked in {folder.resolve()}"

@@ -1,0 +1,24 @@
+"""Arguments and options that several subcommands share."""
+
+from __future__ import annotations
+
+import pathlib
+
+import click
+
+spec_argument = click.argument("spec", type=click.Path(path_type=pathlib.Path))
+set_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a value of the spec for this run: --set nodes=4 --set args.lr=3e-4.",
+)
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    default=pathlib.Path("generated"),
+    show_default=True,
+    help="The folder for the files.",
+)
