@@ -24,9 +24,13 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
     if isinstance(error, BrokenPipeError):  # `clusterjobs plan x | head`: nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    log = _write_log(error, arguments)
     click.echo(f"clusterjobs: a bug of ours, not of your input: {type(error).__name__}", err=True)
-    click.echo(f"  what happened is in {log}: please attach it to a report", err=True)
+    try:
+        log = _write_log(error, arguments)
+    except OSError as failure:
+        click.echo(f"  no log could be written: {failure.strerror}", err=True)
+    else:
+        click.echo(f"  what happened is in {log}: please attach it to a report", err=True)
     return 3
 
 

@@ -71,9 +71,14 @@ def _recorded(folder: pathlib.Path) -> dict[str, str]:
         manifest = json.loads(_read(folder / MANIFEST) or b"{}")
         outputs = manifest["outputs"] if manifest["written_by"] == "clusterjobs" else {}
         names = {name: str(value) for name, value in outputs.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
-    return {name: value for name, value in names.items() if name == pathlib.Path(name).name}
+    return {name: value for name, value in names.items() if _is_file_name(name)}
+
+
+def _is_file_name(name: str) -> bool:
+    """A manifest is a file like any other: what it names may lie anywhere, or nowhere."""
+    return name == pathlib.Path(name).name and name not in ("", "..") and name.isprintable()
 
 
 def _read(path: pathlib.Path) -> bytes | None:
