@@ -1,0 +1,207 @@
+"""Commands as a person or a script meets them: help, usage, JSON, and our own failures."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+
+import pytest
+
+from clusterjobs.commands import main, render
+
+SECRET = "hunter2-do-not-tell"
+SPEC = f"name: a\ncluster: p4d-a100\nnodes: 2\nframework: torchrun\nscript: {SECRET}.py\n"
+COMMANDS = sorted(set(main._COMMANDS) - {"lab"})  # a group of its own, tested with the lab
+
+
+@pytest.fixture
+def spec(folder: pathlib.Path) -> pathlib.Path:
+    path = folder / "spec.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=" ".join)
+def test_help_has_an_example_and_exits_0(
+    command: list[str], clusterjobs: Callable[..., object]
+) -> None:
+    outcome = clusterjobs(*command, "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "Example" in outcome.out
+    assert re.search(rf"^\s+clusterjobs {' '.join(command)}", outcome.out, re.MULTILINE)
+
+
+def test_help_lists_every_command(clusterjobs: Callable[..., object]) -> None:
+    listed = clusterjobs("--help").out
+    for name in COMMANDS:
+        assert re.search(rf"^  {name}  +\S", listed, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rendre"], "did you mean render?"),
+        (["render"], "Missing argument"),
+        (["render", "a.yaml", "b.yaml"], "unexpected extra argument"),
+        (["render", "--nope", "a.yaml"], "No such option"),
+        (["plan", "a.yaml", "--set"], "requires an argument"),
+        (["--nope"], "No such option"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_usage_errors_exit_2(
+    arguments: list[str], said: str, clusterjobs: Callable[..., object]
+) -> None:
+    outcome = clusterjobs(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert said in outcome.err
+
+
+def test_version_is_that_of_the_package(clusterjobs: Callable[..., object]) -> None:
+    from clusterjobs import __version__
+
+    assert clusterjobs("--version").out.split() == ["clusterjobs,", "version", __version__]
+
+
+# ------------------------------------------------------------------ plan
+
+KEYS = [
+    *("name", "cluster", "partition", "instance_type", "framework", "launcher", "nodes"),
+    *("ranks_per_node", "gpus_per_node", "world_size", "data_parallel", "batch", "sections"),
+]
+
+
+def test_plan_as_json_has_stable_keys(
+    spec: pathlib.Path, clusterjobs: Callable[..., object]
+) -> None:
+    outcome = clusterjobs("plan", spec, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    data = json.loads(outcome.out)
+    assert list(data) == KEYS
+    assert data["world_size"] == data["nodes"] * data["ranks_per_node"] == 16
+    assert list(data["sections"]) == ["derived", "sbatch", "srun", "environment", "command"]
+    for rows in data["sections"].values():
+        assert all(list(row) == ["name", "value", "reason"] for row in rows)
+
+
+def test_plan_as_json_is_json_also_with_warnings(
+    spec: pathlib.Path, clusterjobs: Callable[..., object]
+) -> None:
+    outcome = clusterjobs("plan", spec, "--json", "--set", "env.NCCL_ALGO=Ring")
+    assert outcome.code == 0
+    assert "warning" in outcome.err
+    json.loads(outcome.out)
+
+
+def test_plan_gives_a_reason_for_every_derived_value(
+    spec: pathlib.Path, clusterjobs: Callable[..., object]
+) -> None:
+    sections = json.loads(clusterjobs("plan", spec, "--json").out)["sections"]
+    for title in ("derived", "sbatch", "srun", "environment"):
+        assert sections[title]
+        for row in sections[title]:
+            assert row["reason"], row
+
+
+def test_plan_writes_nothing(spec: pathlib.Path, clusterjobs: Callable[..., object]) -> None:
+    outcome = clusterjobs("plan", spec)
+    assert outcome.code == 0
+    assert [path.name for path in spec.parent.iterdir()] == ["spec.yaml"]
+    assert "world_size" in outcome.out
+    assert max(map(len, outcome.out.splitlines())) < 200
+
+
+def test_plan_into_a_closed_pipe_is_quiet(spec: pathlib.Path) -> None:
+    program = "from clusterjobs.commands.main import main; main()"
+    call = shlex.join([sys.executable, "-c", program, "plan", str(spec), "--json"])
+    done = subprocess.run(
+        ["bash", "-c", f"{call} | head -n 1; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ------------------------------------------------------------------ our own failures
+
+
+def test_a_failure_of_ours_exits_3_with_a_log_that_holds_no_value_of_the_spec(
+    spec: pathlib.Path,
+    clusterjobs: Callable[..., object],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
+) -> None:
+    def broken(*arguments: object) -> None:
+        text = pathlib.Path("spec.yaml").read_text()
+        raise RuntimeError(f"cannot make anything of {text}")
+
+    monkeypatch.setattr(render, "write_outputs", broken)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    outcome = clusterjobs("render", spec, "--set", f"args.x={SECRET}")
+    assert outcome.code == 3
+    assert "a bug of ours" in outcome.err
+    assert "Traceback" not in outcome.err
+    assert SECRET not in outcome.err
+    (log,) = tmp_path.glob("clusterjobs-*.log")
+    assert str(log) in outcome.err
+    text = log.read_text()
+    assert SECRET not in text
+    assert "RuntimeError" in text
+    assert "broken" in text
+    assert log.stat().st_mode & 0o077 == 0
+
+
+def test_a_failure_of_ours_without_a_place_for_the_log_is_told_all_the_same(
+    spec: pathlib.Path, clusterjobs: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object) -> None:
+        raise KeyError(SECRET)
+
+    monkeypatch.setattr(render, "write_outputs", broken)
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at/all")
+    outcome = clusterjobs("render", spec)
+    assert outcome.code == 3
+    assert "a bug of ours" in outcome.err
+    assert SECRET not in outcome.err
+
+
+def test_ctrl_c_exits_130_without_a_traceback(
+    spec: pathlib.Path, clusterjobs: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(render, "write_outputs", interrupted)
+    outcome = clusterjobs("render", spec)
+    assert (outcome.code, outcome.err.strip()) == (130, "stopped")
+
+
+# ------------------------------------------------------------------ how problems look
+
+
+def test_no_control_character_of_a_spec_reaches_the_terminal(
+    folder: pathlib.Path, clusterjobs: Callable[..., object]
+) -> None:
+    (folder / "spec.yaml").write_text('name: "\\e]0;x\\a"\ncluster: small\n"\\e[2J": 1\n')
+    outcome = clusterjobs("render", "spec.yaml")
+    assert outcome.code == 1
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", outcome.err)
+
+
+def test_caret_stands_below_the_value_also_after_wide_characters(
+    folder: pathlib.Path, clusterjobs: Callable[..., object]
+) -> None:
+    (folder / "spec.yaml").write_text("{name: 日本語, cluster: nowhere, framework: command}\n")
+    lines = clusterjobs("render", "spec.yaml").err.splitlines()
+    source, caret = lines[1], lines[2]
+    before = source[: source.index("nowhere")]
+    assert caret.index("^") == len(before) + 3  # three characters of two columns
+    assert caret.count("^") == len("nowhere")
