@@ -43,9 +43,15 @@ def cluster_names() -> tuple[str, ...]:
 
 
 def _existing(path: pathlib.Path, written: str, where: Location | None) -> pathlib.Path:
-    if path.is_file() and path.suffix in _ENDINGS:
+    try:
+        is_file = path.is_file()
+    except OSError as error:  # a name that is too long
+        raise one_problem(
+            f"there can be no such file: {error.strerror}", where, "cluster", hint="shorten it"
+        ) from None
+    if is_file and path.suffix in _ENDINGS:
         return path
-    if path.is_file():
+    if is_file:
         what, hint = f"{written} does not end in .yaml or .yml", "is it a ParallelCluster config?"
     else:
         what = f"there is no file {written}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ _OWNED_SBATCH = {
     "nodes": "nodes",
     "ntasks": "ranks_per_node",
     "ntasks-per-node": "ranks_per_node",
+    "tasks-per-node": "ranks_per_node",
     "cpus-per-task": "cpus_per_task",
     "gpus": "gpus_per_node",
     "gpus-per-node": "gpus_per_node",
@@ -47,7 +49,23 @@ def resolve_directives(
 ) -> tuple[Directive, ...]:
     """What sbatch is asked for: derived, then the spec's own, which may replace a default."""
     derived = list(_derived(experiment, placement))
+    _check_names_of_the_cluster(placement, ledger)
     return _with_own("sbatch", derived, experiment.sbatch, _OWNED_SBATCH, ledger)
+
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def _check_names_of_the_cluster(placement: Placement, ledger: Ledger) -> None:
+    """They come from a config that is read leniently, and a comma or a | is syntax to Slurm."""
+    features = placement.constraint.split("|") if placement.constraint else []
+    for key, name in (("queue", placement.queue), *(("instance_type", one) for one in features)):
+        if not _NAME.fullmatch(name):
+            ledger.problem(
+                (key,),
+                f"{name!r} of the cluster's config cannot be a name in Slurm",
+                "rename it there: ParallelCluster too takes only letters, digits and -",
+            )
 
 
 def resolve_srun_options(
@@ -97,10 +115,11 @@ def _with_own(
     ledger: Ledger,
 ) -> tuple[Directive, ...]:
     for name in own:
-        if name in owned:
+        # Slurm takes an option's first letters for the whole: --partitio would be the last word.
+        if meant := [full for full in owned if full.startswith(name)]:
             ledger.problem(
                 (key, name),
-                f"--{name} follows from {owned[name]}",
+                f"--{meant[0]} follows from {owned[meant[0]]}",
                 "remove it here, and say it there",
             )
     kept = [one for one in derived if one.name not in own]

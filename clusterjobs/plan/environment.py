@@ -13,6 +13,7 @@ from clusterjobs.ledger import Ledger
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import as_text
+from clusterjobs.spec.words import MAX_WORD_BYTES
 
 _EFA_LIBRARIES = ":".join(
     (
@@ -98,6 +99,9 @@ _MUST_NOT = {
 def _check_own(experiment: Experiment, placement: Placement, ledger: Ledger) -> None:
     for name, value in experiment.env.items():
         path = ("env", name)
+        if len(f"{name}={value}".encode()) > MAX_WORD_BYTES:
+            limit = f"{MAX_WORD_BYTES:,} bytes, the name among them"
+            ledger.problem(path, f"longer than Linux allows for a variable ({limit})", "shorten it")
         if name in _MUST_NOT:
             why, instead, is_error = _MUST_NOT[name]
             ledger.problem(path, f"{name} {why}", instead, warning=not is_error)

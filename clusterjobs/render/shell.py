@@ -31,8 +31,8 @@ def finalize(value: object) -> str:
 
 
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]+")
-_RESERVED = frozenset(
-    ["case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then", "time", "until", "while"]
+_RESERVED = re.compile(
+    "case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _IN_DOUBLE = re.compile(r'[\\"$`]')

@@ -142,10 +142,14 @@ def _replaced(data: Any, path: Path, override: Override) -> Any:
 
 # ------------------------------------------------------------------ {{ references }}
 
+_MAX_REFERENCES = 50
+_HINT = "write the value out"
+
 
 def _expand_references(data: dict[str, Any], source: Source, problems: list[Problem]) -> Any:
     """`data` with its references expanded; values that refer to each other are followed."""
     open_names: list[str] = []
+    known: dict[str, Scalar] = {}  # or values that refer twice to one another would take for ever
 
     def lookup(name: str) -> Scalar:
         head, _, rest = name.partition(".")
@@ -153,14 +157,18 @@ def _expand_references(data: dict[str, Any], source: Source, problems: list[Prob
             return _parameter(rest, data)
         if name in open_names:
             raise BadReferenceError(f"{name} refers to itself", "write one of them out")
-        found = look_up(name, data)
-        if not isinstance(found, str):
-            return found
-        open_names.append(name)
-        try:
-            return expand(found, lookup)
-        finally:
-            open_names.pop()
+        if len(open_names) == _MAX_REFERENCES:
+            raise BadReferenceError(f"more than {_MAX_REFERENCES} references lead to {name}", _HINT)
+        if name not in known:
+            open_names.append(name)
+            try:
+                known[name] = follow(look_up(name, data))
+            finally:
+                open_names.pop()
+        return known[name]
+
+    def follow(found: Scalar) -> Scalar:
+        return expand(found, lookup) if isinstance(found, str) else found
 
     def walk(value: Any, path: Path) -> Any:
         if isinstance(value, dict):

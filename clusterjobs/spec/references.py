@@ -39,7 +39,24 @@ def expand(value: str, lookup: Callable[[str], Scalar]) -> Scalar:
     whole = _REFERENCE.fullmatch(value)
     if whole:
         return _resolve(whole, lookup)
-    return "".join(_pieces(value, lookup))
+    return _joined(_pieces(value, lookup))
+
+
+MAX_CHARACTERS = 200_000  # more than any place of a spec takes, whatever it refers to
+
+
+def _joined(pieces: Iterator[str]) -> str:
+    kept: list[str] = []
+    length = 0
+    for piece in pieces:
+        length += len(piece)
+        if length > MAX_CHARACTERS:
+            raise BadReferenceError(
+                f"more than {MAX_CHARACTERS:,} characters once its references are followed",
+                "write less",
+            )
+        kept.append(piece)
+    return "".join(kept)
 
 
 def _pieces(value: str, lookup: Callable[[str], Scalar]) -> Iterator[str]:

@@ -69,17 +69,17 @@ def command_words(value: Any) -> tuple[str, ...]:
 
 # What bash would do itself, in the script's own process, in place of a program of that name.
 # `echo`, `printf`, `test`, `true`, `kill` and `pwd` are programs too, and do the same.
-_ONLY_IN_A_SHELL = frozenset(
-    ". : alias bg bind break builtin caller cd command compgen complete compopt continue declare "
-    "dirs disown enable eval exec exit export fc fg getopts hash help history jobs let local "
-    "logout mapfile popd pushd read readarray readonly return set shift shopt source suspend "
-    "times trap type typeset ulimit umask unalias unset wait".split()
+_ONLY_IN_A_SHELL = re.compile(
+    "[.:]|alias|bg|bind|break|builtin|caller|cd|command|compgen|complete|compopt|continue|declare"
+    "|dirs|disown|enable|eval|exec|exit|export|fc|fg|getopts|hash|help|history|jobs|let|local"
+    "|logout|mapfile|popd|pushd|read|readarray|readonly|return|set|shift|shopt|source|suspend"
+    "|times|trap|type|typeset|ulimit|umask|unalias|unset|wait"
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
 
 def _refuse_what_is_no_program(name: str) -> None:
-    if name in _ONLY_IN_A_SHELL:
+    if _ONLY_IN_A_SHELL.fullmatch(name):
         raise ValueError(
             f"{name} is a command of the shell, not a program: put code under setup:, or write "
             '[bash, -c, "..."]'
