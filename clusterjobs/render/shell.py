@@ -31,7 +31,7 @@ def finalize(value: object) -> str:
 
 
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]+")
-_RESERVED = re.compile(
+_RESERVED = re.compile(  # unquoted, each would be syntax where a command or a pattern starts
     "case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -69,7 +69,8 @@ class _Part:
 
 
 def _literal(text: str) -> str:
-    if _SAFE.fullmatch(text) and "," not in text:  # in an array a bare comma looks like a slip
+    # In an array a bare comma looks like a slip.
+    if _SAFE.fullmatch(text) and "," not in text and not _RESERVED.fullmatch(text):
         return text
     if _CONTROL.search(text):
         return _ansi(text)
