@@ -1,0 +1,139 @@
+"""A spec's text to an Experiment: overrides, references, and where each value was written."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterjobs.errors import InputError, Problem
+from clusterjobs.frameworks import option_models
+from clusterjobs.spec.load import Spec, load_spec
+from clusterjobs.spec.references import show
+
+TEXT = """\
+name: exp
+cluster: p4d-a100
+nodes: 2
+framework: deepspeed
+script: train.py
+batch: {micro: 4, global: 64}
+args: [a, "{{ name }}"]
+logs: "/fsx/{{ name }}/{{ batch.micro }}"
+"""
+
+
+def loaded(text: str = TEXT, *settings: str) -> Spec:
+    return load_spec(text, "exp.yaml", option_models(), settings)
+
+
+def problems(text: str = TEXT, *settings: str) -> tuple[Problem, ...]:
+    with pytest.raises(InputError) as caught:
+        loaded(text, *settings)
+    return caught.value.problems
+
+
+def test_set_changes_a_value_with_the_types_of_yaml() -> None:
+    experiment = loaded(
+        TEXT, "nodes=4", "time_limit=12:00:00", "args.0=on", "batch.micro=2"
+    ).experiment
+    assert experiment.nodes == 4
+    assert experiment.time_limit == "12:00:00"
+    assert experiment.args == ("on", "exp")
+    assert experiment.batch
+    assert (experiment.batch.micro, experiment.batch.global_) == (2, 64)
+
+
+def test_set_makes_maps_on_the_way_and_the_last_one_wins() -> None:
+    spec = loaded(TEXT, "env.A=1", "env.B=x y", "env.A=2", "software.venv=/v")
+    assert spec.experiment.env == {"A": "2", "B": "x y"}
+    assert spec.experiment.software.venv == "/v"
+
+
+def test_set_takes_lists_and_maps() -> None:
+    spec = loaded(TEXT, "args={lr: 1e-4, flag: true}", "batch={micro: 1}")
+    assert spec.experiment.args == {"lr": "1e-4", "flag": True}
+
+
+def test_set_is_seen_by_references() -> None:
+    assert loaded(TEXT, "name=other").experiment.logs == "/fsx/other/4"
+
+
+def test_set_leaves_the_rest_and_the_text_alone() -> None:
+    before, after = loaded().experiment, loaded(TEXT, "nodes=3").experiment
+    assert before.model_dump(exclude={"nodes"}) == after.model_dump(exclude={"nodes"})
+
+
+@pytest.mark.parametrize(
+    ("setting", "place"),
+    [
+        ("nodes=x", "--set:1:7"),
+        ("nodes", "--set:1:7"),
+        ("=4", "--set:1:2"),
+        ("nodes.x=4", "--set:1:9"),
+        ("args.2=4", "--set:1:8"),
+        ("nodes=[1", "--set:1:7"),
+        ("nods=1", "--set:1:6"),
+        ("nodes=!x 1", "--set:1:7"),
+    ],
+)
+def test_a_bad_set_is_shown_on_the_command_line(setting: str, place: str) -> None:
+    found = problems(TEXT, setting)
+    assert str(found[0].where) == place
+    assert found[0].where
+    assert found[0].where.source == setting
+
+
+def test_positions_of_overridden_values_are_on_the_command_line() -> None:
+    source = loaded(TEXT, "args.0=z", "batch={micro: 1}").source
+    assert str(source.locate(("args", 0))) == "--set:1:8"
+    assert str(source.locate(("batch", "micro"))) == "--set:2:7"
+    assert str(source.locate(("args", 1))) == "exp.yaml:7:11"
+    assert str(source.locate(("args",))) == "exp.yaml:7:7"
+    assert str(source.locate_key(("nodes",))) == "exp.yaml:3:1"
+
+
+def test_references_are_followed_and_keep_their_type() -> None:
+    text = TEXT + 'workdir: "{{ logs }}/x"\ncpus_per_task: "{{ nodes }}"\n'
+    experiment = loaded(text).experiment
+    assert experiment.workdir == "/fsx/exp/4/x"
+    assert experiment.cpus_per_task == 2
+
+
+def test_code_is_never_expanded_by_us() -> None:
+    text = (
+        TEXT
+        + "setup: 'echo {{ name }} ${X}'\nsoftware: {setup: '{{ nope }}', venv: '/{{ name }}'}\n"
+    )
+    experiment = loaded(text).experiment
+    assert experiment.setup == ("echo {{ name }} ${X}",)
+    assert experiment.software.setup == ("{{ nope }}",)
+    assert experiment.software.venv == "/exp"
+
+
+def test_a_parameter_becomes_a_shell_variable_wherever_it_stands() -> None:
+    text = TEXT.replace("[a,", '["{{ parameters.LR }}x",') + "parameters: {LR: 1e-4}\n"
+    args = loaded(text).experiment.args
+    assert isinstance(args, tuple)
+    assert [show(word) for word in args] == ["$LRx", "exp"]
+
+
+def test_keys_of_other_frameworks_are_named_with_their_framework() -> None:
+    (problem,) = problems(TEXT.replace("deepspeed", "torchrun") + "zero: {stage: 1}\n")
+    assert problem.what == "torchrun has no zero"
+    assert "deepspeed" in problem.hint
+
+
+def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:
+    found = problems("name: a/b\nnodes: x\nframework: deepspeed\nlogs: '{{ z }}'\nclustre: small\n")
+    lines = [problem.where.line for problem in found if problem.where]
+    assert lines == sorted(lines) == [1, 2, 4, 5]
+
+
+def test_a_misspelt_key_is_not_also_missing() -> None:
+    (problem,) = problems(TEXT.replace("cluster:", "clutser:"))
+    assert problem.hint == "did you mean cluster?"
+
+
+@pytest.mark.parametrize("key", ["before", "after", "sidecars"])
+def test_keys_inside_lists_get_a_nearest_one_too(key: str) -> None:
+    (problem,) = problems(TEXT + f"{key}:\n  - {{comand: ls}}\n")
+    assert (problem.hint, problem.path) == ("did you mean command?", f"{key}[0].comand")
