@@ -1,0 +1,50 @@
+"""Plans of specs written as Python data, for the tests of this folder."""
+
+from __future__ import annotations
+
+import json
+
+from clusterjobs import resources
+from clusterjobs.cluster.read import read_cluster
+from clusterjobs.errors import InputError, Problem
+from clusterjobs.frameworks import option_models
+from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.resolve import resolve
+from clusterjobs.spec.load import load_spec
+
+BASE = {"name": "a", "cluster": "p4d-a100", "framework": "torchrun", "script": "t.py"}
+
+
+def plan_of(config: str | None = None, **keys: object) -> Plan:
+    """The plan of BASE with other keys; None leaves one out. `config` is a config's text."""
+    data = {key: value for key, value in {**BASE, **keys}.items() if value is not None}
+    spec = load_spec(json.dumps(data), "exp.yaml", option_models())
+    name = f"{data['cluster']}.yaml"
+    text = config or (resources.cluster_configs_dir() / name).read_text(encoding="utf-8")
+    return resolve(spec, read_cluster(text, name, {})[0])
+
+
+def problems_of(config: str | None = None, **keys: object) -> tuple[Problem, ...]:
+    """What is wrong with it; nothing is an empty tuple."""
+    try:
+        plan_of(config, **keys)
+    except InputError as error:
+        return error.problems
+    return ()
+
+
+def config_of(*queues: object, **more: object) -> str:
+    """A ParallelCluster config with these queues."""
+    scheduling = {"Scheduler": "slurm", "SlurmQueues": list(queues)}
+    return json.dumps({"Region": "us-east-1", "Scheduling": scheduling, **more})
+
+
+def queue(name: str, *resources: tuple[str, str, int], **more: object) -> dict[str, object]:
+    """A queue of (name, instance type, MaxCount)."""
+    return {
+        "Name": name,
+        "ComputeResources": [
+            {"Name": one, "InstanceType": kind, "MaxCount": count} for one, kind, count in resources
+        ],
+        **more,
+    }

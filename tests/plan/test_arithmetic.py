@@ -1,0 +1,94 @@
+"""Batches and parallelism: what divides what, for any numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plans import config_of, plan_of, problems_of, queue
+
+CONFIG = config_of(queue("q", ("r", "p4d.24xlarge", 1000)))
+COUNTS = st.integers(1, 64)
+BATCHES = st.fixed_dictionaries(
+    {}, optional={"micro": COUNTS, "global": st.integers(1, 8192), "accumulation": COUNTS}
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    batch=BATCHES,
+    nodes=st.integers(1, 16),
+    tensor=st.sampled_from([1, 2, 3, 4, 8, 16]),
+    pipeline=st.sampled_from([1, 2, 5, 8]),
+)
+def test_micro_x_accumulation_x_data_parallel_is_global_or_there_is_a_problem(
+    batch: dict[str, int], nodes: int, tensor: int, pipeline: int
+) -> None:
+    keys: dict[str, Any] = {
+        "framework": "deepspeed",
+        "nodes": nodes,
+        "batch": batch,
+        "parallel": {"tensor": tensor, "pipeline": pipeline},
+    }
+    problems = [problem for problem in problems_of(CONFIG, **keys) if not problem.warning]
+    if problems:
+        assert all(problem.path.startswith(("batch", "parallel")) for problem in problems)
+        assert all(problem.where and problem.hint for problem in problems)
+        return
+    plan = plan_of(CONFIG, **keys)
+    assert plan.samples
+    micro, accumulation = plan.samples.micro, plan.samples.accumulation
+    assert plan.shape.data_parallel * tensor * pipeline == plan.shape.world_size == nodes * 8
+    assert micro * accumulation * plan.shape.data_parallel == plan.samples.global_
+    for key, value in (("micro", micro), ("accumulation", accumulation)):
+        assert batch.get(key, value) == value
+    assert batch.get("global", plan.samples.global_) == plan.samples.global_
+    config = json.loads(plan.files[0].text)
+    assert config["train_batch_size"] == plan.samples.global_
+    assert config["train_micro_batch_size_per_gpu"] == micro
+    assert config["gradient_accumulation_steps"] == accumulation
+
+
+@settings(max_examples=200, deadline=None)
+@given(total=st.integers(1, 5000), micro=COUNTS, nodes=st.integers(1, 9))
+def test_the_hint_of_a_batch_that_does_not_divide_is_right(
+    total: int, micro: int, nodes: int
+) -> None:
+    keys: dict[str, Any] = {"framework": "deepspeed", "nodes": nodes}
+    problems = problems_of(CONFIG, **keys, batch={"micro": micro, "global": total})
+    for problem in problems:
+        for better in problem.hint.removeprefix("global: ").split(" or "):
+            assert not problems_of(CONFIG, **keys, batch={"micro": micro, "global": int(better)})
+    assert bool(problems) is bool(total % (micro * nodes * 8))
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples"),
+    [
+        ({"micro": 4}, (4, 1, 64)),
+        ({"micro": 4, "accumulation": 3}, (4, 3, 192)),
+        ({"global": 64}, (4, 1, 64)),
+        ({"global": 128, "accumulation": 2}, (4, 2, 128)),
+        ({"micro": 4, "global": 128}, (4, 2, 128)),
+        ({"micro": 4, "global": 128, "accumulation": 2}, (4, 2, 128)),
+    ],
+)
+def test_what_the_spec_leaves_out_follows(
+    batch: dict[str, int], samples: tuple[int, int, int]
+) -> None:
+    found = plan_of(CONFIG, nodes=2, batch=batch).samples
+    assert found
+    assert (found.micro, found.accumulation, found.global_) == samples
+
+
+def test_wrong_numbers_of_ranks_are_not_held_against_the_batch() -> None:
+    problems = problems_of(CONFIG, nodes=2000, gpus_per_node=9, batch={"micro": 7, "global": 1})
+    assert {problem.path for problem in problems} == {"gpus_per_node", "nodes"}
+
+
+def test_tensor_parallelism_over_nodes_is_a_warning() -> None:
+    (warning,) = plan_of(CONFIG, nodes=2, parallel={"tensor": 16}).warnings
+    assert warning.path == "parallel.tensor"

@@ -1,0 +1,66 @@
+"""The ranks' environment: what is set and why, and what a spec may not set."""
+
+from __future__ import annotations
+
+import pytest
+from plans import plan_of, problems_of
+
+
+def variables(**keys: object) -> dict[str, str]:
+    return {one.name: one.value for one in plan_of(**keys).environment}
+
+
+def test_efa_is_set_only_where_the_cluster_has_it() -> None:
+    assert variables()["FI_PROVIDER"] == "efa"
+    small = variables(cluster="small")
+    assert not [name for name in small if name.startswith(("FI_", "NCCL_"))]
+
+
+@pytest.mark.parametrize("cluster", ["p3dn-v100", "p4d-a100", "p4de-a100", "p5-h100"])
+def test_no_ready_cluster_gets_variables_that_harm(cluster: str) -> None:
+    names = set(variables(cluster=cluster))
+    harmful = {"FI_EFA_USE_DEVICE_RDMA", "NCCL_PROTO", "NCCL_ALGO", "NCCL_IB_DISABLE"}
+    assert not names & harmful
+
+
+def test_every_variable_has_a_reason() -> None:
+    assert all(one.reason for one in plan_of(env={"A": 1}).environment)
+
+
+def test_the_spec_has_the_last_word() -> None:
+    found = variables(env={"NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": 3})
+    assert (found["NCCL_DEBUG"], found["OMP_NUM_THREADS"]) == ("INFO", "3")
+
+
+def test_a_variable_is_set_once_unless_it_is_a_search_path() -> None:
+    names = [one.name for one in plan_of(env={"NCCL_DEBUG": "INFO"}).environment]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RDMAV_FORK_SAFE", 1),
+        ("NCCL_BUFFERSIZE", 1),
+        ("FI_EFA_USE_HUGE_PAGE", 1),
+    ],
+)
+def test_what_breaks_a_job_is_refused(name: str, value: int) -> None:
+    (problem,) = problems_of(env={name: value})
+    assert (problem.path, problem.warning) == (f"env.{name}", False)
+    assert problem.hint
+
+
+@pytest.mark.parametrize("name", ["NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_DISABLE"])
+def test_what_is_needless_is_a_warning(name: str) -> None:
+    (warning,) = plan_of(env={name: "1"}).warnings
+    assert (warning.path, warning.warning) == (f"env.{name}", True)
+
+
+def test_device_rdma_is_refused_where_it_aborts_and_needless_elsewhere() -> None:
+    keys = {"env": {"FI_EFA_USE_DEVICE_RDMA": 1}}
+    (problem,) = problems_of(cluster="p3dn-v100", **keys)
+    assert "p3dn.24xlarge has no RDMA" in problem.what
+    (warning,) = plan_of(cluster="p4d-a100", **keys).warnings
+    assert warning.warning
+    assert not plan_of(cluster="p3dn-v100", env={"FI_EFA_USE_DEVICE_RDMA": 0}).warnings

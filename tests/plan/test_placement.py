@@ -1,0 +1,147 @@
+"""Where a job runs: queues, instance types, nodes, GPUs, tasks and CPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from plans import config_of, plan_of, problems_of, queue
+
+GPU = queue("gpu", ("a100", "p4d.24xlarge", 4))
+CPU = queue("cpu", ("c5", "c5.xlarge", 10))
+MIXED = queue("mixed", ("v100", "p3.16xlarge", 4), ("a100", "p4d.24xlarge", 2))
+
+
+def derived(plan: Any) -> dict[str, Any]:
+    return {one.name: one.value for one in plan.derived}
+
+
+def directives(plan: Any) -> dict[str, Any]:
+    return {one.name: one.value for one in plan.directives}
+
+
+def test_the_only_gpu_queue_is_chosen_and_said() -> None:
+    plan = plan_of(config_of(CPU, GPU))
+    assert plan.placement.queue == "gpu"
+    assert derived(plan)["queue"] == "gpu"
+
+
+def test_the_only_queue_is_chosen_also_without_gpus() -> None:
+    assert plan_of(config_of(CPU)).placement.queue == "cpu"
+
+
+def test_among_several_queues_the_spec_must_choose() -> None:
+    (problem,) = problems_of(config_of(GPU, MIXED))
+    assert problem.path == "queue"
+    assert "gpu, mixed" in problem.hint
+    assert plan_of(config_of(GPU, MIXED), queue="gpu").placement.queue == "gpu"
+
+
+def test_an_unknown_queue_is_answered_with_the_nearest() -> None:
+    (problem,) = problems_of(config_of(GPU, CPU), queue="gpus")
+    assert problem.hint == "did you mean gpu?"
+
+
+def test_a_mixed_queue_needs_an_instance_type_and_gets_a_constraint() -> None:
+    (problem,) = problems_of(config_of(MIXED))
+    assert problem.path == "instance_type"
+    plan = plan_of(config_of(MIXED), instance_type="p4d.24xlarge", nodes=2)
+    assert directives(plan)["constraint"] == "p4d.24xlarge"
+    assert plan.placement.gpus_per_node == 8
+
+
+def test_nodes_of_a_mixed_queue_are_counted_per_instance_type() -> None:
+    (problem,) = problems_of(config_of(MIXED), instance_type="p4d.24xlarge", nodes=3)
+    assert problem.path == "nodes"
+    assert "MaxCount 2" in problem.what
+    assert problem.hint.startswith("nodes: 2 at most")
+
+
+def test_a_queue_of_one_instance_type_needs_no_constraint() -> None:
+    two = queue("q", ("a", "p4d.24xlarge", 1), ("b", "p4d.24xlarge", 2))
+    plan = plan_of(config_of(two), nodes=3)
+    assert "constraint" not in directives(plan)
+
+
+def test_own_constraint_of_the_spec_replaces_ours() -> None:
+    plan = plan_of(
+        config_of(MIXED), instance_type="p4d.24xlarge", sbatch={"constraint": "a100&efa"}
+    )
+    assert [one.value for one in plan.directives if one.name == "constraint"] == ["a100&efa"]
+
+
+def test_an_unknown_instance_type_asks_only_for_what_is_needed() -> None:
+    config = config_of(queue("q", ("x", "p9x.96xlarge", 4)))
+    (problem,) = problems_of(config)
+    assert problem.path == "gpus_per_node"
+    plan = plan_of(config, gpus_per_node=16)
+    assert plan.shape.world_size == 16
+    assert "cpus-per-task" not in directives(plan)
+    assert plan_of(config, gpus_per_node=16, cpus_per_task=6).placement.cpus_per_task == 6
+
+
+def test_a_placeholder_for_max_count_limits_nothing() -> None:
+    unknown = {"Name": "q", "ComputeResources": [
+        {"Name": "r", "InstanceType": "p4d.24xlarge", "MaxCount": "<count>"}
+    ]}  # fmt: skip
+    assert plan_of(config_of(unknown), nodes=500).shape.nodes == 500
+
+
+@pytest.mark.parametrize(
+    ("launcher", "tasks", "cpus", "threads"),
+    [("srun", 8, 12, "12"), ("torchrun", 1, 96, "12")],
+)
+def test_tasks_and_cpus_follow_from_the_launcher(
+    launcher: str, tasks: int, cpus: int, threads: str
+) -> None:
+    plan = plan_of(launcher=launcher, nodes=2)
+    found = directives(plan)
+    assert (found["ntasks-per-node"], found["cpus-per-task"]) == (tasks, cpus)
+    assert {v.name: v.value for v in plan.environment}["OMP_NUM_THREADS"] == threads
+    assert {o.name: o.value for o in plan.srun_options}["cpus-per-task"] == cpus
+
+
+def test_whole_nodes_are_asked_for_unless_the_spec_shares() -> None:
+    whole, shared = plan_of(), plan_of(sbatch={"exclusive": False}, gpus_per_node=4)
+    assert directives(whole)["exclusive"] is True
+    assert directives(whole)["mem"] == 0
+    assert not {"exclusive", "mem"} & set(directives(shared))
+    assert shared.placement.cpus_per_task == 48  # its GPUs' half of the 96
+
+
+def test_no_time_limit_is_legal() -> None:
+    assert "time" not in directives(plan_of())
+    assert directives(plan_of(time_limit="2-00"))["time"] == "2-00"
+
+
+def test_a_directive_of_the_spec_replaces_a_default_and_false_removes_it() -> None:
+    plan = plan_of(sbatch={"output": "/fsx/%j.log", "open-mode": False, "requeue": True})
+    found = directives(plan)
+    assert found["output"] == "/fsx/%j.log"
+    assert "open-mode" not in found
+    assert found["requeue"] is True
+
+
+@pytest.mark.parametrize("name", ["nodes", "ntasks", "gres", "partition", "time", "wrap", "chdir"])
+def test_a_directive_that_another_key_decides_is_refused(name: str) -> None:
+    (problem,) = problems_of(sbatch={name: "1"})
+    assert problem.path == f"sbatch.{name}"
+
+
+@pytest.mark.parametrize(
+    ("keys", "path"),
+    [
+        ({"gpus_per_node": 16}, "gpus_per_node"),
+        ({"ranks_per_node": 9}, "ranks_per_node"),
+        ({"cpus_per_task": 97}, "cpus_per_task"),
+        ({"nodes": 17}, "nodes"),
+        ({"launcher": "deepspeed"}, "launcher"),
+        ({"launcher": "mpirun"}, "launcher"),
+        ({"framework": "horovd"}, "framework"),
+        ({"cluster": "p3dn-v100", "precision": "bf16"}, "precision"),
+    ],
+)
+def test_what_does_not_fit_is_refused_where_it_stands(keys: dict[str, Any], path: str) -> None:
+    (problem,) = problems_of(**keys)
+    assert problem.path == path
+    assert problem.hint
