@@ -58,6 +58,9 @@ class Secret(Part):
 
 
 def _secrets(value: Any) -> Any:
+    """A list of names, or a map; a name with nothing behind it is one of the list."""
+    if isinstance(value, dict):
+        return {name: {} if item is None else item for name, item in value.items()}
     return {name: {} for name in value} if isinstance(value, list) else value
 
 

@@ -146,6 +146,9 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
         if inside or item:
             path.append(step)
             data = data[step]
+        elif isinstance(data, list) and isinstance(step, str) and step in data:
+            path.append(data.index(step))  # a list of names, read as the keys of a map
+            data = step
         elif position == len(loc) - 1 and step != "[key]" and isinstance(data, dict):
             path.append(step)
     return tuple(path)
