@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# with-secrets: 2 nodes x 1 rank (c6i.xlarge), torchrun started by its own launcher
+#
+# Written by clusterjobs 0.1.0 from spec.yaml. Change that file, not this one:
+#   clusterjobs plan   spec.yaml   why each value is what it is
+#   clusterjobs render spec.yaml   writes this script again
+#
+# shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+
+#SBATCH --job-name=with-secrets
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --time=30
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+
+set -euo pipefail
+
+# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+unset \
+  RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
+  MASTER_PORT PYTHONPATH PYTHONHOME CUDA_VISIBLE_DEVICES SLURM_CPU_BIND SLURM_CPU_BIND_LIST \
+  SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE SLURM_CPU_FREQ_REQ SLURM_DISTRIBUTION \
+  SLURM_EXACT SLURM_EXPORT_ENV SLURM_GPU_BIND SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_HINT \
+  SLURM_LABELIO SLURM_MEM_BIND SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MPI_TYPE \
+  SLURM_NTASKS_PER_CORE SLURM_NTASKS_PER_GPU SLURM_NTASKS_PER_SOCKET SLURM_OVERCOMMIT \
+  SLURM_OVERLAP SLURM_PROCID SLURM_LOCALID SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NODELIST \
+  SLURM_STEP_NUM_TASKS SLURM_THREADS_PER_CORE SLURM_TIMELIMIT SLURM_TRES_PER_TASK \
+  SLURM_WHOLE SLURM_WORKING_DIR SRUN_CPUS_PER_TASK \
+  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+
+# ---- start: one folder for all that this job writes, and one way out ----------------------
+job_dir="$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID"
+mkdir -p -- "$job_dir"
+exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
+log_writer=$!
+
+fail() {
+  printf 'clusterjobs: %s\n' "$1" >&2
+  exit 1
+}
+
+finish() {
+  local status=$?
+  trap - EXIT
+  printf 'clusterjobs: job %s ended with exit code %s after %s s\n' \
+    "$SLURM_JOB_ID" "$status" "$SECONDS"
+  exec >&- 2>&- # the log is complete once its writer has read the end
+  timeout 10 tail --pid="$log_writer" -f /dev/null || true
+  exit "$status"
+}
+trap finish EXIT
+
+# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# The port follows from the job id, so that jobs on one node differ, and stays below the
+# ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+(( ${#nodes[@]} == 2 )) || fail "planned for 2 nodes, got ${#nodes[@]}"
+
+port_in_use() {
+  local needle
+  printf -v needle ':%04X ' "$1"
+  [[ $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null) == *"$needle"* ]]
+}
+
+port=$((SLURM_JOB_ID % 20000))
+while port_in_use "$((12000 + port))"; do
+  port=$(((port + 7919) % 20000)) # a prime step: never the next job's own first choice
+done
+export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
+
+# ---- environment ----------------------------------------------------------------------------
+export OMP_NUM_THREADS=4 # CPUs of one rank; unset, every rank would use all
+export PYTHONUNBUFFERED=1 # log lines appear when they are written
+export WANDB_PROJECT=gpt
+[[ -n ${WANDB_API_KEY:-} ]] || fail 'the secret WANDB_API_KEY is not set: export WANDB_API_KEY before sbatch'
+export WANDB_API_KEY
+HF_TOKEN=$(< "$HOME/.cache/huggingface/token")
+[[ -n ${HF_TOKEN:-} ]] || fail 'the secret HF_TOKEN is empty: its file has no text'
+export HF_TOKEN
+DATABASE_PASSWORD=$(aws secretsmanager get-secret-value --secret-id 'my db' --query SecretString)
+[[ -n ${DATABASE_PASSWORD:-} ]] || fail 'the secret DATABASE_PASSWORD is empty: its command printed nothing'
+export DATABASE_PASSWORD
+
+# ---- launch: one torchrun per node starts the node's ranks
+command=(
+  train.py
+)
+srun_options=(
+  --label # every line says which task wrote it
+  --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
+  --wait=60 # and so does a task that ended early
+  --cpu-bind=none # threads may move; data loaders need it
+  --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
+)
+# In single quotes: expanded on each node, not by this script.
+srun "${srun_options[@]}" bash -c '
+  exec torchrun --nnodes=2 --nproc-per-node=1 --node-rank="$SLURM_NODEID" \
+    --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' node "${command[@]}" &
+wait "$!" # not in the foreground: bash hears no signal while it waits for a child
