@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from clusterjobs.cluster.validation.account import KINDS, Account
+from clusterjobs.cluster.validation.account import KINDS, Account, Vpc
 from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.yaml_source import Document, Path, dotted, load
 
@@ -39,6 +39,9 @@ def with_facts(account: Account, facts: Facts) -> Account:
         for name, values in entries.items():
             known[name] = dataclasses.replace(known.get(name) or KINDS[kind](), **values)
         setattr(result, kind, known)
+    named = {subnet.vpc for subnet in result.subnets.values()}
+    named |= {group.vpc for group in result.security_groups.values()}
+    result.vpcs |= {name: Vpc() for name in sorted(named - result.vpcs.keys())}
     return result
 
 

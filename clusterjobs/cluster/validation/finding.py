@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from clusterjobs.errors import Problem
 from clusterjobs.yaml_source import Document, Path, dotted
@@ -12,7 +12,7 @@ from clusterjobs.yaml_source import Document, Path, dotted
 Level = Literal["error", "warning", "info"]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Finding:
     """One result: `validator` is the name of ParallelCluster's own check, "" for ours.
 
@@ -36,10 +36,10 @@ def problems(document: Document, base: Path, findings: Iterable[Finding]) -> lis
 
 def _problem(document: Document, base: Path, finding: Finding) -> Problem:
     path = (*base, *finding.path)
-    where = document.locate_key(path) if finding.at_key else document.locate(path)
+    at_key = finding.at_key or _is_section(document.value, path)
     return Problem(
         finding.text,
-        where,
+        document.locate_key(path) if at_key else document.locate(path),
         dotted(finding.path),
         finding.hint,
         warning=finding.level != "error",
@@ -48,19 +48,30 @@ def _problem(document: Document, base: Path, finding: Finding) -> Problem:
     )
 
 
+def _is_section(value: Any, path: Path) -> bool:
+    """Whether a map or list stands there: its key says more than its first line."""
+    for step in path:
+        known: Any = dict(enumerate(value)) if isinstance(value, list) else value
+        if not isinstance(known, dict) or step not in known:
+            return False
+        value = known[step]
+    return isinstance(value, (dict, list))
+
+
 def merge(findings: Iterable[Finding]) -> list[Finding]:
     """Each finding once; where ParallelCluster says it too, its words with our hint."""
     found = list(dict.fromkeys(findings))
-    ours = {f.path: f for f in found if not f.validator}
-    merged: dict[Path, Finding] = {}
-    for finding in found:
-        own = ours.get(finding.path)
-        if finding.validator and own and own.level == finding.level == "error":
-            merged[finding.path] = finding
-    kept = [f for f in found if f.validator or f.path not in merged]
+    ours = [f for f in found if not f.validator]
+    said = {own: next((f for f in found if _says_the_same(f, own)), None) for own in ours}
+    hints = {theirs: own.hint for own, theirs in said.items() if theirs}
     return [
-        Finding(f.text, f.path, f.level, f.validator, ours[f.path].hint, ours[f.path].at_key)
-        if merged.get(f.path) is f and ours[f.path].hint
-        else f
-        for f in kept
+        dataclasses.replace(f, hint=f.hint or hints.get(f, ""))
+        for f in found
+        if f.validator or not said[f]
     ]
+
+
+def _says_the_same(theirs: Finding, ours: Finding) -> bool:
+    if not theirs.validator or theirs.path != ours.path:
+        return False
+    return theirs.level in ("error", ours.level)

@@ -7,6 +7,8 @@ asked of them.
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import io
 import pathlib
 from collections.abc import Iterator
@@ -45,20 +47,49 @@ def acted_out(account: Account) -> Iterator[None]:
     with environment(offline_environment(account.region)):
         import boto3
         from moto import mock_aws
-        from pcluster.aws.aws_api import AWSApi
 
-        boto3.DEFAULT_SESSION = None  # it remembers the credentials of who called before
-        with mock_aws(), filled_gaps(account), _no_network():
+        with mock_aws(), filled_gaps(account), _no_network(), _one_session():
             seed(account)
-            AWSApi.reset()
-            vars(AWSApi.instance()).update(
-                answering_clients(account, boto3.client("ec2", account.region))
-            )
-            try:
+            with _answering(answering_clients(account, boto3.client("ec2", account.region))):
                 yield
-            finally:
-                AWSApi.reset()
-                boto3.DEFAULT_SESSION = None
+
+
+@contextlib.contextmanager
+def _answering(clients: dict[str, Any]) -> Iterator[None]:
+    import pcluster.validators.iam_validators
+    from pcluster.aws.aws_api import AWSApi
+
+    AWSApi.reset()
+    vars(AWSApi.instance()).update(clients)
+    try:
+        with patch.object(pcluster.validators.iam_validators, "IamClient", lambda: clients["_iam"]):
+            yield
+    finally:
+        AWSApi.reset()
+
+
+@contextlib.contextmanager
+def _one_session() -> Iterator[None]:
+    """One session for all: boto3's own keeps the caller's credentials, and a new one for every
+    call, as ParallelCluster makes them to log it, costs more than the call."""
+    import boto3
+    import pcluster.aws.common
+
+    session = _session()
+    with (
+        patch.object(boto3, "DEFAULT_SESSION", session),
+        patch.object(boto3.session, "Session", lambda: session),
+        patch.object(pcluster.aws.common, "_log_boto3_calls", lambda **_: None),
+    ):
+        yield
+
+
+@functools.cache
+def _session() -> Any:
+    """It keeps the descriptions of the services, which are megabytes of JSON."""
+    import boto3
+
+    return boto3.session.Session()
 
 
 @contextlib.contextmanager
@@ -76,6 +107,9 @@ def _no_network() -> Iterator[None]:
     def urlopen(_url: Any, *_args: Any, **_kwargs: Any) -> io.BytesIO:
         return io.BytesIO()
 
+    validator = pcluster.validators.s3_validators.UrlValidator
+    # It remembers for ten seconds what it was answered, by the URL: another account's answers.
+    inspect.getclosurevars(validator._validate_async).nonlocals["_cache"].clear()
     with (
         patch.object(regions, "cache", names, create=True),
         patch.object(pcluster.validators.s3_validators, "urlopen", urlopen),

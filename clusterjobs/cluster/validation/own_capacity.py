@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterjobs.catalog.instances import find_instance_type
+from clusterjobs.catalog.instances import find_instance_type, instance_type_names
 from clusterjobs.cluster.lenient import at, text, truth
 from clusterjobs.cluster.validation import walk
 from clusterjobs.cluster.validation.account import Account
@@ -59,7 +59,9 @@ def _check_offer(path: Path, kind: str, region: str) -> Iterator[Finding]:
 
 def _elsewhere(kind: str) -> str:
     regions = [name for name in region_names() if zones_of_type(kind, name)]
-    return f"offered in {', '.join(regions)}" if regions else "is the name right?"
+    family = kind.partition(".")[0] + "."
+    siblings = [name for name in instance_type_names() if name.startswith(family)]
+    return f"offered in {', '.join(regions)}" if regions else did_you_mean(kind, siblings)
 
 
 def _check_driver(path: Path, kind: str, has_own_image: bool) -> Iterator[Finding]:

@@ -70,7 +70,8 @@ def _check_scratch(data: Data, directory: str, where: Path) -> Iterator[Finding]
             what = (
                 f"{directory} clashes with the local disks of queue {at(queue, 'Name')}, {scratch}"
             )
-            yield Finding(what, where, hint=f"{'.'.join(_SCRATCH)}: /local")
+            hint = f"{'.'.join(_SCRATCH)}: /local"
+            yield Finding(what, where, "warning", hint=hint)
 
 
 def _has_disks(queue: Data) -> bool:

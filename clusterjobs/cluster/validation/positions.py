@@ -1,121 +1,27 @@
 """Which value of a config a result of ParallelCluster's validators is about.
 
-This floor knows which keys each validator judges; it must not know how validators are run.
+This floor knows sections and values that messages name; it must not know how validators are run,
+nor by heart which keys they judge: that is the table in `validator_keys.py`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from clusterjobs.cluster.validation.validator_keys import (
+    KEYS,
+    OF_THE_CLUSTER,
+    OF_THE_SECOND,
+)
 from clusterjobs.cluster.validation.walk import Data, scalars
 from clusterjobs.yaml_source import Path
 
 # The attributes of ParallelCluster's objects whose key in a config is not their name in capitals.
 _KEYS = {"queues": "SlurmQueues", "settings": "SlurmSettings", "efs": "EFS", "kms": "KMS"}
 
-# Keys that a validator is about, the most telling first: looked for in the innermost section that
-# is known, then in those around it, then in the whole config.
-KEYS: dict[str, tuple[str, ...]] = {
-    "AmiOsCompatibleValidator": ("Image.CustomAmi", "Image.Os"),
-    "ArchitectureOsValidator": ("HeadNode.InstanceType",),
-    "CapacityReservationResourceGroupValidator": ("CapacityReservationTarget",),
-    "CapacityReservationSizeValidator": ("MaxCount", "CapacityReservationTarget"),
-    "CapacityReservationValidator": ("CapacityReservationTarget.CapacityReservationId",),
-    "CapacityTypeValidator": ("CapacityType", "InstanceType"),
-    "ClusterNameValidator": (),
-    "ComputeResourceLaunchTemplateValidator": ("ComputeResources.0.InstanceType",),
-    "ComputeResourceSizeValidator": ("MaxCount", "MinCount"),
-    "CustomSlurmNodeNamesValidator": ("CustomSlurmSettings",),
-    "CustomSlurmSettingsIncludeFileOnlyValidator": ("CustomSlurmSettingsIncludeFile",),
-    "CustomSlurmSettingsValidator": ("CustomSlurmSettings",),
-    "DeletionPolicyValidator": (
-        "FsxLustreSettings.DeletionPolicy",
-        "EfsSettings.DeletionPolicy",
-        "EbsSettings.DeletionPolicy",
-        "Name",
-    ),
-    "DuplicateMountDirValidator": ("SharedStorage",),
-    "EbsVolumeIopsValidator": (
-        "EbsSettings.Iops",
-        "LocalStorage.RootVolume.Iops",
-        "ComputeSettings.LocalStorage.RootVolume.Iops",
-    ),
-    "EbsVolumeThroughputValidator": ("EbsSettings.Throughput", "Throughput"),
-    "EbsVolumeTypeSizeValidator": (
-        "EbsSettings.Size",
-        "ComputeSettings.LocalStorage.RootVolume.Size",
-        "LocalStorage.RootVolume.Size",
-        "EbsSettings.VolumeType",
-    ),
-    "EfaMultiAzValidator": ("Networking.SubnetIds",),
-    "EfaOsArchitectureValidator": ("Efa.Enabled",),
-    "EfaPlacementGroupValidator": ("Networking.PlacementGroup", "Networking"),
-    "EfaSecurityGroupValidator": ("Networking.SecurityGroups",),
-    "EfaValidator": ("Efa.Enabled", "InstanceType"),
-    "FsxAutoImportValidator": ("FsxLustreSettings.AutoImportPolicy",),
-    "FsxBackupOptionsValidator": ("FsxLustreSettings.BackupId",),
-    "FsxDraValidator": ("FsxLustreSettings.DataRepositoryAssociations",),
-    "FsxPersistentOptionsValidator": (
-        "FsxLustreSettings.PerUnitStorageThroughput",
-        "FsxLustreSettings.KmsKeyId",
-        "FsxLustreSettings.DeploymentType",
-    ),
-    "FsxS3Validator": ("FsxLustreSettings.ImportPath", "FsxLustreSettings.ExportPath"),
-    "FsxStorageCapacityValidator": ("FsxLustreSettings.StorageCapacity",),
-    "FsxStorageTypeOptionsValidator": (
-        "FsxLustreSettings.StorageType",
-        "FsxLustreSettings.DriveCacheType",
-    ),
-    "HeadNodeLaunchTemplateValidator": ("HeadNode.InstanceType",),
-    "HeadNodeMemorySizeValidator": ("HeadNode.InstanceType",),
-    "InstanceArchitectureCompatibilityValidator": ("InstanceType", "Instances"),
-    "InstanceTypeBaseAMICompatibleValidator": ("InstanceType", "Instances"),
-    "InstanceTypeOSCompatibleValidator": ("InstanceType", "Instances"),
-    "InstanceTypePlacementGroupValidator": ("Networking.PlacementGroup",),
-    "InstanceTypeValidator": ("InstanceType",),
-    "InstancesEFAValidator": ("Efa.Enabled", "Instances"),
-    "KeyPairValidator": ("HeadNode.Ssh.KeyName", "HeadNode"),
-    "ManagedFsxMultiAzValidator": ("Networking.SubnetIds",),
-    "MaxCountValidator": ("ComputeResources", "Scheduling.SlurmQueues"),
-    "MixedSecurityGroupOverwriteValidator": ("Networking.SecurityGroups",),
-    "MultiAzPlacementGroupValidator": ("Networking.PlacementGroup",),
-    "MultiNetworkInterfacesInstancesValidator": (
-        "Networking.AssignPublicIp",
-        "Networking.SubnetIds",
-    ),
-    "NumberOfStorageValidator": ("SharedStorage",),
-    "OsCustomAmiValidator": ("Image.Os",),
-    "PlacementGroupCapacityReservationValidator": ("Networking.PlacementGroup",),
-    "PlacementGroupCapacityTypeValidator": ("Networking.PlacementGroup", "CapacityType"),
-    "PlacementGroupNamingValidator": ("Name", "Id"),
-    "QueueSubnetsValidator": ("Networking.SubnetIds",),
-    "RegionValidator": ("Region",),
-    "RootVolumeSizeValidator": (
-        "ComputeSettings.LocalStorage.RootVolume.Size",
-        "HeadNode.LocalStorage.RootVolume.Size",
-    ),
-    "SchedulerValidator": ("Scheduling.Scheduler",),
-    "SharedEbsPerformanceBottleNeckValidator": ("StorageType",),
-    "SharedStorageMountDirValidator": ("MountDir",),
-    "SharedStorageNameValidator": ("Name",),
-    "SingleInstanceTypeSubnetValidator": ("Networking.SubnetIds",),
-    "SlurmNodePrioritiesWarningValidator": ("ComputeResources",),
-    "SubnetsValidator": ("Networking.SubnetIds",),
-    "UnmanagedFsxMultiAzValidator": ("FsxLustreSettings.FileSystemId", "SharedStorage"),
-}
-
-# Registered after the loops have ended, when their variables are left over from the last round.
-_OF_THE_CLUSTER = frozenset(
-    (
-        "CapacityReservationSizeValidator",
-        "DuplicateMountDirValidator",
-        "ExistingFsxNetworkingValidator",
-        "HeadNodeMemorySizeValidator",
-        "NumberOfStorageValidator",
-        "OverlappingMountDirValidator",
-    )
-)
+_SETTINGS = "CustomSlurmSettings"  # messages name the keys in it
 
 
 class Positions:
@@ -129,17 +35,20 @@ class Positions:
         """The place of the value that a result is about, at worst of the section around it."""
         sections = self._sections(validator, owners)
         named = self._named(text, sections)
+        if second := OF_THE_SECOND.get(validator):
+            named = [self._last_like(path) for path in named if path[-1] == second][:1]
         wanted = [tuple(key.split(".")) for key in KEYS.get(validator, ())]
-        for section in sections:
-            for key in wanted:
+        for key in wanted:
+            for section in sections:
                 if _has(self._data, (*section, *_steps(key))):
                     return _narrowest((*section, *_steps(key)), named)
-        below = (path for key in wanted for path in _below(self._data, sections[0], key))
-        return next(below, named[0] if named else sections[0])
+        below = [path for key in wanted for path in _below(self._data, sections[0], key)]
+        narrowed = (path for path in named if any(path[: len(outer)] == outer for outer in below))
+        return next(narrowed, (below or named or sections)[0])
 
     def _sections(self, validator: str, owners: Sequence[Any]) -> list[Path]:
         """From the innermost section outwards to the whole config."""
-        if validator in _OF_THE_CLUSTER:
+        if validator in OF_THE_CLUSTER:
             return [()]
         known = [self._paths[id(owner)] for owner in owners if id(owner) in self._paths]
         inner = max(known, key=len, default=())
@@ -149,9 +58,16 @@ class Positions:
         """Values that the message names, those in the innermost section first."""
         values = [(path, str(value)) for path, value in scalars(self._data)]
         named = [(path, value) for path, value in values if _mentions(text, value)]
+        named += [(path, "") for path, _ in values if _SETTINGS in path and str(path[-1]) in text]
         depth = {section: index for index, section in enumerate(sections)}
         named.sort(key=lambda entry: (_distance(entry[0], depth), -len(entry[1])))
         return [path for path, _ in named]
+
+    def _last_like(self, path: Path) -> Path:
+        """The last place of the same value under the same key."""
+        values = dict(scalars(self._data))
+        same = [p for p in values if p[-1] == path[-1] and values[p] == values[path]]
+        return same[-1]
 
 
 def _steps(key: Sequence[str]) -> Path:
@@ -168,8 +84,12 @@ def _narrowest(path: Path, named: Sequence[Path]) -> Path:
 
 
 def _mentions(text: str, value: str) -> bool:
-    """Short words (`true`, `1`, `/`) stand in too many messages to tell anything."""
-    return len(value) > 2 and value.lower() not in ("true", "false", "slurm") and value in text
+    """Whether the value is meant, and not only a word of the sentence: `data` is both."""
+    if value not in text or len(value) < 2:
+        return False
+    if value.isalpha() and value.islower():
+        return bool(re.search(rf"(?:['\"`]|\bname ){value}(?:['\"` ]|$)", text))
+    return bool(re.search(rf"(?:^|[^\w/-]){re.escape(value)}(?:$|[^\w/-])", text))
 
 
 def _has(data: Any, path: Path) -> bool:

@@ -53,7 +53,7 @@ def load(data: Data) -> tuple[Any, list[Finding]]:
     except marshmallow.ValidationError as error:
         return None, list(_messages(error.messages, (), schema))
     except AWSClientError as error:
-        return None, [about_value(str(error), data)]
+        return None, [about_value(error, data)]
     except (AttributeError, TypeError, KeyError, IndexError, ValueError) as error:
         # ParallelCluster 3.16 stumbles over what it does not expect, such as an empty value.
         return None, [stumbled(error, data)]
@@ -62,9 +62,9 @@ def load(data: Data) -> tuple[Any, list[Finding]]:
 def stumbled(error: Exception, data: Data) -> Finding:
     """ParallelCluster itself fails at this config; an empty value is what mostly makes it."""
     empty = next(_empty_values(data, ()), ())
-    text = f"ParallelCluster fails at this config: {type(error).__name__}: {error}"
+    text = f"ParallelCluster fails at this config: {error}"
     hint = "write a value, or remove the key" if empty else ""
-    return Finding(text, empty, validator=SCHEMA, hint=hint)
+    return Finding(text, empty, validator=type(error).__name__, hint=hint)
 
 
 def _empty_values(value: Any, path: Path) -> Iterator[Path]:
@@ -76,11 +76,15 @@ def _empty_values(value: Any, path: Path) -> Iterator[Path]:
             yield from _empty_values(item, (*path, key))
 
 
-def about_value(text: str, data: Data) -> Finding:
-    """A message without a place, put where the longest value that it names stands."""
+def about_value(error: Exception, data: Data) -> Finding:
+    """An error without a place, put where the longest value that it names stands.
+
+    ParallelCluster asks for some things while it reads a config, and ends with what AWS answers.
+    """
+    text = str(error)
     named = [(path, str(value)) for path, value in scalars(data) if str(value) in text]
     best = max(named, key=lambda entry: len(entry[1]), default=((), ""))
-    return Finding(text, best[0], validator=SCHEMA)
+    return Finding(text, best[0], validator=type(error).__name__)
 
 
 # ------------------------------------------------------------------ messages to places

@@ -44,7 +44,7 @@ def run_validators(config: Any, data: Data) -> list[Finding]:
         try:
             config.validate(context=ValidatorContext())
         except AWSClientError as error:
-            watch.stopped.append(about_value(str(error), data))
+            watch.stopped.append(about_value(error, data))
         except (AttributeError, TypeError, KeyError, IndexError, ValueError) as error:
             watch.stopped.append(stumbled(error, data))
     positions = Positions(config, data)

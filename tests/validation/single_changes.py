@@ -1,0 +1,87 @@
+"""Reads `changes/*.yaml`: single changes to good configs, and what has to be said about each.
+
+- name: what is wrong
+  base: p4d-a100                  # a ready config, or a file in bases/
+  replace: [old text, new text]   # old stands once in the config
+  account: {subnets: {...}}       # what is different in the account
+  level: error                    # if it is not an error
+  validator: EfaValidator         # left out where the check is ours
+  text: part of the message
+  at: "Enabled: »true"            # » stands where the caret must; the rest is the line around
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import yaml
+
+from clusterjobs import resources
+from clusterjobs.cluster.fit import fit_cluster
+from clusterjobs.cluster.read import read_cluster
+from clusterjobs.cluster.validation.check import check_config
+from clusterjobs.cluster.validation.finding import problems
+from clusterjobs.errors import Problem
+from clusterjobs.yaml_source import load
+
+HERE = pathlib.Path(__file__).parent
+SITE: dict[str, object] = {
+    "region": "us-east-1",
+    "public_subnet": "subnet-0a1b2c3d4e5f60001",
+    "private_subnet": "subnet-0a1b2c3d4e5f60002",
+    "key_name": "lab-key",
+    "bucket": "lab-data",
+    "custom_ami": "ami-0a1b2c3d4e5f60001",
+    "capacity_reservation": "cr-0a1b2c3d4e5f60001",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One row of a table."""
+
+    name: str
+    base: str
+    replace: tuple[str, str] = ("", "")
+    account: dict[str, Any] = dataclasses.field(default_factory=dict)
+    level: str = "error"
+    validator: str = ""
+    text: str = ""
+    at: str = ""
+
+    def config(self) -> str:
+        """The base with the change in it."""
+        good = base_text(self.base)
+        old, new = self.replace
+        if not old:
+            return good
+        assert good.count(old) == 1, f"{old!r} stands {good.count(old)} times in {self.base}"
+        return good.replace(old, new)
+
+
+def base_text(name: str) -> str:
+    """A good config's text, site values put in."""
+    own = HERE / "bases" / f"{name}.yaml"
+    if own.is_file():
+        return own.read_text(encoding="utf-8")
+    file = resources.cluster_configs_dir() / f"{name}.yaml"
+    _, document = read_cluster(file.read_text(encoding="utf-8"), file.name, SITE)
+    return fit_cluster(document, SITE)
+
+
+def load_changes() -> list[Change]:
+    """Every row of every table."""
+    rows: list[Change] = []
+    for file in sorted((HERE / "changes").glob("*.yaml")):
+        for row in yaml.safe_load(file.read_text(encoding="utf-8")):
+            rows.append(Change(**{**row, "replace": tuple(row.get("replace", ("", "")))}))
+    return rows
+
+
+def judge(config: str, account: dict[str, Any] | None = None) -> list[Problem]:
+    """Everything that is said about a config, with places."""
+    document = load(config, "c.yaml", rules="1.1")
+    verdict = check_config(document.value, account)
+    return problems(document, (), verdict.findings)
