@@ -33,7 +33,7 @@ def tally(request: pytest.FixtureRequest) -> Iterator[collections.Counter[str]]:
     """Counts of this test: tried, intact, refused, executed, directives, directives wrong."""
     counts: collections.Counter[str] = collections.Counter()
     yield counts
-    _TOTAL[request.node.name] = counts
+    _TOTAL.setdefault(request.node.originalname, collections.Counter()).update(counts)
 
 
 @pytest.fixture(scope="session")
