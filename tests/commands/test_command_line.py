@@ -190,7 +190,7 @@ def test_ctrl_c_exits_130_without_a_traceback(
 def test_no_control_character_of_a_spec_reaches_the_terminal(
     folder: pathlib.Path, clusterjobs: Callable[..., object]
 ) -> None:
-    (folder / "spec.yaml").write_text('name: "\\e]0;x\\a"\ncluster: small\n"\\e[2J": 1\n')
+    (folder / "spec.yaml").write_text('name: "\\e]0;x\\a"\ncluster: small\n"\\a\\b": 1\n')
     outcome = clusterjobs("render", "spec.yaml")
     assert outcome.code == 1
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", outcome.err)
