@@ -1,27 +1,61 @@
-"""The text of `cluster.yaml`: an admin's config with the site's values in it.
+"""The text of `cluster.yaml`: an admin's config with the site's values and what a job needs.
 
-This floor knows text, positions and YAML's scalars; it must not know what any key means. Only
-the scalars with references are replaced, where they stand, so comments and order stay as the
-admin wrote them.
+This floor knows text, positions and YAML's scalars; what a job needs is planned elsewhere. Only
+the scalars with references are replaced, where they stand, and entries are added with a comment
+that gives their reason, so comments and order stay as the admin wrote them.
 """
 
 from __future__ import annotations
 
+import copy
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from clusterjobs.cluster.associations import (
+    ASSOCIATIONS,
+    Addition,
+    DataRepositoryAssociation,
+    plan_additions,
+)
+from clusterjobs.cluster.insert import insert_entry
 from clusterjobs.cluster.site import Substitution, substitute, unresolved_problems
-from clusterjobs.errors import InputError, one_problem
+from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.spec.references import Scalar
-from clusterjobs.yaml_source import Document, load
+from clusterjobs.yaml_source import Document, dotted, load
 
 # What needs no quotes, in block or flow, whatever stands around it.
 _PLAIN = re.compile(r"[A-Za-z](?:[\w/-]|\.(?=\w))*(?:://[\w./-]*[\w/])?", re.ASCII)
 _ANCHOR = re.compile(r"(?:![^\s]*\s+)?(&[^\s]+\s+)")
+
+
+@dataclass(frozen=True)
+class FitChange:
+    """One change beyond the site's values: what was done at `path`, and why."""
+
+    path: str
+    what: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what} ({self.reason})"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """`cluster.yaml`, what was changed for the job, and what could not be.
+
+    `data` is what the text holds, and `problems` has warnings as well as errors.
+    """
+
+    text: str
+    data: dict[str, Any]
+    changes: tuple[FitChange, ...]
+    problems: tuple[Problem, ...]
 
 
 def fit_cluster(
@@ -32,6 +66,16 @@ def fit_cluster(
     Raises InputError with every site value that is missing (the hint names the first of
     `site_files`), and where unquoted placeholders make the config no YAML.
     """
+    return fit(document, site, site_files).text
+
+
+def fit(
+    document: Document,
+    site: Mapping[str, object],
+    site_files: Sequence[str] = (),
+    wanted: Sequence[DataRepositoryAssociation] = (),
+) -> Fitted:
+    """The same, with the associations that a job wants. Raises InputError as `fit_cluster`."""
     if "Scheduling" not in (document.value or {}):
         raise one_problem(
             "a config inside another file cannot be written as cluster.yaml",
@@ -44,7 +88,38 @@ def fit_cluster(
         raise InputError(problems)
     text = _replace_scalars(document, substitution)
     _assert_same_data(text, document.file, substitution.value)
-    return _header(document.file) + text
+    additions, problems = plan_additions(substitution.value, wanted)
+    current = load(text, document.file, rules="1.1")
+    for addition in additions:
+        current = _add(current, addition)
+    changes = tuple(_change(addition) for addition in additions)
+    text = _header(document.file) + current.text
+    return Fitted(text, current.value, changes, tuple(problems))
+
+
+def _add(document: Document, addition: Addition) -> Document:
+    """The document with the entry in it. Raises InputError where YAML anchors are in the way."""
+    expected = copy.deepcopy(document.value)
+    settings = expected
+    for step in addition.settings:
+        settings = settings[step]
+    settings[ASSOCIATIONS] = [*(settings.get(ASSOCIATIONS) or []), addition.entry]
+    comment = f"Added by clusterjobs: {_printable(addition.reason)}"
+    text = insert_entry(document, addition.settings, ASSOCIATIONS, addition.entry, comment)
+    result = load(text, document.file, rules="1.1")
+    if result.value != expected:
+        where = document.locate_key(addition.settings)
+        raise one_problem("an association cannot be added here", where, hint=_ANCHOR_HINT)
+    return result
+
+
+_ANCHOR_HINT = "write the settings of this file system out, without anchors and aliases"
+
+
+def _change(addition: Addition) -> FitChange:
+    entry = addition.entry
+    what = f"added {entry['Name']}, {entry['FileSystemPath']} with {entry['DataRepositoryPath']}"
+    return FitChange(dotted((*addition.settings, ASSOCIATIONS)), what, addition.reason)
 
 
 def _replace_scalars(document: Document, substitution: Substitution) -> str:

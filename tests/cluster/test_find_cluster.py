@@ -12,7 +12,14 @@ WHERE = Location("exp.yaml", 3, 10)
 
 
 def test_ready_configs_are_found_by_name(tmp_path: pathlib.Path) -> None:
-    assert cluster_names() == ("p3dn-v100", "p4d-a100", "p4de-a100", "p5-h100", "small")
+    assert cluster_names() == (
+        "p3dn-v100",
+        "p4d-a100",
+        "p4de-a100",
+        "p5-h100",
+        "p5-h100-capacity-block",
+        "small",
+    )
     for name in cluster_names():
         assert find_cluster(name, tmp_path).is_file()
 

@@ -76,7 +76,8 @@ def load_changes() -> list[Change]:
     rows: list[Change] = []
     for file in sorted((HERE / "changes").glob("*.yaml")):
         for row in yaml.safe_load(file.read_text(encoding="utf-8")):
-            rows.append(Change(**{**row, "replace": tuple(row.get("replace", ("", "")))}))
+            row["replace"] = tuple(row.get("replace", ("", "")))
+            rows.append(Change(**row))
     return rows
 
 
