@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -190,7 +191,7 @@ def _secret(name: str, secret: Secret) -> _SecretText:
         path = _path(secret.file)
         value, complaint = f"$(< {path})", f"the secret {name} is empty: its file has no text"
     else:
-        value = f"$({_words(secret.command or ())})"
+        value = f"$({_command(secret.command or ())})"
         complaint = f"the secret {name} is empty: its command printed nothing"
         if not secret.command:
             complaint = f"the secret {name} is not set: export {name} before sbatch"
@@ -243,11 +244,23 @@ def _file(file: ConfigFile) -> _FileText:
 
 
 def _step(step: Step, plan: Plan) -> ShellText:
-    words = _words(step.command)
     if step.per == "job":
-        return words
+        return _command(step.command)
+    words = _words(step.command)
     nodes = plan.shape.nodes
     return ShellText(f"srun --overlap --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 {words}")
+
+
+def _command(words: tuple[str, ...]) -> ShellText:
+    """Words as a command; `command` in front of a program that has the name of our functions."""
+    is_ours = words and words[0] in _functions()
+    return ShellText(f"command {_words(words)}") if is_ours else _words(words)
+
+
+@functools.cache
+def _functions() -> frozenset[str]:
+    texts = "\n".join(template_texts().values())
+    return frozenset(re.findall(r"(?m)^\s*([\w-]+) *\(\)", texts))
 
 
 def _words(words: Iterable[str]) -> ShellText:

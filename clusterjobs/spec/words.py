@@ -184,7 +184,7 @@ RESERVED_NAMES = {
         (
             *("_", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME"),
             *("PPID", "EUID", "GROUPS", "DIRSTACK", "FUNCNAME", "HISTCMD", "PIPESTATUS", "SHLVL"),
-            *("PWD", "OLDPWD", "OPTIND", "COMP_WORDBREAKS"),
+            *("PWD", "OLDPWD", "OPTIND", "OPTERR", "PS1", "COMP_WORDBREAKS"),
         ),
         "bash sets it itself, so that the value would not arrive",
     ),
@@ -200,7 +200,7 @@ def environment_name(value: str) -> str:
         raise ValueError("a variable's name has only letters, digits and _, no digit first")
     if reason := RESERVED_NAMES.get(value):
         raise ValueError(f"{value} is reserved: {reason}")
-    if value.startswith(("SLURM", "SBATCH_", "SRUN_", "BASH_")):
+    if value.startswith(("SLURM", "SBATCH_", "SRUN_", "BASH")):
         raise ValueError(f"{value} is reserved: Slurm and bash read it; use sbatch: or srun:")
     return value
 

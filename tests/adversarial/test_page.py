@@ -7,8 +7,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +36,8 @@ PAGE = load_page()
 ALONE = ("name",)  # a job has one of them, and the page several
 RECORD = """\
 import os, pathlib, sys
-to = pathlib.Path(os.environ["H_RECORD"], f"{os.environ['SLURM_JOB_ID']}.{os.environ.get('RANK', 'b')}")
+env = os.environ
+to = pathlib.Path(env["H_RECORD"], f"{env['SLURM_JOB_ID']}.{env.get('RANK', 'b')}")
 to.mkdir()
 (to / "argv").write_bytes(pathlib.Path("/proc/self/cmdline").read_bytes())
 (to / "env").write_bytes(pathlib.Path("/proc/self/environ").read_bytes())
@@ -64,9 +63,7 @@ def test_the_page_is_long_enough() -> None:
 @pytest.mark.parametrize(
     "case", [case for case in PAGE if case.expected == "refused"], ids=lambda case: case.name
 )
-def test_page_refuses_with_line_and_column(
-    case: Case, tally: collections.Counter[str]
-) -> None:
+def test_page_refuses_with_line_and_column(case: Case, tally: collections.Counter[str]) -> None:
     spec = base("/fsx/page")
     put(spec, case, "/fsx/page", 1)
     cluster = None
@@ -232,5 +229,3 @@ def test_sbatch_reads_directives_as_our_reader_does(
         tally["tried"] += 1
         tally["intact"] += 1
         tally["directives"] += 2
-
-

@@ -1,0 +1,107 @@
+"""Names that mean something to bash or Slurm: variables that bash sets, words that it would run."""
+
+from __future__ import annotations
+
+import collections
+import subprocess
+from typing import Any
+
+import pytest
+from page import base
+from stage import Stage
+from test_page import plan_of
+
+from clusterjobs.errors import InputError, Problem
+from clusterjobs.render.job_script import _functions, render_job_script
+
+# Programs too, and they do the same.
+SAME_AS_THE_PROGRAM = {"echo", "printf", "test", "[", "true", "false", "kill", "pwd"}
+BY_THE_SCRIPT = {"OMP_NUM_THREADS", "PYTHONUNBUFFERED"}  # derived, and replaced by the spec's own
+TEST_OWN = {"PATH", "HOME", "RECORD", "SIDECARS", "LANG"}  # the stage needs them
+
+
+def lines_of_bash(command: str) -> list[str]:
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def is_refused(spec: dict[str, Any]) -> bool:
+    """Whether the spec is refused, and then with a position."""
+    problems: tuple[Problem, ...] = ()
+    try:
+        plan_of(spec)
+    except InputError as error:
+        problems = error.problems
+    assert all(problem.where for problem in problems)
+    return bool(problems)
+
+
+def test_every_variable_of_bash_arrives_or_is_refused(
+    stage: Stage, tally: collections.Counter[str]
+) -> None:
+    documented = lines_of_bash(
+        r"man -P cat bash 2>/dev/null | grep -oE '^ {7}[A-Z_]{3,}' | tr -d ' ' || true"
+    )
+    known = set(lines_of_bash("compgen -v")) | set(documented)
+    known |= {"TMOUT", "IFS", "CDPATH", "HISTFILE", "MAIL", "PS1", "COLUMNS", "LINES", "FCEDIT"}
+    known |= {"PROMPT_COMMAND", "TIMEFORMAT", "REPLY", "MAPFILE", "COPROC", "OPTERR", "OPTARG"}
+    known |= {"HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "SRANDOM", "EPOCHREALTIME", "INPUTRC"}
+    known |= {"LC_ALL", "TMPDIR", "EXECIGNORE", "FIGNORE", "HISTSIZE", "CHILD_MAX", "FUNCNEST"}
+    env: dict[str, str] = {}
+    for name in sorted(known - TEST_OWN):
+        spec = base(str(stage.folder)) | {"env": {name: "a value"}}
+        tally["tried"] += 1
+        if is_refused(spec):
+            tally["refused"] += 1
+        else:
+            env[name] = "a value"
+    assert "RANDOM" not in env
+    assert len(env) > 10
+    stage.clear()
+    (stage.folder / "work").mkdir(exist_ok=True)
+    spec = base(str(stage.folder)) | {"env": env}
+    run = stage.run(render_job_script(plan_of(spec), "exp.yaml"), {})
+    assert run.code == 0, run.output
+    rank = run.calls["python3"][0]
+    assert {name: rank.env.get(name) for name in env} == env
+    tally["intact"] += len(env)
+
+
+def test_every_word_of_bash_is_a_program_or_refused(
+    stage: Stage, tally: collections.Counter[str]
+) -> None:
+    names = {*lines_of_bash("compgen -bk"), *_functions()} - SAME_AS_THE_PROGRAM
+    assert {"eval", "time", "esac", "fail", "finish"} <= names
+    steps = []
+    stage.clear()
+    (stage.folder / "work").mkdir(exist_ok=True)
+    for name in sorted(names):
+        tally["tried"] += 1
+        if is_refused(base(str(stage.folder)) | {"before": [[name, "x"]]}):
+            tally["refused"] += 1
+        else:
+            steps.append([name, "x"])
+    programs = stage.folder / "programs"
+    programs.mkdir()
+    for name, _ in steps:
+        (programs / name).symlink_to(stage.bin / "step")
+    spec = base(str(stage.folder)) | {"before": steps, "after": steps}
+    path = {"PATH": f"{programs}:{stage.bin}:/usr/local/bin:/usr/bin:/bin"}
+    run = stage.run(render_job_script(plan_of(spec), "exp.yaml"), path)
+    assert run.code == 0, run.output
+    for name, _ in steps:
+        assert [call.argv for call in run.calls[name]] == [("x",)] * 2, name
+    tally["intact"] += len(steps)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("sbatch", name)
+        for name in ("nodes", "partitio", "job", "wra", "arr", "tasks-per-node", "gpus-per-n")
+    ]
+    + [("srun", name) for name in ("nodes", "multi-p", "cpus-per-t", "export", "exp")],
+)
+def test_a_shortened_option_of_another_key_is_refused(key: str, name: str) -> None:
+    with pytest.raises(InputError, match="follows from"):
+        plan_of(base("/fsx/t") | {key: {name: "99"}})
