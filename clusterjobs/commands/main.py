@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 the input, 2 usage, 3 our bug.
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from typing import Any
 
@@ -63,6 +64,8 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point. Ends the process with the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is no error
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

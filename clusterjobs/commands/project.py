@@ -49,12 +49,17 @@ def load_project(spec: pathlib.Path, settings: Sequence[str] = ()) -> Project:
     return Project(
         resolve(loaded, cluster),
         Inputs(
-            (spec.name, text),
-            (config.name, config_text),
-            tuple((pathlib.Path(file).name, content) for file, content in sites),
+            (_name(spec), text),
+            (_name(config), config_text),
+            tuple((_name(pathlib.Path(file)), content) for file, content in sites),
             tuple(settings),
         ),
         document,
         site,
         tuple(map(str, searched)),
     )
+
+
+def _name(path: pathlib.Path) -> str:
+    """A file's name as text: Linux allows any bytes in one, a manifest only UTF-8."""
+    return path.name.encode("utf-8", "replace").decode()

@@ -13,7 +13,10 @@ def summary(plan: Plan) -> str:
     rows = [
         ("job", f"{plan.experiment.name}: {describe(plan)}"),
         ("cluster", f"{plan.cluster_name}, partition {placement.queue}"),
-        ("ranks", f"{shape.world_size} = {shape.nodes} nodes x {shape.ranks_per_node}"),
+        (
+            "ranks",
+            f"{shape.world_size} = nodes {shape.nodes} x ranks per node {shape.ranks_per_node}",
+        ),
     ]
     if samples:
         rows.append(

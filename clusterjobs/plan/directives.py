@@ -120,7 +120,7 @@ def _with_own(
             ledger.problem(
                 (key, name),
                 f"--{meant[0]} follows from {owned[meant[0]]}",
-                "remove it here, and say it there",
+                "remove it here",
             )
     kept = [one for one in derived if one.name not in own]
     said = [
