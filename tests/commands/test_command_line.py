@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -15,6 +16,7 @@ import pytest
 
 from clusterjobs.commands import main, render
 
+CLUSTERJOBS = pathlib.Path(sys.executable).with_name("clusterjobs")
 SECRET = "hunter2-do-not-tell"
 SPEC = f"name: a\ncluster: p4d-a100\nnodes: 2\nframework: torchrun\nscript: {SECRET}.py\n"
 COMMANDS = sorted(set(main._COMMANDS) - {"lab"})  # a group of its own, tested with the lab
@@ -205,3 +207,21 @@ def test_caret_stands_below_the_value_also_after_wide_characters(
     before = source[: source.index("nowhere")]
     assert caret.index("^") == len(before) + 3  # three characters of two columns
     assert caret.count("^") == len("nowhere")
+
+
+def test_names_that_are_no_text_are_no_failure_of_ours(folder: pathlib.Path) -> None:
+    name = os.fsdecode(b"\xff.yaml")
+    (folder / name).write_text("name: b\ncluster: ./c.yaml\nframework: command\ncommand: ./run\n")
+    config = (
+        "Scheduling: {SlurmQueues: [{Name: q, ComputeResources: [{Name: r, InstanceType: %s}]}]}"
+    )
+    (folder / "c.yaml").write_text(config % "c6i.xlarge")
+    for locale in ("C.UTF-8", "POSIX"):
+        done = subprocess.run(
+            [CLUSTERJOBS, "render", name, "-o", os.fsdecode(b"out\xff"), "--set", "name=ü"],
+            env={**os.environ, "LC_ALL": locale, "PYTHONUTF8": "1" if locale == "C.UTF-8" else "0"},
+            capture_output=True,
+            check=False,
+        )
+        assert b"bug of ours" not in done.stderr
+        assert done.returncode == (0 if locale == "C.UTF-8" else 1), done.stderr
