@@ -105,8 +105,11 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _path(path: str) -> ShellText:
-    """A path on the node; a relative one counts from the folder where sbatch was called."""
-    absolute = path if path.startswith(("/", "${")) else f"${{SLURM_SUBMIT_DIR}}/{path}"
+    """A path on the node; a relative one counts from the folder where sbatch was called.
+
+    One that starts with a parameter is what the parameter says.
+    """
+    absolute = path if path.startswith(("/", "${", "\0")) else f"${{SLURM_SUBMIT_DIR}}/{path}"
     return shell.quote_expanding(absolute)
 
 

@@ -51,7 +51,11 @@ def _manifest(files: Mapping[str, str], inputs: Inputs) -> str:
 
 
 def _named(texts: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"name": name, "sha256": digest(text)} for name, text in texts]
+    # A file's name may be any bytes; the manifest is UTF-8.
+    return [
+        {"name": name.encode(errors="backslashreplace").decode(), "sha256": digest(text)}
+        for name, text in texts
+    ]
 
 
 def digest(text: str) -> str:

@@ -35,6 +35,11 @@ _RESERVED = re.compile(  # unquoted, each would be syntax where a command or a p
     "case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# What would mislead the reader of a script too: signs that turn the direction of writing, U+FEFF.
+_UNSEEN_SIGNS = (
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]"
+)
+_UNSEEN = re.compile(_UNSEEN_SIGNS)
 _IN_DOUBLE = re.compile(r'[\\"$`]')
 
 
@@ -72,7 +77,7 @@ def _literal(text: str) -> str:
     # In an array a bare comma looks like a slip.
     if _SAFE.fullmatch(text) and "," not in text and not _RESERVED.fullmatch(text):
         return text
-    if _CONTROL.search(text):
+    if _UNSEEN.search(text):
         return _ansi(text)
     if "'" not in text:
         return f"'{text}'"
@@ -92,7 +97,7 @@ def _ansi(text: str) -> str:
 def _ansi_character(character: str) -> str:
     if escape := _ESCAPES.get(character):
         return escape
-    if _CONTROL.match(character):
+    if _UNSEEN.match(character):
         return "".join(f"\\{byte:03o}" for byte in character.encode())
     return character
 
@@ -114,15 +119,15 @@ def _variable(name: str, unset: str, after: str) -> str:
 
 def _in_double(text: str) -> str:
     escaped = _IN_DOUBLE.sub(r"\\\g<0>", text)
-    return _CONTROL_RUN.sub(lambda match: f'"{_ansi(match[0])}"', escaped)
+    return _UNSEEN_RUN.sub(lambda match: f'"{_ansi(match[0])}"', escaped)
 
 
 # Beyond ASCII, bash asks the locale what a letter is.
 _NAME_GOES_ON = re.compile(r"[A-Za-z0-9_\[]|[^\x00-\x7f]")
-_CONTROL_RUN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_UNSEEN_RUN = re.compile(_UNSEEN_SIGNS + "+")
 
 
-_NOT_IN_A_COMMENT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NOT_IN_A_COMMENT = re.compile(_UNSEEN_SIGNS + "|[\ud800-\udfff]")
 
 
 def comment(text: str) -> ShellText:

@@ -99,6 +99,9 @@ def load_spec(
 
 
 def _read_setting(item: str, number: int) -> Override:
+    shown = item.encode(errors="backslashreplace").decode()
+    if shown != item:
+        raise one_problem("not UTF-8 text", Location("--set", number, 1, shown), hint="write UTF-8")
     key, sign, text = item.partition("=")
     where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
     if not sign or not key:
