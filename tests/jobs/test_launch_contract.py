@@ -1,0 +1,153 @@
+"""Rendered scripts in a real Slurm: every framework by every launcher tells its ranks the truth."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.lab.lab import Lab
+from clusterjobs.lab.polling import until
+
+pytestmark = pytest.mark.lab
+
+PAIRS = [(name, launcher) for name, one in FRAMEWORKS.items() for launcher in one.launchers]
+
+
+def extra_keys(framework: str) -> dict[str, Any]:
+    return {"batch": {"micro": 2, "global": 16}} if framework == "deepspeed" else {}
+
+
+@pytest.mark.parametrize(("framework", "launcher"), PAIRS, ids="-by-".join)
+def test_ranks_know_who_and_where_they_are(jobs, framework: str, launcher: str) -> None:
+    name = f"{framework}-{launcher}"
+    ended = jobs.run(
+        jobs.spec(name, framework=framework, launcher=launcher, **extra_keys(framework))
+    )
+    assert ended.exit_code == 0, ended.log
+    first, second = jobs.lab.facts.nodes
+    assert sorted(ended.ranks) == [0, 1, 2, 3]
+    for rank, record in ended.ranks.items():
+        assert record["WORLD_SIZE"] == "4"
+        assert record["LOCAL_RANK"] == str(rank % 2)
+        assert record["host"] == (first if rank < 2 else second)
+        assert record["MASTER_ADDR"] == first
+        assert record["MASTER_PORT"] == str(12000 + int(ended.job_id) % 20000)
+    if launcher != "torchrun":
+        assert ended.ranks[0]["met"] == [0, 1, 2, 3]
+    assert f"job {ended.job_id} ended with exit code 0" in ended.log
+
+
+def test_deepspeeds_own_launcher_is_given_a_host_file(jobs) -> None:
+    spec = jobs.spec("hosts", framework="deepspeed", launcher="deepspeed", batch={"micro": 1})
+    ended = jobs.run(spec)
+    assert ended.exit_code == 0, ended.log
+    hostfile = jobs.lab.folder.shared("/fsx") / "logs" / ended.job_id / "hostfile"
+    assert hostfile.read_text() == "".join(f"{node} slots=2\n" for node in jobs.lab.facts.nodes)
+
+
+@contextlib.contextmanager
+def shared_nodes(lab: Lab) -> Iterator[None]:
+    """The partition of `small` gives whole nodes; for a while it lets jobs share them."""
+    command = ["scontrol", "update", "PartitionName=train"]
+    assert lab.run([*command, "OverSubscribe=NO"]).returncode == 0
+    yield
+    assert lab.run([*command, "OverSubscribe=EXCLUSIVE"]).returncode == 0
+
+
+def test_two_jobs_on_the_same_nodes_do_not_meet(jobs) -> None:
+    shared = {"sbatch": {"exclusive": False}, "cpus_per_task": 1, "framework": "command"}
+    gate = ["bash", "-c", 'until [ -e /fsx/gate ]; do sleep 0.1; done; exec "$@"', "gate"]
+    specs = [jobs.spec(f"pair-{n}", prefix=gate, **shared) for n in (1, 2)]
+    with shared_nodes(jobs.lab):
+        ids = [jobs.submit(jobs.render(spec)) for spec in specs]
+        # Both run before either may go on and meet.
+        until(lambda: all(jobs.lab.job(one).state == "RUNNING" for one in ids), 30, lambda: "")
+        (jobs.lab.folder.shared("/fsx") / "gate").touch()
+        ended = [jobs.end(one, spec["name"]) for one, spec in zip(ids, specs, strict=True)]
+    for one in ended:
+        assert one.exit_code == 0, one.log
+        assert one.ranks[0]["met"] == [0, 1, 2, 3]
+    assert ended[0].ranks[0]["host"] == ended[1].ranks[0]["host"]
+    assert ended[0].ranks[0]["MASTER_PORT"] != ended[1].ranks[0]["MASTER_PORT"]
+
+
+def test_a_port_in_use_is_left_alone(jobs) -> None:
+    """Another program, started at the top of the script, listens where the job would."""
+    spec = jobs.spec("taken", framework="command")
+    script = jobs.render(spec)
+    taker = (
+        "import os, socket, time; p = 12000 + int(os.environ['SLURM_JOB_ID']) % 20000; "
+        "s = socket.create_server(('', p)); time.sleep(300)"
+    )
+    text = script.read_text()
+    before = "mapfile -t nodes"
+    assert text.count(before) == 1
+    port = '"/dev/tcp/127.0.0.1/$((12000 + SLURM_JOB_ID % 20000))"'
+    wait = f"until (: < {port}) 2>/dev/null; do :; done"
+    script.write_text(text.replace(before, f'python3 -c "{taker}" &\n{wait}\n{before}'))
+    ended = jobs.end(jobs.submit(script), "taken")
+    assert ended.exit_code == 0, ended.log
+    first = int(ended.job_id) % 20000
+    assert ended.ranks[3]["MASTER_PORT"] == str(12000 + (first + 7919) % 20000)
+    assert ended.ranks[0]["met"] == [0, 1, 2, 3]
+
+
+def test_a_failing_rank_ends_the_job_at_once(jobs) -> None:
+    command = ["bash", "-c", 'if [ "$RANK" = 3 ]; then exit 17; fi; sleep 300']
+    ended = jobs.run(jobs.spec("failing", framework="command", command=command))
+    assert "task 3: Exited with exit code 17" in ended.log
+    # srun's own code: the highest of all tasks, and it has ended the others by SIGTERM.
+    assert ended.exit_code == 128 + 15
+    assert "ended with exit code 143" in ended.log
+    assert int(re.search(r"after (\d+) s", ended.log)[1]) < 30
+
+
+STRAY = {
+    "RANK": "7",
+    "LOCAL_RANK": "7",
+    "WORLD_SIZE": "99",
+    "MASTER_ADDR": "elsewhere",
+    "MASTER_PORT": "1",
+    "PYTHONPATH": "/nowhere",
+    "CUDA_VISIBLE_DEVICES": "5",
+    "SLURM_CPU_BIND": "quiet,mask_cpu:0x1",
+    "SLURM_DISTRIBUTION": "cyclic",
+    "SLURM_EXPORT_ENV": "NONE",
+    "SLURM_HINT": "nomultithread",
+    "SLURM_LABELIO": "0",
+    "SLURM_MEM_PER_CPU": "1",
+    "SLURM_NTASKS_PER_CORE": "1",
+    "SLURM_STEP_ID": "3",
+    "SLURM_THREADS_PER_CORE": "1",
+    "SLURM_TIMELIMIT": "1",
+    "SRUN_CPUS_PER_TASK": "64",
+    "PMI_RANK": "3",
+    "OMPI_COMM_WORLD_RANK": "3",
+}
+
+
+def test_variables_of_another_job_do_not_reach_this_one(jobs) -> None:
+    spec = jobs.spec("stray", framework="command")
+    ended = jobs.end(jobs.lab.sbatch(jobs.render(spec), env=_with_stray(jobs)), "stray")
+    assert ended.exit_code == 0, ended.log
+    assert sorted(ended.ranks) == [0, 1, 2, 3]
+    for rank, record in ended.ranks.items():
+        assert (record["RANK"], record["WORLD_SIZE"]) == (str(rank), "4")
+        assert record["host"] == jobs.lab.facts.nodes[rank // 2]  # block, not cyclic
+        seen = record["environment"]
+        for name in ("PYTHONPATH", "CUDA_VISIBLE_DEVICES", "PMI_RANK", "OMPI_COMM_WORLD_RANK"):
+            assert name not in seen
+        for name in ("SLURM_HINT", "SLURM_TIMELIMIT", "SLURM_MEM_PER_CPU"):
+            assert name not in seen
+        assert seen["SLURM_CONF"]
+
+
+def _with_stray(jobs) -> dict[str, str]:
+    """`Lab.sbatch` drops another cluster's variables; a shell inside a job would not."""
+    return {**os.environ, **STRAY}

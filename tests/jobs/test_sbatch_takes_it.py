@@ -1,0 +1,80 @@
+"""Slurm's own word on the directives of every golden: a controller of the real size, no nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from clusterjobs import resources
+from clusterjobs.cluster.facts import Cluster
+from clusterjobs.cluster.read import read_cluster
+from clusterjobs.cluster.slurm_nodes import slurm_partitions
+from clusterjobs.lab.lab import Lab, running_lab
+from clusterjobs.lab.shape import lab_spec
+
+pytestmark = pytest.mark.lab
+
+CASES = pathlib.Path(__file__).parents[1] / "cases" / "good"
+CLUSTERS = ("p3dn-v100", "p4d-a100", "p5-h100")
+NODES = 512
+
+
+def grown(cluster: Cluster) -> Cluster:
+    """The same cluster with hundreds of nodes in each compute resource."""
+    return dataclasses.replace(
+        cluster,
+        queues=tuple(
+            dataclasses.replace(
+                queue,
+                compute_resources=tuple(
+                    dataclasses.replace(resource, max_count=NODES)
+                    for resource in queue.compute_resources
+                ),
+            )
+            for queue in cluster.queues
+        ),
+    )
+
+
+@pytest.fixture(scope="module", params=CLUSTERS)
+def controller(request, slurm, tmp_path_factory) -> Iterator[tuple[str, Lab]]:
+    name = request.param
+    file = resources.cluster_configs_dir() / f"{name}.yaml"
+    facts, _ = read_cluster(file.read_text(encoding="utf-8"), str(file), {})
+    shape = lab_spec(facts, slurm_partitions(grown(facts)), controller_only=True)
+    with running_lab(shape, tmp_path_factory.mktemp(name), slurm) as lab:
+        yield name, lab
+
+
+def goldens(cluster: str) -> list[pathlib.Path]:
+    return [
+        case / "expected" / "job.sh"
+        for case in sorted(CASES.iterdir())
+        if yaml.safe_load((case / "spec.yaml").read_text(encoding="utf-8"))["cluster"] == cluster
+    ]
+
+
+def test_sbatch_takes_the_directives_of_every_golden(controller) -> None:
+    cluster, lab = controller
+    scripts = goldens(cluster)
+    assert scripts
+    for script in scripts:
+        said = lab.run(["sbatch", "--test-only", str(script)])
+        assert said.returncode == 0, f"{script}: {said.stderr}"
+        assert "in partition train" in said.stderr
+
+
+def test_sbatch_refuses_what_the_cluster_has_not(controller, tmp_path) -> None:
+    cluster, lab = controller
+    text = goldens(cluster)[0].read_text()
+    for directive in (f"--nodes={NODES + 1}", "--partition=nope", "--gpus-per-node=9"):
+        name = directive.partition("=")[0]
+        kept = [line for line in text.splitlines() if not line.startswith(f"#SBATCH {name}=")]
+        kept.insert(1, f"#SBATCH {directive}")
+        script = tmp_path / "job.sh"
+        script.write_text("\n".join(kept) + "\n")
+        assert lab.run(["sbatch", "--test-only", str(script)]).returncode != 0, directive
