@@ -68,13 +68,29 @@ def bare_references(source: str) -> list[tuple[int, str]]:
     return [(m.start("value"), m["value"]) for m in found if m["value"].startswith("{{")]
 
 
+# A command that was copied along with the config, or the end of the here-document around it.
+_SHELL_LINE = re.compile(
+    r"""(?m)^(?:\$[ ])?
+        (?:(?:pcluster|aws|cat|sed|envsubst|echo|export|source|sudo)[ \t]
+           [^:\n]*(?::[^ \n][^\n]*)?    # no `key: value`, but an ARN or a URL
+        |EOF|EOT|EOL|END)[ \t]*$""",
+    re.VERBOSE,
+)
+
+
+def shell_lines(source: str) -> list[tuple[int, str]]:
+    """Lines of a shell at the left margin: index and text."""
+    return [(found.start(), found[0]) for found in _SHELL_LINE.finditer(source)]
+
+
 def mask_placeholders(source: str) -> str:
     """The text with unquoted placeholders quoted, so that the rest can be read as YAML.
 
     Every character keeps its index: a quote takes the place of the first and last of each
-    placeholder, whose own text nobody needs.
+    placeholder, whose own text nobody needs. Lines of templates and shells become comments.
     """
     source = _TEMPLATE_LINE.sub(r"\1#\2", source)
+    source = _SHELL_LINE.sub(lambda m: "#" + m[0][1:], source)
     return _BARE_VALUE.sub(lambda m: m["key"] + _quoted(m["value"]) + m["rest"], source)
 
 

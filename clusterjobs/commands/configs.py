@@ -21,13 +21,14 @@ from clusterjobs.yaml_source import Document
 class Config:
     """A config with its facts. `data` is its plain data with the site's values put in.
 
-    `unresolved` are the references that the site does not answer; their values are None.
+    `unresolved` are the references that the site does not answer; they stay as they are written.
     """
 
     cluster: Cluster
     document: Document
     data: dict[str, Any]
     unresolved: tuple[Problem, ...]
+    text: str
 
 
 def find_config_file(name_or_path: str) -> pathlib.Path:
@@ -49,12 +50,21 @@ def config_of(text: str, file: pathlib.Path, site: pathlib.Path | None = None) -
     values = load_site([(str(path), read_text(path)) for path in there])
     cluster, document = read_cluster(text, shown_path(file), values)
     substitution = substitute(document, values)
-    names = tuple(map(str, searched)) or (SITE_FILE,)
+    names = tuple(map(str, searched))
     problems = unresolved_problems(document, substitution, values, names)
-    data = substitution.value
+    data = _with_written(substitution.value, document.value)
     for step in cluster.path:
         data = data[step]
-    return Config(cluster, document, data, tuple(problems))
+    return Config(cluster, document, data, tuple(problems), text)
+
+
+def _with_written(value: Any, written: Any) -> Any:
+    """The references that were not answered, as they are written."""
+    if isinstance(value, dict):
+        return {key: _with_written(item, written[key]) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_written(item, written[index]) for index, item in enumerate(value)]
+    return written if value is None else value
 
 
 _KEYS_OF_A_SPEC = re.compile(r"(?m)^(name|cluster|framework|nodes|launcher|script)[ \t]*:")

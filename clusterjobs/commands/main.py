@@ -19,6 +19,7 @@ _COMMANDS = {
     "render": ("render", "Write the job script and the config files of a spec."),
     "plan": ("plan", "Show every derived value with its reason; write nothing."),
     "diff": ("diff", "Show what a render would change."),
+    "clusters": ("clusters", "List, show, compare and upgrade cluster configs."),
     "validate": ("validate", "Check specs and ParallelCluster configs without a cluster."),
     "submit": ("submit", "Render a spec and hand it to sbatch."),
     "lab": ("lab", "A throw-away real Slurm cluster on this machine."),

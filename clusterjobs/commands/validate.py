@@ -102,10 +102,13 @@ def _check(name: str, options: _Options) -> list[Problem]:
 
 
 def _check_config(text: str, file: pathlib.Path, options: _Options) -> list[Problem]:
+    from clusterjobs.cluster.validation.upgrade import shell_problems
+
     config = config_of(text, file, options.site)
     if config.unresolved:
         return [*config.unresolved]
-    return _ask_about(config.document, config.cluster.path, config.data, options)
+    found = shell_problems(text, config.cluster.file)
+    return found + _ask_about(config.document, config.cluster.path, config.data, options)
 
 
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:

@@ -1,0 +1,141 @@
+"""Clusters as tables for a person and as data for a script."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from clusterjobs.cluster.lenient import at, text
+from clusterjobs.cluster.overview import NodesRow, node_rows, price_of, storage_rows
+from clusterjobs.cluster.slurm_nodes import slurm_partitions
+from clusterjobs.commands.configs import Config
+from clusterjobs.commands.show import table
+from clusterjobs.errors import InputError
+
+_LONG = 60
+
+
+def list_text(configs: Sequence[Config]) -> str:
+    """One row for every compute resource of every config."""
+    rows = [["name", "queue", "nodes", "GPUs of a node", "EFA", "shared", "USD/hour, all nodes"]]
+    for config in configs:
+        mounts = ", ".join(mount.directory for mount in config.cluster.mounts)
+        rows += [_list_row(config.cluster.name, row, mounts) for row in node_rows(config.cluster)]
+    return f"{table(rows)}\n\n{_about_prices(row for c in configs for row in node_rows(c.cluster))}"
+
+
+def _list_row(name: str, row: NodesRow, mounts: str) -> list[str]:
+    nodes = f"{_nodes(row)} x {', '.join(row.instance_types) or '?'}"
+    price = "-" if row.usd_per_hour is None else f"{row.usd_per_hour:,.2f}"
+    return [name, row.queue, nodes, _gpus(row), _efa(row), mounts, price]
+
+
+def _nodes(row: NodesRow) -> str:
+    most = "?" if row.max_nodes is None else str(row.max_nodes)
+    return most if str(row.min_nodes) in ("0", most) else f"{row.min_nodes}-{most}"
+
+
+def _gpus(row: NodesRow) -> str:
+    return f"{row.gpus} x {row.gpu}" if row.gpus else "-"
+
+
+def _efa(row: NodesRow) -> str:
+    return str(row.efa_interfaces) if row.efa_interfaces else "-"
+
+
+def _about_prices(rows: Iterable[NodesRow]) -> str:
+    prices = {row.price for row in rows if row.price}
+    if not prices:
+        return "no prices known"
+    price = min(prices, key=lambda known: known.date)
+    return (
+        f"prices: {price.source} of {price.date}, {price.region}, on demand; "
+        "they move, and spot, reservations and discounts differ"
+    )
+
+
+# ------------------------------------------------------------------ one cluster
+
+
+def show_text(config: Config) -> str:
+    """Head node, queues, storage, and what Slurm makes of them."""
+    cluster, rows = config.cluster, node_rows(config.cluster)
+    head = text(at(config.data, "HeadNode", "InstanceType")) or "?"
+    price = price_of(head, cluster.region)
+    facts = [
+        ["config", cluster.file],
+        ["region", cluster.region or "not said"],
+        ["image", " ".join(part for part in (cluster.os, cluster.custom_ami) if part) or "?"],
+        ["head node", f"{head}, {price.usd_per_hour:.2f} USD/hour" if price else head],
+    ]
+    sections = [table(facts), "nodes\n" + table(_node_table(rows)), _storage_text(config)]
+    sections += [_slurm_text(config), _about_prices(rows)]
+    return "\n\n".join(section for section in sections if section)
+
+
+def _node_table(rows: Sequence[NodesRow]) -> list[list[str]]:
+    head = ["  queue", "nodes", "type", "capacity", "GPUs", "EFA", "Gbps", "CPUs", "GiB", "NVMe GB"]
+    return [
+        [*head, "USD/hour of one"],
+        *(
+            [
+                f"  {row.queue}",
+                _nodes(row),
+                ", ".join(row.instance_types) or "?",
+                row.capacity,
+                _gpus(row),
+                _efa(row),
+                f"{row.network_gbps:g}",
+                str(row.vcpus),
+                str(row.memory_gib),
+                str(row.nvme_gb) if row.nvme_gb else "-",
+                f"{row.price.usd_per_hour:,.2f}" if row.price else "-",
+            ]
+            for row in rows
+        ),
+    ]
+
+
+def _storage_text(config: Config) -> str:
+    rows = storage_rows(config.data)
+    if not rows:
+        return "no shared storage beside /home"
+    cells = [[f"  {row.directory}", row.kind, row.size or "-", row.speed] for row in rows]
+    return "shared storage, beside the head node's /home\n" + table(cells)
+
+
+def _slurm_text(config: Config) -> str:
+    """Node names and features; nothing where the config leaves something unknown."""
+    try:
+        partitions = slurm_partitions(config.cluster, config.document)
+    except InputError:
+        return ""
+    groups = [(partition, group) for partition in partitions for group in partition.groups]
+    cells = [[f"  {p.name}", g.hostlist, g.gres, ",".join(g.features)] for p, g in groups]
+    return "in Slurm\n" + table(cells)
+
+
+def cluster_data(config: Config) -> dict[str, Any]:
+    """The same for scripts. Names and shapes are kept from version to version."""
+    cluster = config.cluster
+    return {
+        "name": cluster.name,
+        "file": cluster.file,
+        "region": cluster.region,
+        "os": cluster.os,
+        "head_node": text(at(config.data, "HeadNode", "InstanceType")),
+        "nodes": [_row_data(row) for row in node_rows(cluster)],
+        "storage": [dataclasses.asdict(row) for row in storage_rows(config.data)],
+    }
+
+
+def _row_data(row: NodesRow) -> dict[str, Any]:
+    return {**dataclasses.asdict(row), "usd_per_hour_all": row.usd_per_hour}
+
+
+def value_text(value: Any) -> str:
+    """A value of a config on one line, shortened."""
+    written = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return written if len(written) <= _LONG else written[: _LONG - 4] + " ..."

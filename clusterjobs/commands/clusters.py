@@ -1,0 +1,178 @@
+"""clusterjobs clusters: what cluster configs hold, how they differ, and what is old in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from clusterjobs.cluster.find import cluster_names
+from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_text, value_text
+from clusterjobs.commands.configs import find_config_file, read_config
+from clusterjobs.commands.files import read_text
+from clusterjobs.commands.show import show_problems
+from clusterjobs.errors import Problem
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
+_site = click.option(
+    "--site",
+    type=click.Path(path_type=pathlib.Path, dir_okay=False),
+    help="The site.yaml to use.",
+)
+
+
+@click.group()
+def clusters() -> None:
+    """Cluster configs: the ready ones and your own.
+
+    \b
+    Examples:
+      clusterjobs clusters list
+      clusterjobs clusters show p4d-a100
+      clusterjobs clusters diff p4d-a100 my-cluster.yaml
+      clusterjobs clusters upgrade my-cluster.yaml
+    """
+
+
+@clusters.command(name="list")
+@_json
+def list_(as_json: bool) -> None:
+    """List the ready configs: queues, nodes, GPUs, EFA, storage, price.
+
+    \b
+    Examples:
+      clusterjobs clusters list
+      clusterjobs clusters list --json | jq '.[].name'
+    """
+    configs = [read_config(find_config_file(name)) for name in cluster_names()]
+    if as_json:
+        _print_json([cluster_data(config) for config in configs])
+    else:
+        click.echo(list_text(configs))
+
+
+@clusters.command()
+@click.argument("cluster")
+@_site
+@_json
+def show(cluster: str, site: pathlib.Path | None, as_json: bool) -> None:
+    """Show what CLUSTER has: a ready config's name, or a ParallelCluster config.
+
+    \b
+    Examples:
+      clusterjobs clusters show p4d-a100
+      clusterjobs clusters show my-cluster.yaml --json
+    """
+    config = read_config(find_config_file(cluster), site)
+    if as_json:
+        _print_json(cluster_data(config))
+    else:
+        click.echo(show_text(config))
+
+
+@clusters.command()
+@click.argument("old")
+@click.argument("new")
+@_site
+@_json
+def diff(old: str, new: str, site: pathlib.Path | None, as_json: bool) -> None:
+    """Show how config NEW differs from OLD, and what a running cluster needs to get there.
+
+    Order, comments and spelled-out defaults make no difference.
+
+    \b
+    Examples:
+      clusterjobs clusters diff running.yaml wanted.yaml
+      clusterjobs clusters diff p5-h100 p5-h100-capacity-block --json
+    """
+    from clusterjobs.cluster.validation import extra
+    from clusterjobs.cluster.validation.compare import compare
+
+    first, second = (read_config(find_config_file(name), site) for name in (old, new))
+    differences = compare(first.data, second.data)
+    if as_json:
+        _print_json([dataclasses.asdict(difference) for difference in differences])
+        return
+    if not differences:
+        click.echo("no difference")
+    for difference in differences:
+        click.echo(
+            f"{difference.path}: {value_text(difference.old)} -> {value_text(difference.new)}"
+        )
+        if difference.when:
+            click.echo(f"    {_WHEN[difference.when]}")
+        if difference.needs and difference.needs != "-":
+            click.echo(f"    ParallelCluster: {difference.needs}")
+    if differences and not extra.is_installed():
+        what = "skipped: what a running cluster takes, by ParallelCluster's update policies"
+        click.echo(f"{what}; {extra.HOW_TO_INSTALL} adds them", err=True)
+
+
+_WHEN = {
+    "running": "can be applied while the cluster runs",
+    "replaced": "can be applied while the cluster runs: QueueUpdateStrategy replaces the nodes",
+    "stopped": "needs its nodes stopped or replaced",
+    "queue": "needs another queue in place of this one",
+    "cluster": "needs a new cluster",
+}
+
+
+@clusters.command()
+@click.argument("file", type=click.Path(path_type=pathlib.Path, dir_okay=False))
+@click.option("--write", is_flag=True, help="Write the changes; without it they are only shown.")
+@_json
+def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
+    """Bring an older config FILE up to ParallelCluster 3.16, as far as that is safe.
+
+    Shows a diff first; --write makes the changes. Comments and order stay. What needs a decision
+    of yours is listed with the line and the change to make.
+
+    \b
+    Examples:
+      clusterjobs clusters upgrade my-cluster.yaml
+      clusterjobs clusters upgrade my-cluster.yaml --write
+    """
+    from clusterjobs.cluster.validation.upgrade import upgrade as make_changes
+
+    before = read_text(file)
+    result = make_changes(before, str(file))
+    if write and result.text != before:
+        file.write_bytes(result.text.encode())
+    if as_json:
+        _print_json(
+            {"changed": _rows(result.changed), "left": _rows(result.left), "written": write}
+        )
+        return 1 if result.left else 0
+    for line in _diff_lines(before, result.text, str(file)):
+        click.secho(line, fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))
+    if not result.changed:
+        click.echo(f"{file}: nothing to change")
+    elif not write:
+        click.echo(f"{_counted(result.changed)}; --write makes them", err=True)
+    show_problems(result.left)
+    return 1 if result.left else 0
+
+
+def _counted(changes: Sequence[Problem]) -> str:
+    return "1 safe change" if len(changes) == 1 else f"{len(changes)} safe changes"
+
+
+def _diff_lines(before: str, after: str, name: str) -> Iterator[str]:
+    old, new = before.splitlines(), after.splitlines()
+    return difflib.unified_diff(old, new, name, f"{name} (upgraded)", lineterm="")
+
+
+def _rows(found: Sequence[Problem]) -> list[dict[str, Any]]:
+    return [
+        {"line": problem.where and problem.where.line, "what": problem.what, "change": problem.hint}
+        for problem in found
+    ]
+
+
+def _print_json(data: Any) -> None:
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
