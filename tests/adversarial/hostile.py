@@ -15,6 +15,7 @@ import yaml
 from hypothesis import strategies as st
 
 Path = tuple[str | int, ...]
+MIXED = "H__MIXED"
 BREAKS = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
 
 # Every one of these calls a stand-in that leaves a trace if a shell ever runs it.
@@ -23,6 +24,12 @@ ATTACKS = (
     '"; touch CANARY; "',
     "$(touch CANARY)",
     "`touch CANARY`",
+    "it's `touch CANARY`",
+    "it's $(touch CANARY)",
+    "it's \\`touch CANARY\\`",
+    'it\'s "; touch CANARY; "',
+    "it's\n`touch CANARY`",
+    '`touch CANARY`\n"$(touch CANARY)"',
     "${x:-$(touch CANARY)}",
     "$((a[$(touch CANARY)]))",
     "| touch CANARY",
@@ -204,6 +211,8 @@ class HostileSpec:
     conda: str | None = None
     secret_words: tuple[str, ...] = ()
     launcher: str = "srun"
+    around: tuple[str, str] = ("", "")  # what stands before and behind a variable
+    outer: str = ""  # the value of ${H_OUTER} where the job is submitted
 
     def without(self, path: Path) -> HostileSpec:
         """The spec without the value at `path` of its data."""
@@ -233,6 +242,8 @@ class HostileSpec:
             if not rest:
                 return replace(self, **{head: {}})
             return replace(self, **{head: {k: v for k, v in held.items() if k != rest[0]}})
+        if path == ("env", MIXED):
+            return replace(self, around=("", ""))
         if head == "prefix":
             return replace(self, prefix=())
         raise AssertionError(f"no hostile value stands at {path}")
@@ -266,12 +277,12 @@ def as_data(spec: HostileSpec, stage: str, cluster: str = "small") -> dict[str, 
         software["modules"] = words(*spec.modules)
     args: Any
     if isinstance(spec.args, tuple):
-        args = words(*spec.args) + [_reference(name) for name in spec.parameters]
+        args = words(*spec.args) + [_reference(name, spec.around) for name in spec.parameters]
     else:
         args = {
             key: words(*value) if isinstance(value, tuple) else literal(value)
             for key, value in spec.args.items()
-        } | {f"p{i}": _reference(name) for i, name in enumerate(spec.parameters)}
+        } | {f"p{i}": _reference(name, spec.around) for i, name in enumerate(spec.parameters)}
     parameters: dict[str, Any] = {
         name: {"default": literal(value), "type": "text"} for name, value in spec.parameters.items()
     }
@@ -292,7 +303,8 @@ def as_data(spec: HostileSpec, stage: str, cluster: str = "small") -> dict[str, 
         "checkpoints": {"path": below("c", spec.checkpoints)},
         "software": software,
         "args": args,
-        "env": {name: literal_path(value) for name, value in spec.env.items()},
+        "env": {name: literal_path(value) for name, value in spec.env.items()}
+        | {MIXED: "${H_OUTER}".join(map(literal_path, spec.around))},
         "sbatch": {name: literal(value) for name, value in spec.sbatch.items()},
         "srun": {name: literal(value) for name, value in spec.srun.items()},
         "parameters": parameters,
@@ -309,8 +321,8 @@ def as_data(spec: HostileSpec, stage: str, cluster: str = "small") -> dict[str, 
     return {key: value for key, value in data.items() if value not in ({}, [])}
 
 
-def _reference(name: str) -> str:
-    return f"{{{{ parameters.{name} }}}}"
+def _reference(name: str, around: tuple[str, str]) -> str:
+    return f"{{{{ parameters.{name} }}}}".join(map(literal, around))
 
 
 def _escaped(value: Any) -> Any:
@@ -318,7 +330,11 @@ def _escaped(value: Any) -> Any:
         return {key: _escaped(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_escaped(item) for item in value]
-    return literal(value)
+    return Quoted(literal(value))
+
+
+class Quoted(str):
+    """Text where a number would be another value: PyYAML's `1e-4` without quotes is one to us."""
 
 
 def dump(data: Any, style: str | None = None, allow_unicode: bool = True) -> str:
@@ -341,6 +357,11 @@ def dump(data: Any, style: str | None = None, allow_unicode: bool = True) -> str
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+_Dumper.add_representer(
+    Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), '"')
+)
 
 
 step = st.lists(texts, max_size=4).map(tuple)
@@ -387,5 +408,8 @@ def hostile_specs(draw: st.DrawFn) -> HostileSpec:
         modules=draw(st.lists(texts, max_size=2).map(tuple)) if draw(maybe) else (),
         conda=draw(texts) if draw(maybe) else None,
         secret_words=draw(step),
+        # A $ or { that touches a variable would belong to it.
+        around=(draw(texts).rstrip("${"), draw(texts)),
+        outer=draw(texts),
         launcher=draw(st.sampled_from(("srun", "srun", "torchrun", "deepspeed"))),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
-from hostile import HostileSpec, Path, as_data, dump, hostile_specs
+from hostile import MIXED, HostileSpec, Path, as_data, dump, hostile_specs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from sbatch_lines import read_directives
@@ -51,7 +51,7 @@ def _check_specs(
     (stage.folder / "w" / kept.workdir).mkdir(parents=True, exist_ok=True)
     if kept.venv is not None:
         stage.make_venv(stage.folder / "v" / kept.venv)
-    run = stage.run(script, kept.submitted, len(kept.sidecars))
+    run = stage.run(script, {**kept.submitted, "H_OUTER": kept.outer}, len(kept.sidecars))
     tally["scripts"] += 1
     tally["executed"] += run.executed
     note(script)
@@ -225,6 +225,7 @@ def _check_arrival(spec: HostileSpec, stage: Stage, run: Run) -> int:
     assert spec.launcher != "srun" or rank.argv == words
     assert rank.cwd == str(folder / "w" / spec.workdir)
     assert {name: rank.env.get(name) for name in spec.env} == spec.env
+    assert rank.env[MIXED] == spec.outer.join(spec.around)
     if spec.venv is not None:
         assert rank.env["VIRTUAL_ENV"] == f"{folder}/v/{spec.venv}"
         assert rank.env["PATH"].startswith(f"{folder}/v/{spec.venv}/bin:{stage.bin}:")
@@ -258,10 +259,10 @@ def _arguments(spec: HostileSpec) -> tuple[str, ...]:
     words: list[str] = []
     given = {**spec.parameters, **{k: v for k, v in spec.submitted.items() if v}}
     if isinstance(spec.args, tuple):
-        return (*spec.args, *(given[name] for name in spec.parameters))
+        return (*spec.args, *(given[name].join(spec.around) for name in spec.parameters))
     for key, value in spec.args.items():
         words += [key if key.startswith("-") else f"--{key}"]
         words += value if isinstance(value, tuple) else [value]
     for number, name in enumerate(spec.parameters):
-        words += [f"--p{number}", given[name]]
+        words += [f"--p{number}", given[name].join(spec.around)]
     return tuple(words)
