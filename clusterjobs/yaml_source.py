@@ -90,7 +90,7 @@ def decode(data: bytes, file: str) -> str:
     """The text of a file's bytes. Raises InputError where it is too large or not UTF-8."""
     if len(data) > MAX_BYTES:
         raise one_problem(
-            f"the file has {len(data):,} bytes, more than {MAX_BYTES:,}",
+            f"the file has more than {MAX_BYTES:,} bytes",
             Location(file, 1, 1),
             hint="is this the right file? what clusterjobs reads is written by hand",
         )
@@ -116,7 +116,8 @@ def load(text: str, file: str, rules: Rules = "core") -> Document:
     except yaml.YAMLError as error:
         raise InputError([_syntax_problem(error, text, file)]) from None
     except _TooDeepError as error:
-        where = Location(file, error.mark.line + 1, error.mark.column + 1)
+        line, column = error.mark.line, error.mark.column
+        where = Location(file, line + 1, column + 1, _line(text, line))
         raise one_problem(_TOO_DEEP, where, hint=_WRONG_FILE) from None
     if root is None:
         return Document(None, file, text, rules, None)
@@ -295,7 +296,7 @@ class _Reader:
         first: dict[str, Node] = {}
         for key, value in _pairs(node, self.document.rules):
             if type(key) is not ScalarNode:
-                self._problem("a key must be plain text", key, "write `key: value`")
+                self._problem("a key must be plain text", key, self._key_hint(key))
                 continue
             name: str = key.value
             self._refuse_nul(key)
@@ -308,6 +309,11 @@ class _Reader:
                 first[name] = key
                 result[name] = self.read(value, depth + 1)
         return result
+
+    def _key_hint(self, key: Node) -> str:
+        if "{{" in _line(self.document.text, key.start_mark.line):
+            return 'quote a value with a reference: "{{ name }}"'
+        return "write `key: value`"
 
     def _refuse_nul(self, node: ScalarNode) -> None:
         if "\0" in node.value:
@@ -390,9 +396,18 @@ def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
         if isinstance(character, int):
             what = f"the character U+{character:04X} is not allowed in YAML"
     else:
+        mark, what = _opening(error, mark, what, text)
         line, column = mark.line, mark.column
     where = Location(file, line + 1, column + 1, _line(text, line))
     return Problem(f"not YAML: {what}", where, hint=_syntax_hint(what, where.source))
+
+
+def _opening(error: yaml.YAMLError, mark: yaml.Mark, what: str, text: str) -> tuple[yaml.Mark, str]:
+    """Where something was opened, if the file ended before it was closed."""
+    opened = getattr(error, "context_mark", None)
+    if opened is None or mark.line < len(text.rstrip().splitlines()):
+        return mark, what
+    return opened, "opened here and never closed"
 
 
 def _syntax_hint(what: str, source: str) -> str:
@@ -402,8 +417,10 @@ def _syntax_hint(what: str, source: str) -> str:
         return "a value that contains ': ' must be quoted"
     if "cannot start any token" in what:
         return "a value that starts with @, %, ` or another sign of YAML must be quoted"
-    if "undefined alias" in what or "alias" in what:
+    if "alias" in what or "alphabetic or numeric" in what:
         return "a value that starts with * or & must be quoted"
+    if "never closed" in what:
+        return "add the closing quote, bracket or brace"
     if "another document" in what:
         return "one document a file: remove the line ---"
     return "check quotes, brackets and indentation around this place"

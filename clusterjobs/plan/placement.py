@@ -48,13 +48,13 @@ def resolve_placement(
     instance = _smallest_instance(resources[0])
     type_name = " or ".join(resources[0].instance_types)
     nodes = _nodes(experiment, queue, resources, ledger)
-    gpus = _gpus_per_node(experiment, type_name, instance, ledger)
+    gpus = _gpus_per_node(experiment, type_name, instance, _node_limit(resources), ledger)
     ranks = _ranks_per_node(experiment, gpus, ledger)
     world = ledger.derive("world_size", nodes * ranks, f"{nodes} nodes x {ranks} ranks")
     ntasks = ledger.derive(
         "ntasks_per_node", ranks if launcher.task_per_rank else 1, launcher.reason
     )
-    exclusive = experiment.sbatch.get("exclusive", True) is not False
+    exclusive = _exclusive(experiment, queue, ledger)
     cpus = slurm_cpus([instance], resources[0].disable_smt) if instance else None
     return Placement(
         queue.name,
@@ -70,6 +70,19 @@ def resolve_placement(
         ntasks,
         _cpus_per_task(experiment, cpus, instance, gpus, ntasks, exclusive, ledger),
     )
+
+
+def _exclusive(experiment: Experiment, queue: Queue, ledger: Ledger) -> bool:
+    """Whole nodes, unless the spec says that it shares them."""
+    shares = experiment.sbatch.get("exclusive") is False
+    if shares and queue.job_exclusive:
+        ledger.problem(
+            ("sbatch", "exclusive"),
+            f"queue {queue.name} gives whole nodes all the same (JobExclusiveAllocation)",
+            "remove it, or choose a queue that shares its nodes",
+            warning=True,
+        )
+    return not shares
 
 
 def _queue(experiment: Experiment, cluster: Cluster, ledger: Ledger) -> Queue | None:
@@ -155,12 +168,17 @@ def _smallest_instance(resource: ComputeResource) -> InstanceType | None:
     return min(known, key=lambda found: found.gpus, default=None)
 
 
+def _node_limit(resources: tuple[ComputeResource, ...]) -> int | None:
+    """How many nodes there can be; None where a MaxCount is a placeholder."""
+    known = [one.max_count for one in resources if one.max_count is not None]
+    return sum(known) if len(known) == len(resources) else None
+
+
 def _nodes(
     experiment: Experiment, queue: Queue, resources: tuple[ComputeResource, ...], ledger: Ledger
 ) -> int:
-    counts_known = [one.max_count for one in resources if one.max_count is not None]
-    limit = sum(counts_known)
-    if len(counts_known) == len(resources) and experiment.nodes > limit:
+    limit = _node_limit(resources)
+    if limit is not None and experiment.nodes > limit:
         counts = ", ".join(f"{one.name}: MaxCount {one.max_count}" for one in resources)
         ledger.problem(
             ("nodes",),
@@ -171,7 +189,11 @@ def _nodes(
 
 
 def _gpus_per_node(
-    experiment: Experiment, type_name: str, instance: InstanceType | None, ledger: Ledger
+    experiment: Experiment,
+    type_name: str,
+    instance: InstanceType | None,
+    node_limit: int | None,
+    ledger: Ledger,
 ) -> int:
     wanted = experiment.gpus_per_node
     if instance is None:
@@ -191,15 +213,15 @@ def _gpus_per_node(
         ledger.problem(
             ("gpus_per_node",),
             f"{wanted} is more than a {instance.name} has ({instance.gpus})",
-            _gpu_hint(wanted * experiment.nodes, instance.gpus),
+            _gpu_hint(wanted * experiment.nodes, instance.gpus, node_limit),
         )
     return wanted
 
 
-def _gpu_hint(total: int, per_node: int) -> str:
+def _gpu_hint(total: int, per_node: int, node_limit: int | None) -> str:
     if per_node == 0:
         return "remove it: this instance type has no GPU"
-    if total % per_node:
+    if total % per_node or (node_limit is not None and total // per_node > node_limit):
         return f"gpus_per_node: {per_node} at most"
     return f"nodes: {total // per_node} with gpus_per_node: {per_node} gives the same {total} GPUs"
 

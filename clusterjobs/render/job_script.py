@@ -6,7 +6,7 @@ import functools
 import pathlib
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +23,10 @@ from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.experiment import Parameter, Secret, Step
 
 
-def render_job_script(plan: Plan, spec_file: str) -> str:
-    """The text of job.sh. `spec_file` is named in its header."""
-    return _template().render(_context(plan, spec_file))
+def render_job_script(plan: Plan, spec_file: str, settings: Sequence[str] = ()) -> str:
+    """The text of job.sh; its header says how to render it again."""
+    again = "".join(f" --set {shell.quote(item)}" for item in settings)
+    return _template().render(_context(plan, f"{spec_file}{again}"))
 
 
 @functools.cache
@@ -58,21 +59,21 @@ def _environment(folder: pathlib.Path) -> jinja2.Environment:
     )
 
 
-def _context(plan: Plan, spec_file: str) -> dict[str, Any]:
+def _context(plan: Plan, rendered_from: str) -> dict[str, Any]:
     return {
-        **_head(plan, spec_file),
+        **_head(plan, rendered_from),
         **_software(plan),
         **_work(plan),
         **_launch(plan),
     }
 
 
-def _head(plan: Plan, spec_file: str) -> dict[str, Any]:
+def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
     experiment = plan.experiment
     return {
         "title": shell.comment(f"{experiment.name}: {describe(plan)}"),
         "version": ShellText(__version__),
-        "spec_file": shell.comment(spec_file),
+        "rendered_from": shell.comment(rendered_from),
         "directives": [shell.directive(one.name, one.value) for one in plan.directives],
         "job_dir": _path(f"{experiment.logs or 'logs'}/${{SLURM_JOB_ID}}"),
         "workdir_given": experiment.workdir is not None,
@@ -155,7 +156,6 @@ class _CodeText:
 
 def _software(plan: Plan) -> dict[str, Any]:
     software = plan.experiment.software
-    code = {"software.setup": software.setup, "setup": plan.experiment.setup}
     return {
         "environment": [line for one in plan.environment for line in _export(one)],
         "secrets": [_secret(*item) for item in plan.experiment.secrets.items()],
@@ -164,10 +164,13 @@ def _software(plan: Plan) -> dict[str, Any]:
         "conda": shell.quote_expanding(software.conda or ""),
         "venv_given": software.venv is not None,
         "venv": _path(software.venv or ""),
-        "setup": [
-            _CodeText(ShellText(key), shell.code(lines)) for key, lines in code.items() if lines
-        ],
+        "software_setup": _code("software.setup", software.setup),
+        "setup": _code("setup", plan.experiment.setup),
     }
+
+
+def _code(key: str, lines: tuple[str, ...]) -> list[_CodeText]:
+    return [_CodeText(ShellText(key), shell.code(lines))] if lines else []
 
 
 def _export(variable: Variable) -> list[ShellText]:

@@ -27,7 +27,7 @@ class Inputs:
 def render_outputs(plan: Plan, cluster_yaml: str, inputs: Inputs) -> dict[str, str]:
     """File name -> text. Only names of inputs go in, no folders: the same bytes anywhere."""
     files = {
-        "job.sh": render_job_script(plan, inputs.spec[0]),
+        "job.sh": render_job_script(plan, inputs.spec[0], inputs.settings),
         "cluster.yaml": cluster_yaml,
         **{file.name: file.text for file in plan.files},
     }

@@ -40,7 +40,29 @@ def validate(
         problems += [
             _foreign_problem(key, str(framework), source, option_models) for key in foreign
         ]
+    told = {problem.path for problem in problems}
+    nulls = [path for path in _nulls(data, ()) if dotted(path) not in told]
+    problems += [_null_problem(path, source) for path in nulls]
     return experiment, options
+
+
+# Where null is a value: JSON has one, and a secret's source is the environment if none is given.
+_NULL_IS_A_VALUE = ("ds_config", "secrets")
+
+
+def _nulls(value: Any, path: Path) -> Iterator[Path]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if path or key not in _NULL_IS_A_VALUE:
+                yield from _nulls(item, (*path, key))
+    elif value is None:
+        yield path
+
+
+def _null_problem(path: Path, source: Locator) -> Problem:
+    """A key without a value was meant to have one; `~` is YAML's way to write none."""
+    hint = "write the value or remove the key; ~ means no value in YAML, ${HOME} a home folder"
+    return Problem("the value is missing", source.locate_key(path), dotted(path), hint)
 
 
 def _foreign_keys(data: Mapping[str, Any], own: set[str], option_models: OptionModels) -> list[str]:

@@ -34,8 +34,9 @@ def as_yaml(data: object) -> str:
 
 
 def script(spec_file: str = "spec.yaml", **keys: object) -> str:
-    """job.sh of a small spec."""
-    spec = load_spec(as_yaml({**BASE, **keys}), spec_file, option_models())
+    """job.sh of a small spec; a script takes the place of the command."""
+    base = {key: value for key, value in BASE.items() if key != "command" or "script" not in keys}
+    spec = load_spec(as_yaml({**base, **keys}), spec_file, option_models())
     return job_script.render_job_script(
         resolve(spec, read_cluster(SMALL, "small.yaml", {})[0]), spec_file
     )
@@ -152,8 +153,6 @@ def test_typed_parameter_is_checked_on_the_node(kind: str, good: list[str], bad:
 
 
 def test_prefix_stands_in_front_of_python_and_the_launcher_starts_no_script() -> None:
-    text = script(
-        framework="torchrun", command=None, script="t.py", launcher="torchrun", prefix="nice -n 5"
-    )
+    text = script(framework="torchrun", script="t.py", launcher="torchrun", prefix="nice -n 5")
     assert "--no-python" in text
     assert re.search(r"command=\(\n  nice -n 5\n  python3 -u t\.py\n\)", text)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # every key: 4 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun
 #
-# Written by clusterjobs 0.1.0 from spec.yaml. Change that file, not this one:
-#   clusterjobs plan   spec.yaml   why each value is what it is
-#   clusterjobs render spec.yaml   writes this script again
+# Written by clusterjobs 0.1.0 from a spec. Change the spec, not this script:
+#   clusterjobs plan   spec.yaml
+#   clusterjobs render spec.yaml
+# The first says why each value is what it is, the second writes this script again.
 #
 # shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
 
@@ -25,19 +26,6 @@
 #SBATCH --mem=900G
 
 set -euo pipefail
-
-# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
-unset \
-  RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
-  MASTER_PORT PYTHONPATH PYTHONHOME SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE \
-  SLURM_CPU_BIND_VERBOSE SLURM_CPU_FREQ_REQ SLURM_DISTRIBUTION SLURM_EXACT SLURM_EXPORT_ENV \
-  SLURM_GPU_BIND SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_HINT SLURM_LABELIO SLURM_MEM_BIND \
-  SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MPI_TYPE SLURM_NTASKS_PER_CORE \
-  SLURM_NTASKS_PER_GPU SLURM_NTASKS_PER_SOCKET SLURM_OVERCOMMIT SLURM_OVERLAP SLURM_PROCID \
-  SLURM_LOCALID SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NODELIST SLURM_STEP_NUM_TASKS \
-  SLURM_THREADS_PER_CORE SLURM_TIMELIMIT SLURM_TRES_PER_TASK SLURM_WHOLE SLURM_WORKING_DIR \
-  SRUN_CPUS_PER_TASK \
-  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
 
 # ---- start: one folder for all that this job writes, and one way out ----------------------
 job_dir="$HOME/logs/every key/$SLURM_JOB_ID"
@@ -64,6 +52,19 @@ finish() {
 trap finish EXIT
 
 cd -- "$HOME/my code"
+
+# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+unset \
+  RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
+  MASTER_PORT PYTHONPATH PYTHONHOME SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE \
+  SLURM_CPU_BIND_VERBOSE SLURM_CPU_FREQ_REQ SLURM_DISTRIBUTION SLURM_EXACT SLURM_EXPORT_ENV \
+  SLURM_GPU_BIND SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_HINT SLURM_LABELIO SLURM_MEM_BIND \
+  SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MPI_TYPE SLURM_NTASKS_PER_CORE \
+  SLURM_NTASKS_PER_GPU SLURM_NTASKS_PER_SOCKET SLURM_OVERCOMMIT SLURM_OVERLAP SLURM_PROCID \
+  SLURM_LOCALID SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NODELIST SLURM_STEP_NUM_TASKS \
+  SLURM_THREADS_PER_CORE SLURM_TIMELIMIT SLURM_TRES_PER_TASK SLURM_WHOLE SLURM_WORKING_DIR \
+  SRUN_CPUS_PER_TASK \
+  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
 
 # ---- parameters: change one with `NAME=value sbatch job.sh` --------------------------------
 LR=${LR:-1e-4}
@@ -124,6 +125,15 @@ type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh
 module load cuda/12.4 openmpi/4.1
 set -u
 
+# The lines from here to the next mark are the spec's own code (software.setup).
+set +u
+ulimit -n 65536
+export HF_HOME=/fsx/hf
+set -u
+# The spec's own code ends here.
+
+type conda >/dev/null 2>&1 \
+  || fail 'there is no conda here: source its profile.d/conda.sh in software.setup'
 set +u # conda's own code reads unset variables
 eval "$(conda shell.bash hook)"
 conda activate 'base env'
@@ -132,13 +142,6 @@ set -u
 VIRTUAL_ENV="$HOME/envs/every key"
 [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
-
-# The lines from here to the next mark are the spec's own code (software.setup).
-set +u
-ulimit -n 65536
-export HF_HOME=/fsx/hf
-set -u
-# The spec's own code ends here.
 
 # The lines from here to the next mark are the spec's own code (setup).
 set +u

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # on-the-large-ones: 3 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
 #
-# Written by clusterjobs 0.1.0 from spec.yaml. Change that file, not this one:
-#   clusterjobs plan   spec.yaml   why each value is what it is
-#   clusterjobs render spec.yaml   writes this script again
+# Written by clusterjobs 0.1.0 from a spec. Change the spec, not this script:
+#   clusterjobs plan   spec.yaml
+#   clusterjobs render spec.yaml
+# The first says why each value is what it is, the second writes this script again.
 #
 # shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
 
@@ -21,19 +22,6 @@
 #SBATCH --open-mode=append
 
 set -euo pipefail
-
-# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
-unset \
-  RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
-  MASTER_PORT PYTHONPATH PYTHONHOME SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE \
-  SLURM_CPU_BIND_VERBOSE SLURM_CPU_FREQ_REQ SLURM_DISTRIBUTION SLURM_EXACT SLURM_EXPORT_ENV \
-  SLURM_GPU_BIND SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_HINT SLURM_LABELIO SLURM_MEM_BIND \
-  SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MPI_TYPE SLURM_NTASKS_PER_CORE \
-  SLURM_NTASKS_PER_GPU SLURM_NTASKS_PER_SOCKET SLURM_OVERCOMMIT SLURM_OVERLAP SLURM_PROCID \
-  SLURM_LOCALID SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NODELIST SLURM_STEP_NUM_TASKS \
-  SLURM_THREADS_PER_CORE SLURM_TIMELIMIT SLURM_TRES_PER_TASK SLURM_WHOLE SLURM_WORKING_DIR \
-  SRUN_CPUS_PER_TASK \
-  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
 
 # ---- start: one folder for all that this job writes, and one way out ----------------------
 job_dir="$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID"
@@ -58,6 +46,19 @@ finish() {
 trap finish EXIT
 
 cd -- /shared/code
+
+# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+unset \
+  RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
+  MASTER_PORT PYTHONPATH PYTHONHOME SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE \
+  SLURM_CPU_BIND_VERBOSE SLURM_CPU_FREQ_REQ SLURM_DISTRIBUTION SLURM_EXACT SLURM_EXPORT_ENV \
+  SLURM_GPU_BIND SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_HINT SLURM_LABELIO SLURM_MEM_BIND \
+  SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MPI_TYPE SLURM_NTASKS_PER_CORE \
+  SLURM_NTASKS_PER_GPU SLURM_NTASKS_PER_SOCKET SLURM_OVERCOMMIT SLURM_OVERLAP SLURM_PROCID \
+  SLURM_LOCALID SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NODELIST SLURM_STEP_NUM_TASKS \
+  SLURM_THREADS_PER_CORE SLURM_TIMELIMIT SLURM_TRES_PER_TASK SLURM_WHOLE SLURM_WORKING_DIR \
+  SRUN_CPUS_PER_TASK \
+  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
 
 # ---- rendezvous: all ranks meet on the first node -------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
