@@ -11,7 +11,7 @@ from clusterjobs.cluster.facts import Cluster
 from clusterjobs.cluster.find import cluster_names, find_cluster
 from clusterjobs.cluster.read import read_cluster
 from clusterjobs.cluster.site import substitute, unresolved_problems
-from clusterjobs.commands.files import SITE_FILE, read_text, shown_path, site_files
+from clusterjobs.commands.files import read_text, shown_path, site_files
 from clusterjobs.errors import Problem
 from clusterjobs.spec.site import load_site
 from clusterjobs.yaml_source import Document

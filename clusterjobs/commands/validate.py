@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterjobs.cluster.site import substitute
-from clusterjobs.commands.configs import config_of, find_config_file, is_spec
+from clusterjobs.commands.configs import Config, config_of, find_config_file, is_spec
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.options import set_option
 from clusterjobs.commands.project import load_project
@@ -107,8 +107,18 @@ def _check_config(text: str, file: pathlib.Path, options: _Options) -> list[Prob
     config = config_of(text, file, options.site)
     if config.unresolved:
         return [*config.unresolved]
-    found = shell_problems(text, config.cluster.file)
+    found = [*shell_problems(text, config.cluster.file), *_about_wrapping(config)]
     return found + _ask_about(config.document, config.cluster.path, config.data, options)
+
+
+def _about_wrapping(config: Config) -> list[Problem]:
+    """A config inside a CloudFormation template, whose `!Ref` only CloudFormation can fill in."""
+    if not config.cluster.path:
+        return []
+    where = config.document.locate_key(config.cluster.path)
+    what = "a config inside another file: pcluster reads only a file of its own"
+    hint = f"save what stands under {config.cluster.path[-1]} in a file of its own"
+    return [Problem(what, where, hint=hint, warning=True, info=True)]
 
 
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:

@@ -12,6 +12,7 @@ import dataclasses
 from typing import Any
 
 from clusterjobs.cluster.validation.account import KINDS, Account, Vpc
+from clusterjobs.cluster.validation.offerings import best_zones
 from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.yaml_source import Document, Path, dotted, load
 
@@ -32,7 +33,11 @@ def load_account_file(text: str, file: str) -> Facts:
 
 
 def with_facts(account: Account, facts: Facts) -> Account:
-    """The account with the facts in place of what was assumed."""
+    """The account with the facts in place of what was assumed.
+
+    Raises InputError for zones that its region does not have.
+    """
+    _refuse_zones(account.region, facts)
     result = dataclasses.replace(account)
     for kind, entries in facts.items():
         known: dict[str, Any] = dict(getattr(account, kind))
@@ -43,6 +48,18 @@ def with_facts(account: Account, facts: Facts) -> Account:
     named |= {group.vpc for group in result.security_groups.values()}
     result.vpcs |= {name: Vpc() for name in sorted(named - result.vpcs.keys())}
     return result
+
+
+def _refuse_zones(region: str, facts: Facts) -> None:
+    zones = best_zones((), region)
+    problems = [
+        Problem(f"{region} has no zone {zone}", path=f"{kind}.{name}.zone", hint=", ".join(zones))
+        for kind, entries in facts.items()
+        for name, values in entries.items()
+        if (zone := values.get("zone")) and zone not in zones
+    ]
+    if problems:
+        raise InputError(problems)
 
 
 class _Reader:

@@ -125,13 +125,16 @@ def _empty_types(data: Data) -> Iterator[Outdated]:
 _PLACEHOLDER = re.compile(
     r"<[^<>]+>|\$\{[^}]*\}|\$\([^)]*\)|\$[A-Za-z_]\w*|\A![A-Za-z]|\A[@%]\w+[@%]"
 )
+_MASKED = re.compile(r"< (\w+) >")  # what lenient.py makes of `{{ COUNT }}` without quotes
 
 
 def _placeholders(data: Data) -> Iterator[Outdated]:
     for path, value in walk.scalars(data):
         found = _PLACEHOLDER.search(value) if isinstance(value, str) else None
         if found and not _is_code(path):
-            what = f"{value if len(value) < 40 else found[0]} was not filled in"
+            written = value if len(value) < 40 else found[0]
+            masked = _MASKED.fullmatch(written)
+            what = f"{masked[1] if masked else written} was not filled in"
             yield Finding(what, path, hint=_how_to_fill(path)), None
     yield from _braces(data, ())
 

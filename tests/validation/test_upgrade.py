@@ -1,0 +1,45 @@
+"""Each file in `upgrades/`: a config, its upgraded text, what was changed, what is left.
+
+A line of the last two is `line: message | start of the hint`.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from clusterjobs.cluster.validation.upgrade import upgrade
+from clusterjobs.errors import Problem
+
+CASES = sorted(pathlib.Path(__file__).with_name("upgrades").glob("*.case"))
+
+
+def load_case(path: pathlib.Path) -> tuple[str, dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:  # keeps \r\n
+        config, *rest = re.split(r"(?m)^--- (\w+) ---\n", file.read())
+    return config, dict(zip(rest[::2], rest[1::2], strict=True))
+
+
+def assert_told(found: Sequence[Problem], expected: str) -> None:
+    told = [f"{p.where.line if p.where else 0}: {p.what} | {p.hint}" for p in found]
+    wanted = expected.splitlines()
+    assert len(told) == len(wanted), told
+    for line, start in zip(told, wanted, strict=True):
+        assert line.startswith(start.removesuffix("...")), line
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_upgrade(path: pathlib.Path) -> None:
+    config, expected = load_case(path)
+    result = upgrade(config, "c.yaml")
+    assert result.text == expected["upgraded"]
+    assert_told(result.changed, expected["changed"])
+    assert_told(result.left, expected["left"])
+    assert upgrade(result.text, "c.yaml").text == result.text
+
+
+def test_cases_exist() -> None:
+    assert len(CASES) >= 10
