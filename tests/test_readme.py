@@ -1,0 +1,34 @@
+"""The README's example does what the README says, to the letter."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shlex
+
+import pytest
+
+README = pathlib.Path(__file__).parents[1] / "README.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_readmes_commands_print_what_it_shows(
+    clusterjobs, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "exp.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    shown = blocks("console")
+    assert len(shown) == 2
+    for block in shown:
+        command, _, expected = block.partition("\n")
+        said = clusterjobs(*shlex.split(command.removeprefix("$ clusterjobs ")))
+        assert said.out + said.err == expected
+
+
+def test_every_file_that_the_readme_links_is_there() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (README.parent / link).exists()] == []
