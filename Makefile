@@ -6,6 +6,7 @@ SHELL := bash
 
 BIN := .venv/bin
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 export PYTHON
 
 help: ## list the targets
@@ -33,9 +34,9 @@ fmt: ## format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: ## time the commands on the examples
+bench: ## measure speed beside its floor (BENCH_ARGS="launch --json")
 	@tools/setup.sh dev
-	@$(BIN)/python tools/bench.py
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 clean: ## remove what make has made
 	rm -rf .venv .venv.old.* .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache \

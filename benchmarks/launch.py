@@ -1,0 +1,131 @@
+"""The launch: from the batch script's first line to the first rank's main, in a real Slurm.
+
+The floor is the least that a person would write by hand: MASTER_ADDR, MASTER_PORT, one srun. The
+ranks are a program that writes down when it began. Script and ranks run on one machine, so their
+clocks are one. `clusterjobs` has no preflight yet: neither script checks its nodes first.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from pathlib import Path
+
+from benchmarks.specs import ROOT, SITE
+from benchmarks.timing import Row
+from clusterjobs.cluster.read import read_cluster
+from clusterjobs.cluster.slurm_nodes import slurm_partitions
+from clusterjobs.frameworks import option_models
+from clusterjobs.lab.lab import Lab, running_lab
+from clusterjobs.lab.shape import lab_spec
+from clusterjobs.plan.resolve import resolve
+from clusterjobs.render.job_script import render_job_script
+from clusterjobs.spec.load import load_spec
+from clusterjobs.spec.site import load_site
+
+TITLE = "Launch: from the batch script's first line to the first rank's main, in the lab"
+NODES = (2, 32)
+RUNS = 9
+_TIMEOUT_SECONDS = 120
+
+_SPEC = """\
+name: launch
+cluster: small
+nodes: {nodes}
+ranks_per_node: 1
+framework: command
+command: [/fsx/rank.sh]
+logs: /fsx/logs
+"""
+
+_BY_HAND = """\
+#!/bin/bash
+#SBATCH --job-name=by-hand
+#SBATCH --partition=train
+#SBATCH --nodes={nodes}
+#SBATCH --ntasks-per-node=1
+#SBATCH --exclusive
+#SBATCH --output=%x-%j.out
+set -euo pipefail
+mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+export MASTER_ADDR=${{hosts[0]}} MASTER_PORT=$((12000 + SLURM_JOB_ID % 20000))
+srun /fsx/rank.sh
+"""
+
+_RANK = """\
+#!/bin/bash
+printf '%s\\n' "$EPOCHREALTIME" >"/fsx/began/$SLURM_JOB_ID.$SLURM_PROCID"
+"""
+
+_START = 'printf "%s\\n" "$EPOCHREALTIME" >"/fsx/began/$SLURM_JOB_ID.script"'
+
+
+def measure() -> list[Row]:
+    return [row for nodes in NODES for row in _measured(nodes)]
+
+
+def _measured(nodes: int) -> list[Row]:
+    config = (
+        (ROOT / "cluster-configs/small.yaml")
+        .read_text()
+        .replace("MaxCount: 2", f"MaxCount: {nodes}")
+    )
+    cluster, document = read_cluster(config, "small.yaml", load_site([_site()]))
+    shape = lab_spec(cluster, slurm_partitions(cluster, document), nodes)
+    spec = load_spec(_SPEC.format(nodes=nodes), "launch.yaml", option_models())
+    scripts = {
+        "by hand": _BY_HAND.format(nodes=nodes),
+        "ours": render_job_script(resolve(spec, cluster), "launch.yaml"),
+    }
+    with tempfile.TemporaryDirectory() as folder, running_lab(shape, Path(folder)) as lab:
+        _write_rank(lab)
+        found = _in_turns(lab, {name: _stamped(text) for name, text in scripts.items()})
+    floor, ours = (statistics.median(found[name]) for name in ("by hand", "ours"))
+    limit = max(1.1 * floor, floor + 0.2)
+    target, is_met = "<= floor + 10 % or 0.2 s", ours <= limit
+    slowest = max(found["by hand"]), max(found["ours"])
+    return [
+        Row(f"rendered / by hand, {nodes} nodes", "s", floor, ours, target, is_met),
+        Row(f"the slowest run of each, {nodes} nodes", "s", *slowest),
+    ]
+
+
+def _site() -> tuple[str, str]:
+    return str(SITE), SITE.read_text()
+
+
+def _write_rank(lab: Lab) -> None:
+    fsx = lab.folder.shared("/fsx")
+    (fsx / "began").mkdir()
+    (fsx / "rank.sh").write_text(_RANK)
+    (fsx / "rank.sh").chmod(0o755)
+
+
+def _stamped(script: str) -> str:
+    """The script, writing down when its first command runs."""
+    lines = script.splitlines()
+    last = max(i for i, line in enumerate(lines) if line.startswith("#SBATCH"))
+    return "\n".join([*lines[: last + 1], _START, *lines[last + 1 :]]) + "\n"
+
+
+def _in_turns(lab: Lab, scripts: dict[str, str]) -> dict[str, list[float]]:
+    fsx = lab.folder.shared("/fsx")
+    found: dict[str, list[float]] = {name: [] for name in scripts}
+    for number in range(RUNS + 1):
+        for name, text in scripts.items():
+            path = fsx / f"{name.replace(' ', '-')}.sh"
+            path.write_text(text)
+            seconds = _one(lab, path)
+            if number:  # the first of each warms the machine up
+                found[name].append(seconds)
+    return found
+
+
+def _one(lab: Lab, script: Path) -> float:
+    fsx = lab.folder.shared("/fsx")
+    job = lab.sbatch(f"/fsx/{script.name}", cwd=fsx)
+    end = lab.wait(job, _TIMEOUT_SECONDS)
+    if end.state != "COMPLETED":
+        raise RuntimeError(f"{script.name} ended {end}: its log is in {fsx}")
+    began = {path.suffix: float(path.read_text()) for path in (fsx / "began").glob(f"{job}.*")}
+    return min(at for suffix, at in began.items() if suffix != ".script") - began[".script"]

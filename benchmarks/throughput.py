@@ -1,0 +1,123 @@
+"""Throughput: from a spec's text to its script, many times in one process.
+
+The floor is what a hand-written renderer costs: YAML through libyaml, and one Jinja template that
+prints a text of the same length.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import yaml
+
+from benchmarks.specs import SITE, different_specs
+from benchmarks.timing import Row
+from clusterjobs.cluster.facts import Cluster
+from clusterjobs.cluster.find import find_cluster
+from clusterjobs.cluster.read import read_cluster
+from clusterjobs.frameworks import option_models
+from clusterjobs.plan.resolve import resolve
+from clusterjobs.render.job_script import render_job_script
+from clusterjobs.spec.load import load_spec
+from clusterjobs.spec.site import load_site
+
+TITLE = "Throughput: from text to script, one process, one core"
+COUNTS = (1_000, 5_000, 20_000)
+ROUNDS = 3
+_WANTED_PER_SECOND = 1_000
+_LINEAR = 1.1
+
+
+def measure() -> list[Row]:
+    floor = _floor()
+    for text in different_specs(300):  # whatever is read or compiled once
+        floor(text)
+        render(text)
+    before = _memory_mib()
+    rates = _rates(floor)
+    grown = _memory_mib() - before
+    rows = [
+        Row(
+            f"{count:,} different specs",
+            "specs/s",
+            rates["floor", count],
+            rates["ours", count],
+            f">= {_WANTED_PER_SECOND:,} specs/s",
+            rates["ours", count] >= _WANTED_PER_SECOND,
+        )
+        for count in COUNTS
+    ]
+    first, last = (1e6 / rates["ours", count] for count in (COUNTS[0], COUNTS[-1]))
+    target, is_met = f"<= {_LINEAR:g} x floor", last <= _LINEAR * first
+    what = f"one of {COUNTS[-1]:,} / one of {COUNTS[0]:,}"
+    rows.append(Row(what, "µs", first, last, target, is_met))
+    done = sum(COUNTS) * ROUNDS
+    rows.append(Row(f"memory grown over {done:,} specs", "MiB", None, grown))
+    return rows
+
+
+def _rates(floor: Callable[[str], str]) -> dict[tuple[str, int], float]:
+    """Specs a second by who and how many: medians of rounds that take turns."""
+    found: dict[tuple[str, int], list[float]] = {}
+    first = 1_000
+    for _ in range(ROUNDS):
+        for count in COUNTS:
+            texts = list(different_specs(count, first))
+            first += count
+            for name, renderer in (("floor", floor), ("ours", render)):
+                rate = count / _seconds(renderer, texts)
+                found.setdefault((name, count), []).append(rate)
+    return {key: statistics.median(rates) for key, rates in found.items()}
+
+
+def _seconds(renderer: Callable[[str], str], texts: Sequence[str]) -> float:
+    start = time.perf_counter()
+    for text in texts:
+        renderer(text)
+    return time.perf_counter() - start
+
+
+def render(text: str) -> str:
+    """As `clusterjobs render` does, without files."""
+    spec = load_spec(text, "exp.yaml", option_models())
+    return render_job_script(resolve(spec, _cluster(spec.experiment.cluster)), "exp.yaml")
+
+
+@functools.cache
+def _cluster(name: str) -> Cluster:
+    config = find_cluster(name, Path())
+    site = load_site([(str(SITE), SITE.read_text())])
+    return read_cluster(config.read_text(), str(config), site)[0]
+
+
+def _floor() -> Callable[[str], str]:
+    """A renderer with one template for each kind of spec, told apart by the framework."""
+    environment = jinja2.Environment("<%", "%>", "<<", ">>", "<##", "##>")
+    templates: dict[str, jinja2.Template] = {}
+    for text in different_specs(3):
+        spec = _parsed(text)
+        script = render(text).replace("<<", "< <").replace(spec["name"], "<< name >>")
+        templates[spec["framework"]] = environment.from_string(script)
+
+    def renderer(text: str) -> str:
+        spec = _parsed(text)
+        return templates[spec["framework"]].render(spec)
+
+    return renderer
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    spec: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
+    return spec
+
+
+def _memory_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -1,0 +1,90 @@
+"""Rows of a benchmark: what was measured, beside what floor, against which target.
+
+A shared machine makes every second wrong and few ratios: floor and ours are measured in turns,
+and medians are compared.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the tables. `is_met` is None where nobody set a target.
+
+    `floor` and `ours` are in `unit`; a row without a floor is a number that stands for itself.
+    """
+
+    what: str
+    unit: str
+    floor: float | None
+    ours: float
+    target: str = ""
+    is_met: bool | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        return self.ours / self.floor if self.floor else None
+
+
+def at_most(what: str, unit: str, floor: float, ours: float, limit: float) -> Row:
+    """A row whose target is a ratio to the floor."""
+    return Row(what, unit, floor, ours, f"<= {limit:g} x floor", ours <= limit * floor)
+
+
+def medians_in_turns(
+    measured: Mapping[str, Callable[[], float]], runs: int, warm_up: int = 1
+) -> dict[str, float]:
+    """The median of each, of `runs` rounds in which each is measured once."""
+    found: dict[str, list[float]] = {name: [] for name in measured}
+    for number in range(warm_up + runs):
+        for name, measure in measured.items():
+            seconds = measure()
+            if number >= warm_up:
+                found[name].append(seconds)
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def process_seconds(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+) -> float:
+    """How long a whole process takes, from its start to its end."""
+    start = time.perf_counter()
+    subprocess.run(command, env=environment, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+# ------------------------------------------------------------------ tables
+
+_HEAD = ("what", "floor", "ours", "ratio", "target", "met")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows in columns, for a terminal and for Markdown alike."""
+    cells = [_HEAD, *(_cells(row) for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(_HEAD))]
+    lines = [_line(line, widths) for line in cells]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "| " + " | ".join(cell.ljust(w) for cell, w in zip(cells, widths, strict=True)) + " |"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    floor = "" if row.floor is None else _number(row.floor, row.unit)
+    ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+    met = {True: "yes", False: "NO", None: ""}[row.is_met]
+    return row.what, floor, _number(row.ours, row.unit), ratio, row.target, met
+
+
+def _number(value: float, unit: str) -> str:
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f} {unit}".rstrip()

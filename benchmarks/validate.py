@@ -1,0 +1,93 @@
+"""How long `clusterjobs validate` takes beside one real `pcluster create-cluster --dryrun`.
+
+    python benchmarks/validate.py [--repeat 5]
+
+Everything is measured in the same run, on the same config, against a make-believe account; the
+real command needs Node.js. Exit code 1 if a ratio is above its limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "validation"))
+
+from moto_server import SUCCEEDED, dry_run  # noqa: E402
+from single_changes import base_text  # noqa: E402
+
+from clusterjobs.cluster.validation.check import check_config  # noqa: E402
+from clusterjobs.cluster.validation.schema import check_schema  # noqa: E402
+from clusterjobs.yaml_source import load  # noqa: E402
+
+NAME = "p4d-a100"
+FIRST, FURTHER, SCHEMA_SECONDS = 1.5, 0.2, 0.1
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Seconds that an action takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def real_seconds(folder: pathlib.Path) -> float:
+    """Of the command alone: the server was there before."""
+    answer = dry_run(base_text(NAME), folder)
+    assert answer["message"] == SUCCEEDED, answer
+    seconds: float = answer["seconds"]
+    return seconds
+
+
+def first(file: pathlib.Path) -> None:
+    """A process of its own, with all imports."""
+    command = str(pathlib.Path(sys.executable).with_name("clusterjobs"))
+    subprocess.run([command, "validate", str(file)], check=True, capture_output=True)
+
+
+def main() -> int:
+    """Measure, print a table, compare with the limits."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=5)
+    repeat = parser.parse_args().repeat
+    text = base_text(NAME)
+    data = load(text, "c.yaml", rules="1.1").value
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        file = folder / "validated.yaml"
+        file.write_text(text)
+        pairs = [(real_seconds(folder), timed(lambda: first(file))) for _ in range(repeat)]
+    check_config(data)  # what was imported and read once is there from now on
+    further = [timed(lambda: check_config(data)) for _ in range(2 * repeat)]
+    schema = [timed(lambda: check_schema(data, "us-east-1")) for _ in range(2 * repeat)]
+    reals, firsts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    return _report(*map(statistics.median, (reals, firsts, further, schema)))
+
+
+def _real_seconds(folder: pathlib.Path) -> float:
+    return timed(lambda: real(folder))
+
+
+def _report(real_: float, first_: float, further: float, schema: float) -> int:
+    rows = [
+        ("pcluster create-cluster --dryrun", real_, "", ""),
+        ("first config, new process", first_, f"{first_ / real_:.2f} x", f"<= {FIRST} x"),
+        ("each further config", further, f"{further / real_:.2f} x", f"<= {FURTHER} x"),
+        ("schema only, after imports", schema, "", f"<= {SCHEMA_SECONDS} s"),
+    ]
+    for label, seconds, ratio, limit in rows:
+        print(f"{label:34} {seconds:7.3f} s  {ratio:>8}  {limit}")
+    within = first_ <= FIRST * real_ and further <= FURTHER * real_ and schema <= SCHEMA_SECONDS
+    print("within the limits" if within else "ABOVE A LIMIT")
+    return 0 if within else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
