@@ -20,6 +20,7 @@ from collections.abc import Callable
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "validation"))
 
+import click  # noqa: E402
 from moto_server import SUCCEEDED, dry_run  # noqa: E402
 from single_changes import base_text  # noqa: E402
 
@@ -71,10 +72,6 @@ def main() -> int:
     return _report(*map(statistics.median, (reals, firsts, further, schema)))
 
 
-def _real_seconds(folder: pathlib.Path) -> float:
-    return timed(lambda: real(folder))
-
-
 def _report(real_: float, first_: float, further: float, schema: float) -> int:
     rows = [
         ("pcluster create-cluster --dryrun", real_, "", ""),
@@ -83,9 +80,9 @@ def _report(real_: float, first_: float, further: float, schema: float) -> int:
         ("schema only, after imports", schema, "", f"<= {SCHEMA_SECONDS} s"),
     ]
     for label, seconds, ratio, limit in rows:
-        print(f"{label:34} {seconds:7.3f} s  {ratio:>8}  {limit}")
+        click.echo(f"{label:34} {seconds:7.3f} s  {ratio:>8}  {limit}")
     within = first_ <= FIRST * real_ and further <= FURTHER * real_ and schema <= SCHEMA_SECONDS
-    print("within the limits" if within else "ABOVE A LIMIT")
+    click.echo("within the limits" if within else "ABOVE A LIMIT")
     return 0 if within else 1
 
 

@@ -16,7 +16,6 @@ from clusterjobs.cluster.site import substitute
 from clusterjobs.commands.configs import Config, config_of, find_config_file, is_spec
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.options import set_option
-from clusterjobs.commands.project import load_project
 from clusterjobs.commands.show import show_problems
 from clusterjobs.errors import InputError, Location, Problem
 
@@ -122,6 +121,8 @@ def _about_wrapping(config: Config) -> list[Problem]:
 
 
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
+    from clusterjobs.commands.project import load_project  # all of planning and rendering
+
     project = load_project(file, options.settings)
     outputs = project.outputs()
     found = [*project.plan.warnings, *_check_shell(outputs)]

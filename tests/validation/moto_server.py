@@ -11,6 +11,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -60,11 +61,12 @@ def _reset(address: str) -> None:
 def dry_run(
     config: str, folder: pathlib.Path, facts: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What `pcluster create-cluster --dryrun true` says."""
+    """What `pcluster create-cluster --dryrun true` says, and how many `seconds` it took."""
     file = folder / "cluster.yaml"
     file.write_text(config, encoding="utf-8")
     command = [str(PCLUSTER), "create-cluster", "--dryrun", "true", "--cluster-name", "training"]
     with served(config, facts) as address:
+        start = time.perf_counter()
         done = subprocess.run(
             [*command, "--cluster-configuration", str(file)],
             env=_environment(folder, address),
@@ -72,7 +74,8 @@ def dry_run(
             text=True,
             check=False,
         )
-    answer: dict[str, Any] = json.loads(done.stdout)
+        seconds = time.perf_counter() - start
+    answer: dict[str, Any] = {**json.loads(done.stdout), "seconds": seconds}
     return answer
 
 

@@ -46,12 +46,20 @@ def acted_out(account: Account) -> Iterator[None]:
     """ParallelCluster's and boto3's calls are answered from the account."""
     with environment(offline_environment(account.region)):
         import boto3
-        from moto import mock_aws
 
-        with mock_aws(), filled_gaps(account), _no_network(), _one_session():
+        with _one_session(), _mocked(account), _no_network():
             seed(account)
             with _answering(answering_clients(account, boto3.client("ec2", account.region))):
                 yield
+
+
+@contextlib.contextmanager
+def _mocked(account: Account) -> Iterator[None]:
+    """moto asks boto3 for the regions while it is imported, so this comes within the session."""
+    from moto import mock_aws
+
+    with mock_aws(), filled_gaps(account):
+        yield
 
 
 @contextlib.contextmanager
@@ -71,22 +79,32 @@ def _answering(clients: dict[str, Any]) -> Iterator[None]:
 @contextlib.contextmanager
 def _one_session() -> Iterator[None]:
     """One session for all: boto3's own keeps the caller's credentials, and a new one for every
-    call, as ParallelCluster makes them to log it, costs more than the call."""
+    call, as ParallelCluster makes them to log it, costs more than the call. One loader, because
+    it keeps the descriptions of the services, which are megabytes of JSON."""
     import boto3
+    import botocore.session
     import pcluster.aws.common
 
-    session = _session()
-    with (
-        patch.object(boto3, "DEFAULT_SESSION", session),
-        patch.object(boto3.session, "Session", lambda: session),
-        patch.object(pcluster.aws.common, "_log_boto3_calls", lambda **_: None),
-    ):
-        yield
+    loader = _loader()
+    with patch.object(botocore.session, "create_loader", lambda *_: loader):
+        session = _session()
+        with (
+            patch.object(boto3, "DEFAULT_SESSION", session),
+            patch.object(boto3.session, "Session", lambda: session),
+            patch.object(pcluster.aws.common, "_log_boto3_calls", lambda **_: None),
+        ):
+            yield
+
+
+@functools.cache
+def _loader() -> Any:
+    import botocore.loaders
+
+    return botocore.loaders.create_loader()
 
 
 @functools.cache
 def _session() -> Any:
-    """It keeps the descriptions of the services, which are megabytes of JSON."""
     import boto3
 
     return boto3.session.Session()

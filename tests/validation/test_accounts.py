@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+from single_changes import base_text
+
+from clusterjobs.cluster.validation.account import Account
+from clusterjobs.cluster.validation.account_file import load_account_file, with_facts
+from clusterjobs.cluster.validation.assume import assume_account
+from clusterjobs.cluster.validation.own_storage import Staged, check_room
+
+WIDE = yaml.safe_load(base_text("wide"))
+
+
+def test_account_holds_all_that_the_config_names() -> None:
+    account = assume_account(WIDE)
+    assert account.subnets.keys() == {"subnet-0a1b2c3d4e5f60001", "subnet-0a1b2c3d4e5f60002"}
+    assert account.security_groups.keys() == {"sg-0a1b2c3d4e5f60001", "sg-0a1b2c3d4e5f60002"}
+    assert account.keys.keys() == {"lab-key"}
+    assert account.images["ami-0a1b2c3d4e5f60001"].os == "ubuntu2204"
+    assert account.buckets.keys() == {"lab-data"}
+    assert "s3://lab-data/bootstrap/head.sh" in account.objects
+    assert {name: found.kind for name, found in account.file_systems.items()} == {
+        "fs-0a1b2c3d4e5f60001": "LUSTRE",
+        "fs-0a1b2c3d4e5f60002": "EFS",
+    }
+    assert account.placement_groups.keys() == {"lab-group"}
+    reservation = account.reservations["cr-0a1b2c3d4e5f60001"]
+    assert (reservation.instance_type, reservation.count) == ("p4d.24xlarge", 4)
+    assert reservation.zone == account.subnets["subnet-0a1b2c3d4e5f60002"].zone
+
+
+def test_reservation_that_several_share_is_large_enough_for_all() -> None:
+    resource = {"Name": "a", "InstanceType": "p5.48xlarge", "MaxCount": 3}
+    target = {"CapacityReservationId": "cr-1"}
+    queue = {
+        "CapacityType": "CAPACITY_BLOCK",
+        "CapacityReservationTarget": target,
+        "ComputeResources": [resource, {**resource, "Name": "b", "MaxCount": 5}],
+    }
+    account = assume_account({"Scheduling": {"SlurmQueues": [queue]}})
+    assert account.reservations["cr-1"].count == 8
+    assert account.reservations["cr-1"].kind == "capacity-block"
+
+
+def test_several_subnets_of_a_queue_are_in_zones_of_their_own() -> None:
+    pytest.importorskip("moto")
+    queue = {
+        "Networking": {"SubnetIds": ["subnet-1", "subnet-2", "subnet-3"]},
+        "ComputeResources": [{"InstanceType": "c5.large"}],
+    }
+    account = assume_account({"Region": "us-east-1", "Scheduling": {"SlurmQueues": [queue]}})
+    assert len({subnet.zone for subnet in account.subnets.values()}) == 3
+
+
+def test_facts_go_over_what_was_assumed_and_name_what_is_new() -> None:
+    text = "subnets: {subnet-9: {vpc: other}}\nkeys: {lab-key: {type: rsa}}\n"
+    account = with_facts(assume_account(WIDE), load_account_file(text, "account.yaml"))
+    assert account.keys["lab-key"].type == "rsa"
+    assert account.subnets["subnet-9"].vpc == "other"
+    assert account.vpcs.keys() == {"main", "other"}
+    assert account.subnets["subnet-0a1b2c3d4e5f60001"].vpc == "main"
+
+
+# ------------------------------------------------------------------ room for the data
+
+
+@pytest.mark.parametrize(
+    ("gib", "found"), [((9000,), 0), ((9601,), 1), ((5000, 4601), 1), ((5000, 4600), 0)]
+)
+def test_data_that_is_staged_must_fit_on_the_file_system(gib: tuple[int, ...], found: int) -> None:
+    data = yaml.safe_load(base_text("p4d-a100"))
+    staged = [Staged(f"/fsx/data/{number}", size) for number, size in enumerate(gib)]
+    elsewhere = [Staged("/fsx2/data", 100_000), Staged("/scratch", 100_000)]
+    findings = list(check_room(data, Account(), [*staged, *elsewhere]))
+    assert len(findings) == found
+    if findings:
+        assert findings[0].path[-1] == "StorageCapacity"
+        assert findings[0].text == "/fsx has 9,600 GiB, and 9,601 GiB are staged to it"
+
+
+def test_room_of_an_existing_file_system_is_a_fact_of_the_account() -> None:
+    facts = {"file_systems": {"fs-0a1b2c3d4e5f60001": {"capacity_gib": 1200}}}
+    account = with_facts(assume_account(WIDE), facts)
+    assert list(check_room(WIDE, account, [Staged("/fsx/x", 1201)]))
+    assert not list(check_room(WIDE, assume_account(WIDE), [Staged("/fsx/x", 1201)]))
+
+
+# ------------------------------------------------------------------ a real account
+
+
+@pytest.mark.aws
+@pytest.mark.filterwarnings("ignore")
+def test_a_real_account_is_asked_for_everything_and_nothing_is_assumed() -> None:
+    """moto plays the real one: it has what was seeded, and not what the config names besides."""
+    pytest.importorskip("pcluster")
+    pytest.importorskip("moto")
+    from clusterjobs.cluster.validation import extra, offline
+    from clusterjobs.cluster.validation.check import ask_account, check_config
+
+    data = yaml.safe_load(base_text("p4d-a100"))
+    with extra.quiet(), offline.acted_out(assume_account(data)):
+        good = check_config(data, ask=ask_account)
+        data["HeadNode"]["Ssh"]["KeyName"] = "lost"
+        bad = check_config(data, ask=ask_account)
+    assert {finding.level for finding in good.findings} == {"info"}
+    assert ("error", "KeyPairValidator") in {(f.level, f.validator) for f in bad.findings}
