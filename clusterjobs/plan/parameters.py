@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Literal
 
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Experiment, Parameter
 from clusterjobs.spec.references import has_variable
+from clusterjobs.yaml_source import Path
 
 ParameterType = Literal["text", "integer", "number"]
 
@@ -61,3 +63,28 @@ def check_secrets(experiment: Experiment, ledger: Ledger) -> None:
         for other in ("env", "parameters"):
             if name in getattr(experiment, other):
                 ledger.problem((other, name), f"{name} is under secrets: too", "remove it here")
+
+
+_NODE_VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*\}")
+
+
+def check_literal_words(experiment: Experiment, ledger: Ledger) -> None:
+    """`${NAME}` is the node's to expand in paths and env only; elsewhere it was meant to be."""
+    for path, text in _literal_words(experiment):
+        if found := _NODE_VARIABLE.search(text):
+            ledger.problem(
+                path,
+                f"{found[0]} stays as it is here: only paths and env are expanded on the node",
+                "use a parameter, or set a variable under env: that the program reads",
+                warning=True,
+            )
+
+
+def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
+    arguments = experiment.args
+    named = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
+    for key, value in named:
+        texts = value if isinstance(value, tuple) else (value,)
+        yield from ((("args", key), text) for text in texts if isinstance(text, str))
+    for index, word in enumerate(experiment.command or ()):
+        yield ("command", index), word

@@ -12,7 +12,7 @@ from clusterjobs.plan.arithmetic import resolve_samples, resolve_shape
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
 from clusterjobs.plan.inherited import inherited_variables
-from clusterjobs.plan.parameters import check_parameters, check_secrets
+from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.spec.experiment import Experiment
@@ -25,6 +25,7 @@ def resolve(spec: Spec, cluster: Cluster) -> Plan:
     framework = _framework(experiment, ledger)
     check_parameters(experiment, ledger)
     check_secrets(experiment, ledger)
+    check_literal_words(experiment, ledger)
     launcher = _launcher(experiment, framework, ledger)
     placement = resolve_placement(experiment, cluster, launcher, ledger)
     if framework is None or placement is None:

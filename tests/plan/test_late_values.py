@@ -1,0 +1,19 @@
+"""Values that are known only on the node: where they are expanded, and where they are not."""
+
+from __future__ import annotations
+
+from plans import plan_of
+
+
+def warnings(**keys: object) -> list[str]:
+    return [one.path for one in plan_of(**keys).warnings]
+
+
+def test_a_shell_variable_in_an_argument_is_a_warning_for_it_stays_literal() -> None:
+    assert warnings(args={"out": "${HOME}/x", "in": ["a", "${USER}"]}) == ["args.out", "args.in"]
+    assert warnings(args=["--out", "${HOME}/x"]) == ["args[1]"]
+
+
+def test_plain_dollars_and_expanded_places_are_no_warning() -> None:
+    assert warnings(args={"price": "$5", "code": "$(x)"}, env={"OUT": "${HOME}/x"}) == []
+    assert warnings(logs="${HOME}/logs") == []
