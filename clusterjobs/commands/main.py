@@ -5,6 +5,7 @@ Exit codes: 0 fine, 1 the input, 2 usage, 3 our bug.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import sys
@@ -65,6 +66,7 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point. Ends the process with the exit code."""
+    gc.set_threshold(100_000)  # imports leave no garbage: to look for it is time lost
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is no error
         sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

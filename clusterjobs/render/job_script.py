@@ -51,6 +51,7 @@ def _environment(folder: pathlib.Path) -> jinja2.Environment:
         finalize=shell.finalize,
         undefined=jinja2.StrictUndefined,
         autoescape=False,
+        auto_reload=False,  # or each render would ask the disk about each template
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -85,9 +86,10 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
     }
 
 
-def _unset(names: tuple[str, ...]) -> list[ShellText]:
+@functools.lru_cache(maxsize=64)  # nearly every job unsets the same
+def _unset(names: tuple[str, ...]) -> tuple[ShellText, ...]:
     """The names in lines that a person can read."""
-    return [ShellText(line) for line in textwrap.wrap(" ".join(names), _WIDTH - 10)]
+    return tuple(ShellText(line) for line in textwrap.wrap(" ".join(names), _WIDTH - 10))
 
 
 def describe(plan: Plan) -> str:
