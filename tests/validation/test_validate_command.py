@@ -273,3 +273,13 @@ def test_it_works_within_a_running_programs_thread(validate: Validate) -> None:
         return code
 
     assert asyncio.run(main()) == 0
+
+
+@needs_aws
+@pytest.mark.filterwarnings("ignore")
+def test_what_an_upgrade_would_mend_hides_no_other_problem(validate: Validate) -> None:
+    config = base_text("p4d-a100").replace("Os: ubuntu2204", "Os: alinux2")
+    code, _, err = validate(config.replace("StorageCapacity: 9600", "StorageCapacity: 5000"))
+    assert code == 1
+    assert "[ConfigSchemaValidator]" in err
+    assert "[FsxStorageCapacityValidator]" in err

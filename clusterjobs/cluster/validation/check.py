@@ -15,7 +15,7 @@ from clusterjobs.cluster.validation.account_file import Facts, with_facts
 from clusterjobs.cluster.validation.assume import assume_account
 from clusterjobs.cluster.validation.finding import Finding
 from clusterjobs.cluster.validation.offerings import region_names
-from clusterjobs.cluster.validation.outdated import find_outdated
+from clusterjobs.cluster.validation.outdated import find_outdated, with_safe_edits
 from clusterjobs.cluster.validation.own_checks import run_own_checks
 from clusterjobs.cluster.validation.walk import Data
 
@@ -50,16 +50,22 @@ def check_config(
 
 
 def ask_offline(data: Data, account: Account) -> list[Finding]:
-    """ParallelCluster's schema, then its validators, against an account that is acted out."""
+    """ParallelCluster's schema, then its validators, against an account that is acted out.
+
+    Where only what `clusters upgrade` changes is wrong for the schema, the validators judge the
+    config as it would be then, so that everything is told at once.
+    """
     from clusterjobs.cluster.validation import offline, schema, validators
 
     with extra.quiet():
         found = schema.check_schema(data, account.region)
         if found:
-            return found
+            data = with_safe_edits(data)
+            if schema.check_schema(data, account.region):
+                return found
         with offline.acted_out(account):
-            config, found = schema.load(data)
-            return found or validators.run_validators(config, data)
+            config, stopped = schema.load(data)
+            return [*found, *(stopped or validators.run_validators(config, data))]
 
 
 def ask_account(data: Data, account: Account) -> list[Finding]:

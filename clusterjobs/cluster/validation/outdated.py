@@ -6,6 +6,7 @@ asks for no decision of a person's. This floor knows such configs; `upgrade.py` 
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,6 +39,29 @@ def find_outdated(data: Data) -> list[Finding]:
 def safe_edits(data: Data) -> list[tuple[Finding, Edit]]:
     """The changes that can be made without asking."""
     return [(finding, edit) for finding, edit in outdated(data) if edit]
+
+
+def with_safe_edits(data: Data) -> Data:
+    """The data as it would be with the safe changes made."""
+    for _, edit in reversed(safe_edits(data)):
+        data = edited(data, edit.path, edit)
+    return data
+
+
+def edited(value: Any, path: Path, edit: Edit) -> Any:
+    """A copy of the data with one change made at `path`."""
+    value = copy.deepcopy(value)
+    holder = value
+    for step in path[:-1]:
+        holder = holder[step]
+    last = path[-1]
+    if edit.kind == "value":
+        holder[last] = edit.new
+        return value
+    removed = holder.pop(last)
+    if edit.kind == "key":
+        holder[edit.new] = removed
+    return value
 
 
 def outdated(data: Data) -> Iterator[Outdated]:

@@ -5,7 +5,6 @@ This floor knows text and positions; which changes are safe is `outdated.py`'s t
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from clusterjobs.cluster.fit import dump_scalar
 from clusterjobs.cluster.lenient import shell_lines
 from clusterjobs.cluster.recognize import find_config, load_config
 from clusterjobs.cluster.validation.finding import problems
-from clusterjobs.cluster.validation.outdated import Edit, outdated
+from clusterjobs.cluster.validation.outdated import Edit, edited, outdated
 from clusterjobs.errors import Location, Problem
 from clusterjobs.yaml_source import Document, Path
 
@@ -73,27 +72,12 @@ def _data(document: Document, base: Path) -> Any:
 def _apply(document: Document, base: Path, edit: Edit) -> Document:
     """One edit made, and proven: the new text holds the old data with just this change."""
     path = (*base, *edit.path)
-    expected = _edited(document.value, path, edit)
+    expected = edited(document.value, path, edit)
     text = _EDITS[edit.kind](document, path, edit.new)
     result = load_config(text, document.file)
     if result.value != expected:
         raise AssertionError(f"{document.file}: {edit} did more than it should")
     return result
-
-
-def _edited(value: Any, path: Path, edit: Edit) -> Any:
-    value = copy.deepcopy(value)
-    holder = value
-    for step in path[:-1]:
-        holder = holder[step]
-    last = path[-1]
-    if edit.kind == "value":
-        holder[last] = edit.new
-        return value
-    removed = holder.pop(last)
-    if edit.kind == "key":
-        holder[edit.new] = removed
-    return value
 
 
 def _set_value(document: Document, path: Path, new: str) -> str:
