@@ -1,7 +1,7 @@
 """Rows of a benchmark: what was measured, beside what floor, against which target.
 
-A shared machine makes every second wrong and few ratios: floor and ours are measured in turns,
-and medians are compared.
+On a shared machine a second says little and a ratio more: floor and ours are measured in turns,
+and their medians are compared.
 """
 
 from __future__ import annotations
