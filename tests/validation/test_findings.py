@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from single_changes import base_text, judge
+
+from clusterjobs.cluster.validation.finding import Finding, merge
+from clusterjobs.commands.validate import _check_shell
+
+OS = ("Image", "Os")
+THEIRS = Finding("must be one of", OS, validator="ConfigSchemaValidator")
+OURS = Finding("no alinux2 any more", OS, hint="Os: alinux2023")
+
+
+def test_where_parallelcluster_says_it_too_its_words_get_our_hint() -> None:
+    (merged,) = merge([OURS, THEIRS])
+    assert (merged.text, merged.validator) == (THEIRS.text, THEIRS.validator)
+    assert merged.hint == "Os: alinux2023"
+
+
+def test_what_only_one_of_us_says_is_kept() -> None:
+    elsewhere = Finding("x", ("Region",))
+    note = Finding("by the way", OS, "info", "DeletionPolicyValidator")
+    assert merge([OURS, elsewhere]) == [OURS, elsewhere]
+    assert merge([OURS, note]) == [OURS, note]
+    assert merge([THEIRS, THEIRS]) == [THEIRS]
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_job_script_that_bash_does_not_take_is_a_problem() -> None:
+    assert not _check_shell({"job.sh": "#!/bin/bash\ntrue\n"})
+    (problem,) = _check_shell({"job.sh": "if true; then\n"})
+    assert "bash does not take it" in problem.what
+
+
+@pytest.mark.aws
+@pytest.mark.filterwarnings("ignore")
+def test_one_config_is_not_judged_by_the_account_of_the_one_before() -> None:
+    """ParallelCluster remembers for ten seconds whether a script was there."""
+    pytest.importorskip("pcluster")
+    pytest.importorskip("moto")
+    missing = {"objects": {"s3://lab-data/bootstrap/head.sh": {"missing": True}}}
+    told = [
+        {problem.validator for problem in judge(base_text("wide"), facts)}
+        for facts in ({}, missing, {})
+    ]
+    assert ["AsyncTimedUrlValidator" in names for names in told] == [False, True, False]
