@@ -61,6 +61,13 @@ class Ledger:
         where = self._source.locate(path)
         return f"{where.file}:{where.line}"
 
+    def place_of(self, path: Path) -> str:
+        """`model.layers (exp.yaml:12)`: the key's name, with its line if it is written at all."""
+        name = dotted(path)
+        where = self._source.locate_key(path)
+        is_written = where != self._source.locate_key((*path[:-1], "\0"))
+        return f"{name} ({where.file}:{where.line})" if is_written else name
+
     @property
     def failed(self) -> bool:
         return any(not problem.warning for problem in self.problems)

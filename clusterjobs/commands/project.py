@@ -12,9 +12,9 @@ from clusterjobs.cluster.read import read_cluster
 from clusterjobs.commands.files import read_sites, read_text, shown_path, site_files
 from clusterjobs.frameworks import option_models
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
+from clusterjobs.plan.resolve import config_files, resolve
 from clusterjobs.render.outputs import Inputs, render_outputs
-from clusterjobs.spec.load import load_spec
+from clusterjobs.spec.load import Spec, load_spec
 from clusterjobs.spec.site import load_site
 from clusterjobs.yaml_source import Document
 
@@ -47,7 +47,7 @@ def load_project(spec: pathlib.Path, settings: Sequence[str] = ()) -> Project:
     site = load_site(sites)
     cluster, document = read_cluster(config_text, shown_path(config), site)
     return Project(
-        resolve(loaded, cluster),
+        resolve(loaded, cluster, _read_configs(loaded, spec)),
         Inputs(
             (_name(spec), text),
             (_name(config), config_text),
@@ -58,6 +58,17 @@ def load_project(spec: pathlib.Path, settings: Sequence[str] = ()) -> Project:
         site,
         tuple(map(str, searched)),
     )
+
+
+def _read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
+    """The program's own config files that are on this machine: beside the spec, or in workdir."""
+    folders = [spec.parent, spec.parent / (loaded.experiment.workdir or ".")]
+    found: dict[str, str] = {}
+    for name in config_files(loaded):
+        places = [folder / name for folder in folders if (folder / name).is_file()]
+        if places:
+            found[name] = read_text(places[0])
+    return found
 
 
 def _name(path: pathlib.Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from clusterjobs.frameworks import command, deepspeed, torchrun
+from clusterjobs.frameworks import command, deepspeed, gpt_neox, megatron_deepspeed, torchrun
 from clusterjobs.frameworks.contract import Framework
 
 FRAMEWORKS: dict[str, Framework] = {
@@ -12,6 +12,8 @@ FRAMEWORKS: dict[str, Framework] = {
     for framework in (
         command.Command(),
         deepspeed.DeepSpeed(),
+        gpt_neox.GptNeoX(),
+        megatron_deepspeed.MegatronDeepSpeed(),
         torchrun.Torchrun(),
     )
 }

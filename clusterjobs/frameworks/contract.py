@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -81,6 +81,7 @@ class Program:
     is_python: bool
     files: tuple[ConfigFile, ...] = ()
     environment: tuple[Variable, ...] = ()
+    without: tuple[str, ...] = ()  # derived variables that this program must not be given
 
 
 class Framework(Protocol):
@@ -94,6 +95,27 @@ class Framework(Protocol):
         """What a rank runs; what is wrong goes into the ledger, and then None may come back."""
 
 
+@runtime_checkable
+class ConfigReader(Protocol):
+    """A framework whose own config files say what the plan needs to know.
+
+    They lie on the cluster; those that are on this machine too are read and handed in, name ->
+    text. What is rendered does not depend on them: they are checked.
+    """
+
+    def config_files(self, options: BaseModel | None) -> tuple[str, ...]:
+        """The files' paths, as they are seen from `workdir`."""
+
+    def completed(
+        self,
+        experiment: Experiment,
+        options: BaseModel | None,
+        texts: Mapping[str, str],
+        ledger: Ledger,
+    ) -> Experiment:
+        """The experiment with `model`, `parallel` and `batch` of those files, where it has none."""
+
+
 def script_of(experiment: Experiment, ledger: Ledger) -> str | None:
     """The spec's script, without which a Python framework has nothing to run."""
     if experiment.command is not None:
@@ -105,6 +127,12 @@ def script_of(experiment: Experiment, ledger: Ledger) -> str | None:
     if experiment.script is None:
         ledger.missing("script", "script is missing", "add `script: train.py`")
     return experiment.script and expanding(experiment.script)
+
+
+def folder_on_the_node(path: str) -> str:
+    """A path of the spec as a word: a relative one counts from where sbatch was called."""
+    is_absolute = path.startswith(("/", "${", "\0"))
+    return expanding(path if is_absolute else f"${{SLURM_SUBMIT_DIR}}/{path}")
 
 
 def argument_words(experiment: Experiment) -> tuple[str, ...]:
@@ -129,7 +157,7 @@ def argument_words(experiment: Experiment) -> tuple[str, ...]:
 
 def refuse_arguments(experiment: Experiment, ledger: Ledger, derived: Mapping[str, str]) -> None:
     """Refuse `args` that say again, or otherwise, what is derived: {argument: where it is said}."""
-    for position, name in _argument_names(experiment):
+    for position, name in argument_names(experiment):
         key = name.lstrip("-").partition("=")[0].replace("-", "_")
         if key in derived:
             ledger.problem(
@@ -139,7 +167,8 @@ def refuse_arguments(experiment: Experiment, ledger: Ledger, derived: Mapping[st
             )
 
 
-def _argument_names(experiment: Experiment) -> list[tuple[str | int, str]]:
+def argument_names(experiment: Experiment) -> list[tuple[str | int, str]]:
+    """The names in `args`, as they are written, each with its place there."""
     if isinstance(experiment.args, Mapping):
         return [(name, name) for name in experiment.args]
     return [(i, item) for i, item in enumerate(experiment.args) if item.startswith("-")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterjobs.frameworks.contract import Samples, Shape
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.placement import Placement
-from clusterjobs.spec.experiment import Batch, Experiment
+from clusterjobs.spec.experiment import Batch, Experiment, Model, Parallel
 
 
 def resolve_shape(experiment: Experiment, placement: Placement, ledger: Ledger) -> Shape:
@@ -33,6 +33,35 @@ def resolve_shape(experiment: Experiment, placement: Placement, ledger: Ledger) 
     )
     return Shape(
         placement.nodes, placement.ranks_per_node, placement.gpus_per_node, world, data_parallel
+    )
+
+
+def check_model(model: Model | None, parallel: Parallel, ledger: Ledger) -> None:
+    """Whether the model can be divided as `parallel` says. Source: Megatron-LM's own asserts."""
+    if model is None:
+        return
+    tensor, pipeline = parallel.tensor, parallel.pipeline
+    _check_divides("hidden", model.hidden, f"heads {model.heads}", model.heads, ledger)
+    _check_divides("heads", model.heads, f"tensor {tensor}", tensor, ledger)
+    _check_divides("layers", model.layers, f"pipeline {pipeline}", pipeline, ledger)
+    if model.vocab is not None:
+        multiple = 128 * tensor
+        ledger.derive(
+            "model.vocab_padded",
+            -(-model.vocab // multiple) * multiple,
+            f"vocab {model.vocab} up to a multiple of 128 x tensor {tensor}",
+            "Megatron-LM: make-vocab-size-divisible-by",
+        )
+
+
+def _check_divides(key: str, value: int, factor: str, divisor: int, ledger: Ledger) -> None:
+    if value % divisor == 0:
+        return
+    below, above = value // divisor * divisor, -(-value // divisor) * divisor
+    ledger.problem(
+        ("model", key),
+        f"{value} is not a multiple of {factor}",
+        f"{key}: {below} or {above}, or another divisor" if below else f"{key}: {above}",
     )
 
 

@@ -32,7 +32,8 @@ def resolve_environment(
     """What the ranks find set: derived first, then the spec's own, which has the last word."""
     _check_own(experiment, placement, ledger)
     own = experiment.env
-    derived = (*_derived(placement), *program.environment)
+    common = [one for one in _derived(placement) if one.name not in program.without]
+    derived = (*common, *program.environment)
     kept = [one for one in derived if one.prepend or one.name not in own]
     said = [Variable(name, value, "env: of the spec", expand=True) for name, value in own.items()]
     return (*kept, *said)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from clusterjobs.cluster.facts import Cluster
 from clusterjobs.errors import did_you_mean
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.contract import Framework, Program, Task
+from clusterjobs.frameworks.contract import ConfigReader, Framework, Program, Task
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.ledger import Ledger
-from clusterjobs.plan.arithmetic import resolve_samples, resolve_shape
+from clusterjobs.plan.arithmetic import check_model, resolve_samples, resolve_shape
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
 from clusterjobs.plan.inherited import inherited_variables
@@ -19,8 +21,11 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Spec
 
 
-def resolve(spec: Spec, cluster: Cluster) -> Plan:
-    """Derive everything. Raises InputError with every problem, the warnings among them."""
+def resolve(spec: Spec, cluster: Cluster, texts: Mapping[str, str] | None = None) -> Plan:
+    """Derive everything. Raises InputError with every problem, the warnings among them.
+
+    `texts`: the program's own config files, as far as they were found (`config_files`).
+    """
     experiment, ledger = spec.experiment, Ledger(spec.source)
     framework = _framework(experiment, ledger)
     check_parameters(experiment, ledger)
@@ -31,7 +36,7 @@ def resolve(spec: Spec, cluster: Cluster) -> Plan:
     if framework is None or placement is None:
         ledger.raise_problems()
         raise AssertionError("no framework or placement, and no problem says why")
-    return _resolve_job(spec, cluster, framework, launcher, placement, ledger)
+    return _resolve_job(spec, cluster, framework, launcher, placement, texts or {}, ledger)
 
 
 def _resolve_job(
@@ -40,15 +45,20 @@ def _resolve_job(
     framework: Framework,
     launcher: Launcher,
     placement: Placement,
+    texts: Mapping[str, str],
     ledger: Ledger,
 ) -> Plan:
-    experiment = spec.experiment
+    experiment = numbers = spec.experiment
+    if isinstance(framework, ConfigReader):
+        numbers = framework.completed(experiment, spec.options, texts, ledger)
     _check_precision(experiment, placement, ledger)
-    shape = resolve_shape(experiment, placement, ledger)
-    samples = None if _is_misshaped(ledger) else resolve_samples(experiment.batch, shape, ledger)
+    shape = resolve_shape(numbers, placement, ledger)
+    check_model(numbers.model, numbers.parallel, ledger)
+    samples = None if _is_misshaped(ledger) else resolve_samples(numbers.batch, shape, ledger)
     program = framework.program(Task(experiment, spec.options, shape, samples), ledger)
     directives = resolve_directives(experiment, placement, ledger)
-    srun_options = resolve_srun_options(experiment, placement, ledger)
+    options = resolve_srun_options(experiment, placement, ledger)
+    srun_options = options if launcher.takes_srun_options else ()
     if program is None:
         ledger.raise_problems()
         raise AssertionError("no program, and no problem says why")
@@ -145,3 +155,9 @@ def _derive_rendezvous(ledger: Ledger) -> None:
         "jobs that share a node differ, and it stays below the ephemeral ports (32768 and up)",
         "Linux: ip_local_port_range",
     )
+
+
+def config_files(spec: Spec) -> tuple[str, ...]:
+    """The program's own config files that the plan would like to read, seen from `workdir`."""
+    framework: object = FRAMEWORKS.get(spec.experiment.framework)
+    return framework.config_files(spec.options) if isinstance(framework, ConfigReader) else ()

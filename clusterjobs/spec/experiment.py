@@ -36,6 +36,16 @@ class Parallel(Part):
     pipeline: Count = 1
 
 
+class Model(Part):
+    """A transformer's size. `sequence` in tokens; `vocab` before it is padded."""
+
+    layers: Count
+    hidden: Count
+    heads: Count
+    sequence: Count
+    vocab: Count | None = None
+
+
 class Batch(Part):
     """Samples: `micro` for one GPU in one step, `global` for one optimizer step of all."""
 
@@ -114,6 +124,7 @@ class Experiment(Part):
     args: words.Arguments = {}
     software: Software = Software()
 
+    model: Model | None = None
     parallel: Parallel = Parallel()
     batch: Batch | None = None
     precision: Literal["fp32", "fp16", "bf16"] | None = None

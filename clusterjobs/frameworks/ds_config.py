@@ -1,0 +1,155 @@
+"""DeepSpeed's config, for all frameworks that stand on DeepSpeed: what is derived, then the spec's.
+
+Source of the rules: DeepSpeed 0.19.8, runtime/config.py and runtime/pipe/engine.py.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from clusterjobs.frameworks.contract import Task, Variable
+from clusterjobs.ledger import Ledger
+from clusterjobs.spec.experiment import Part
+from clusterjobs.spec.references import has_variable
+from clusterjobs.spec.words import Stage
+from clusterjobs.yaml_source import Path, dotted
+
+CONFIG_NAME = "ds_config.json"
+
+
+class Zero(Part):
+    """ZeRO's stage. The other keys of zero_optimization go into ds_config."""
+
+    stage: Stage
+
+
+def check_zero(zero: Zero | None, pipeline: int, ledger: Ledger) -> None:
+    """ZeRO 2 and 3 divide the gradients, which a pipeline still accumulates."""
+    if zero and zero.stage >= 2 and pipeline > 1:
+        ledger.problem(
+            ("zero", "stage"),
+            f"ZeRO stage {zero.stage} cannot be combined with pipeline: {pipeline}",
+            "stage 1 at most: DeepSpeed's pipeline engine asserts it (runtime/pipe/engine.py)",
+        )
+
+
+def derived_config(task: Task, zero: Zero | None) -> dict[str, Any]:
+    """What DeepSpeed's config says about the spec's `batch`, `precision` and `zero`."""
+    config: dict[str, Any] = {}
+    if samples := task.samples:
+        config["train_batch_size"] = samples.global_
+        config["train_micro_batch_size_per_gpu"] = samples.micro
+        config["gradient_accumulation_steps"] = samples.accumulation
+    if (precision := task.experiment.precision) in ("fp16", "bf16"):
+        config[str(precision)] = {"enabled": True}
+    if zero:
+        config["zero_optimization"] = {"stage": zero.stage}
+    return config
+
+
+def config_text(
+    task: Task, derived: Mapping[str, Any], own: Mapping[str, Any], ledger: Ledger
+) -> str:
+    """The text of ds_config.json: `derived` first, then the spec's own keys."""
+    _check_own_config(own, ledger)
+    check_batch(task, ledger)
+    derive_batch(task, "ds_config.train_batch_size", ledger)
+    return json_text(_merged(derived, own))
+
+
+def json_text(config: Mapping[str, Any]) -> str:
+    """A config file's text, the same for the same config."""
+    return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+
+
+def check_batch(task: Task, ledger: Ledger) -> None:
+    """DeepSpeed does not start without a batch size."""
+    if task.experiment.batch is None:
+        ledger.missing(
+            "batch",
+            "batch is missing: DeepSpeed needs the batch size in its config",
+            "add `batch: {micro: 8, global: 128}`",
+        )
+
+
+def derive_batch(task: Task, name: str, ledger: Ledger) -> None:
+    """Write down why the global batch is what it is."""
+    if task.samples is not None:
+        ledger.derive(
+            name,
+            task.samples.global_,
+            f"micro {task.samples.micro} x accumulation {task.samples.accumulation} "
+            f"x data parallel {task.shape.data_parallel}",
+            "DeepSpeed runtime/config.py asserts it",
+        )
+
+
+def extensions_folder() -> Variable:
+    """Where DeepSpeed compiles its kernels: a killed build leaves a lock there, for ever."""
+    return Variable(
+        "TORCH_EXTENSIONS_DIR",
+        "/tmp/torch-extensions-${SLURM_JOB_ID}-${SLURM_RESTART_COUNT}",
+        "each node's own, for this attempt alone: the lock of a killed build hangs all ranks",
+        "pytorch 189245",
+        expand=True,
+    )
+
+
+_SAID_BY = {
+    "train_batch_size": "batch: {global: ...}",
+    "train_micro_batch_size_per_gpu": "batch: {micro: ...}",
+    "gradient_accumulation_steps": "batch: {accumulation: ...}",
+    "fp16.enabled": "precision: fp16",
+    "bf16.enabled": "precision: bf16",
+    "zero_optimization.stage": "zero: {stage: ...}",
+}
+
+
+def _check_own_config(own: Mapping[str, Any], ledger: Ledger) -> None:
+    """What the plan derives is said in one place only, and the rest must be JSON."""
+    for path, value in leaves(own, ()):
+        key = dotted(path)
+        if key in _SAID_BY:
+            ledger.problem(
+                ("ds_config", *path),
+                f"{key} is derived",
+                f"write {_SAID_BY[key]} instead, so that the plan can check it",
+            )
+        else:
+            check_json("ds_config", path, value, ledger)
+
+
+def check_json(key: str, path: Path, value: Any, ledger: Ledger) -> None:
+    """A config file holds what JSON can hold, and nothing that is known only when the job runs."""
+    if isinstance(value, float) and not math.isfinite(value):
+        ledger.problem((key, *path), f"{value} is not a number in JSON", "write a finite number")
+    elif isinstance(value, str) and has_variable(value):
+        ledger.problem(
+            (key, *path),
+            "a parameter cannot be in a config file: it is fixed when the job is rendered",
+            "pass it through args, or change the spec with --set",
+        )
+
+
+def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """The single values in maps and lists, each with its path."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from leaves(item, (*path, index))
+    else:
+        yield path, value
+
+
+def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in more.items():
+        inner = result.get(key)
+        is_both = isinstance(inner, dict) and isinstance(value, dict)
+        result[key] = _merged(inner or {}, value) if is_both else value
+    return result

@@ -1,0 +1,203 @@
+"""GPT-NeoX: `deepy.py train.py -d configs a.yml b.yml`, with a last file that clusterjobs writes.
+
+deepy.py runs once; DeepSpeed's Slurm launcher then starts the ranks with its own srun.
+Source: GPT-NeoX 2.0, deepy.py and megatron/neox_arguments; its issues 784, 849 and 891.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel
+
+from clusterjobs.frameworks.contract import (
+    JOB_DIR,
+    ConfigFile,
+    Program,
+    Task,
+    Variable,
+    argument_words,
+    refuse_arguments,
+    script_of,
+)
+from clusterjobs.frameworks.ds_config import (
+    Zero,
+    check_json,
+    check_zero,
+    derive_batch,
+    extensions_folder,
+    leaves,
+)
+from clusterjobs.frameworks.neox_configs import (
+    Givens,
+    composed,
+    refuse_keys,
+    with_their_numbers,
+    yaml_text,
+)
+from clusterjobs.frameworks.neox_launch import (
+    LAUNCH_NAME,
+    PLACES,
+    Options,
+    launch_config,
+    written,
+)
+from clusterjobs.ledger import Ledger
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import expanding, has_variable
+
+
+class GptNeoX:
+    """`framework: gpt-neox`."""
+
+    name = "gpt-neox"
+    launchers: tuple[str, ...] = ("deepy",)
+    options: type[BaseModel] | None = Options
+
+    def config_files(self, options: BaseModel | None) -> tuple[str, ...]:
+        assert isinstance(options, Options)
+        folder = f"{options.config_dir}/" if options.config_dir else ""
+        return tuple(
+            _with_suffix(name if name.startswith("/") else f"{folder}{name}")
+            for name in options.configs
+        )
+
+    def completed(
+        self,
+        experiment: Experiment,
+        options: BaseModel | None,
+        texts: Mapping[str, str],
+        ledger: Ledger,
+    ) -> Experiment:
+        assert isinstance(options, Options)
+        files = self.config_files(options)
+        _check_names(files, ledger)
+        _warn_of_unread(files, texts, ledger)
+        given = composed(texts, ledger)
+        refuse_keys(given, written(experiment, options, ledger), _ONCE, ledger)
+        refuse_keys(given, _NODES, "remove it: it would lead to other nodes", ledger)
+        numbers = with_their_numbers(experiment, given, ledger)
+        check_zero(options.zero or _zero_of(given), numbers.parallel.pipeline, ledger)
+        if numbers.batch is None and texts.keys() >= set(files):
+            example = "{micro: 4, global: 64}"
+            ledger.missing("batch", "no file and no spec says the batch", f"add `batch: {example}`")
+        return numbers
+
+    def program(self, task: Task, ledger: Ledger) -> Program | None:
+        options = task.options
+        assert isinstance(options, Options)
+        script = script_of(task.experiment, ledger)
+        _check_spec(task.experiment, options, ledger)
+        derive_batch(task, "train_batch_size", ledger)
+        launch = launch_config(task, options)
+        if script is None:
+            return None
+        return Program(
+            (*_head(script, task.experiment, options), f"{JOB_DIR}/{LAUNCH_NAME}"),
+            is_python=True,
+            files=(ConfigFile(LAUNCH_NAME, yaml_text(launch)),),
+            environment=tuple(_environment(task)),
+            without=("NCCL_SOCKET_IFNAME",),
+        )
+
+
+_ONCE = "remove one of the two: deepy.py refuses a key that two files have"
+_NODES = {
+    **dict.fromkeys(
+        ("hostfile", "include", "exclude", "num_nodes", "num_gpus"),
+        "the job, which writes its own host file (DLTS_HOSTFILE)",
+    ),
+    **dict.fromkeys(
+        ("master_addr", "master_port"), "the job, which sets MASTER_ADDR and MASTER_PORT"
+    ),
+}
+
+
+def _with_suffix(name: str) -> str:
+    return name if name.endswith((".yml", ".yaml", ".json")) else f"{name}.yml"
+
+
+def _check_names(files: tuple[str, ...], ledger: Ledger) -> None:
+    """deepy.py keeps a copy of each beside the checkpoints, by its name alone."""
+    names = [file.rpartition("/")[2] for file in (LAUNCH_NAME, *files)]
+    for index, name in enumerate(names[1:]):
+        if name in names[: index + 1]:
+            ledger.problem(
+                ("configs", index),
+                f"two configs are called {name}: deepy.py refuses that",
+                "rename one of them",
+            )
+
+
+def _warn_of_unread(files: tuple[str, ...], texts: Mapping[str, str], ledger: Ledger) -> None:
+    for index, file in enumerate(files):
+        if file not in texts:
+            ledger.problem(
+                ("configs", index),
+                f"{file} is not on this machine, so nothing in it was checked",
+                "put a copy beside the spec, under the same path",
+                warning=True,
+            )
+
+
+def _zero_of(given: Givens) -> Zero | None:
+    found = given["zero_optimization"].value if "zero_optimization" in given else None
+    stage = found.get("stage") if isinstance(found, dict) else None
+    return Zero(stage=stage) if stage in (0, 1, 2, 3) else None
+
+
+# ------------------------------------------------------------------ the program
+
+
+def _head(script: str, experiment: Experiment, options: Options) -> Iterator[str]:
+    yield from ("deepy.py", script, *argument_words(experiment))
+    if options.config_dir:
+        yield from ("-d", expanding(options.config_dir))
+    yield from map(expanding, options.configs)
+
+
+def _environment(task: Task) -> Iterator[Variable]:
+    ranks = str(task.shape.ranks_per_node)
+    yield Variable("LOCAL_WORLD_SIZE", ranks, "ranks of one node; DeepSpeed's srun sets it not")
+    yield extensions_folder()
+
+
+def _check_spec(experiment: Experiment, options: Options, ledger: Ledger) -> None:
+    _check_neox(options, ledger)
+    _check_checkpoints(experiment, ledger)
+    names = ("conf_dir", "d", "conf_file", "hostfile", "H")
+    refuse_arguments(experiment, ledger, dict.fromkeys(names, "config_dir, configs and the job"))
+    for key in ("prefix", "srun"):
+        if getattr(experiment, key):
+            hint = "remove it: DeepSpeed calls srun itself"
+            ledger.problem((key,), f"{key} does not reach the ranks of gpt-neox", hint)
+    for name, value in experiment.env.items():
+        if name.startswith("NCCL") and "," in value:
+            hint = "a value without a comma: DeepSpeed hands it on in srun's --export=A=1,B=2"
+            ledger.problem(("env", name), f"{name} would be cut at the comma", hint)
+    if "WANDB_API_KEY" in experiment.secrets:
+        hint = "keep it in ~/.netrc on the cluster, or share the nodes with nobody"
+        what = "deepy.py writes WANDB_API_KEY on srun's command line, where `ps` shows it"
+        ledger.problem(("secrets", "WANDB_API_KEY"), what, hint, warning=True)
+
+
+def _check_checkpoints(experiment: Experiment, ledger: Ledger) -> None:
+    """`save` is in a file, in which nothing is expanded."""
+    path = experiment.checkpoints.path if experiment.checkpoints else "/"
+    if not path.startswith("/") or "${" in path or has_variable(path):
+        ledger.problem(
+            ("checkpoints", "path"),
+            "the path goes into a config file, where it stays as it is written",
+            "an absolute path without variables: /fsx/checkpoints/my-run",
+        )
+
+
+def _check_neox(options: Options, ledger: Ledger) -> None:
+    for key in options.neox:
+        known = key.replace("-", "_")
+        if known in PLACES or known in _NODES or known in ("launcher", "deepspeed_slurm"):
+            by = f"{PLACES[known][0]}:" if known in PLACES else "the job"
+            hint = "remove it here, so that the plan can check it"
+            ledger.problem(("neox", key), f"{key} is said by {by}", hint)
+    for path, value in leaves(options.neox, ()):
+        check_json("neox", path, value, ledger)

@@ -1,0 +1,224 @@
+"""Megatron-DeepSpeed's pretraining scripts: one command line and one ds_config.json from one spec.
+
+What both of them say is derived once. The scripts clamp the parallel sizes to the world size
+without a word (megatron/arguments.py, validate_args): the plan has compared them before.
+Source of the flags: Megatron-DeepSpeed, megatron/arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from clusterjobs.frameworks.contract import (
+    JOB_DIR,
+    ConfigFile,
+    Program,
+    Task,
+    Variable,
+    argument_names,
+    argument_words,
+    folder_on_the_node,
+    refuse_arguments,
+    script_of,
+)
+from clusterjobs.frameworks.ds_config import (
+    CONFIG_NAME,
+    Zero,
+    check_zero,
+    config_text,
+    derived_config,
+    extensions_folder,
+)
+from clusterjobs.ledger import Ledger
+from clusterjobs.spec.experiment import Experiment, Part
+from clusterjobs.spec.words import Count
+
+
+class ActivationCheckpointing(Part):
+    """Activations computed again in the backward pass: by Megatron, through DeepSpeed's code.
+
+    `layers` make one checkpoint; `partition` divides it over the tensor ranks, `cpu` moves it to
+    the host's memory.
+    """
+
+    layers: Count = 1
+    partition: bool = False
+    cpu: bool = False
+
+
+def _switch(value: Any) -> Any:
+    return {True: {}, False: None}[value] if isinstance(value, bool) else value
+
+
+class Options(Part):
+    """`zero`, `activation_checkpointing`, and `ds_config` for what is not derived."""
+
+    zero: Zero = Zero(stage=0)
+    activation_checkpointing: Annotated[
+        ActivationCheckpointing | None, BeforeValidator(_switch)
+    ] = None
+    ds_config: dict[str, Any] = Field(default_factory=dict)
+
+
+class MegatronDeepSpeed:
+    """`framework: megatron-deepspeed`."""
+
+    name = "megatron-deepspeed"
+    launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed")
+    options: type[BaseModel] | None = Options
+
+    def program(self, task: Task, ledger: Ledger) -> Program | None:
+        options = task.options
+        assert isinstance(options, Options)
+        script = script_of(task.experiment, ledger)
+        if task.experiment.model is None:
+            example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
+            ledger.missing("model", "model is missing", f"add `model: {example}`")
+        refuse_arguments(task.experiment, ledger, _said_elsewhere(task.experiment, ledger))
+        _check_save(task.experiment, ledger)
+        check_zero(options.zero, task.experiment.parallel.pipeline, ledger)
+        config = config_text(task, _config(task, options), options.ds_config, ledger)
+        if script is None:
+            return None
+        return Program(
+            (script, *_derived_words(task, options), *argument_words(task.experiment)),
+            is_python=True,
+            files=(ConfigFile(CONFIG_NAME, config),),
+            environment=tuple(_environment(task)),
+        )
+
+
+def _derived_words(task: Task, options: Options) -> tuple[str, ...]:
+    return (
+        *_model_words(task.experiment),
+        *_parallel_words(task),
+        *_checkpoint_words(task.experiment),
+        *_deepspeed_words(options),
+    )
+
+
+def _model_words(experiment: Experiment) -> Iterator[str]:
+    if model := experiment.model:
+        yield from ("--num-layers", str(model.layers), "--hidden-size", str(model.hidden))
+        yield from ("--num-attention-heads", str(model.heads))
+        yield from ("--seq-length", str(model.sequence))
+        yield from ("--max-position-embeddings", str(model.sequence))
+    if experiment.precision in ("fp16", "bf16"):
+        yield f"--{experiment.precision}"
+
+
+def _parallel_words(task: Task) -> Iterator[str]:
+    parallel = task.experiment.parallel
+    yield from ("--tensor-model-parallel-size", str(parallel.tensor))
+    yield from ("--pipeline-model-parallel-size", str(parallel.pipeline))
+    if parallel.pipeline == 1:
+        yield "--no-pipeline-parallel"  # else DeepSpeed's pipeline engine runs with one stage
+    if samples := task.samples:
+        yield from ("--micro-batch-size", str(samples.micro))
+        yield from ("--global-batch-size", str(samples.global_))
+
+
+def _checkpoint_words(experiment: Experiment) -> Iterator[str]:
+    """It goes on from the folder's newest checkpoint, and starts afresh where there is none."""
+    if experiment.checkpoints:
+        folder = folder_on_the_node(experiment.checkpoints.path)
+        yield from ("--save", folder, "--load", folder)
+
+
+def _deepspeed_words(options: Options) -> Iterator[str]:
+    yield from ("--deepspeed", "--deepspeed_config", f"{JOB_DIR}/{CONFIG_NAME}")
+    yield from ("--zero-stage", str(options.zero.stage))
+    if recompute := options.activation_checkpointing:
+        yield "--checkpoint-activations"  # Megatron's side: which layers
+        yield from ("--checkpoint-num-layers", str(recompute.layers))
+        yield "--deepspeed-activation-checkpointing"  # DeepSpeed's side: by whose code
+        if recompute.partition:
+            yield "--partition-activations"
+        if recompute.cpu:
+            yield "--checkpoint-in-cpu"
+
+
+def _config(task: Task, options: Options) -> dict[str, Any]:
+    config = derived_config(task, options.zero)
+    if recompute := options.activation_checkpointing:
+        config["activation_checkpointing"] = {
+            "partition_activations": recompute.partition,
+            "cpu_checkpointing": recompute.cpu,
+        }
+    return config
+
+
+def _environment(task: Task) -> Iterator[Variable]:
+    yield Variable(
+        "LOCAL_SIZE",
+        str(task.shape.ranks_per_node),
+        "ranks of one node, which no launcher but deepspeed's sets",
+        "Megatron-DeepSpeed",
+    )
+    yield extensions_folder()
+    names = {_as_key(name) for _, name in argument_names(task.experiment)}
+    if "sequence_parallel" in names:
+        yield Variable(
+            "CUDA_DEVICE_MAX_CONNECTIONS",
+            "1",
+            "--sequence-parallel refuses to start without it",
+            "Megatron-DeepSpeed megatron/arguments.py",
+        )
+
+
+# ------------------------------------------------------------------ what args must not say again
+
+_SAID_BY: dict[str, tuple[str, ...]] = {
+    "num_layers": ("model", "layers"),
+    "encoder_num_layers": ("model", "layers"),
+    "hidden_size": ("model", "hidden"),
+    "num_attention_heads": ("model", "heads"),
+    "seq_length": ("model", "sequence"),
+    "encoder_seq_length": ("model", "sequence"),
+    "max_position_embeddings": ("model", "sequence"),
+    "tensor_model_parallel_size": ("parallel", "tensor"),
+    "model_parallel_size": ("parallel", "tensor"),
+    "pipeline_model_parallel_size": ("parallel", "pipeline"),
+    "no_pipeline_parallel": ("parallel", "pipeline"),
+    "micro_batch_size": ("batch", "micro"),
+    "batch_size": ("batch", "micro"),
+    "global_batch_size": ("batch", "global"),
+    "fp16": ("precision",),
+    "bf16": ("precision",),
+    "zero_stage": ("zero", "stage"),
+    "checkpoint_activations": ("activation_checkpointing",),
+    "checkpoint_num_layers": ("activation_checkpointing", "layers"),
+    "deepspeed_activation_checkpointing": ("activation_checkpointing",),
+    "partition_activations": ("activation_checkpointing", "partition"),
+    "checkpoint_in_cpu": ("activation_checkpointing", "cpu"),
+    "deepspeed": ("framework",),
+    "deepspeed_config": ("ds_config",),
+}
+_BY_CHECKPOINTS = {"save": ("checkpoints", "path"), "load": ("checkpoints", "path")}
+
+
+def _said_elsewhere(experiment: Experiment, ledger: Ledger) -> dict[str, str]:
+    said = {**_SAID_BY, **(_BY_CHECKPOINTS if experiment.checkpoints else {})}
+    places = {name: ledger.place_of(path) for name, path in said.items()}
+    return {
+        **places,
+        "local_rank": "the launcher, which sets LOCAL_RANK",
+        "ds_sequence_parallel_size": "parallel, which knows tensor and pipeline only",
+    }
+
+
+def _as_key(name: str) -> str:
+    return name.lstrip("-").partition("=")[0].replace("-", "_")
+
+
+def _check_save(experiment: Experiment, ledger: Ledger) -> None:
+    names = {_as_key(name) for _, name in argument_names(experiment)}
+    if experiment.checkpoints and "save_interval" not in names:
+        ledger.problem(
+            ("checkpoints",),
+            "checkpoints are saved, but not how often: save-interval is missing",
+            "add `save-interval: 1000` (iterations) to args; megatron/arguments.py asserts it",
+        )
