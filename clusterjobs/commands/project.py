@@ -10,6 +10,7 @@ from clusterjobs.cluster.find import find_cluster
 from clusterjobs.cluster.fit import fit_cluster
 from clusterjobs.cluster.read import read_cluster
 from clusterjobs.commands.files import read_sites, read_text, shown_path, site_files
+from clusterjobs.commands.shell_check import check_code
 from clusterjobs.frameworks import option_models
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import config_files, resolve
@@ -39,6 +40,7 @@ def load_project(spec: pathlib.Path, settings: Sequence[str] = ()) -> Project:
     """Read all files that the spec leads to, and make the plan. Raises InputError."""
     text = read_text(spec)
     loaded = load_spec(text, str(spec), option_models(), settings)
+    check_code(loaded)
     where = loaded.source.locate(("cluster",))
     config = find_cluster(loaded.experiment.cluster, spec.parent, where)
     config_text = read_text(config)

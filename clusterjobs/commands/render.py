@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
 
 import click
 
@@ -42,7 +43,7 @@ def render(
         click.echo(f"  {output / name}{_note(changes.get(name, 'unchanged'))}")
     for name in sorted(set(changes) - set(outputs)):
         click.echo(f"  {output / name} (removed: no longer needed)")
-    click.echo(f"\nsubmit it with: sbatch {output / 'job.sh'}")
+    click.echo(f"\nsubmit it with: sbatch {shlex.quote(str(output / 'job.sh'))}")
     return 0
 
 

@@ -26,5 +26,12 @@ def summary(plan: Plan) -> str:
                 f"{samples.accumulation} x data parallel {shape.data_parallel}",
             )
         )
-    rows.append(("time limit", plan.experiment.time_limit or "the partition's own"))
+    rows.append(("time limit", _time_limit(plan.experiment.time_limit)))
     return table([(f"{name}:", value) for name, value in rows])
+
+
+def _time_limit(written: str | None) -> str:
+    """A bare number is minutes to Slurm, and not everybody's first guess."""
+    if written is None:
+        return "the partition's own; with none, the job may run for ever"
+    return f"{written} minutes" if written.isdigit() else written

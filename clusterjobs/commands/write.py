@@ -54,7 +54,7 @@ def _refuse_foreign(folder: pathlib.Path, changes: Mapping[str, str]) -> None:
         if current is None or (name == MANIFEST and recorded):
             continue
         if change != "new" and recorded.get(name) != hashlib.sha256(current).hexdigest():
-            why = "was edited since" if name in recorded else "is not of clusterjobs"
+            why = "was edited since" if name in recorded else "was not written by clusterjobs"
             problems.append(
                 Problem(
                     f"{folder / name} {why}",

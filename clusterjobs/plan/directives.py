@@ -105,6 +105,13 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
         yield Directive("time", experiment.time_limit, "time_limit")
     yield Directive("output", "%x-%j.out", "beside where sbatch was called; always exists")
     yield Directive("open-mode", "append", "a requeued job goes on in the same log")
+    if experiment.checkpoints is not None:
+        yield Directive("requeue", True, "a lost node: it starts again, from its checkpoints")
+    else:
+        yield Directive("no-requeue", True, "without checkpoints it would start from nothing")
+
+
+_OPPOSITE = {"requeue": "no-requeue", "no-requeue": "requeue"}
 
 
 def _with_own(
@@ -122,7 +129,8 @@ def _with_own(
                 f"--{meant[0]} follows from {owned[meant[0]]}",
                 "remove it here",
             )
-    kept = [one for one in derived if one.name not in own]
+    replaced = {*own, *(_OPPOSITE[name] for name in own if name in _OPPOSITE)}
+    kept = [one for one in derived if one.name not in replaced]
     said = [
         Directive(name, value, f"{key}: of the spec")
         for name, value in own.items()

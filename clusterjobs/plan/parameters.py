@@ -8,7 +8,7 @@ from typing import Literal
 
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Experiment, Parameter
-from clusterjobs.spec.references import has_variable
+from clusterjobs.spec.references import has_variable, variable
 from clusterjobs.yaml_source import Path
 
 ParameterType = Literal["text", "integer", "number"]
@@ -41,7 +41,7 @@ def check_parameters(experiment: Experiment, ledger: Ledger) -> None:
             ledger.problem(
                 (*path, "default"), "a default cannot be another parameter", "write it out"
             )
-        elif name in experiment.env:
+        elif name in experiment.env and experiment.env[name] != variable(name):
             ledger.problem(path, f"{name} is set by env: too", "choose another name for one")
         elif parameter.choices and parameter.default not in parameter.choices:
             known = ", ".join(parameter.choices)
@@ -65,17 +65,28 @@ def check_secrets(experiment: Experiment, ledger: Ledger) -> None:
                 ledger.problem((other, name), f"{name} is under secrets: too", "remove it here")
 
 
-_NODE_VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*\}")
+# What a shell would have expanded: ${HOME}, $HOME, a leading ~/. Prices such as $5 are not meant.
+_SHELLS = re.compile(r"\$\{[A-Za-z_]\w*\}|\$[A-Z_][A-Z0-9_]+\b|^~/")
+_WITHOUT_BRACES = re.compile(r"(?<![\\$])\$[A-Z_][A-Z0-9_]+\b")
 
 
 def check_literal_words(experiment: Experiment, ledger: Ledger) -> None:
-    """`${NAME}` is the node's to expand in paths and env only; elsewhere it was meant to be."""
+    """What is not expanded although it looks as if it were meant to be: a warning."""
     for path, text in _literal_words(experiment):
-        if found := _NODE_VARIABLE.search(text):
+        if found := _SHELLS.search(text):
             ledger.problem(
                 path,
                 f"{found[0]} stays as it is here: only paths and env are expanded on the node",
                 "use a parameter, or set a variable under env: that the program reads",
+                warning=True,
+            )
+    for path, text in _expanded_words(experiment):
+        if found := _WITHOUT_BRACES.search(text):
+            name = found[0][1:]
+            ledger.problem(
+                path,
+                f"{found[0]} stays as it is: the node expands only ${{{name}}}",
+                f"write ${{{name}}}",
                 warning=True,
             )
 
@@ -86,5 +97,16 @@ def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     for key, value in named:
         texts = value if isinstance(value, tuple) else (value,)
         yield from ((("args", key), text) for text in texts if isinstance(text, str))
-    for index, word in enumerate(experiment.command or ()):
-        yield ("command", index), word
+    for word in experiment.command or ():
+        yield ("command",), word
+
+
+def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
+    for key in ("workdir", "script", "logs"):
+        yield (key,), getattr(experiment, key) or ""
+    for key in ("venv", "conda"):
+        yield ("software", key), getattr(experiment.software, key) or ""
+    if experiment.checkpoints:
+        yield ("checkpoints", "path"), experiment.checkpoints.path
+    for name, value in experiment.env.items():
+        yield ("env", name), value

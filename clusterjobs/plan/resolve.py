@@ -11,6 +11,7 @@ from clusterjobs.frameworks.contract import ConfigReader, Framework, Program, Ta
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.arithmetic import check_model, resolve_samples, resolve_shape
+from clusterjobs.plan.checks import check_intentions
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
 from clusterjobs.plan.inherited import inherited_variables
@@ -52,6 +53,7 @@ def _resolve_job(
     if isinstance(framework, ConfigReader):
         numbers = framework.completed(experiment, spec.options, texts, ledger)
     _check_precision(experiment, placement, ledger)
+    check_intentions(experiment, placement, cluster, ledger)
     shape = resolve_shape(numbers, placement, ledger)
     check_model(numbers.model, numbers.parallel, ledger)
     samples = None if _is_misshaped(ledger) else resolve_samples(numbers.batch, shape, ledger)

@@ -21,6 +21,7 @@ from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.experiment import Parameter, Secret, Step
+from clusterjobs.spec.references import show
 
 
 def render_job_script(plan: Plan, spec_file: str, settings: Sequence[str] = ()) -> str:
@@ -79,6 +80,7 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
         "job_dir": _path(f"{experiment.logs or 'logs'}/${{SLURM_JOB_ID}}"),
         "workdir_given": experiment.workdir is not None,
         "workdir": _path(experiment.workdir or "."),
+        "workdir_complaint": shell.quote(f"no workdir {show(experiment.workdir or '')} here"),
         "parameters": [_parameter(*item) for item in experiment.parameters.items()],
         "nodes": plan.shape.nodes,
         "unset": _unset(plan.unset),

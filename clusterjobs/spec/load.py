@@ -81,7 +81,9 @@ def load_spec(
     document = yaml_source.load(text, file)
     if not isinstance(document.value, dict):
         what = "the file is empty" if document.value is None else "a spec is a map of keys"
-        raise one_problem(what, document.locate(()), hint="start with `clusterjobs init`")
+        raise one_problem(
+            what, document.locate(()), hint="start from a copy of examples/tiny-gpt.yaml"
+        )
     overrides = tuple(_read_setting(item, number) for number, item in enumerate(settings, 1))
     source = Source(document, overrides)
     data = _apply(document.value, overrides)

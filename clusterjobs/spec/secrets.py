@@ -26,7 +26,7 @@ _LOOKS = {
 }
 _SECRET_NAME = re.compile(r"(?i)(?:api_?key|access_?key|secret|token|passw(?:or)?d)$")
 _RANDOM = re.compile(r"[A-Za-z0-9+/=_.~-]{20,}")
-_HINT = "name it under secrets: and its value stays out of every file; and renew it: it was written"
+_HINT = "name it under secrets: and its value stays out of every file; and renew it"
 
 
 def find_secrets(data: Any, source: Locator) -> list[Problem]:

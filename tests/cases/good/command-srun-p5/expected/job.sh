@@ -19,6 +19,7 @@
 #SBATCH --time=20
 #SBATCH --output=%x-%j.out
 #SBATCH --open-mode=append
+#SBATCH --no-requeue
 
 set -euo pipefail
 
@@ -43,6 +44,7 @@ finish() {
   exit "$status"
 }
 trap finish EXIT
+trap 'exit 143' TERM # scancel, the time limit, a lost node
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 unset \
@@ -101,9 +103,19 @@ srun_options=(
   --cpus-per-task=24 # not inherited in Slurm 22.05-23.02
   --mpi=pmix
 )
+# Not in the foreground, where bash hears no signal. A signal ends `wait`, not the ranks, who hear
+# it too and may be saving a checkpoint: their end is awaited, and their exit code kept.
+trap 'printf "clusterjobs: told to end, waiting for the ranks\n"' TERM
 # In single quotes: expanded by each task, not by this script.
 srun "${srun_options[@]}" bash -c '
   export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
   export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
   exec "$@"' rank "${command[@]}" &
-wait "$!" # not in the foreground: bash hears no signal while it waits for a child
+step=$!
+while :; do
+  status=0
+  wait "$step" || status=$?
+  kill -0 "$step" 2>/dev/null || break
+done
+trap 'exit 143' TERM
+(( status == 0 )) || exit "$status"

@@ -19,6 +19,7 @@
 #SBATCH --time=30
 #SBATCH --output=%x-%j.out
 #SBATCH --open-mode=append
+#SBATCH --no-requeue
 
 set -euo pipefail
 
@@ -43,8 +44,9 @@ finish() {
   exit "$status"
 }
 trap finish EXIT
+trap 'exit 143' TERM # scancel, the time limit, a lost node
 
-cd -- /fsx/code
+cd -- /fsx/code || fail 'no workdir /fsx/code here'
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 unset \
@@ -116,6 +118,9 @@ srun_options=(
   --cpu-bind=none # threads may move; data loaders need it
   --cpus-per-task=48 # not inherited in Slurm 22.05-23.02
 )
+# Not in the foreground, where bash hears no signal. A signal ends `wait`, not the ranks, who hear
+# it too and may be saving a checkpoint: their end is awaited, and their exit code kept.
+trap 'printf "clusterjobs: told to end, waiting for the ranks\n"' TERM
 # A missing host file would silently train on one node, so it is written here, by this job.
 printf '%s slots=8\n' "${nodes[@]}" > "$job_dir/hostfile"
 # In single quotes: expanded on each node, not by this script.
@@ -125,4 +130,11 @@ srun "${srun_options[@]}" bash -c '
   exec deepspeed --hostfile="$hostfile" --no_ssh --node_rank="$SLURM_NODEID" --no_local_rank \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"' \
   node "$job_dir/hostfile" "${command[@]}" &
-wait "$!" # not in the foreground: bash hears no signal while it waits for a child
+step=$!
+while :; do
+  status=0
+  wait "$step" || status=$?
+  kill -0 "$step" 2>/dev/null || break
+done
+trap 'exit 143' TERM
+(( status == 0 )) || exit "$status"

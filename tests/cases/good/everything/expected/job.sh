@@ -50,8 +50,9 @@ finish() {
   exit "$status"
 }
 trap finish EXIT
+trap 'exit 143' TERM # scancel, the time limit, a lost node
 
-cd -- "$HOME/my code"
+cd -- "$HOME/my code" || fail 'no workdir ${HOME}/my code here'
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 unset \
@@ -121,7 +122,8 @@ export DEBUG=1
 export NCCL_DEBUG=INFO
 
 set +u # the modules' own code reads unset variables
-type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh
+type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh \
+  || fail 'there are no environment modules here (software.modules)'
 module load cuda/12.4 openmpi/4.1
 set -u
 
@@ -208,12 +210,22 @@ srun_options=(
   --mpi=pmix
   --wait=120
 )
+# Not in the foreground, where bash hears no signal. A signal ends `wait`, not the ranks, who hear
+# it too and may be saving a checkpoint: their end is awaited, and their exit code kept.
+trap 'printf "clusterjobs: told to end, waiting for the ranks\n"' TERM
 # In single quotes: expanded by each task, not by this script.
 srun "${srun_options[@]}" bash -c '
   export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
   export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
   exec "$@"' rank "${command[@]}" &
-wait "$!" # not in the foreground: bash hears no signal while it waits for a child
+step=$!
+while :; do
+  status=0
+  wait "$step" || status=$?
+  kill -0 "$step" 2>/dev/null || break
+done
+trap 'exit 143' TERM
+(( status == 0 )) || exit "$status"
 
 # ---- after a training that ended well --------------------------------------------------------
 python3 evaluate.py --checkpoint '/fsx/checkpoints/every key'

@@ -18,6 +18,7 @@
 #SBATCH --mem=0
 #SBATCH --output=%x-%j.out
 #SBATCH --open-mode=append
+#SBATCH --no-requeue
 
 set -euo pipefail
 
@@ -42,8 +43,9 @@ finish() {
   exit "$status"
 }
 trap finish EXIT
+trap 'exit 143' TERM # scancel, the time limit, a lost node
 
-cd -- /fsx/code
+cd -- /fsx/code || fail 'no workdir /fsx/code here'
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 unset \
@@ -100,8 +102,18 @@ srun_options=(
   --cpu-bind=none # threads may move; data loaders need it
   --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
 )
+# Not in the foreground, where bash hears no signal. A signal ends `wait`, not the ranks, who hear
+# it too and may be saving a checkpoint: their end is awaited, and their exit code kept.
+trap 'printf "clusterjobs: told to end, waiting for the ranks\n"' TERM
 # In single quotes: expanded on each node, not by this script.
 srun "${srun_options[@]}" bash -c '
   exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
     --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' node "${command[@]}" &
-wait "$!" # not in the foreground: bash hears no signal while it waits for a child
+step=$!
+while :; do
+  status=0
+  wait "$step" || status=$?
+  kill -0 "$step" 2>/dev/null || break
+done
+trap 'exit 143' TERM
+(( status == 0 )) || exit "$status"

@@ -1,0 +1,35 @@
+"""The spec's own lines of bash, read by bash without being run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+from clusterjobs.errors import InputError, Problem
+from clusterjobs.spec.load import Spec
+from clusterjobs.yaml_source import dotted
+
+
+def check_code(spec: Spec) -> None:
+    """Raise InputError for `setup` lines that bash cannot read; without a bash here, nothing."""
+    experiment, bash = spec.experiment, shutil.which("bash")
+    code = {("setup",): experiment.setup, ("software", "setup"): experiment.software.setup}
+    problems = [
+        Problem(f"bash cannot read it: {said}", spec.source.locate(path), dotted(path), _HINT)
+        for path, lines in code.items()
+        if lines and bash and (said := _complaint(bash, "\n".join(lines)))
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+_HINT = "it would end the job on nodes that are paid for: try it with bash -n"
+
+
+def _complaint(bash: str, code: str) -> str:
+    done = subprocess.run([bash, "-n"], input=code.encode(), capture_output=True, check=False)
+    if done.returncode == 0:
+        return ""
+    first = done.stderr.decode(errors="replace").strip().splitlines()[0]
+    return re.sub(r"^.*?bash: ", "", first)

@@ -1,0 +1,90 @@
+"""What is legal and probably not meant: warnings, which stop nothing."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+from clusterjobs.cluster.facts import Cluster
+from clusterjobs.ledger import Ledger
+from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.yaml_source import Path
+
+# Shared by ParallelCluster without standing in SharedStorage.
+_ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
+_READ_PRECISION = ("deepspeed", "megatron-deepspeed", "gpt-neox")
+
+
+def check_intentions(
+    experiment: Experiment, placement: Placement, cluster: Cluster, ledger: Ledger
+) -> None:
+    """Warn of GPUs that idle, of a slow network, of folders on one node, of what is not read."""
+    _check_idle_gpus(experiment, placement, ledger)
+    _check_network(placement, ledger)
+    _check_shared_folders(experiment, cluster, ledger)
+    if experiment.precision and experiment.framework not in _READ_PRECISION:
+        ledger.problem(
+            ("precision",),
+            f"{experiment.framework} is told nothing of it",
+            'pass it on: args: {precision: "{{ precision }}"}, as your program names it',
+            warning=True,
+        )
+
+
+def _check_idle_gpus(experiment: Experiment, placement: Placement, ledger: Ledger) -> None:
+    instance = placement.instance
+    if instance is None or not instance.gpus or not placement.exclusive:
+        return
+    used = min(placement.ranks_per_node, placement.gpus_per_node)
+    if used < instance.gpus:
+        key = "ranks_per_node" if experiment.ranks_per_node else "gpus_per_node"
+        ledger.problem(
+            (key,),
+            f"{instance.gpus - used} of {instance.gpus} GPUs of every node idle, and are paid for",
+            f"{key}: {instance.gpus} uses them all; a rank may use several by itself",
+            warning=True,
+        )
+
+
+def _check_network(placement: Placement, ledger: Ledger) -> None:
+    instance = placement.instance
+    if instance is None or not instance.gpus or not instance.efa_interfaces:
+        return
+    if placement.nodes > 1 and not placement.efa:
+        ledger.problem(
+            ("nodes",),
+            f"queue {placement.queue} has no EFA: {placement.nodes} {instance.name} will talk "
+            "over TCP",
+            "Efa: {Enabled: true} in the compute resource of the cluster's config",
+            warning=True,
+        )
+
+
+def _check_shared_folders(experiment: Experiment, cluster: Cluster, ledger: Ledger) -> None:
+    """A log or a checkpoint on one node's own disk is gone with the node."""
+    shared = [*_ALWAYS_SHARED, *(mount.directory for mount in cluster.mounts)]
+    if not cluster.mounts_complete:
+        return
+    for path, folder in _folders(experiment):
+        if folder.startswith("/") and not any(_is_below(folder, one) for one in shared):
+            known = ", ".join(mount.directory for mount in cluster.mounts) or "none but /home"
+            ledger.problem(
+                path,
+                f"{folder} is not on shared storage of {cluster.name}",
+                f"its shared folders: {known}",
+                warning=True,
+            )
+
+
+def _folders(experiment: Experiment) -> Iterator[tuple[Path, str]]:
+    if experiment.workdir:
+        yield ("workdir",), experiment.workdir
+    if experiment.logs:
+        yield ("logs",), experiment.logs
+    if experiment.checkpoints:
+        yield ("checkpoints", "path"), experiment.checkpoints.path
+
+
+def _is_below(folder: str, mount: str) -> bool:
+    return pathlib.PurePosixPath(folder).is_relative_to(mount)

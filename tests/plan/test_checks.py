@@ -1,0 +1,34 @@
+"""What is legal and probably not meant."""
+
+from __future__ import annotations
+
+from plans import config_of, plan_of, queue
+
+
+def warned(config: str | None = None, **keys: object) -> list[str]:
+    return [one.path for one in plan_of(config, **keys).warnings]
+
+
+def test_gpus_that_idle_are_a_warning() -> None:
+    assert warned(ranks_per_node=2) == ["ranks_per_node"]
+    assert warned(gpus_per_node=4) == ["gpus_per_node"]
+    assert warned(gpus_per_node=8) == []
+
+
+def test_many_nodes_without_efa_are_a_warning_and_one_is_not() -> None:
+    slow = config_of(queue("q", ("r", "p4d.24xlarge", 8)))
+    assert warned(slow, nodes=2) == ["nodes"]
+    assert warned(slow, nodes=1) == []
+    assert warned(nodes=2) == []
+
+
+def test_folders_that_are_not_shared_are_a_warning() -> None:
+    assert warned(logs="/tmp/x", workdir="/fxs/code") == ["workdir", "logs"]
+    assert warned(checkpoints={"path": "/scratch/x"}) == ["checkpoints.path"]
+    for shared in ("/fsx/x", "/home/me/x", "${HOME}/x", "relative"):
+        assert warned(logs=shared) == []
+
+
+def test_precision_that_nobody_reads_is_a_warning() -> None:
+    assert warned(precision="bf16") == ["precision"]
+    assert warned(framework="deepspeed", precision="bf16", batch={"micro": 1}) == []
