@@ -41,6 +41,7 @@ class Ledger:
         self._source = source
         self.derived: list[Derived] = []
         self.problems: list[Problem] = []
+        self._elsewhere: dict[Path, Location] = {}
 
     def derive(self, name: str, value: _Value, reason: str, source: str = "") -> _Value:
         """Write a derived value down, and hand it back."""
@@ -49,8 +50,12 @@ class Ledger:
 
     def problem(self, path: Path, what: str, hint: str = "", warning: bool = False) -> None:
         """Something is wrong with the spec's value at `path`."""
-        where = self._source.locate(path)
+        where = self._elsewhere.get(path) or self._source.locate(path)
         self.problems.append(Problem(what, where, dotted(path), hint, warning))
+
+    def stands_at(self, path: Path, where: Location) -> None:
+        """The value at `path` is not the spec's own: it stands in another file."""
+        self._elsewhere[path] = where
 
     def missing(self, key: str, what: str, hint: str) -> None:
         """The spec lacks a top-level key that it needs."""

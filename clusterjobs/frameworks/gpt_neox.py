@@ -32,11 +32,14 @@ from clusterjobs.frameworks.neox_configs import (
     Givens,
     composed,
     refuse_keys,
+    says_batch,
     with_their_numbers,
     yaml_text,
 )
 from clusterjobs.frameworks.neox_launch import (
     LAUNCH_NAME,
+    MASTER_NAME,
+    OURS,
     PLACES,
     Options,
     launch_config,
@@ -77,8 +80,9 @@ class GptNeoX:
         refuse_keys(given, written(experiment, options, ledger), _ONCE, ledger)
         refuse_keys(given, _NODES, "remove it: it would lead to other nodes", ledger)
         numbers = with_their_numbers(experiment, given, ledger)
-        check_zero(options.zero or _zero_of(given), numbers.parallel.pipeline, ledger)
-        if numbers.batch is None and texts.keys() >= set(files):
+        check_zero(options.zero or _zero_of(given, ledger), numbers.parallel.pipeline, ledger)
+        unsaid = experiment.batch is None and not says_batch(given)
+        if unsaid and texts.keys() >= set(files):
             example = "{micro: 4, global: 64}"
             ledger.missing("batch", "no file and no spec says the batch", f"add `batch: {example}`")
         return numbers
@@ -93,7 +97,7 @@ class GptNeoX:
         if script is None:
             return None
         return Program(
-            (*_head(script, task.experiment, options), f"{JOB_DIR}/{LAUNCH_NAME}"),
+            (*_head(script, task.experiment, options), *_OUR_FILES),
             is_python=True,
             files=(ConfigFile(LAUNCH_NAME, yaml_text(launch)),),
             environment=tuple(_environment(task)),
@@ -101,6 +105,7 @@ class GptNeoX:
         )
 
 
+_OUR_FILES = (f"{JOB_DIR}/{LAUNCH_NAME}", f"{JOB_DIR}/{MASTER_NAME}")
 _ONCE = "remove one of the two: deepy.py refuses a key that two files have"
 _NODES = {
     **dict.fromkeys(
@@ -114,14 +119,18 @@ _NODES = {
 
 
 def _with_suffix(name: str) -> str:
-    return name if name.endswith((".yml", ".yaml", ".json")) else f"{name}.yml"
+    """deepy.py takes `small` for `small.yml`."""
+    return name if name.endswith((".yml", ".json")) else f"{name}.yml"
 
 
 def _check_names(files: tuple[str, ...], ledger: Ledger) -> None:
     """deepy.py keeps a copy of each beside the checkpoints, by its name alone."""
-    names = [file.rpartition("/")[2] for file in (LAUNCH_NAME, *files)]
-    for index, name in enumerate(names[1:]):
-        if name in names[: index + 1]:
+    names = [file.rpartition("/")[2] for file in (*_OUR_FILES, *files)]
+    for index, name in enumerate(names[2:]):
+        if name.endswith(".yaml.yml"):
+            what = f"deepy.py would look for {name}"
+            ledger.problem(("configs", index), what, "rename the file: it has to end in .yml")
+        if name in names[: index + 2]:
             ledger.problem(
                 ("configs", index),
                 f"two configs are called {name}: deepy.py refuses that",
@@ -140,8 +149,11 @@ def _warn_of_unread(files: tuple[str, ...], texts: Mapping[str, str], ledger: Le
             )
 
 
-def _zero_of(given: Givens) -> Zero | None:
-    found = given["zero_optimization"].value if "zero_optimization" in given else None
+def _zero_of(given: Givens, ledger: Ledger) -> Zero | None:
+    if "zero_optimization" not in given:
+        return None
+    found = given["zero_optimization"].value
+    ledger.stands_at(("zero", "stage"), given["zero_optimization"].where)
     stage = found.get("stage") if isinstance(found, dict) else None
     return Zero(stage=stage) if stage in (0, 1, 2, 3) else None
 
@@ -158,7 +170,7 @@ def _head(script: str, experiment: Experiment, options: Options) -> Iterator[str
 
 def _environment(task: Task) -> Iterator[Variable]:
     ranks = str(task.shape.ranks_per_node)
-    yield Variable("LOCAL_WORLD_SIZE", ranks, "ranks of one node; DeepSpeed's srun sets it not")
+    yield Variable("LOCAL_WORLD_SIZE", ranks, "ranks of one node; srun has no such variable")
     yield extensions_folder()
 
 
@@ -195,7 +207,7 @@ def _check_checkpoints(experiment: Experiment, ledger: Ledger) -> None:
 def _check_neox(options: Options, ledger: Ledger) -> None:
     for key in options.neox:
         known = key.replace("-", "_")
-        if known in PLACES or known in _NODES or known in ("launcher", "deepspeed_slurm"):
+        if known in PLACES or known in _NODES or known in OURS:
             by = f"{PLACES[known][0]}:" if known in PLACES else "the job"
             hint = "remove it here, so that the plan can check it"
             ledger.problem(("neox", key), f"{key} is said by {by}", hint)

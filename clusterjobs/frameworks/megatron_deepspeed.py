@@ -50,7 +50,11 @@ class ActivationCheckpointing(Part):
 
 
 def _switch(value: Any) -> Any:
-    return {True: {}, False: None}[value] if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return {} if value else None
+    if not isinstance(value, (dict, ActivationCheckpointing)):
+        raise ValueError("true or false belongs here: or {layers: 1, partition: true, cpu: false}")
+    return value
 
 
 class Options(Part):

@@ -93,20 +93,29 @@ _PARALLEL = {"tensor": "model_parallel_size", "pipeline": "pipe_parallel_size"}
 def with_their_numbers(experiment: Experiment, given: Givens, ledger: Ledger) -> Experiment:
     """The experiment with the files' model, parallel and batch, where the spec says nothing."""
     update: dict[str, Any] = {}
-    model, batch = _counts(_MODEL, given, ledger), _counts(_BATCH, given, ledger)
-    if experiment.model is None and len(model) == len(_MODEL):
-        update["model"] = Model(**model)
-    if experiment.batch is None and batch.keys() & {"micro", "global"}:
-        update["batch"] = Batch(**batch)
+    if experiment.model is None:
+        model = _counts("model", _MODEL, given, ledger)
+        update["model"] = Model(**model) if len(model) == len(_MODEL) else None
+    if experiment.batch is None:
+        batch = _counts("batch", _BATCH, given, ledger)
+        update["batch"] = Batch(**batch) if batch.keys() & {"micro", "global"} else None
     if "parallel" not in experiment.model_fields_set:
-        update["parallel"] = Parallel(**_counts(_PARALLEL, given, ledger))
+        update["parallel"] = Parallel(**_counts("parallel", _PARALLEL, given, ledger))
     return experiment.model_copy(update=update)
 
 
-def _counts(keys: Mapping[str, str], given: Givens, ledger: Ledger) -> dict[str, int]:
+def says_batch(given: Givens) -> bool:
+    """Whether the files say anything of the batch, be it right or wrong."""
+    return bool(given.keys() & set(_BATCH.values()))
+
+
+def _counts(part: str, keys: Mapping[str, str], given: Givens, ledger: Ledger) -> dict[str, int]:
     """The whole numbers among them; 0 is GPT-NeoX's way to switch a parallel size off."""
     found: dict[str, int] = {}
     for name, key in keys.items():
+        if key in given:
+            ledger.stands_at((part, name), given[key].where)
+            ledger.stands_at((part,), given[key].where)
         value = given[key].value if key in given else None
         if value is None or value == "auto" or (value == 0 and keys is _PARALLEL):
             continue

@@ -17,6 +17,7 @@ from clusterjobs.spec import words
 from clusterjobs.spec.experiment import Experiment, Part
 
 LAUNCH_NAME = "clusterjobs_launch.yml"
+MASTER_NAME = "clusterjobs_master.yml"  # templates/launch/deepy.sh.j2 writes it in the job
 
 
 class Options(Part):
@@ -30,12 +31,13 @@ class Options(Part):
 
 def launch_config(task: Task, options: Options) -> dict[str, Any]:
     """The launch file: how the ranks are started, the spec's own words, and `neox`."""
-    return {**_launch(task), **_of_the_spec(task, options), **options.neox}
+    own = {key.replace("-", "_"): value for key, value in options.neox.items()}
+    return {**_launch(task), **_of_the_spec(task, options), **own}
 
 
 def _launch(task: Task) -> dict[str, Any]:
     """How DeepSpeed is to start the ranks."""
-    launch: dict[str, Any] = {"launcher": "slurm", "deepspeed_slurm": True}
+    launch: dict[str, Any] = {"launcher": "slurm", "deepspeed_slurm": True, "no_ssh_check": True}
     if task.shape.nodes == 1:
         launch["force_multi"] = True  # else DeepSpeed starts every rank as rank 0 (issue 849)
     return launch
@@ -70,6 +72,7 @@ _PRECISION: dict[str, dict[str, Any]] = {
     "bf16": {"precision": "bfloat16", "bf16": {"enabled": True}},
 }
 
+OURS = ("launcher", "deepspeed_slurm", "no_ssh_check", "force_multi")
 PLACES: dict[str, tuple[str, ...]] = {
     "train_batch_size": ("batch",),
     "train_micro_batch_size_per_gpu": ("batch",),
@@ -95,5 +98,4 @@ def written(experiment: Experiment, options: Options, ledger: Ledger) -> dict[st
     given = {*experiment.model_fields_set, *options.model_fields_set}
     said = {key: ledger.place_of(path) for key, path in PLACES.items() if path[0] in given}
     own = {key.replace("-", "_"): ledger.place_of(("neox", key)) for key in options.neox}
-    ours = dict.fromkeys(("launcher", "deepspeed_slurm", "force_multi"), "framework: gpt-neox")
-    return {**own, **said, **ours}
+    return {**own, **said, **dict.fromkeys(OURS, "framework: gpt-neox")}

@@ -61,7 +61,7 @@ def _check_divides(key: str, value: int, factor: str, divisor: int, ledger: Ledg
     ledger.problem(
         ("model", key),
         f"{value} is not a multiple of {factor}",
-        f"{key}: {below} or {above}, or another divisor" if below else f"{key}: {above}",
+        f"{key}: {f'{below} or ' if below else ''}{above}, or change {factor.split()[0]}",
     )
 
 

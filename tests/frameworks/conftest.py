@@ -1,0 +1,8 @@
+"""Plans are made as the tests of the plan make them, and files are rendered for a user's site."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "plan"))  # plans.py

@@ -1,0 +1,188 @@
+"""Megatron-DeepSpeed's command line and ds_config.json, held against what its parser takes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from parsers import FlagError, megatron_arguments
+from plans import plan_of, problems_of
+
+from clusterjobs.commands.project import load_project
+from clusterjobs.plan.plan import Plan
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+NAMES = ("gpt2-345m", "gpt2-345m-1gpu", "gpt2-7b", "gpt3-175b-p5")
+SMALL: dict[str, Any] = {
+    "framework": "megatron-deepspeed",
+    "script": "pretrain_gpt.py",
+    "model": {"layers": 24, "hidden": 1024, "heads": 16, "sequence": 1024},
+    "batch": {"micro": 2, "global": 128},
+}
+
+
+def example(name: str) -> Plan:
+    return load_project(EXAMPLES / f"{name}.yaml").plan
+
+
+def config_of(plan: Plan) -> dict[str, Any]:
+    (file,) = plan.files
+    assert file.name == "ds_config.json"
+    return json.loads(file.text)
+
+
+def check_agreement(plan: Plan) -> None:
+    """Both sides say the same, and what DeepSpeed and Megatron assert is true."""
+    arguments, config = megatron_arguments(plan), config_of(plan)
+    tensor = int(arguments["tensor-model-parallel-size"])
+    pipeline = int(arguments["pipeline-model-parallel-size"])
+    data_parallel, rest = divmod(plan.shape.world_size, tensor * pipeline)
+    assert rest == 0
+    assert tensor * pipeline <= plan.shape.world_size  # else it would be clamped in silence
+    assert ("no-pipeline-parallel" in arguments) is (pipeline == 1)
+    assert int(arguments["global-batch-size"]) == config["train_batch_size"]
+    assert int(arguments["micro-batch-size"]) == config["train_micro_batch_size_per_gpu"]
+    product = config["train_micro_batch_size_per_gpu"] * config["gradient_accumulation_steps"]
+    assert product * data_parallel == config["train_batch_size"]
+    assert int(arguments["zero-stage"]) == config["zero_optimization"]["stage"]
+    for precision in ("fp16", "bf16"):
+        assert (precision in arguments) is (config.get(precision) == {"enabled": True})
+    assert int(arguments["num-layers"]) % pipeline == 0
+    assert int(arguments["num-attention-heads"]) % tensor == 0
+    assert arguments["seq-length"] == arguments["max-position-embeddings"]
+    both = {"checkpoint-activations", "deepspeed-activation-checkpointing"}
+    assert (both & arguments.keys() == both) is ("activation_checkpointing" in config)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_are_taken_by_the_parser_and_agree_with_their_config(name: str) -> None:
+    check_agreement(example(name))
+
+
+LAYOUTS = list(
+    itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 3, 4, 8), (0, 1, 2), (None, "fp16", "bf16"))
+)
+
+
+def test_every_parallel_layout_is_right_or_refused() -> None:
+    """A grid: what renders satisfies both parsers, and what is refused could not have run."""
+    rendered = 0
+    for nodes, tensor, pipeline, stage, precision in LAYOUTS:
+        keys = {
+            **SMALL,
+            "nodes": nodes,
+            "parallel": {"tensor": tensor, "pipeline": pipeline},
+            "zero": {"stage": stage},
+            "precision": precision,
+            "activation_checkpointing": stage == 1,
+        }
+        errors = [one for one in problems_of(**keys) if not one.warning]
+        data_parallel, rest = divmod(nodes * 8, tensor * pipeline)
+        impossible = bool(rest) or (stage >= 2 and pipeline > 1) or 24 % pipeline != 0
+        indivisible = not impossible and 128 % (2 * data_parallel) != 0
+        assert bool(errors) is (impossible or indivisible), keys
+        if not errors:
+            check_agreement(plan_of(**keys))
+            rendered += 1
+    assert 200 < rendered < len(LAYOUTS)
+
+
+def test_the_figures_of_the_345m_training_on_eight_gpus() -> None:
+    plan = example("gpt2-345m")
+    arguments, config = megatron_arguments(plan), config_of(plan)
+    assert plan.launcher.name == "torchrun"
+    wanted = {
+        "num-layers": "24",
+        "hidden-size": "1024",
+        "num-attention-heads": "16",
+        "seq-length": "1024",
+        "micro-batch-size": "8",
+        "global-batch-size": "64",
+        "train-iters": "500000",
+        "save-interval": "10000",
+        "lr": "1.5e-4",
+        "min-lr": "1e-5",
+        "lr-decay-style": "cosine",
+        "log-interval": "100",
+        "zero-stage": "1",
+    }
+    assert {name: arguments[name] for name in wanted} == wanted
+    assert config["train_batch_size"] == 64
+    assert config["fp16"] == {"enabled": True}
+    assert config["optimizer"]["params"] == {"lr": 1.5e-4, "betas": [0.9, 0.95]}
+    assert config["wandb"] == {"enabled": True, "project": "megatron"}
+
+
+def test_the_figures_of_the_7b_training_on_four_gpus() -> None:
+    plan = example("gpt2-7b")
+    arguments, config = megatron_arguments(plan), config_of(plan)
+    assert (plan.launcher.name, plan.shape.world_size) == ("deepspeed", 4)
+    wanted = {
+        "num-layers": "32",
+        "hidden-size": "4096",
+        "num-attention-heads": "32",
+        "seq-length": "2024",
+        "micro-batch-size": "4",
+        "global-batch-size": "16",
+    }
+    assert {name: arguments[name] for name in wanted} == wanted
+    assert config["train_batch_size"] == 16
+    assert config["gradient_accumulation_steps"] == 1
+    assert config["zero_optimization"] == {"stage": 1}
+
+
+def test_vocabulary_is_padded_for_the_tensor_ranks() -> None:
+    padded = {one.name: one.value for one in example("gpt3-175b-p5").derived}["model.vocab_padded"]
+    assert padded == 51200
+    assert padded % (128 * 8) == 0
+
+
+def test_ranks_are_told_what_no_launcher_tells_them() -> None:
+    said = {one.name: one for one in plan_of(**SMALL, gpus_per_node=4).environment}
+    assert said["LOCAL_SIZE"].value == "4"
+    folder = said["TORCH_EXTENSIONS_DIR"]
+    assert folder.expand
+    assert folder.value.startswith("/tmp/")
+    assert "${SLURM_JOB_ID}" in folder.value
+    assert "${SLURM_RESTART_COUNT}" in folder.value
+    assert "CUDA_DEVICE_MAX_CONNECTIONS" not in said
+
+
+def test_sequence_parallelism_gets_the_variable_that_it_insists_on() -> None:
+    keys = {**SMALL, "parallel": {"tensor": 2}, "args": {"sequence-parallel": True}}
+    said = {one.name: one.value for one in plan_of(**keys).environment}
+    assert said["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
+
+
+def test_a_relative_checkpoint_folder_counts_from_where_sbatch_was_called() -> None:
+    keys = {**SMALL, "checkpoints": {"path": "out"}, "args": {"save-interval": 5}}
+    arguments = megatron_arguments(plan_of(**keys))
+    assert arguments["save"] == arguments["load"] == "\0SLURM_SUBMIT_DIR\0/out"
+
+
+def test_activation_checkpointing_is_switched_on_and_off_on_both_sides() -> None:
+    on = plan_of(**SMALL, activation_checkpointing={"partition": True, "cpu": True, "layers": 2})
+    arguments = megatron_arguments(on)
+    assert {"partition-activations", "checkpoint-in-cpu"} <= arguments.keys()
+    assert arguments["checkpoint-num-layers"] == "2"
+    wanted = {"partition_activations": True, "cpu_checkpointing": True}
+    assert config_of(on)["activation_checkpointing"] == wanted
+    off = plan_of(**SMALL, activation_checkpointing=False)
+    assert "checkpoint-activations" not in megatron_arguments(off)
+    assert "activation_checkpointing" not in config_of(off)
+
+
+def test_an_argument_in_the_other_spelling_is_refused_too() -> None:
+    (problem,) = problems_of(**SMALL, args=["--hidden_size=2048"])
+    assert "model.hidden (exp.yaml:1)" in problem.what
+
+
+@pytest.mark.parametrize(
+    "args", [{"num-layer": 2}, {"lr": "fast"}, {"lr-decay-style": "cubic"}, {"fp32": True}]
+)
+def test_the_description_of_the_parser_refuses_what_the_parser_would(args: dict[str, Any]) -> None:
+    with pytest.raises(FlagError):
+        megatron_arguments(plan_of(**SMALL, args=args))
