@@ -148,7 +148,7 @@ def test_a_key_of_the_spec_in_both_spellings_is_one_key() -> None:
 
 def test_small_numbers_stay_numbers_in_yaml_1_1() -> None:
     """PyYAML takes 1e-05, which JSON writes, for text, and GPT-NeoX would refuse it."""
-    values = {"min_lr": 1e-5, "clip": [-2e-7, 1e20], "note": "x: 1e-05", "a 1e-05": 3}
+    values = {"min_lr": 1e-5, "clip": [-2e-7, 1e20], "note": "x: 1e-05", "a 1e+05": 3}
     text = launch_text(plan_of(**SMALL, batch={"micro": 1}, neox=values))
     read = yaml.load(text, Loader=yaml.FullLoader)
     assert {key: read[key] for key in values} == values

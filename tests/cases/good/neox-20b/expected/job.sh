@@ -122,7 +122,7 @@ cat > "$job_dir"/clusterjobs_launch.yml <<'END'
   },
   "save": "/fsx/checkpoints/neox-20b",
   "load": "/fsx/checkpoints/neox-20b",
-  "min-lr": 9.7e-06,
+  "min_lr": 9.7e-06,
   "lr_decay_style": "cosine"
 }
 END
