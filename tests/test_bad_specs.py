@@ -73,7 +73,7 @@ def test_every_case_is_refused_with_a_place_and_without_a_traceback() -> None:
         assert "Traceback" not in text, name
         assert "site-packages" not in text, name
         problems = [line for line in text.splitlines()[1:] if re.match(r"\S+:\d+:\d+ ", line)]
-        without_place = ("there is no file", "is a folder", "cannot read", "not of clusterjobs")
+        without_place = ("there is no file", "is a folder", "cannot read", "by clusterjobs")
         assert problems or any(phrase in text for phrase in (*without_place, "Usage:")), name
         assert problems == [] or "hint: " in text or has_its_own_advice(text), name
 

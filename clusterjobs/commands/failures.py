@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import platform
@@ -24,6 +25,9 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
     if isinstance(error, BrokenPipeError):  # `clusterjobs plan x | head`: nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        click.echo(f"clusterjobs: cannot write: {error.strerror}", err=True)
+        return 1
     click.echo(f"clusterjobs: a bug of ours, not of your input: {type(error).__name__}", err=True)
     try:
         log = _write_log(error, arguments)

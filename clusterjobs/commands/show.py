@@ -26,13 +26,13 @@ def format_problem(problem: Problem) -> str:
     """One problem as text, with styles that `click.echo` drops where there is no terminal."""
     level = "info: " if problem.info else "warning: " if problem.warning else ""
     kind = click.style(level, fg="yellow") if level else ""
-    place = click.style(_printable(str(problem.where)), bold=True) + " " if problem.where else ""
-    path = f"{_printable(problem.path)}: " if problem.path else ""
+    place = click.style(printable(str(problem.where)), bold=True) + " " if problem.where else ""
+    path = f"{printable(problem.path)}: " if problem.path else ""
     by = f" [{problem.validator}]" if problem.validator else ""
-    lines = [f"{place}{kind}{path}{_printable(problem.what)}{by}"]
+    lines = [f"{place}{kind}{path}{printable(problem.what)}{by}"]
     lines += _source_lines(problem)
     if problem.hint:
-        lines.append(click.style("   hint: ", fg="cyan") + _printable(problem.hint))
+        lines.append(click.style("   hint: ", fg="cyan") + printable(problem.hint))
     return "\n".join(lines)
 
 
@@ -46,12 +46,12 @@ def _source_lines(problem: Problem) -> list[str]:
     caret = "^" * max(1, min(where.width, len(source) - start))
     margin = f"{where.line:>5}"
     return [
-        f"{margin} | {_printable(source)}",
+        f"{margin} | {printable(source)}",
         f"{'':>{len(margin)}} | {_blank(source[:start])}{click.style(caret, fg='red')}",
     ]
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """No control character of an input reaches the terminal."""
     return "".join("?" if unicodedata.category(c) in ("Cc", "Cf") else c for c in text)
 

@@ -45,11 +45,17 @@ def submit(
 
     project = load_project(spec, settings)
     show_problems(project.plan.warnings)
-    write_outputs(output, project.outputs(), force)
-    job = hand_to_sbatch(output / "job.sh", sbatch_options, os.environ)
+    outputs = project.outputs()
+    write_outputs(output, outputs, force)
+    job = hand_to_sbatch(outputs["job.sh"], sbatch_options, os.environ)
     if as_json:
         data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / "job.sh")}
         click.echo(json.dumps(data))
         return
     click.echo(summary(project.plan))
-    click.echo(f"\nsubmitted job {job.job_id}")
+    said = (
+        f"submitted job {job.job_id}"
+        if job.job_id is not None
+        else "sbatch took it, and said no id"
+    )
+    click.echo(f"\n{said}")

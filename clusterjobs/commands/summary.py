@@ -31,7 +31,30 @@ def summary(plan: Plan) -> str:
 
 
 def _time_limit(written: str | None) -> str:
-    """A bare number is minutes to Slurm, and not everybody's first guess."""
+    """With what it means: 24:00 is minutes to Slurm, and hours to many people."""
     if written is None:
         return "the partition's own; with none, the job may run for ever"
-    return f"{written} minutes" if written.isdigit() else written
+    meaning = _meaning(written)
+    return f"{written} ({meaning})" if meaning else written
+
+
+_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
+def _meaning(written: str) -> str:
+    """Slurm's forms: minutes[:seconds], hours:minutes:seconds, days-hours[:minutes[:seconds]]."""
+    if not written[0].isdigit():
+        return ""
+    days, dash, clock = written.rpartition("-")
+    parts = [int(part) for part in clock.split(":")]
+    if dash or len(parts) == 3:
+        hours, minutes, seconds = (*parts, 0, 0)[:3]
+    else:
+        hours, minutes, seconds = (0, *parts, 0)[:3]
+    total = int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
+    words = []
+    for name, length in _UNITS:
+        count, total = divmod(total, length)
+        if count:
+            words.append(f"{count} {name}{'' if count == 1 else 's'}")
+    return " ".join(words)

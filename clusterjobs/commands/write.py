@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.render.outputs import MANIFEST
@@ -31,19 +33,31 @@ def write_outputs(folder: pathlib.Path, outputs: Mapping[str, str], force: bool)
     Raises InputError, before anything is written, for files that clusterjobs did not write or
     that were edited since, unless `force`.
     """
-    changes = changed_files(folder, outputs)
-    if not force:
-        _refuse_foreign(folder, changes)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in sorted(changes, key=lambda name: name == MANIFEST):
-            if changes[name] == "stale":
-                (folder / name).unlink(missing_ok=True)
-            else:
-                _replace(folder / name, outputs[name])
+        with _alone_in(folder):
+            changes = changed_files(folder, outputs)
+            if not force:
+                _refuse_foreign(folder, changes)
+            for name in sorted(changes, key=lambda name: name == MANIFEST):
+                if changes[name] == "stale":
+                    (folder / name).unlink(missing_ok=True)
+                else:
+                    _replace(folder / name, outputs[name])
     except OSError as error:
         raise one_problem(f"cannot write {error.filename or folder}: {error.strerror}") from None
     return changes
+
+
+@contextlib.contextmanager
+def _alone_in(folder: pathlib.Path) -> Iterator[None]:
+    """Two renders at once would each take the other's files for edited ones."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _refuse_foreign(folder: pathlib.Path, changes: Mapping[str, str]) -> None:

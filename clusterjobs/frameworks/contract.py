@@ -61,8 +61,8 @@ class ConfigFile:
 class Variable:
     """An environment variable of the ranks, and why it is set.
 
-    `expand`: `${NAME}` in the value is the node's to expand. `prepend`: the value goes in front
-    of what the variable has already, as in a search path.
+    `expand`: `${NAME}` in the value is the node's to expand. `append`: the value goes behind
+    what the variable has already, as in a search path.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Variable:
     reason: str
     source: str = ""
     expand: bool = False
-    prepend: bool = False
+    append: bool = False
 
 
 @dataclass(frozen=True)

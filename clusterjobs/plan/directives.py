@@ -37,6 +37,15 @@ _OWNED_SBATCH = {
     "chdir": "workdir",
     "array": "the spec, which is one job",
     "wrap": "command",
+    "cpus-per-gpu": "cpus_per_task",
+    "ntasks-per-gpu": "ranks_per_node",
+    "gpus-per-task": "gpus_per_node",
+    "gpus-per-socket": "gpus_per_node",
+    "parsable": "clusterjobs submit",
+    "test-only": "clusterjobs validate",
+    "help": "the man page",
+    "usage": "the man page",
+    "version": "the man page",
 }
 _OWNED_SRUN = {
     **{name: key for name, key in _OWNED_SBATCH.items() if name != "array"},
@@ -73,9 +82,12 @@ def resolve_srun_options(
 ) -> tuple[Directive, ...]:
     """What the srun of the training is given."""
     derived = [
+        Directive("nodes", placement.nodes, "as planned, whatever sbatch was told"),
+        Directive("ntasks", placement.nodes * placement.ntasks_per_node, "likewise"),
+        Directive("ntasks-per-node", placement.ntasks_per_node, "likewise"),
         Directive("label", True, "every line says which task wrote it"),
         Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout"),
-        Directive("wait", 60, "and so does a task that ended early"),
+        Directive("wait", 0, "a rank may go on after the others, to save or to evaluate"),
         Directive("cpu-bind", "none", "threads may move; data loaders need it"),
     ]
     if placement.cpus_per_task is not None:
@@ -111,7 +123,13 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
         yield Directive("no-requeue", True, "without checkpoints it would start from nothing")
 
 
-_OPPOSITE = {"requeue": "no-requeue", "no-requeue": "requeue"}
+# What cannot stand beside the other: Slurm refuses both together.
+_REPLACES = {
+    "requeue": "no-requeue",
+    "no-requeue": "requeue",
+    "mem-per-cpu": "mem",
+    "mem-per-gpu": "mem",
+}
 
 
 def _with_own(
@@ -129,7 +147,7 @@ def _with_own(
                 f"--{meant[0]} follows from {owned[meant[0]]}",
                 "remove it here",
             )
-    replaced = {*own, *(_OPPOSITE[name] for name in own if name in _OPPOSITE)}
+    replaced = {*own, *(_REPLACES[name] for name in own if name in _REPLACES)}
     kept = [one for one in derived if one.name not in replaced]
     said = [
         Directive(name, value, f"{key}: of the spec")

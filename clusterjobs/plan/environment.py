@@ -6,9 +6,10 @@ samples; NCCL and PyTorch their own documentation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from clusterjobs.frameworks.contract import Program, Variable
+from clusterjobs.frameworks.contract import JOB_DIR, Program, Variable
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
@@ -34,9 +35,9 @@ def resolve_environment(
     own = experiment.env
     common = [one for one in _derived(placement) if one.name not in program.without]
     derived = (*common, *program.environment)
-    kept = [one for one in derived if one.prepend or one.name not in own]
+    kept = [one for one in derived if not one.append and one.name not in own]
     said = [Variable(name, value, "env: of the spec", expand=True) for name, value in own.items()]
-    return (*kept, *said)
+    return (*kept, *said, *(one for one in derived if one.append))
 
 
 def _derived(placement: Placement) -> Iterator[Variable]:
@@ -66,11 +67,14 @@ def _nccl() -> Iterator[Variable]:
     yield Variable(
         "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "a hang leaves a record of who waited", "PyTorch"
     )
+    record = f"{JOB_DIR}/nccl-trace-rank-"  # the default is in /tmp, and gone with the node
     yield Variable("TORCH_FR_BUFFER_SIZE", "20000", "how many calls that record keeps", "PyTorch")
+    yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, "where it is kept", "PyTorch")
+    yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, "its older name", "PyTorch")
 
 
 def _efa() -> Iterator[Variable]:
-    yield Variable("FI_PROVIDER", "efa", "fail rather than fall back to TCP", "OFI")
+    yield Variable("FI_PROVIDER", "efa", "plugins before 1.6 do not choose it themselves", "OFI")
     yield Variable(
         "FI_EFA_USE_HUGE_PAGE", "0", "with huge pages a fork fails for want of memory", "OFI 69, LF"
     )
@@ -79,7 +83,7 @@ def _efa() -> Iterator[Variable]:
         _EFA_LIBRARIES,
         "libfabric and its NCCL plugin, wherever the AMI has them",
         "ADT",
-        prepend=True,
+        append=True,
     )
 
 
@@ -97,6 +101,10 @@ _MUST_NOT = {
 }
 
 
+_TCP_INSTEAD = {"FI_PROVIDER": "tcp", "NCCL_NET": "socket"}
+_INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
+
+
 def _check_own(experiment: Experiment, placement: Placement, ledger: Ledger) -> None:
     for name, value in experiment.env.items():
         path = ("env", name)
@@ -108,6 +116,15 @@ def _check_own(experiment: Experiment, placement: Placement, ledger: Ledger) -> 
             ledger.problem(path, f"{name} {why}", instead, warning=not is_error)
         elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
             ledger.problem(path, "huge pages make a fork fail for want of memory", "remove it")
+        elif placement.efa and _TCP_INSTEAD.get(name) == as_text(value).lower():
+            ledger.problem(path, f"{value}: EFA is not used", "remove it", warning=True)
+        elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):
+            ledger.problem(
+                path,
+                f"{value} is not the name on every instance type and image",
+                "remove it: ^lo,docker,veth is set",
+                warning=True,
+            )
         elif name == "FI_EFA_USE_DEVICE_RDMA" and as_text(value) != "0":
             _check_device_rdma(path, placement, ledger)
 

@@ -29,6 +29,7 @@ class Plan:
     directives: tuple[Directive, ...]
     srun_options: tuple[Directive, ...]
     environment: tuple[Variable, ...]
+    own_slurm_variables: tuple[str, ...]
     unset: tuple[str, ...]
     starts_script: bool
     command: tuple[str, ...]

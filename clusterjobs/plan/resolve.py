@@ -14,7 +14,7 @@ from clusterjobs.plan.arithmetic import check_model, resolve_samples, resolve_sh
 from clusterjobs.plan.checks import check_intentions
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
-from clusterjobs.plan.inherited import inherited_variables
+from clusterjobs.plan.inherited import inherited_variables, own_slurm_variables
 from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
@@ -53,6 +53,8 @@ def _resolve_job(
     if isinstance(framework, ConfigReader):
         numbers = framework.completed(experiment, spec.options, texts, ledger)
     _check_precision(experiment, placement, ledger)
+    _check_shared_gpus(launcher, placement, ledger)
+    _check_software(experiment, ledger)
     check_intentions(experiment, placement, cluster, ledger)
     shape = resolve_shape(numbers, placement, ledger)
     check_model(numbers.model, numbers.parallel, ledger)
@@ -77,7 +79,8 @@ def _resolve_job(
         directives,
         srun_options,
         environment,
-        inherited_variables(experiment, placement),
+        own_slurm_variables(directives),
+        inherited_variables(placement),
         _starts_script(program, launcher, experiment),
         _command(program, launcher, experiment),
         program.files,
@@ -121,6 +124,25 @@ def _launcher(experiment: Experiment, framework: Framework | None, ledger: Ledge
         what = f"{framework.name} is not started by {name}"
     ledger.problem(("launcher",), what, did_you_mean(name, choices))
     return LAUNCHERS[choices[0]]
+
+
+def _check_shared_gpus(launcher: Launcher, placement: Placement, ledger: Ledger) -> None:
+    """DeepSpeed's launcher numbers the GPUs from 0, whichever Slurm has given this job."""
+    if launcher.name == "deepspeed" and placement.gpus_per_node and not placement.exclusive:
+        ledger.problem(
+            ("launcher",),
+            "deepspeed's own launcher takes a node's first GPUs, and this job shares its nodes",
+            "launcher: srun, or whole nodes",
+        )
+
+
+def _check_software(experiment: Experiment, ledger: Ledger) -> None:
+    if experiment.software.conda and experiment.software.venv:
+        ledger.problem(
+            ("software", "venv"),
+            "conda and venv: each would hide the other's Python",
+            "keep one",
+        )
 
 
 def _check_precision(experiment: Experiment, placement: Placement, ledger: Ledger) -> None:

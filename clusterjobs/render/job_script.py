@@ -83,15 +83,17 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
         "workdir_complaint": shell.quote(f"no workdir {show(experiment.workdir or '')} here"),
         "parameters": [_parameter(*item) for item in experiment.parameters.items()],
         "nodes": plan.shape.nodes,
-        "unset": _unset(plan.unset),
+        "own_slurm_variables": _patterns(plan.own_slurm_variables),
+        "unset": ShellText(" ".join(plan.unset)),
         "unset_prefixes": ShellText(" ".join(f'"${{!{prefix}@}}"' for prefix in PREFIXES)),
     }
 
 
-@functools.lru_cache(maxsize=64)  # nearly every job unsets the same
-def _unset(names: tuple[str, ...]) -> tuple[ShellText, ...]:
-    """The names in lines that a person can read."""
-    return tuple(ShellText(line) for line in textwrap.wrap(" ".join(names), _WIDTH - 10))
+@functools.lru_cache(maxsize=64)  # nearly every job has the same
+def _patterns(names: tuple[str, ...]) -> tuple[ShellText, ...]:
+    """Clauses of a `case` that do nothing, in lines that a person can read."""
+    lines = textwrap.wrap(" | ".join(names), _WIDTH - 14, break_on_hyphens=False)
+    return tuple(ShellText(f"{line.removesuffix(' |').removeprefix('| ')}) ;;") for line in lines)
 
 
 def describe(plan: Plan) -> str:
@@ -180,8 +182,8 @@ def _code(key: str, lines: tuple[str, ...]) -> list[_CodeText]:
 def _export(variable: Variable) -> list[ShellText]:
     quote = functools.partial(shell.quote_expanding, unset="-") if variable.expand else shell.quote
     name, value = variable.name, quote(variable.value)
-    if variable.prepend:
-        value = ShellText(f'"{value}${{{name}:+:${name}}}"')
+    if variable.append:
+        value = ShellText(f'"${{{name}:+${name}:}}{value}"')
     line = ShellText(f"export {name}={value}")
     return [line] if variable.expand else _with_reason(line, variable.reason)
 
@@ -258,7 +260,8 @@ def _step(step: Step, plan: Plan) -> ShellText:
         return _command(step.command)
     words = _words(step.command)
     nodes = plan.shape.nodes
-    return ShellText(f"srun --overlap --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 {words}")
+    once = f"--nodes={nodes} --ntasks={nodes} --ntasks-per-node=1"
+    return ShellText(f"srun --overlap --cpu-bind=none {once} {words}")
 
 
 def _command(words: tuple[str, ...]) -> ShellText:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pathlib
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clusterjobs.errors import one_problem
+from clusterjobs.errors import InputError, Problem, one_problem
 
 # Where Slurm is, and not what a job of it is like.
 _KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
@@ -17,20 +16,25 @@ _RANKS_OWN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True)
 class Submitted:
-    """What `sbatch --parsable` said."""
+    """What `sbatch --parsable` said; no job id where it only tested."""
 
-    job_id: int
+    job_id: int | None
     cluster: str | None
 
 
-def submit(
-    script: pathlib.Path, options: Sequence[str], environment: Mapping[str, str]
-) -> Submitted:
-    """Run sbatch on the script. Raises InputError with sbatch's own words."""
-    command = ["sbatch", "--parsable", *options, str(script)]
+def submit(script: str, options: Sequence[str], environment: Mapping[str, str]) -> Submitted:
+    """Give sbatch the script's text. Raises InputError with sbatch's own words.
+
+    The text and not a file's name: another render may write that file meanwhile.
+    """
+    command = ["sbatch", "--parsable", *options]
     try:
         done = subprocess.run(
-            command, env=clean(environment), capture_output=True, text=True, check=False
+            command,
+            input=script.encode(),
+            env=clean(environment),
+            capture_output=True,
+            check=False,
         )
     except FileNotFoundError:
         raise one_problem(
@@ -38,10 +42,11 @@ def submit(
             hint="submit from the cluster's head node, or try the lab: clusterjobs lab up small",
         ) from None
     if done.returncode:
-        said = done.stderr.strip() or f"exit code {done.returncode}"
-        raise one_problem(f"sbatch refused the job: {said}")
-    job_id, _, cluster = done.stdout.strip().partition(";")
-    return Submitted(int(job_id), cluster or None)
+        said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+        raise InputError(Problem(f"sbatch: {line}") for line in said.splitlines())
+    lines = done.stdout.decode(errors="replace").strip().splitlines()
+    job_id, _, cluster = (lines[-1] if lines else "").partition(";")
+    return Submitted(int(job_id) if job_id.isdigit() else None, cluster or None)
 
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:

@@ -225,6 +225,8 @@ def time_limit(value: Any) -> str:
         raise ValueError(
             f"{show(text)!r} is not a Slurm time: write 90 (minutes), 12:00:00 or 2-00:00:00"
         )
+    if not text.strip("0:-"):
+        raise ValueError("zero is no limit at all to Slurm: remove time_limit, or write UNLIMITED")
     return text
 
 

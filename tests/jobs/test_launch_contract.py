@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -122,25 +122,38 @@ STRAY = {
     "MASTER_PORT": "1",
     "PYTHONPATH": "/nowhere",
     "CUDA_VISIBLE_DEVICES": "5",
+    "PMI_RANK": "3",
+    "OMPI_COMM_WORLD_RANK": "3",
+    "SLURM_CONSTRAINT": "nonesuch",
     "SLURM_CPU_BIND": "quiet,mask_cpu:0x1",
     "SLURM_DISTRIBUTION": "cyclic",
+    "SLURM_EXCLUSIVE": "1",
     "SLURM_EXPORT_ENV": "NONE",
+    "SLURM_GPUS_PER_NODE": "8",
+    "SLURM_GRES": "gpu:8",
     "SLURM_HINT": "nomultithread",
     "SLURM_LABELIO": "0",
     "SLURM_MEM_PER_CPU": "1",
     "SLURM_NTASKS_PER_CORE": "1",
+    "SLURM_RESV_PORTS": "3",
+    "SLURM_STDOUTMODE": "none",
+    "SLURM_STEP_GRES": "gpu:8",
     "SLURM_STEP_ID": "3",
+    "SLURM_TASK_PROLOG": "/nowhere",
     "SLURM_THREADS_PER_CORE": "1",
     "SLURM_TIMELIMIT": "1",
     "SRUN_CPUS_PER_TASK": "64",
-    "PMI_RANK": "3",
-    "OMPI_COMM_WORLD_RANK": "3",
 }
 
 
-def test_variables_of_another_job_do_not_reach_this_one(jobs) -> None:
-    spec = jobs.spec("stray", framework="command")
-    ended = jobs.end(jobs.lab.sbatch(jobs.render(spec), env=_with_stray(jobs)), "stray")
+def test_variables_of_another_job_do_not_reach_this_one(jobs, tmp_path) -> None:
+    """Submitted from inside a job: the lab's own sbatch would drop SLURM_* before the job's."""
+    inner = jobs.render(jobs.spec("stray", framework="command"))
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in STRAY.items())
+    outer = tmp_path / "outer.sh"
+    outer.write_text(f"#!/bin/bash\nenv {settings} sbatch --parsable {inner} > {tmp_path}/id\n")
+    assert jobs.lab.wait(jobs.submit(outer)).exit_code == 0
+    ended = jobs.end((tmp_path / "id").read_text().strip(), "stray")
     assert ended.exit_code == 0, ended.log
     assert sorted(ended.ranks) == [0, 1, 2, 3]
     for rank, record in ended.ranks.items():
@@ -149,11 +162,31 @@ def test_variables_of_another_job_do_not_reach_this_one(jobs) -> None:
         seen = record["environment"]
         for name in ("PYTHONPATH", "CUDA_VISIBLE_DEVICES", "PMI_RANK", "OMPI_COMM_WORLD_RANK"):
             assert name not in seen
-        for name in ("SLURM_HINT", "SLURM_TIMELIMIT", "SLURM_MEM_PER_CPU"):
+        for name in ("SLURM_HINT", "SLURM_MEM_PER_CPU", "SLURM_CONSTRAINT", "SLURM_TASK_PROLOG"):
             assert name not in seen
         assert seen["SLURM_CONF"]
 
 
-def _with_stray(jobs) -> dict[str, str]:
-    """`Lab.sbatch` drops another cluster's variables; a shell inside a job would not."""
-    return {**os.environ, **STRAY}
+def test_a_rank_may_go_on_long_after_the_others(jobs) -> None:
+    """srun --wait counts from the first task that ends, and then kills the rest."""
+    text = jobs.render(jobs.spec("late", framework="command")).read_text()
+    assert "--wait=0 " in text
+    command = ["bash", "-c", 'if [ "$RANK" = 0 ]; then sleep 4; touch /fsx/late.saved; fi']
+    # The same step with a limit shorter than the rank needs shows what --wait=0 prevents.
+    hasty = jobs.run(
+        jobs.spec("hasty", framework="command", command=command, srun={"wait": 1, "label": False})
+    )
+    assert hasty.exit_code == 137
+    patient = jobs.run(jobs.spec("patient", framework="command", command=command))
+    assert patient.exit_code == 0, patient.log
+    assert (jobs.lab.folder.shared("/fsx") / "late.saved").exists()
+
+
+def test_fewer_tasks_at_submission_do_not_make_a_smaller_world(jobs) -> None:
+    script = jobs.render(jobs.spec("fewer", framework="command"))
+    ended = jobs.end(jobs.lab.sbatch(script, "--ntasks-per-node=1", cwd=script.parent), "fewer")
+    if ended.exit_code == 0:
+        assert sorted(ended.ranks) == [0, 1, 2, 3]
+        assert {record["WORLD_SIZE"] for record in ended.ranks.values()} == {"4"}
+    else:
+        assert ended.ranks == {}

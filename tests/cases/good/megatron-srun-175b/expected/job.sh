@@ -4,7 +4,7 @@
 # Written by clusterjobs 0.1.0 from a spec. Change the spec, not this script:
 #   clusterjobs plan   spec.yaml
 #   clusterjobs render spec.yaml
-# The first says why each value is what it is, the second writes this script again.
+# In the spec's folder: the first says why each value is what it is, the second writes this again.
 #
 # shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
 
@@ -44,21 +44,31 @@ finish() {
   exit "$status"
 }
 trap finish EXIT
-trap 'exit 143' TERM # scancel, the time limit, a lost node
+
+# scancel and the time limit say TERM first, and KILL after Slurm's KillWait.
+ranks=
+told_to_end() {
+  [[ -n $ranks ]] || exit 143
+  printf 'clusterjobs: told to end, waiting for the ranks\n'
+}
+trap told_to_end TERM
 
 cd -- /fsx/code/Megatron-DeepSpeed || fail 'no workdir /fsx/code/Megatron-DeepSpeed here'
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
-unset \
-  RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
-  MASTER_PORT PYTHONPATH PYTHONHOME SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE \
-  SLURM_CPU_BIND_VERBOSE SLURM_CPU_FREQ_REQ SLURM_DISTRIBUTION SLURM_EXACT SLURM_EXPORT_ENV \
-  SLURM_GPU_BIND SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_HINT SLURM_LABELIO SLURM_MEM_BIND \
-  SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MPI_TYPE SLURM_NTASKS_PER_CORE \
-  SLURM_NTASKS_PER_GPU SLURM_NTASKS_PER_SOCKET SLURM_OVERCOMMIT SLURM_OVERLAP SLURM_PROCID \
-  SLURM_LOCALID SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NODELIST SLURM_STEP_NUM_TASKS \
-  SLURM_THREADS_PER_CORE SLURM_TIMELIMIT SLURM_TRES_PER_TASK SLURM_WHOLE SLURM_WORKING_DIR \
-  SRUN_CPUS_PER_TASK \
+# It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
+for name in "${!SLURM_@}" "${!SRUN_@}"; do
+  case $name in
+    SLURM_ARRAY_* | SLURM_CLUSTER_NAME | SLURM_CONF | SLURM_CONF_SERVER) ;;
+    SLURM_CPUS_ON_NODE | SLURM_GPUS_ON_NODE | SLURM_GTIDS | SLURM_JOB_* | SLURM_JOBID) ;;
+    SLURM_NNODES | SLURM_NODEID | SLURM_NODELIST | SLURM_NPROCS | SLURM_NTASKS) ;;
+    SLURM_RESTART_COUNT | SLURM_SUBMIT_* | SLURM_TASKS_PER_NODE | SLURM_TASK_PID) ;;
+    SLURM_TOPOLOGY_* | SLURM_WORKING_CLUSTER | SLURM_CPUS_PER_TASK | SLURM_GPUS_PER_NODE) ;;
+    SLURM_MEM_PER_NODE | SLURM_NTASKS_PER_NODE) ;;
+    *) unset "$name" ;;
+  esac
+done
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
   "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
 
 # ---- rendezvous: all ranks meet on the first node -------------------------------------------
@@ -87,12 +97,14 @@ export NCCL_DEBUG=WARN # says why a collective failed
 export NCCL_SOCKET_IFNAME='^lo,docker,veth'
 export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
 export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
-export FI_PROVIDER=efa # fail rather than fall back to TCP
+export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
+export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
+export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
 export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
-# libfabric and its NCCL plugin, wherever the AMI has them
-export LD_LIBRARY_PATH="/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export LOCAL_SIZE=8 # ranks of one node, which no launcher but deepspeed's sets
 export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-${SLURM_JOB_ID-}-${SLURM_RESTART_COUNT-}"
+# libfabric and its NCCL plugin, wherever the AMI has them
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
 VIRTUAL_ENV=/fsx/envs/megatron
 [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
@@ -165,25 +177,35 @@ command=(
   --distributed-timeout-minutes 60
 )
 srun_options=(
+  --nodes=64 # as planned, whatever sbatch was told
+  --ntasks=512 # likewise
+  --ntasks-per-node=8 # likewise
   --label # every line says which task wrote it
   --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
-  --wait=60 # and so does a task that ended early
+  --wait=0 # a rank may go on after the others, to save or to evaluate
   --cpu-bind=none # threads may move; data loaders need it
   --cpus-per-task=24 # not inherited in Slurm 22.05-23.02
 )
-# Not in the foreground, where bash hears no signal. A signal ends `wait`, not the ranks, who hear
-# it too and may be saving a checkpoint: their end is awaited, and their exit code kept.
-trap 'printf "clusterjobs: told to end, waiting for the ranks\n"' TERM
 # In single quotes: expanded by each task, not by this script.
-srun "${srun_options[@]}" bash -c '
-  export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
-  export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
-  exec "$@"' rank "${command[@]}" &
-step=$!
-while :; do
-  status=0
-  wait "$step" || status=$?
-  kill -0 "$step" 2>/dev/null || break
-done
-trap 'exit 143' TERM
+start_ranks() {
+  srun "${srun_options[@]}" bash -c '
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
+    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    exec "$@"' rank "${command[@]}"
+}
+
+# In the background, for bash hears no signal while a child runs in the foreground. A signal ends
+# `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
+rm -f -- "$job_dir/exit_code"
+(
+  trap '' TERM
+  code=0
+  start_ranks || code=$?
+  printf '%s\n' "$code" > "$job_dir/exit_code"
+) &
+ranks=$!
+while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
+status=1 # where the code was never written
+read -r status < "$job_dir/exit_code" || true
+ranks=
 (( status == 0 )) || exit "$status"
