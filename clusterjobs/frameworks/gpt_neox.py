@@ -107,6 +107,7 @@ class GptNeoX:
 
 _OUR_FILES = (f"{JOB_DIR}/{LAUNCH_NAME}", f"{JOB_DIR}/{MASTER_NAME}")
 _ONCE = "remove one of the two: deepy.py refuses a key that two files have"
+_HANDED_ON = ("NCCL", "PYTHON", "UCX", "MLFLOW", "MV2")  # DeepSpeed launcher/runner.py
 _NODES = {
     **dict.fromkeys(
         ("hostfile", "include", "exclude", "num_nodes", "num_gpus"),
@@ -184,7 +185,7 @@ def _check_spec(experiment: Experiment, options: Options, ledger: Ledger) -> Non
             hint = "remove it: DeepSpeed calls srun itself"
             ledger.problem((key,), f"{key} does not reach the ranks of gpt-neox", hint)
     for name, value in experiment.env.items():
-        if name.startswith("NCCL") and "," in value:
+        if name.startswith(_HANDED_ON) and "," in value:
             hint = "a value without a comma: DeepSpeed hands it on in srun's --export=A=1,B=2"
             ledger.problem(("env", name), f"{name} would be cut at the comma", hint)
     if "WANDB_API_KEY" in experiment.secrets:

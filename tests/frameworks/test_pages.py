@@ -1,0 +1,43 @@
+"""The pages of the frameworks: their specs render, and what they promise is what is written."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Callable
+
+import pytest
+
+from clusterjobs.frameworks.megatron_deepspeed import _SAID_BY
+from clusterjobs.frameworks.neox_launch import OURS, PLACES
+
+PAGES = pathlib.Path(__file__).parents[2] / "docs" / "frameworks"
+MINE = ("megatron-deepspeed", "gpt-neox")
+
+
+def text_of(name: str) -> str:
+    return (PAGES / f"{name}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", MINE)
+def test_the_smallest_spec_of_a_page_renders(
+    name: str, clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    specs = re.findall(r"```yaml\n(name: .*?)```", text_of(name), re.DOTALL)
+    assert len(specs) == 1
+    (folder / "exp.yaml").write_text(specs[0])
+    outcome = clusterjobs("render", "exp.yaml")
+    assert outcome.code == 0, outcome.err
+    assert f"framework: {name}\n" in specs[0]
+
+
+def test_every_key_of_the_launch_file_is_on_the_page() -> None:
+    page = text_of("gpt-neox")
+    assert [key for key in (*PLACES, *OURS) if f"`{key}" not in page] == []
+
+
+def test_every_flag_that_is_rendered_is_on_the_page() -> None:
+    page = text_of("megatron-deepspeed").replace("-", "_")
+    old = {"encoder_num_layers", "encoder_seq_length", "model_parallel_size", "batch_size"}
+    ours = set(_SAID_BY) - old - {"deepspeed", "deepspeed_config"}
+    assert [flag for flag in sorted(ours) if f"`__{flag}`" not in page] == []
