@@ -81,7 +81,6 @@ class Program:
     is_python: bool
     files: tuple[ConfigFile, ...] = ()
     environment: tuple[Variable, ...] = ()
-    without: tuple[str, ...] = ()  # derived variables that this program must not be given
 
 
 class Framework(Protocol):

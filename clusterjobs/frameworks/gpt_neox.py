@@ -101,13 +101,11 @@ class GptNeoX:
             is_python=True,
             files=(ConfigFile(LAUNCH_NAME, yaml_text(launch)),),
             environment=tuple(_environment(task)),
-            without=("NCCL_SOCKET_IFNAME",),
         )
 
 
 _OUR_FILES = (f"{JOB_DIR}/{LAUNCH_NAME}", f"{JOB_DIR}/{MASTER_NAME}")
 _ONCE = "remove one of the two: deepy.py refuses a key that two files have"
-_HANDED_ON = ("NCCL", "PYTHON", "UCX", "MLFLOW", "MV2")  # DeepSpeed launcher/runner.py
 _NODES = {
     **dict.fromkeys(
         ("hostfile", "include", "exclude", "num_nodes", "num_gpus"),
@@ -184,10 +182,6 @@ def _check_spec(experiment: Experiment, options: Options, ledger: Ledger) -> Non
         if getattr(experiment, key):
             hint = "remove it: DeepSpeed calls srun itself"
             ledger.problem((key,), f"{key} does not reach the ranks of gpt-neox", hint)
-    for name, value in experiment.env.items():
-        if name.startswith(_HANDED_ON) and "," in value:
-            hint = "a value without a comma: DeepSpeed hands it on in srun's --export=A=1,B=2"
-            ledger.problem(("env", name), f"{name} would be cut at the comma", hint)
     if "WANDB_API_KEY" in experiment.secrets:
         hint = "keep it in ~/.netrc on the cluster, or share the nodes with nobody"
         what = "deepy.py writes WANDB_API_KEY on srun's command line, where `ps` shows it"

@@ -33,8 +33,7 @@ def resolve_environment(
     """What the ranks find set: derived first, then the spec's own, which has the last word."""
     _check_own(experiment, placement, ledger)
     own = experiment.env
-    common = [one for one in _derived(placement) if one.name not in program.without]
-    derived = (*common, *program.environment)
+    derived = (*_derived(placement), *program.environment)
     kept = [one for one in derived if not one.append and one.name not in own]
     said = [Variable(name, value, "env: of the spec", expand=True) for name, value in own.items()]
     return (*kept, *said, *(one for one in derived if one.append))

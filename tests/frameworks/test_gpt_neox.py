@@ -175,16 +175,6 @@ def test_a_key_in_two_files_is_refused_also_where_deepy_would_not_see_it() -> No
     assert problem.where.file == "b.yml"
 
 
-def test_a_comma_never_reaches_the_list_that_srun_divides_by_commas() -> None:
-    plan = plan_of(**SMALL, env={"MINE": "a,b"})
-    handed_on = ("NCCL", "PYTHON", "UCX", "MLFLOW", "MV2")
-    cut = [
-        one.name for one in plan.environment if one.name.startswith(handed_on) and "," in one.value
-    ]
-    assert cut == []
-    assert any(one.name.startswith("NCCL") for one in plan.environment)
-
-
 def test_srun_is_deepspeeds_own_call_and_gets_no_options_of_ours() -> None:
     assert plan_of(**SMALL).srun_options == ()
     assert plan_of().srun_options != ()

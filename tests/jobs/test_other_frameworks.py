@@ -87,8 +87,11 @@ def neox_spec(jobs, name: str, **keys: Any) -> dict[str, Any]:
 def test_gpt_neox_has_deepspeed_start_the_ranks_by_slurm(jobs, nodes: int) -> None:
     pytest.importorskip("deepspeed", reason="needs the extra 'train'")
     name = f"neox-{nodes}"
-    ended = jobs.run(neox_spec(jobs, name, nodes=nodes))
+    # DeepSpeed hands UCX_* on as srun's --export=ALL,A=1,B=2: a comma must not cut a value.
+    ended = jobs.run(neox_spec(jobs, name, nodes=nodes, env={"UCX_TLS": "a,b"}))
     check_ranks(jobs, ended, world=2 * nodes)
+    for record in ended.ranks.values():
+        assert record["environment"]["UCX_TLS"] == "a,b"
     assert ended.ranks[0]["met"] == list(range(2 * nodes))
     hosts = jobs.lab.facts.nodes[:nodes]
     assert hosts_of(jobs, ended) == "".join(f"{node} slots=2\n" for node in hosts)
