@@ -81,10 +81,8 @@ class GptNeoX:
         refuse_keys(given, _NODES, "remove it: it would lead to other nodes", ledger)
         numbers = with_their_numbers(experiment, given, ledger)
         check_zero(options.zero or _zero_of(given, ledger), numbers.parallel.pipeline, ledger)
-        unsaid = experiment.batch is None and not says_batch(given)
-        if unsaid and texts.keys() >= set(files):
-            example = "{micro: 4, global: 64}"
-            ledger.missing("batch", "no file and no spec says the batch", f"add `batch: {example}`")
+        if texts.keys() >= set(files):
+            _check_said(experiment, options, given, ledger)
         return numbers
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
@@ -146,6 +144,23 @@ def _warn_of_unread(files: tuple[str, ...], texts: Mapping[str, str], ledger: Le
                 "put a copy beside the spec, under the same path",
                 warning=True,
             )
+
+
+_HOW_OFTEN = {"checkpoint_factor", "extra_save_iters", "save_interval"}  # the last before 2.0
+
+
+def _check_said(experiment: Experiment, options: Options, given: Givens, ledger: Ledger) -> None:
+    """What deepy.py asserts to be given, be it in a file or in the spec; all files are known."""
+    if experiment.batch is None and not says_batch(given):
+        example = "{micro: 4, global: 64}"
+        ledger.missing("batch", "no file and no spec says the batch", f"add `batch: {example}`")
+    known = {*given, *(key.replace("-", "_") for key in options.neox)}
+    if experiment.checkpoints and not known & _HOW_OFTEN:
+        ledger.problem(
+            ("checkpoints",),
+            "checkpoints are saved, but not how often: checkpoint_factor is missing",
+            "add `checkpoint_factor: 1000` (iterations) to a file or to neox",
+        )
 
 
 def _zero_of(given: Givens, ledger: Ledger) -> Zero | None:

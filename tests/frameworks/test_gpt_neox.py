@@ -157,7 +157,9 @@ def test_small_numbers_stay_numbers_in_yaml_1_1() -> None:
 
 def test_what_is_rendered_does_not_depend_on_which_files_are_here() -> None:
     keys: dict[str, Any] = {**SMALL, "configs": ["a.yml"], "checkpoints": {"path": "/fsx/out"}}
-    here = plan_with({"a.yml": {**MODEL, "train_micro_batch_size_per_gpu": 4}}, **keys)
+    here = plan_with(
+        {"a.yml": {**MODEL, "train_micro_batch_size_per_gpu": 4, "checkpoint_factor": 9}}, **keys
+    )
     away = plan_of(**keys)
     assert (here.files, here.command) == (away.files, away.command)
     assert [warning.path for warning in away.warnings] == ["configs[0]"]

@@ -136,6 +136,7 @@ cat > "$job_dir"/clusterjobs_launch.yml <<'END'
   },
   "save": "/fsx/checkpoints/neox-20b",
   "load": "/fsx/checkpoints/neox-20b",
+  "checkpoint_factor": 500,
   "min_lr": 9.7e-06,
   "lr_decay_style": "cosine"
 }
