@@ -61,6 +61,10 @@ class Ledger:
         """The spec lacks a top-level key that it needs."""
         self.problems.append(Problem(what, self._source.locate(()), key, hint))
 
+    def where(self, path: Path) -> Location:
+        """Where the spec's value at `path` stands, for a problem that is found later."""
+        return self._source.locate(path)
+
     def line_of(self, path: Path) -> str:
         """`exp.yaml:12`, to name a second place in a message."""
         where = self._source.locate(path)

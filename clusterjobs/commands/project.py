@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterjobs.cluster.find import find_cluster
-from clusterjobs.cluster.fit import fit_cluster
+from clusterjobs.cluster.fit import Fitted, fit
 from clusterjobs.cluster.read import read_cluster
 from clusterjobs.commands.files import read_sites, read_text, shown_path, site_files
 from clusterjobs.commands.shell_check import check_code
+from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import config_files, resolve
@@ -30,10 +32,22 @@ class Project:
     site: dict[str, object]
     site_files: tuple[str, ...]
 
+    @functools.cached_property
+    def fitted(self) -> Fitted:
+        """The cluster's config as the job needs it. Raises InputError where it cannot be so."""
+        found = fit(self.cluster_document, self.site, self.site_files, self.plan.associations)
+        if any(not problem.warning for problem in found.problems):
+            raise InputError(found.problems)
+        return found
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """Of the plan, and of the fitting."""
+        return (*self.plan.warnings, *self.fitted.problems)
+
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""
-        cluster_yaml = fit_cluster(self.cluster_document, self.site, self.site_files)
-        return render_outputs(self.plan, cluster_yaml, self.inputs)
+        return render_outputs(self.plan, self.fitted.text, self.inputs)
 
 
 def load_project(spec: pathlib.Path, settings: Sequence[str] = ()) -> Project:

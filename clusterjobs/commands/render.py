@@ -33,7 +33,7 @@ def render(
     """Write the job script and the config files of SPEC, and print a summary."""
     project = load_project(spec, settings)
     outputs = project.outputs()
-    show_problems(project.plan.warnings)
+    show_problems(project.warnings)
     if check:
         return _check(output, outputs)
     changes = write_outputs(output, outputs, force)
@@ -41,6 +41,8 @@ def render(
     click.echo()
     for name in outputs:
         click.echo(f"  {output / name}{_note(changes.get(name, 'unchanged'))}")
+    for change in project.fitted.changes:
+        click.echo(f"  cluster.yaml: {change}")
     for name in sorted(set(changes) - set(outputs)):
         click.echo(f"  {output / name} (removed: no longer needed)")
     click.echo(f"\nsubmit it with: sbatch {shlex.quote(str(output / 'job.sh'))}")

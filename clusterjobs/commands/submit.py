@@ -44,8 +44,8 @@ def submit(
     from clusterjobs.slurm.submit import submit as hand_to_sbatch
 
     project = load_project(spec, settings)
-    show_problems(project.plan.warnings)
     outputs = project.outputs()
+    show_problems(project.warnings)
     write_outputs(output, outputs, force)
     job = hand_to_sbatch(outputs["job.sh"], sbatch_options, os.environ)
     if as_json:

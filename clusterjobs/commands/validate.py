@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterjobs.cluster.site import substitute
 from clusterjobs.commands.configs import Config, config_of, find_config_file, is_spec
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.options import set_option
@@ -125,8 +124,8 @@ def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
 
     project = load_project(file, options.settings)
     outputs = project.outputs()
-    found = [*project.plan.warnings, *_check_shell(outputs)]
-    data = substitute(project.cluster_document, project.site).value
+    found = [*project.warnings, *_check_shell(outputs)]
+    data = project.fitted.data
     return found + _ask_about(project.cluster_document, (), data, options)
 
 

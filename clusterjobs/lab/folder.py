@@ -136,7 +136,9 @@ class LabFolder:
         for name in COMMANDS:
             if command := slurm.find(name):
                 (self / "commands" / name).symlink_to(command)
-                _write_script(self / "bin" / name, f'exec bash {enter} {slurm_conf.LAB}/commands/{name} "$@"')
+                _write_script(
+                    self / "bin" / name, f'exec bash {enter} {slurm_conf.LAB}/commands/{name} "$@"'
+                )
 
     def _write_view(self, spec: LabSpec) -> None:
         added = {directory: self.shared(directory) for directory in spec.shared}

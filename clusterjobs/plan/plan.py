@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clusterjobs.cluster.associations import DataRepositoryAssociation
 from clusterjobs.errors import Problem
 from clusterjobs.frameworks.contract import ConfigFile, Samples, Shape, Variable
 from clusterjobs.launchers import Launcher
@@ -34,5 +35,6 @@ class Plan:
     starts_script: bool
     command: tuple[str, ...]
     files: tuple[ConfigFile, ...]
+    associations: tuple[DataRepositoryAssociation, ...]
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]

@@ -55,9 +55,20 @@ class Batch(Part):
 
 
 class Checkpoints(Part):
-    """The folder where the training keeps its checkpoints, made before it starts."""
+    """The folder where the training keeps its checkpoints, made before it starts.
+
+    `export` is a prefix of a bucket to which FSx for Lustre copies what is written there.
+    """
 
     path: words.Path
+    export: words.Bucket | None = None
+
+
+class Data(Part):
+    """A prefix of a bucket, shown by FSx for Lustre as the folder `target`."""
+
+    source: words.Bucket
+    target: words.Path
 
 
 class Secret(Part):
@@ -129,6 +140,7 @@ class Experiment(Part):
     batch: Batch | None = None
     precision: Literal["fp32", "fp16", "bf16"] | None = None
 
+    data: tuple[Data, ...] = ()
     checkpoints: Checkpoints | None = None
     logs: words.Path | None = None
     env: dict[words.EnvironmentName, words.Word] = {}

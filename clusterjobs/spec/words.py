@@ -142,6 +142,17 @@ def module_name(value: Any) -> str:
     return text
 
 
+_BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[A-Za-z0-9!_.*'()/-]*)?")
+
+
+def bucket(value: Any) -> str:
+    """`s3://bucket/prefix`, in the characters that S3 calls safe for keys."""
+    text = word(value)
+    if not _BUCKET.fullmatch(text):
+        raise ValueError(f"{show(text)!r} is not a bucket: write s3://my-bucket/folder")
+    return text
+
+
 def job_name(value: Any) -> str:
     """The experiment's name: Slurm's job name, and part of paths."""
     text = word(value)
@@ -290,6 +301,7 @@ Plain = Annotated[str, BeforeValidator(plain)]
 Path = Annotated[str, BeforeValidator(path)]
 SearchPath = Annotated[str, BeforeValidator(search_path)]
 ModuleName = Annotated[str, BeforeValidator(module_name)]
+Bucket = Annotated[str, BeforeValidator(bucket)]
 JobName = Annotated[str, BeforeValidator(job_name)]
 TimeLimit = Annotated[str, BeforeValidator(time_limit)]
 CommandWords = Annotated[tuple[str, ...], BeforeValidator(command_words)]
