@@ -91,7 +91,9 @@ def test_the_command_is_deepy_with_the_files_and_ours_behind_them() -> None:
     )
 
 
-LAYOUTS = list(itertools.product((1, 2, 4), (1, 2, 8), (0, 1, 2, 3, 4), (0, 1, 2), (True, False)))
+LAYOUTS = list(
+    itertools.product((1, 2, 4), (1, 2, 8), (0, 1, 2, 3, 4, 16), (0, 1, 2), (True, False))
+)
 
 
 def test_every_parallel_layout_is_right_or_refused_wherever_it_is_said() -> None:

@@ -63,7 +63,9 @@ def test_examples_are_taken_by_the_parser_and_agree_with_their_config(name: str)
 
 
 LAYOUTS = list(
-    itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 3, 4, 8), (0, 1, 2), (None, "fp16", "bf16"))
+    itertools.product(
+        (1, 2, 4), (1, 2, 4, 8), (1, 2, 3, 4, 8, 16), (0, 1, 2), (None, "fp16", "bf16")
+    )
 )
 
 
