@@ -17,6 +17,7 @@ from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from clusterjobs.errors import InputError, Location, Problem, one_problem
+from clusterjobs.yaml_syntax import OTHER_BREAK, line_of, other_break, syntax_problem
 
 Path = tuple[str | int, ...]
 Rules = Literal["core", "1.1"]
@@ -54,7 +55,7 @@ class Document:
     def locate(self, path: Path) -> Location:
         """Where the value at `path` stands; of what is missing, where its nearest parent does."""
         node, _ = self._walk(path)
-        return self._location(node) if node else Location(self.file, 1, 1, _line(self.text, 0))
+        return self._location(node) if node else Location(self.file, 1, 1, line_of(self.text, 0))
 
     def locate_key(self, path: Path) -> Location:
         """Where the key of `path` stands; items of a list have no key, so the item itself."""
@@ -79,7 +80,7 @@ class Document:
 
     def _location(self, node: Node) -> Location:
         start, end = node.start_mark, node.end_mark
-        line = _line(self.text, start.line)
+        line = line_of(self.text, start.line)
         last = end.column if end.line == start.line else len(line)
         block = not isinstance(node, ScalarNode) and end.line != start.line
         width = 1 if block else max(1, last - start.column)
@@ -109,15 +110,15 @@ def decode(data: bytes, file: str) -> str:
 
 def load(text: str, file: str, rules: Rules = "core") -> Document:
     """Read one document. Raises InputError with every problem of the YAML itself."""
-    if rules == "core" and (found := _OTHER_BREAK.search(text)):
-        raise InputError([_other_break(found, text, file)])
+    if rules == "core" and (found := OTHER_BREAK.search(text)):
+        raise InputError([other_break(found, text, file)])
     try:
         root = _Composer(text, rules).get_single_node()
     except yaml.YAMLError as error:
-        raise InputError([_syntax_problem(error, text, file)]) from None
+        raise InputError([syntax_problem(error, text, file)]) from None
     except _TooDeepError as error:
         line, column = error.mark.line, error.mark.column
-        where = Location(file, line + 1, column + 1, _line(text, line))
+        where = Location(file, line + 1, column + 1, line_of(text, line))
         raise one_problem(_TOO_DEEP, where, hint=_WRONG_FILE) from None
     if root is None:
         return Document(None, file, text, rules, None)
@@ -311,7 +312,7 @@ class _Reader:
         return result
 
     def _key_hint(self, key: Node) -> str:
-        if "{{" in _line(self.document.text, key.start_mark.line):
+        if "{{" in line_of(self.document.text, key.start_mark.line):
             return 'quote a value with a reference: "{{ name }}"'
         return "write `key: value`"
 
@@ -355,72 +356,3 @@ def _child(node: Node | None, step: str | int, rules: Rules) -> tuple[Node | Non
     elif isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
         return None, node.value[step]
     return None
-
-
-# ------------------------------------------------------------------ syntax errors
-
-# To libyaml these break lines, and it folds them away inside quotes; to an editor they do not, and
-# to YAML 1.2 only the carriage return does. A value would change unseen, and lines be miscounted.
-_OTHER_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029]|[\ud800-\udfff]")
-
-
-def _other_break(found: re.Match[str], text: str, file: str) -> Problem:
-    line = text.count("\n", 0, found.start())
-    column = found.start() - (text.rfind("\n", 0, found.start()) + 1)
-    where = Location(file, line + 1, column + 1, _line(text, line))
-    character = found[0]
-    if "\ud800" <= character <= "\udfff":
-        return Problem("not UTF-8 text", where, hint="write it as UTF-8")
-    escape = {"\r": "\\r", "\x85": "\\x85"}.get(character, f"\\u{ord(character):04x}")
-    return Problem(
-        f"the character U+{ord(character):04X} breaks lines for some readers of YAML and not for "
-        "others",
-        where,
-        hint=f'remove it, or write "{escape}" in double quotes where it is meant',
-    )
-
-
-def _line(text: str, number: int) -> str:
-    lines = text.split("\n", number + 1)
-    return lines[number].rstrip("\r") if number < len(lines) else ""
-
-
-def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
-    mark = getattr(error, "problem_mark", None)
-    what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    if mark is None:  # a reader error counts characters, not lines
-        position = getattr(error, "position", 0) or 0
-        line = text.count("\n", 0, position)
-        column = position - (text.rfind("\n", 0, position) + 1)
-        character = getattr(error, "character", None)
-        if isinstance(character, int):
-            what = f"the character U+{character:04X} is not allowed in YAML"
-    else:
-        mark, what = _opening(error, mark, what, text)
-        line, column = mark.line, mark.column
-    where = Location(file, line + 1, column + 1, _line(text, line))
-    return Problem(f"not YAML: {what}", where, hint=_syntax_hint(what, where.source))
-
-
-def _opening(error: yaml.YAMLError, mark: yaml.Mark, what: str, text: str) -> tuple[yaml.Mark, str]:
-    """Where something was opened, if the file ended before it was closed."""
-    opened = getattr(error, "context_mark", None)
-    if opened is None or mark.line < len(text.rstrip().splitlines()):
-        return mark, what
-    return opened, "opened here and never closed"
-
-
-def _syntax_hint(what: str, source: str) -> str:
-    if "\t" in source:
-        return "YAML is indented with spaces, never with tabs"
-    if "mapping values are not allowed" in what:
-        return "a value that contains ': ' must be quoted"
-    if "cannot start any token" in what:
-        return "a value that starts with @, %, ` or another sign of YAML must be quoted"
-    if "alias" in what or "alphabetic or numeric" in what:
-        return "a value that starts with * or & must be quoted"
-    if "never closed" in what:
-        return "add the closing quote, bracket or brace"
-    if "another document" in what:
-        return "one document a file: remove the line ---"
-    return "check quotes, brackets and indentation around this place"
