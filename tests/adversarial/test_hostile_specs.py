@@ -139,6 +139,8 @@ def _may_be_refused(path: Path, data: dict[str, Any]) -> bool:
     if head in ("workdir", "logs", "checkpoints", "script", "software"):
         if path[:2] == ("software", "modules"):
             return True
+        if path == ("software", "venv") and "conda" in data["software"]:
+            return True  # each would hide the other's Python
         text = value if isinstance(value, str) else ""
         long = any(len(part.encode()) > 240 for part in text.split("/")) or len(text) > 1000
         edge = text[:1] in ("", "~", "-") or (path[-1] == "venv" and ":" in text)
@@ -248,7 +250,7 @@ def _check_steps(spec: HostileSpec, run: Run) -> None:
     options = launch[0].argv[: launch[0].argv.index("bash")]
     own = dict(option[2:].partition("=")[::2] for option in options)
     assert {name: own.get(name) for name in spec.srun} == spec.srun
-    assert len(options) == 5 + len(spec.srun)
+    assert len(options) == 8 + len(spec.srun)
 
 
 def _all_words(run: Run, name: str) -> list[tuple[str, ...]]:
