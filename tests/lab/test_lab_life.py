@@ -142,9 +142,9 @@ def test_a_job_on_a_lost_node_is_requeued_and_the_node_comes_back(
     job_id = own_lab.sbatch(script, "--nodes=2", "--requeue", "--output=/dev/null")
     until(lambda: own_lab.job(job_id).state == "RUNNING", 10, lambda: "not running")
     kill_node(own_lab, "train-st-p4d-1", how)
-    until(lambda: own_lab.job(job_id).restarts == 1, 40, lambda: "not requeued")
+    until(lambda: own_lab.job(job_id).restarts == 1, 120, lambda: "not requeued")
     start_node(own_lab, "train-st-p4d-1")
-    assert own_lab.wait(job_id, 40).exit_code == 5
+    assert own_lab.wait(job_id, 120).exit_code == 5
 
 
 def test_a_node_that_was_only_just_started_can_be_killed_and_started(own_lab: Lab) -> None:
