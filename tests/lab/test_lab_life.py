@@ -131,6 +131,8 @@ def test_shared_folders_outlive_the_lab_and_scratch_does_not(slurm: Slurm, tmp_p
 
 
 @pytest.mark.slow
+# In about one run of four Slurm had not requeued the job after two minutes.
+@pytest.mark.unreliable
 @pytest.mark.parametrize("how", ["power", "network"])
 def test_a_job_on_a_lost_node_is_requeued_and_the_node_comes_back(
     own_lab: Lab, tmp_path: Path, how: str
