@@ -130,6 +130,10 @@ def test_shared_folders_outlive_the_lab_and_scratch_does_not(slurm: Slurm, tmp_p
     assert not tmp_path.exists()
 
 
+def read(path: Path) -> str:
+    return path.read_text() if path.exists() else f"no {path.name}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["power", "network"])
 def test_a_job_on_a_lost_node_is_requeued_and_the_node_comes_back(
@@ -140,10 +144,15 @@ def test_a_job_on_a_lost_node_is_requeued_and_the_node_comes_back(
         "#!/bin/bash\n[[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || exit 5\n"
         "srun bash -c 'touch /fsx/begun.$SLURM_JOB_ID.$SLURMD_NODENAME; sleep 99'\n"
     )
-    job_id = own_lab.sbatch(script, "--nodes=2", "--requeue", "--output=/dev/null")
+    log = tmp_path / "job.log"
+    job_id = own_lab.sbatch(script, "--nodes=2", "--requeue", f"--output={log}")
     # A step that is still being started fails at once instead, and the job ends with it.
     begun = own_lab.folder.shared("/fsx")
-    until(lambda: len(list(begun.glob(f"begun.{job_id}.*"))) == 2, 20, lambda: "not begun")
+    until(
+        lambda: len(list(begun.glob(f"begun.{job_id}.*"))) == 2,
+        90,
+        lambda: f"not begun: {own_lab.job(job_id)} {own_lab.node_states()} {read(log)}",
+    )
     kill_node(own_lab, "train-st-p4d-1", how)
     until(lambda: own_lab.job(job_id).restarts == 1, 120, lambda: "not requeued")
     start_node(own_lab, "train-st-p4d-1")

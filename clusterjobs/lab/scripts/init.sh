@@ -42,7 +42,8 @@ mount --bind $lab/commands "$1/bin" # a PATH set for the machine finds the real 
 # --- the network: the head node and a bridge, to which each node is wired ------------------------
 hostname "$head_node"
 ip link set lo up
-ip link add nodes type bridge
+# Named, or the bridge takes the lowest of its cables', and changes it when a node goes.
+ip link add nodes address 02:00:00:01:00:00 type bridge
 ip addr add "$head_address" dev nodes
 ip link set nodes up
 

@@ -17,6 +17,9 @@ switch add "node$number" type veth peer name eth0 netns 1
 switch set "node$number" master nodes up
 exec 9<&-
 ip link set lo up
+# The same after each power cut: the others remember an address' hardware for up to a minute.
+printf -v hardware '02:00:00:00:%02x:%02x' "$((number >> 8))" "$((number & 255))"
+ip link set eth0 address "$hardware"
 ip addr add "$address" dev eth0
 ip link set eth0 up
 
