@@ -20,3 +20,8 @@ def cluster_configs_dir() -> pathlib.Path:
 def _folder(name: str) -> pathlib.Path:
     packaged = _PACKAGE / "_data" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
+
+
+def node_program(name: str) -> str:
+    """The text of a program for the nodes, such as `stage.py`."""
+    return (_PACKAGE / "node" / name).read_text(encoding="utf-8")

@@ -18,6 +18,7 @@ from clusterjobs.spec.experiment import Experiment
 class Plan:
     """One job. `command` is what the launcher is given, word by word.
 
+    `programs`: files of the room `node/` that the job takes along.
     `starts_script`: it begins with a Python script that the launcher runs, else with a program.
     """
 
@@ -35,6 +36,7 @@ class Plan:
     starts_script: bool
     command: tuple[str, ...]
     files: tuple[ConfigFile, ...]
+    programs: tuple[str, ...]
     associations: tuple[DataRepositoryAssociation, ...]
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]

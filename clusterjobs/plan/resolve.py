@@ -86,6 +86,7 @@ def _resolve_job(
         _starts_script(program, launcher, experiment),
         _command(program, launcher, experiment),
         program.files,
+        (),
         associations,
         tuple(ledger.derived),
         tuple(ledger.problems),

@@ -241,6 +241,7 @@ def _work(plan: Plan) -> dict[str, Any]:
     return {
         "folders": ShellText(" ".join(map(_path, folders))),
         "files": [_file(file) for file in plan.files],
+        "programs": [_program(name) for name in plan.programs],
         "before": [_step(step, plan) for step in experiment.before],
         "sidecars": [_step(step, plan) for step in experiment.sidecars],
         "after": [_step(step, plan) for step in experiment.after],
@@ -253,6 +254,12 @@ def _file(file: ConfigFile) -> _FileText:
         shell.verbatim(file.text.rstrip("\n")),
         shell.heredoc_word(file.text),
     )
+
+
+def _program(name: str) -> _FileText:
+    """A program at the script's end, between lines by which the script finds it again."""
+    text = resources.node_program(name).rstrip("\n")
+    return _FileText(shell.quote(name), shell.verbatim(text), ShellText(f"end of {name}"))
 
 
 def _step(step: Step, plan: Plan) -> ShellText:
