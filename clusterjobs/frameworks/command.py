@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from clusterjobs.frameworks.contract import Program, Task, argument_words
+from clusterjobs.frameworks.contract import OWN_SCRIPT, Program, Task, argument_words
 from clusterjobs.ledger import Ledger
 
 
@@ -12,6 +12,7 @@ class Command:
     """`framework: command`."""
 
     name = "command"
+    saving = OWN_SCRIPT
     launchers: tuple[str, ...] = ("srun", "torchrun")
     options: type[BaseModel] | None = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -17,6 +17,8 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import expanding, variable
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
+
+EXIT_MINUTES = variable("exit_minutes")  # from the launch to where a training told by "clock" ends
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,28 @@ class Program:
     environment: tuple[Variable, ...] = ()
 
 
+@dataclass(frozen=True)
+class Saving:
+    """How a training is told to save and end, and where it says which checkpoint is its newest.
+
+    `told`: "file", it looks for the file that CLUSTERJOBS_STOP_FILE names; "clock", it is started
+    with the minute in which it has to end; "never", it saves when it would anyway.
+    `marker`: a file in the checkpoints' folder, written after each complete checkpoint.
+    """
+
+    told: Literal["file", "clock", "never"]
+    reason: str
+    marker: str | None = None
+
+
+OWN_SCRIPT = Saving("file", "the script is yours, and can look for a file at every step")
+
+
 class Framework(Protocol):
     """One framework. `launchers[0]` is its default; `options` its own keys of the spec."""
 
     name: str
+    saving: Saving
     launchers: tuple[str, ...]
     options: type[BaseModel] | None
 

@@ -11,8 +11,10 @@ from pydantic import BaseModel, Field
 
 from clusterjobs.frameworks.contract import (
     JOB_DIR,
+    OWN_SCRIPT,
     ConfigFile,
     Program,
+    Saving,
     Task,
     argument_words,
     refuse_arguments,
@@ -40,6 +42,7 @@ class DeepSpeed:
     """`framework: deepspeed`."""
 
     name = "deepspeed"
+    saving = Saving("file", OWN_SCRIPT.reason, marker="latest")
     launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed")
     options: type[BaseModel] | None = Options
 

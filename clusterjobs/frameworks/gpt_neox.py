@@ -14,6 +14,7 @@ from clusterjobs.frameworks.contract import (
     JOB_DIR,
     ConfigFile,
     Program,
+    Saving,
     Task,
     Variable,
     argument_words,
@@ -54,6 +55,9 @@ class GptNeoX:
     """`framework: gpt-neox`."""
 
     name = "gpt-neox"
+    saving = Saving(
+        "never", "GPT-NeoX has no way to be told: it saves every checkpoint_factor steps", "latest"
+    )
     launchers: tuple[str, ...] = ("deepy",)
     options: type[BaseModel] | None = Options
 

@@ -13,9 +13,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field
 
 from clusterjobs.frameworks.contract import (
+    EXIT_MINUTES,
     JOB_DIR,
     ConfigFile,
     Program,
+    Saving,
     Task,
     Variable,
     argument_names,
@@ -71,6 +73,12 @@ class MegatronDeepSpeed:
     """`framework: megatron-deepspeed`."""
 
     name = "megatron-deepspeed"
+    # Its signal handler would do too, were it not that TERM also ends PyTorch's data loaders.
+    saving = Saving(
+        "clock",
+        "--exit-duration-in-mins makes all ranks save and end in the same iteration",
+        "latest_checkpointed_iteration.txt",
+    )
     launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed")
     options: type[BaseModel] | None = Options
 
@@ -130,6 +138,8 @@ def _checkpoint_words(experiment: Experiment) -> Iterator[str]:
     if experiment.checkpoints:
         folder = folder_on_the_node(experiment.checkpoints.path)
         yield from ("--save", folder, "--load", folder)
+    if experiment.restarts:
+        yield from ("--exit-duration-in-mins", EXIT_MINUTES)
 
 
 def _deepspeed_words(options: Options) -> Iterator[str]:
@@ -201,11 +211,16 @@ _SAID_BY: dict[str, tuple[str, ...]] = {
     "deepspeed": ("framework",),
     "deepspeed_config": ("ds_config",),
 }
+_BY_RESTARTS = {"exit_duration_in_mins": ("restarts",)}
 _BY_CHECKPOINTS = {"save": ("checkpoints", "path"), "load": ("checkpoints", "path")}
 
 
 def _said_elsewhere(experiment: Experiment, ledger: Ledger) -> dict[str, str]:
-    said = {**_SAID_BY, **(_BY_CHECKPOINTS if experiment.checkpoints else {})}
+    said = {
+        **_SAID_BY,
+        **(_BY_CHECKPOINTS if experiment.checkpoints else {}),
+        **(_BY_RESTARTS if experiment.restarts else {}),
+    }
     places = {name: ledger.place_of(path) for name, path in said.items()}
     return {
         **places,

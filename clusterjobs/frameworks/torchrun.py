@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from clusterjobs.frameworks.contract import Program, Task, argument_words, script_of
+from clusterjobs.frameworks.contract import OWN_SCRIPT, Program, Task, argument_words, script_of
 from clusterjobs.ledger import Ledger
 
 
@@ -12,6 +12,7 @@ class Torchrun:
     """`framework: torchrun`."""
 
     name = "torchrun"
+    saving = OWN_SCRIPT
     launchers: tuple[str, ...] = ("torchrun", "srun")
     options: type[BaseModel] | None = None
 

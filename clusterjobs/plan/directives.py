@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from clusterjobs.ledger import Ledger
@@ -47,6 +47,7 @@ _OWNED_SBATCH = {
     "usage": "the man page",
     "version": "the man page",
 }
+_OWNED_BY_RESTARTS = {"signal": "restarts", "requeue": "restarts", "no-requeue": "restarts"}
 _OWNED_SRUN = {
     **{name: key for name, key in _OWNED_SBATCH.items() if name != "array"},
     "multi-prog": "command",
@@ -54,12 +55,16 @@ _OWNED_SRUN = {
 
 
 def resolve_directives(
-    experiment: Experiment, placement: Placement, ledger: Ledger
+    experiment: Experiment,
+    placement: Placement,
+    further: Iterable[Directive],
+    ledger: Ledger,
 ) -> tuple[Directive, ...]:
     """What sbatch is asked for: derived, then the spec's own, which may replace a default."""
-    derived = list(_derived(experiment, placement))
+    derived = [*_derived(experiment, placement), *further]
     _check_names_of_the_cluster(placement, ledger)
-    return _with_own("sbatch", derived, experiment.sbatch, _OWNED_SBATCH, ledger)
+    owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if experiment.restarts else {})}
+    return _with_own("sbatch", derived, experiment.sbatch, owned, ledger)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

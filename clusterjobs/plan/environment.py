@@ -7,9 +7,9 @@ samples; NCCL and PyTorch their own documentation.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from clusterjobs.frameworks.contract import JOB_DIR, Program, Variable
+from clusterjobs.frameworks.contract import JOB_DIR, Variable
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
@@ -28,12 +28,16 @@ _EFA_LIBRARIES = ":".join(
 
 
 def resolve_environment(
-    experiment: Experiment, placement: Placement, program: Program, ledger: Ledger
+    experiment: Experiment,
+    placement: Placement,
+    further: Iterable[Variable],
+    ledger: Ledger,
+
 ) -> tuple[Variable, ...]:
-    """What the ranks find set: derived first, then the spec's own, which has the last word."""
+    """What the ranks find set: derived, `further`, then the spec's own, with the last word."""
     _check_own(experiment, placement, ledger)
     own = experiment.env
-    derived = (*_derived(placement), *program.environment)
+    derived = (*_derived(placement), *further)
     kept = [one for one in derived if not one.append and one.name not in own]
     said = [Variable(name, value, "env: of the spec", expand=True) for name, value in own.items()]
     return (*kept, *said, *(one for one in derived if one.append))

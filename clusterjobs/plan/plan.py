@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from clusterjobs.cluster.associations import DataRepositoryAssociation
 from clusterjobs.errors import Problem
-from clusterjobs.frameworks.contract import ConfigFile, Samples, Shape, Variable
+from clusterjobs.frameworks.contract import ConfigFile, Samples, Saving, Shape, Variable
 from clusterjobs.launchers import Launcher
 from clusterjobs.ledger import Derived
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.restarts import RestartPlan
 from clusterjobs.spec.experiment import Experiment
 
 
@@ -28,6 +29,8 @@ class Plan:
     placement: Placement
     shape: Shape
     samples: Samples | None
+    saving: Saving
+    restarts: RestartPlan | None
     directives: tuple[Directive, ...]
     srun_options: tuple[Directive, ...]
     environment: tuple[Variable, ...]

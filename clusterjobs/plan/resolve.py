@@ -18,6 +18,11 @@ from clusterjobs.plan.inherited import inherited_variables, own_slurm_variables
 from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.restarts import (
+    resolve_restarts,
+    restart_directives,
+    restart_variables,
+)
 from clusterjobs.plan.staging import resolve_associations
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Spec
@@ -61,13 +66,16 @@ def _resolve_job(
     check_model(numbers.model, numbers.parallel, ledger)
     samples = None if _is_misshaped(ledger) else resolve_samples(numbers.batch, shape, ledger)
     program = framework.program(Task(experiment, spec.options, shape, samples), ledger)
-    directives = resolve_directives(experiment, placement, ledger)
+    restarts = resolve_restarts(experiment, framework, launcher, ledger)
+    directives = resolve_directives(experiment, placement, restart_directives(restarts), ledger)
     options = resolve_srun_options(experiment, placement, ledger)
     srun_options = options if launcher.takes_srun_options else ()
     if program is None:
         ledger.raise_problems()
         raise AssertionError("no program, and no problem says why")
-    environment = resolve_environment(experiment, placement, program, ledger)
+    environment = resolve_environment(
+        experiment, placement, (*restart_variables(restarts), *program.environment), ledger
+    )
     associations = resolve_associations(experiment, cluster, ledger)
     ledger.raise_problems()
     _derive_rendezvous(ledger)
@@ -78,6 +86,8 @@ def _resolve_job(
         placement,
         shape,
         samples,
+        framework.saving,
+        restarts,
         directives,
         srun_options,
         environment,

@@ -64,6 +64,7 @@ def _environment(folder: pathlib.Path) -> jinja2.Environment:
 def _context(plan: Plan, rendered_from: str) -> dict[str, Any]:
     return {
         **_head(plan, rendered_from),
+        **_restarts(plan),
         **_software(plan),
         **_work(plan),
         **_launch(plan),
@@ -118,6 +119,33 @@ def _path(path: str) -> ShellText:
     """
     absolute = path if path.startswith(("/", "${", "\0")) else f"${{SLURM_SUBMIT_DIR}}/{path}"
     return shell.quote_expanding(absolute)
+
+
+def _restarts(plan: Plan) -> dict[str, Any]:
+    checkpoints, restarts, marker = plan.experiment.checkpoints, plan.restarts, plan.saving.marker
+    folder = checkpoints.path if checkpoints else "."
+    context = {
+        "checkpoints_given": checkpoints is not None,
+        "checkpoints": _path(folder),
+        "marker_given": checkpoints is not None and marker is not None,
+        "marker": _path(f"{folder}/{marker or ''}"),
+        "background_given": bool(plan.experiment.sidecars or restarts),
+        "restarts_given": restarts is not None,
+        "ends_itself": restarts is not None and restarts.saving.told == "clock",
+    }
+    if restarts is None:
+        return context
+    budgets = restarts.budgets
+    return {
+        **context,
+        "restarts_time_limit": budgets.time_limit,
+        "restarts_failure": budgets.failure,
+        "restarts_node_failure": budgets.node_failure,
+        "grace_seconds": budgets.grace_seconds,
+        "signal_seconds": restarts.signal_seconds,
+        "tell_signal_given": budgets.signal is not None,
+        "tell_signal": ShellText(budgets.signal or ""),
+    }
 
 
 # ------------------------------------------------------------------ parameters

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from clusterjobs.spec import words
-from clusterjobs.spec.words import Count
+from clusterjobs.spec.words import Budget, Count
 
 
 class Part(BaseModel):
@@ -62,6 +62,19 @@ class Checkpoints(Part):
 
     path: words.Path
     export: words.Bucket | None = None
+
+
+class Restarts(Part):
+    """How often the job is started again from its checkpoints, for each reason it may end for.
+
+    The ranks are told `grace_seconds` before the time limit, by a file and, if asked for, a signal.
+    """
+
+    time_limit: Budget = 0
+    failure: Budget = 0
+    node_failure: Budget = 3
+    grace_seconds: Count = 180
+    signal: Literal["USR1", "USR2", "TERM"] | None = None
 
 
 class Data(Part):
@@ -142,6 +155,7 @@ class Experiment(Part):
 
     data: tuple[Data, ...] = ()
     checkpoints: Checkpoints | None = None
+    restarts: Restarts | None = None
     logs: words.Path | None = None
     env: dict[words.EnvironmentName, words.Word] = {}
     parameters: dict[words.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]] = {}

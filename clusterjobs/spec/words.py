@@ -213,6 +213,8 @@ def environment_name(value: str) -> str:
         raise ValueError(f"{value} is reserved: {reason}")
     if value.startswith(("SLURM", "SBATCH_", "SRUN_", "BASH")):
         raise ValueError(f"{value} is reserved: Slurm and bash read it; use sbatch: or srun:")
+    if value.startswith("CLUSTERJOBS_"):
+        raise ValueError(f"{value} is reserved: the script tells the ranks something by it")
     return value
 
 
@@ -313,6 +315,7 @@ OptionValue = Annotated[str | bool, BeforeValidator(option_value)]
 ArgumentName = Annotated[str, AfterValidator(argument_name)]
 ArgumentValue = Annotated[str | bool | tuple[str, ...], BeforeValidator(argument)]
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1_000_000)]
+Budget = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1_000_000)]
 Stage = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=3)]
 Arguments = Annotated[
     Annotated[dict[ArgumentName, ArgumentValue], Tag("map")]

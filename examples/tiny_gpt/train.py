@@ -52,11 +52,16 @@ def join_the_others() -> torch.device:
 
 
 def listen_for_signals() -> list[int]:
-    """The signals heard so far: USR1 before the time limit, TERM when the job is cancelled."""
+    """The signals heard so far, such as TERM when the job is cancelled."""
     heard: list[int] = []
     for number in (signal.SIGUSR1, signal.SIGTERM):
         signal.signal(number, lambda signum, _frame: heard.append(signum))
     return heard
+
+
+def is_told_to_stop() -> bool:
+    """The job script makes this file when the time limit is near."""
+    return Path(os.environ.get("CLUSTERJOBS_STOP_FILE", "/nowhere")).exists()
 
 
 def train_step(
@@ -71,7 +76,7 @@ def train_step(
 
 
 def run(args: argparse.Namespace, device: torch.device) -> int:
-    """Trains to the last step, or to a signal; returns the exit code."""
+    """Trains to the last step, or until it is told to stop; returns the exit code."""
     heard = listen_for_signals()
     torch.manual_seed(args.seed)
     model = GPT(args.layers, args.hidden, args.heads, args.sequence).to(device)
@@ -88,7 +93,8 @@ def run(args: argparse.Namespace, device: torch.device) -> int:
     for done in range(first + 1, args.steps + 1):
         loss = train_step(trainer, text, args, done - 1, device)
         # One message for both: the mean loss, and whether any rank has been asked to stop.
-        news = torch.stack([loss, torch.tensor(float(bool(heard)), device=device)])
+        asked = float(bool(heard) or is_told_to_stop())
+        news = torch.stack([loss, torch.tensor(asked, device=device)])
         dist.all_reduce(news)
         mean, last = news[0].item() / world, done == args.steps
         stopping = bool(news[1]) and not last
@@ -101,7 +107,7 @@ def run(args: argparse.Namespace, device: torch.device) -> int:
         if stopping:
             if rank == 0:
                 print(f"asked to stop: saved step {done}", flush=True)
-            return 128 + (heard[0] if heard else signal.SIGTERM)
+            return 128 + heard[0] if heard else 0
     return 0
 
 

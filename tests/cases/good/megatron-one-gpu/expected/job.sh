@@ -28,17 +28,42 @@ job_dir="/fsx/logs/gpt2-345m-1gpu/$SLURM_JOB_ID"
 mkdir -p -- "$job_dir"
 exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
 log_writer=$!
+attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
+# Job ids begin anew with a new cluster: these were another's.
+(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
+reason= # for the end, where the exit code does not say it
 
-fail() {
+fail() { # before the training: another try would end like this one
   printf 'clusterjobs: %s\n' "$1" >&2
+  reason=not_started
   exit 1
+}
+
+# One line of JSON for each attempt; of two for the same, the later counts.
+record() { # ATTEMPT REASON EXIT_CODE NODES SECONDS
+  printf '{"attempt": %s, "reason": "%s", "checkpoint": "%s", ' "$1" "$2" "$(newest_checkpoint)"
+  printf '"exit_code": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$3" "$4" "$5" -1
+} >> "$job_dir/attempts.jsonl"
+
+# A text that changes with every new checkpoint.
+newest_checkpoint() {
+  local newest=
+  { read -r newest < /fsx/checkpoints/gpt2-345m-1gpu/latest_checkpointed_iteration.txt; } 2>/dev/null || true
+  printf '%s' "${newest//[\"\\[:cntrl:]]/_}"
 }
 
 finish() {
   local status=$?
   trap - EXIT
-  printf 'clusterjobs: job %s ended with exit code %s after %s s\n' \
-    "$SLURM_JOB_ID" "$status" "$SECONDS"
+  trap '' USR1
+  trap 'reason=cancelled' TERM
+  if [[ -z $reason ]]; then
+    reason=completed
+    (( status == 0 )) || reason=failure
+  fi
+  record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" || true
+  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
+    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null || true
   exit "$status"
@@ -48,8 +73,12 @@ trap finish EXIT
 # scancel and the time limit say TERM first, and KILL after Slurm's KillWait.
 ranks=
 told_to_end() {
+  reason=cancelled
+  case $(timeout 5 squeue --noheader --job="$SLURM_JOB_ID" --format=%r) in
+    TimeLimit) reason=time_limit ;;
+  esac
   [[ -n $ranks ]] || exit 143
-  printf 'clusterjobs: told to end, waiting for the ranks\n'
+  printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 trap told_to_end TERM
 
@@ -223,3 +252,7 @@ status=1 # where the code was never written
 read -r status < "$job_dir/exit_code" || true
 ranks=
 (( status == 0 )) || exit "$status"
+case $reason in # ranks that were told to end are not done, though they ended well
+  time_limit) exit 124 ;;
+  cancelled) exit 143 ;;
+esac

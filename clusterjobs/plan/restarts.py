@@ -1,0 +1,133 @@
+"""How a job is started again: what it is told before the time limit, and how often it may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from clusterjobs.frameworks.contract import JOB_DIR, Framework, Saving, Variable
+from clusterjobs.launchers import Launcher
+from clusterjobs.ledger import Ledger
+from clusterjobs.plan.directives import Directive
+from clusterjobs.spec.experiment import Experiment, Restarts
+
+# Between the end of the grace and the time limit: for ranks that have to be ended, and the requeue.
+_MARGIN_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class RestartPlan:
+    """The spec's `restarts` with what follows from them. All times in seconds."""
+
+    budgets: Restarts
+    signal_seconds: int
+    saving: Saving
+
+
+def resolve_restarts(
+    experiment: Experiment, framework: Framework, launcher: Launcher, ledger: Ledger
+) -> RestartPlan | None:
+    """None where the spec says nothing of restarts."""
+    restarts = experiment.restarts
+    if restarts is None:
+        return None
+    saving = framework.saving
+    signal_seconds = restarts.grace_seconds + _MARGIN_SECONDS
+    _check_checkpoints(experiment, ledger)
+    _check_time_limit(experiment, restarts, signal_seconds, ledger)
+    _check_signal(restarts, framework, launcher, ledger)
+    ledger.derive(
+        "told to save",
+        {"file": "by a file", "clock": "by the clock", "never": "never"}[saving.told],
+        saving.reason,
+    )
+    ledger.derive(
+        "signal",
+        f"USR1, {signal_seconds} s before the limit",
+        f"grace_seconds, and {_MARGIN_SECONDS} s to end what does not hear it and to requeue",
+        "Slurm: sbatch(1) --signal, up to 60 s early",
+    )
+    return RestartPlan(restarts, signal_seconds, saving)
+
+
+def restart_directives(plan: RestartPlan | None) -> Iterator[Directive]:
+    """What Slurm has to be asked for."""
+    if plan is not None:
+        yield Directive(
+            "signal", f"B:USR1@{plan.signal_seconds}", "restarts: the script hears of the limit"
+        )
+
+
+def restart_variables(plan: RestartPlan | None) -> Iterator[Variable]:
+    """What the ranks have to be told."""
+    if plan is not None and plan.saving.told == "file":
+        yield Variable(
+            "CLUSTERJOBS_STOP_FILE",
+            f"{JOB_DIR}/stop",
+            "once this file is there: save a checkpoint and end",
+        )
+
+
+def _check_checkpoints(experiment: Experiment, ledger: Ledger) -> None:
+    if experiment.checkpoints is None:
+        ledger.problem(
+            ("restarts",),
+            "restarts without checkpoints would start from nothing each time",
+            "add `checkpoints: {path: /fsx/checkpoints/{{ name }}}`, where the training saves",
+        )
+
+
+def _check_time_limit(
+    experiment: Experiment, restarts: Restarts, signal_seconds: int, ledger: Ledger
+) -> None:
+    limit = experiment.time_limit and seconds_of(experiment.time_limit)
+    if restarts.time_limit and not limit:
+        ledger.problem(
+            ("restarts", "time_limit"),
+            "restarts after a time limit, and no time_limit that is known here",
+            "add `time_limit: 1-00:00:00`",
+        )
+    elif limit and limit <= signal_seconds + 60:
+        ledger.problem(
+            ("restarts", "grace_seconds"),
+            f"the ranks would be told {signal_seconds} s before the end, up to a minute early, "
+            f"of a time_limit of {limit} s",
+            "a longer time_limit, or less grace",
+        )
+
+
+def _check_signal(
+    restarts: Restarts, framework: Framework, launcher: Launcher, ledger: Ledger
+) -> None:
+    if restarts.signal is None:
+        return
+    if framework.saving.told != "file":
+        ledger.problem(
+            ("restarts", "signal"),
+            f"{framework.name} does not save when it hears a signal",
+            f"remove it: {framework.saving.reason}",
+        )
+    elif launcher.name in ("torchrun", "deepspeed"):
+        ledger.problem(
+            ("restarts", "signal"),
+            f"{launcher.name} itself ends at a {restarts.signal}, and its ranks with it",
+            "look for the file that CLUSTERJOBS_STOP_FILE names, or launcher: srun",
+        )
+
+
+def seconds_of(time_limit: str) -> int | None:
+    """Slurm's time as seconds; None where it is no limit.
+
+    Source: sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+    days-hours:minutes, days-hours:minutes:seconds.
+    """
+    if time_limit in ("UNLIMITED", "INFINITE"):
+        return None
+    days, dash, rest = time_limit.rpartition("-")
+    numbers = [int(part) for part in rest.split(":")]
+    if dash:
+        hours, minutes, seconds = (*numbers, 0, 0)[:3]
+        return ((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds
+    if len(numbers) == 3:
+        return (numbers[0] * 60 + numbers[1]) * 60 + numbers[2]
+    return numbers[0] * 60 + (numbers[1] if len(numbers) == 2 else 0)
