@@ -52,6 +52,16 @@ def start_node(lab: Lab, node: str, timeout: float = 30) -> None:
     _until(lab, node, timeout, lambda: _is_back(lab, node))
 
 
+def restart_controller(lab: Lab, timeout: float = 30) -> None:
+    """Kill slurmctld without a warning, start it again, and wait until it answers."""
+    _request(lab.folder, "restart-slurmctld", "head-node")
+    until(
+        lambda: lab.run(["scontrol", "ping"]).returncode == 0,
+        timeout,
+        lambda: f"slurmctld does not come back: {last_lines(lab.folder / 'log/slurmctld.out')}",
+    )
+
+
 def _until(lab: Lab, node: str, timeout: float, true: Callable[[], bool]) -> None:
     log = lab.folder / f"log/{node}.log"
     try:

@@ -32,7 +32,6 @@ def resolve_environment(
     placement: Placement,
     further: Iterable[Variable],
     ledger: Ledger,
-
 ) -> tuple[Variable, ...]:
     """What the ranks find set: derived, `further`, then the spec's own, with the last word."""
     _check_own(experiment, placement, ledger)

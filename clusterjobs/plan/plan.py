@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clusterjobs.cluster.associations import DataRepositoryAssociation
 from clusterjobs.errors import Problem
-from clusterjobs.frameworks.contract import ConfigFile, Samples, Saving, Shape, Variable
+from clusterjobs.frameworks.contract import ConfigFile, Samples, Shape, Variable
 from clusterjobs.launchers import Launcher
 from clusterjobs.ledger import Derived
 from clusterjobs.plan.directives import Directive
@@ -19,6 +19,7 @@ from clusterjobs.spec.experiment import Experiment
 class Plan:
     """One job. `command` is what the launcher is given, word by word.
 
+    `marker`: a file that the training writes after each complete checkpoint.
     `programs`: files of the room `node/` that the job takes along.
     `starts_script`: it begins with a Python script that the launcher runs, else with a program.
     """
@@ -29,7 +30,7 @@ class Plan:
     placement: Placement
     shape: Shape
     samples: Samples | None
-    saving: Saving
+    marker: str | None
     restarts: RestartPlan | None
     directives: tuple[Directive, ...]
     srun_options: tuple[Directive, ...]

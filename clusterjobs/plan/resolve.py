@@ -86,7 +86,7 @@ def _resolve_job(
         placement,
         shape,
         samples,
-        framework.saving,
+        _marker(experiment, framework),
         restarts,
         directives,
         srun_options,
@@ -138,6 +138,13 @@ def _launcher(experiment: Experiment, framework: Framework | None, ledger: Ledge
         what = f"{framework.name} is not started by {name}"
     ledger.problem(("launcher",), what, did_you_mean(name, choices))
     return LAUNCHERS[choices[0]]
+
+
+def _marker(experiment: Experiment, framework: Framework) -> str | None:
+    """What the training writes after each complete checkpoint, in their folder."""
+    checkpoints = experiment.checkpoints
+    marker = checkpoints and (checkpoints.marker or framework.saving.marker)
+    return f"{checkpoints.path}/{marker}" if checkpoints and marker else None
 
 
 def _check_shared_gpus(launcher: Launcher, placement: Placement, ledger: Ledger) -> None:

@@ -28,6 +28,7 @@ def resolve_restarts(
     experiment: Experiment, framework: Framework, launcher: Launcher, ledger: Ledger
 ) -> RestartPlan | None:
     """None where the spec says nothing of restarts."""
+    _check_marker(experiment, ledger)
     restarts = experiment.restarts
     if restarts is None:
         return None
@@ -65,6 +66,17 @@ def restart_variables(plan: RestartPlan | None) -> Iterator[Variable]:
             "CLUSTERJOBS_STOP_FILE",
             f"{JOB_DIR}/stop",
             "once this file is there: save a checkpoint and end",
+        )
+
+
+def _check_marker(experiment: Experiment, ledger: Ledger) -> None:
+    """It is looked for in the checkpoints' folder."""
+    checkpoints = experiment.checkpoints
+    if checkpoints and checkpoints.marker and checkpoints.marker.startswith("/"):
+        ledger.problem(
+            ("checkpoints", "marker"),
+            "the marker is a file in the folder of the checkpoints",
+            "its name alone, such as `marker: latest`",
         )
 
 

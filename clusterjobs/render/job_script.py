@@ -122,13 +122,12 @@ def _path(path: str) -> ShellText:
 
 
 def _restarts(plan: Plan) -> dict[str, Any]:
-    checkpoints, restarts, marker = plan.experiment.checkpoints, plan.restarts, plan.saving.marker
-    folder = checkpoints.path if checkpoints else "."
+    checkpoints, restarts = plan.experiment.checkpoints, plan.restarts
     context = {
         "checkpoints_given": checkpoints is not None,
-        "checkpoints": _path(folder),
-        "marker_given": checkpoints is not None and marker is not None,
-        "marker": _path(f"{folder}/{marker or ''}"),
+        "checkpoints": _path(checkpoints.path if checkpoints else "."),
+        "marker_given": plan.marker is not None,
+        "marker": _path(plan.marker or "."),
         "background_given": bool(plan.experiment.sidecars or restarts),
         "restarts_given": restarts is not None,
         "ends_itself": restarts is not None and restarts.saving.told == "clock",

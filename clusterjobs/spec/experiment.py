@@ -57,11 +57,13 @@ class Batch(Part):
 class Checkpoints(Part):
     """The folder where the training keeps its checkpoints, made before it starts.
 
-    `export` is a prefix of a bucket to which FSx for Lustre copies what is written there.
+    `export` is a prefix of a bucket to which FSx for Lustre copies what is written there. `marker`
+    is a file in the folder that the training writes anew after each complete checkpoint.
     """
 
     path: words.Path
     export: words.Bucket | None = None
+    marker: words.Path | None = None
 
 
 class Restarts(Part):

@@ -71,6 +71,10 @@ serve() { # VERB NODE
       inside "$2" setsid bash $lab/slurmd.sh "$2" < /dev/null >> "$lab/log/$2.log" 2>&1 & ;;
     kill-slurmd) # bash's own kill: a small system has no other
       inside "$2" bash -c "kill -KILL $(< "$lab/nodes/$2/slurmd.pid")" ;;
+    restart-slurmctld)
+      kill -KILL "$(< $lab/state/slurmctld.pid)"
+      rm -f $lab/state/slurmctld.pid
+      start_controller ;;
   esac
 }
 
@@ -78,7 +82,8 @@ controller() { # whoever waits for it looks for the file
   "${slurmctld[@]}" || true
   : > $lab/state/exited
 }
-controller >> $lab/log/slurmctld.out 2>&1 < /dev/null &
+start_controller() { controller >> $lab/log/slurmctld.out 2>&1 < /dev/null & }
+start_controller
 for node in "$lab"/nodes/*/wiring; do
   [[ ! -e $node ]] || power_on "$(basename "$(dirname "$node")")"
 done

@@ -28,6 +28,8 @@ job_dir="/fsx/logs/gpt2-345m-1gpu/$SLURM_JOB_ID"
 mkdir -p -- "$job_dir"
 exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
 log_writer=$!
+own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
+[[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || own_id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
 # Job ids begin anew with a new cluster: these were another's.
 (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
@@ -74,9 +76,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   reason=cancelled
-  case $(timeout 5 squeue --noheader --job="$SLURM_JOB_ID" --format=%r) in
-    TimeLimit) reason=time_limit ;;
-  esac
+  [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
   [[ -n $ranks ]] || exit 143
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }

@@ -1,0 +1,224 @@
+"""Faults for jobs of the lab: what is broken, when, and what the job made of it.
+
+All cases run at the same time in one lab, each on nodes of its own. Spare nodes lie beside them:
+ParallelCluster replaces those that are lost.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from clusterjobs.lab.breakage import kill_node
+from clusterjobs.lab.lab import Lab
+from clusterjobs.lab.polling import until
+
+STEPS = pathlib.Path(__file__).with_name("steps.py")
+SAVE_EVERY = 10
+TIMEOUT = 300  # for whatever has to happen; on an idle machine all of it takes seconds
+
+
+@dataclass
+class Running:
+    """A job of one case, seen through the shared folder and through Slurm."""
+
+    lab: Lab
+    job_id: str
+    folder: pathlib.Path
+
+    def trace(self) -> list[list[int]]:
+        """For each attempt the step that it began from, and the steps that it did."""
+        file = self.folder / "trace"
+        lines = file.read_text().splitlines() if file.exists() else []
+        attempts: list[list[int]] = []
+        for line in lines:
+            if line.startswith("start "):
+                attempts.append([int(line.removeprefix("start "))])
+            elif attempts:
+                attempts[-1].append(int(line))
+        return attempts
+
+    def reach_step(self, step: int) -> None:
+        self._until(lambda: any(step in done[1:] for done in self.trace()), f"step {step}")
+
+    def reach_saving(self) -> None:
+        self._until(lambda: (self.folder / "saving").exists(), "saving")
+
+    def reach(self, name: str) -> None:
+        self._until(lambda: (self.folder / name).exists(), name)
+
+    def _until(self, ask: Callable[[], Any], what: str) -> None:
+        until(ask, TIMEOUT, lambda: f"job {self.job_id} never came to {what}: {self.log()}")
+
+    def nodes(self) -> list[str]:
+        shown = self.lab.job(self.job_id).nodes
+        return self.lab.run(["scontrol", "show", "hostnames", shown]).stdout.split()
+
+    def kill_rank(self, rank: int) -> None:
+        node = self.nodes()[rank // 2]
+        pid = (self.folder / f"pid.0.{rank}").read_text()
+        assert self.lab.node_run(node, ["kill", "-KILL", pid]).returncode == 0
+
+    def scancel(self, *words: str) -> None:
+        """scancel, with these words before the job's id."""
+        assert self.lab.run(["scancel", *words, self.job_id]).returncode == 0
+
+    def log(self) -> str:
+        file = self.lab.folder.shared("/fsx") / "logs" / self.job_id / "job.log"
+        return file.read_text(errors="replace") if file.exists() else "(no log)"
+
+    def records(self) -> list[dict[str, Any]]:
+        """The last record of each attempt."""
+        file = self.lab.folder.shared("/fsx") / "logs" / self.job_id / "attempts.jsonl"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return list({one["attempt"]: one for one in map(json.loads, lines)}.values())
+
+    def wait(self) -> int:
+        """The exit code, once Slurm says that the job has ended for good."""
+        end = time.monotonic() + TIMEOUT
+        while (ended := self.lab.job(self.job_id).end) is None:
+            assert time.monotonic() < end, f"job {self.job_id} does not end: {self.log()}"
+            time.sleep(1)  # forty cases ask the same controller
+        until(
+            lambda: "ended with exit code" in self.log() or ended.state != "COMPLETED", 20, self.log
+        )
+        return ended.exit_code
+
+
+Fault = Callable[[Running], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault at one moment. `reasons` are those of the attempts, in order."""
+
+    fault: str
+    moment: str
+    inject: Fault
+    reasons: tuple[str, ...]
+    exit_codes: tuple[int, ...] = (0,)
+    options: tuple[str, ...] = ()
+    keys: dict[str, Any] = field(default_factory=dict)
+    nodes: int = 2
+
+    @property
+    def name(self) -> str:
+        return re.sub(r"[^a-z0-9]+", "-", f"{self.fault} {self.moment}".lower()).strip("-")
+
+    def spec(self, cluster: pathlib.Path) -> dict[str, Any]:
+        folder = f"/fsx/faults/{self.name}"
+        options = ("--save-every", str(SAVE_EVERY), *self.options)
+        return {
+            "name": self.name,
+            "cluster": str(cluster),
+            "nodes": self.nodes,
+            "ranks_per_node": 2,
+            "framework": "command",
+            "command": ["python3", str(STEPS), folder, *options],
+            "time_limit": "00:30:00",
+            "logs": "/fsx/logs",
+            "checkpoints": {"path": f"{folder}/checkpoints", "marker": "latest"},
+            "restarts": {"time_limit": 5, "failure": 3, "node_failure": 2, "grace_seconds": 5},
+            **self.keys,
+        }
+
+
+def at_step(step: int, then: Fault) -> Fault:
+    def inject(job: Running) -> None:
+        job.reach_step(step)
+        then(job)
+
+    return inject
+
+
+def while_saving(then: Fault) -> Fault:
+    def inject(job: Running) -> None:
+        job.reach_step(SAVE_EVERY)  # the first is complete; the second is being written
+        job.reach_step(2 * SAVE_EVERY)
+        job.reach_saving()
+        then(job)
+
+    return inject
+
+
+def cut(how: str, index: int) -> Fault:
+    return lambda job: kill_node(job.lab, job.nodes()[index], how)
+
+
+def nothing(job: Running) -> None:
+    """The job is faulty by itself."""
+
+
+def fill_disk(job: Running) -> None:
+    """A file system of 16 KiB in place of the checkpoints' folder, on the node that saves."""
+    job.reach_step(SAVE_EVERY + 3)
+    node, folder = job.nodes()[0], f"/fsx/faults/{job.folder.name}/checkpoints"
+    script = (
+        'cp -r "$1" "$1.full" && mount -t tmpfs -o size=16k full "$1" '
+        '&& cp "$1.full"/step-* "$1.full/latest" "$1"'
+    )
+    done = job.lab.node_run(node, ["bash", "-c", script, "fill", folder])
+    assert done.returncode == 0, done.stderr
+
+
+def kill_rank(rank: int) -> Fault:
+    return lambda job: job.kill_rank(rank)
+
+
+def cancel(job: Running) -> None:
+    job.scancel()
+
+
+def say_the_limit_is_near(job: Running) -> None:
+    job.scancel("--batch", "--signal=USR1")  # what Slurm does for --signal=B:USR1@...
+
+
+FAILED, LOST, LIMIT, DONE = "failure", "node_failure", "time_limit", "completed"
+SLOW = ("--seconds", "0.5")
+SLOW_SAVE = ("--save-seconds", "4")
+AT_15 = "between checkpoints"
+SAVING = "while saving"
+
+# fault, moment, what is done, the attempts' reasons, the exit codes, the program's options
+_ROWS: tuple[tuple[str, str, Fault, tuple[str, ...], tuple[int, ...], tuple[str, ...]], ...] = (
+    ("rank killed", "before a checkpoint", at_step(3, kill_rank(0)), (FAILED, DONE), (0,), ()),
+    ("rank killed", AT_15, at_step(15, kill_rank(3)), (FAILED, DONE), (0,), ()),
+    ("rank killed", SAVING, while_saving(kill_rank(1)), (FAILED, DONE), (0,), SLOW_SAVE),
+    ("power cut", "first node", at_step(15, cut("power", 0)), (LOST, DONE), (0,), ()),
+    ("power cut", "second node", at_step(25, cut("power", 1)), (LOST, DONE), (0,), ()),
+    ("power cut", SAVING, while_saving(cut("power", 0)), (LOST, DONE), (0,), SLOW_SAVE),
+    ("network cut", "first node", at_step(15, cut("network", 0)), (LOST, DONE), (0,), SLOW),
+    ("network cut", "second node", at_step(15, cut("network", 1)), (LOST, DONE), (0,), SLOW),
+    ("slurmd killed", AT_15, at_step(15, cut("slurmd", 1)), (LOST, DONE), (0,), SLOW),
+    ("scancel", AT_15, at_step(15, cancel), ("cancelled",), (15, 143), ()),
+    ("scancel", SAVING, while_saving(cancel), ("cancelled",), (15, 143), SLOW_SAVE),
+    ("time limit", AT_15, at_step(15, say_the_limit_is_near), (LIMIT, DONE), (0,), ()),
+    ("time limit", SAVING, while_saving(say_the_limit_is_near), (LIMIT, DONE), (0,), SLOW_SAVE),
+    (
+        *("time limit", "and the ranks are deaf", at_step(15, say_the_limit_is_near)),
+        *((LIMIT, DONE), (0,), ("--deaf", "--seconds", "0.3")),
+    ),
+    ("error at step 15", "each time", nothing, (FAILED,) * 3, (7,), ("--fail-at", "15")),
+    ("disk full", SAVING, fill_disk, (FAILED,) * 3, (1, 143), ()),
+)
+LIMITED = tuple(
+    Case(
+        *("real time limit", f"job {number} of 20", nothing, (LIMIT, DONE), (0,)),
+        ("--steps", "300", "--seconds", "0.5"),
+        {"time_limit": "00:03:00"},
+        nodes=1,
+    )
+    for number in range(1, 21)
+)
+_SPARE_NODES = 10  # in place of those that are lost
+NODES = 2 * len(_ROWS) + len(LIMITED) + _SPARE_NODES
+# A full disk is full on every node: here on those two that the job is bound to, the last ones.
+_LAST_NODES = {"nodelist": f"train-dy-small-{NODES - 1},train-dy-small-{NODES}"}
+CASES = tuple(
+    Case(*row, keys={"sbatch": _LAST_NODES} if row[0] == "disk full" else {}) for row in _ROWS
+)

@@ -1,0 +1,92 @@
+"""A training without mathematics: steps that take time, checkpoints that take time and space.
+
+Rank 0 counts and saves, the others wait for it. A checkpoint is written beside its name and then
+renamed; `latest` is written after it. Every step that is done is a line of trace, so that a test
+can count what was done twice. Told by CLUSTERJOBS_STOP_FILE, all save and end.
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+import time
+
+STOP = pathlib.Path(os.environ.get("CLUSTERJOBS_STOP_FILE", "/nowhere"))
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--seconds", type=float, default=0.1)
+    parser.add_argument("--save-every", type=int, default=10)
+    parser.add_argument("--save-seconds", type=float, default=0.5)
+    parser.add_argument("--save-bytes", type=int, default=1000)
+    parser.add_argument("--fail-at", type=int, help="exit 7 at this step, always")
+    parser.add_argument("--deaf", action="store_true", help="hear of no time limit")
+    return parser.parse_args()
+
+
+def write_whole(path: pathlib.Path, content: bytes, seconds: float = 0) -> None:
+    draft = path.with_name(f"{path.name}.draft")
+    with draft.open("wb") as file:
+        for _ in range(10):
+            file.write(content[: len(content) // 10 + 1])
+            file.flush()
+            time.sleep(seconds / 10)
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def newest(folder: pathlib.Path) -> int:
+    latest = folder / "checkpoints" / "latest"
+    return int(latest.read_text().partition("-")[2]) if latest.exists() else 0
+
+
+def save(args: argparse.Namespace, step: int) -> None:
+    checkpoints = args.folder / "checkpoints"
+    (args.folder / "saving").touch()
+    write_whole(checkpoints / f"step-{step}", b"x" * args.save_bytes, args.save_seconds)
+    (checkpoints / "latest.draft").write_text(f"step-{step}")
+    (checkpoints / "latest.draft").replace(checkpoints / "latest")
+    (args.folder / "saving").unlink(missing_ok=True)
+
+
+def train(args: argparse.Namespace) -> int:
+    first = newest(args.folder)
+    with (args.folder / "trace").open("a") as trace:
+        print(f"start {first}", file=trace, flush=True)
+        for step in range(first + 1, args.steps + 1):
+            time.sleep(args.seconds)
+            if step == args.fail_at:
+                return 7
+            print(step, file=trace, flush=True)
+            told = STOP.exists() and not args.deaf
+            if told or step % args.save_every == 0 or step == args.steps:
+                save(args, step)
+            if told:
+                return 0
+    return 0
+
+
+def wait_for_rank_0(args: argparse.Namespace, end: pathlib.Path) -> int:
+    while not end.exists() and (args.deaf or not STOP.exists()):
+        time.sleep(0.1)
+    return 0
+
+
+def main() -> int:
+    args = parse_args()
+    rank, restarts = os.environ["RANK"], os.environ.get("SLURM_RESTART_COUNT", "0")
+    args.folder.joinpath("checkpoints").mkdir(parents=True, exist_ok=True)
+    (args.folder / f"pid.{restarts}.{rank}").write_text(f"{os.getpid()}")
+    end = args.folder / f"end.{restarts}"
+    if rank != "0":
+        return wait_for_rank_0(args, end)
+    code = train(args)
+    end.touch()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
