@@ -23,6 +23,9 @@ _COMMANDS = {
     "clusters": ("clusters", "List, show, compare and upgrade cluster configs."),
     "validate": ("validate", "Check specs and ParallelCluster configs without a cluster."),
     "submit": ("submit", "Render a spec and hand it to sbatch."),
+    "status": ("status", "How the jobs of a spec are doing, and why attempts ended."),
+    "logs": ("logs", "What a job of a spec has written; --follow goes on."),
+    "cancel": ("cancel", "End jobs, so that they do not come back."),
     "lab": ("lab", "A throw-away real Slurm cluster on this machine."),
 }
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from clusterjobs.errors import InputError
+from clusterjobs.growing_file import GrowingFile
 from clusterjobs.lab.folder import SCRIPTS
-from clusterjobs.lab.follow import Log
 from clusterjobs.lab.jobs import JobEnd, parse_job
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.namespaces import InitProcess, _why
@@ -70,7 +70,7 @@ def test_an_added_folder_hides_the_machines_own(tmp_path: Path) -> None:
 
 
 def test_a_log_is_read_on_and_from_its_start_when_it_was_written_anew(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log")
+    log = GrowingFile(tmp_path / "log")
     assert log.new_text() == ""
     log.path.write_bytes("één".encode()[:1])
     assert log.new_text() == ""  # half a letter

@@ -1,0 +1,37 @@
+"""clusterjobs logs: what a job of a spec has written, from its first attempt on."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import time
+
+import click
+
+from clusterjobs.commands.job_folders import chosen_folder
+from clusterjobs.commands.options import spec_argument
+from clusterjobs.growing_file import GrowingFile
+from clusterjobs.slurm.queue import queued_jobs
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs logs exp.yaml
+  clusterjobs logs exp.yaml 1234 --follow
+"""
+_SECONDS = 2.0  # between two looks: the file lies on a file system that others use too
+
+
+@click.command(epilog=_EXAMPLES)
+@spec_argument
+@click.argument("job_id", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
+    """Print the log of a job of SPEC, of the newest where JOB_ID is left out."""
+    wanted, folder = chosen_folder(spec, job_id)
+    log = GrowingFile(folder / "job.log")
+    click.echo(log.new_text(), nl=False)
+    with contextlib.suppress(BrokenPipeError):
+        while follow and wanted in (queued_jobs() or {}):
+            time.sleep(_SECONDS)
+            click.echo(log.new_text(), nl=False)
+    click.echo(log.new_text(), nl=False)

@@ -1,0 +1,91 @@
+"""clusterjobs status: how the jobs of a spec are doing, and how their attempts ended."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from clusterjobs.commands.job_folders import chosen_folder, job_folders
+from clusterjobs.commands.options import spec_argument
+from clusterjobs.commands.show import printable, table
+from clusterjobs.slurm.queue import Queued, queued_jobs
+from clusterjobs.slurm.records import Attempt, read_attempts
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs status exp.yaml
+  clusterjobs status exp.yaml 1234
+  clusterjobs status exp.yaml --json | jq '.jobs[-1].attempts[-1].reason'
+"""
+
+_HEAD = ("job", "state", "attempts", "last checkpoint", "why")
+
+
+@click.command(epilog=_EXAMPLES)
+@spec_argument
+@click.argument("job_id", required=False)
+@click.option("--json", "as_json", is_flag=True, help="All jobs and attempts as JSON.")
+def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
+    """Show the jobs of SPEC, or each attempt of one: why it ended, and its last checkpoint.
+
+    It reads what the jobs have written into `logs`, and asks Slurm for those that still run.
+    """
+    folders = dict([chosen_folder(spec, job_id)]) if job_id else job_folders(spec)
+    queued = queued_jobs()
+    jobs = [_job(name, folder, (queued or {}).get(name)) for name, folder in folders.items()]
+    if as_json:
+        click.echo(json.dumps({"slurm": queued is not None, "jobs": jobs}, indent=2))
+        return
+    if queued is None:
+        click.echo("there is no Slurm here: only what the jobs have written is known", err=True)
+    click.echo(table([_HEAD, *map(_row, jobs)]))
+    if job_id:
+        click.echo()
+        click.echo(table([_ATTEMPT_HEAD, *map(_attempt_row, jobs[0]["attempts"])]))
+
+
+def _job(job_id: str, folder: pathlib.Path, queued: Queued | None) -> dict[str, Any]:
+    attempts = _attempts(folder)
+    return {
+        "job_id": job_id,
+        "state": queued.state if queued else "",
+        "state_reason": queued.reason if queued else "",
+        "time_left": queued.time_left if queued else "",
+        "nodes": queued.nodes if queued else "",
+        "log": str(folder / "job.log"),
+        "attempts": [asdict(one) for one in attempts],
+    }
+
+
+def _attempts(folder: pathlib.Path) -> tuple[Attempt, ...]:
+    try:
+        text = (folder / "attempts.jsonl").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ()
+    return read_attempts(text)
+
+
+def _row(job: dict[str, Any]) -> tuple[str, ...]:
+    ended = job["attempts"]
+    last: dict[str, Any] = (
+        ended[-1] if ended else {"reason": "", "checkpoint": "", "exit_code": None}
+    )
+    state = job["state"] or "ended"
+    code = "" if last["exit_code"] is None else f", exit code {last['exit_code']}"
+    why = f"{last['reason']}{code}" if last["reason"] else ""
+    if job["state"] == "PENDING":
+        why = f"{why}; waits: {job['state_reason']}" if why else f"waits: {job['state_reason']}"
+    count = len(ended) + (job["state"] == "RUNNING")
+    return (job["job_id"], state, str(count), printable(last["checkpoint"]), printable(why))
+
+
+_ATTEMPT_HEAD = ("attempt", "why it ended", "exit code", "last checkpoint", "seconds", "nodes")
+
+
+def _attempt_row(attempt: dict[str, Any]) -> tuple[str, ...]:
+    names = ("number", "reason", "exit_code", "checkpoint", "seconds", "nodes")
+    return tuple("" if attempt[name] is None else printable(str(attempt[name])) for name in names)

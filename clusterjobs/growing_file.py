@@ -1,0 +1,28 @@
+"""A file that another process writes to, read as it grows."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+
+class GrowingFile:
+    """What was added to a file since the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def new_text(self) -> str:
+        """ "" while the file is not there; from its start when a requeued job wrote it anew."""
+        try:
+            with self.path.open("rb") as file:
+                if self.path.stat().st_size < self._offset:
+                    self._offset = 0
+                file.seek(self._offset)
+                added = file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        self._offset += len(added)
+        return self._decoder.decode(added)

@@ -1,0 +1,156 @@
+"""status, logs and cancel over what jobs have written, with stand-ins for squeue and scancel."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+SPEC = """\
+name: tiny
+cluster: small
+framework: command
+command: ["true"]
+logs: {logs}
+"""
+FIRST = (
+    '{"attempt": 1, "reason": "cancelled", "checkpoint": "step-10", "exit_code": 143, '
+    '"nodes": "n[1-2]", "seconds": 7, "ended": 5}\n'
+    '{"attempt": 1, "reason": "node_failure", "checkpoint": "step-10", "exit_code": null, '
+    '"nodes": "", "seconds": null, "ended": 9}\n'
+)
+SECOND = (
+    '{"attempt": 2, "reason": "completed", "checkpoint": "step-60", "exit_code": 0, '
+    '"nodes": "n[1-2]", "seconds": 80, "ended": 99}\n'
+)
+
+
+@pytest.fixture
+def spec(tmp_path: pathlib.Path) -> pathlib.Path:
+    logs = tmp_path / "logs"
+    for job_id, text in (("7", FIRST + SECOND), ("12", FIRST + '{"attempt": 2, "rea')):
+        (logs / job_id).mkdir(parents=True)
+        (logs / job_id / "attempts.jsonl").write_text(text)
+        (logs / job_id / "job.log").write_text(f"this is job {job_id}\n")
+    file = tmp_path / "exp.yaml"
+    file.write_text(SPEC.format(logs=logs))
+    return file
+
+
+@pytest.fixture
+def slurm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """A folder on PATH, alone, with a squeue that knows of job 12 and a scancel that records."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program(folder / "squeue", "echo '12|RUNNING|None|3:00|n[1-2]'")
+    program(folder / "scancel", f'printf "%s\\n" "$@" > {folder}/cancelled')
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def program(file: pathlib.Path, line: str) -> None:
+    file.write_text(f"#!/bin/bash\n{line}\n")
+    file.chmod(0o755)
+
+
+def test_status_knows_running_and_ended_jobs(
+    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    done = clusterjobs("status", spec)
+    assert (done.code, done.err) == (0, "")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["job", "state", "attempts", "last", "checkpoint", "why"],
+        ["7", "ended", "2", "step-60", "completed,", "exit", "code", "0"],
+        ["12", "RUNNING", "2", "step-10", "node_failure"],
+    ]
+
+
+def test_status_of_one_job_shows_its_attempts(
+    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    done = clusterjobs("status", spec, "7")
+    assert done.out.splitlines()[3:] == [
+        "attempt  why it ended  exit code  last checkpoint  seconds  nodes",
+        "1        node_failure             step-10",
+        "2        completed     0          step-60          80       n[1-2]",
+    ]
+
+
+def test_status_as_json(
+    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    jobs = json.loads(clusterjobs("status", spec, "--json").out)["jobs"]
+    assert [job["state"] for job in jobs] == ["", "RUNNING"]
+    assert jobs[0]["attempts"][0]["reason"] == "node_failure"
+    assert jobs[1]["time_left"] == "3:00"
+
+
+def test_status_without_slurm_says_so(
+    clusterjobs: Callable[..., object],
+    spec: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = clusterjobs("status", spec)
+    assert done.code == 0
+    assert done.err == "there is no Slurm here: only what the jobs have written is known\n"
+
+
+def test_logs_are_the_newest_jobs_or_those_asked_for(
+    clusterjobs: Callable[..., object], spec: pathlib.Path
+) -> None:
+    assert clusterjobs("logs", spec).out == "this is job 12\n"
+    assert clusterjobs("logs", spec, "7").out == "this is job 7\n"
+    missing = clusterjobs("logs", spec, "8")
+    assert (missing.code, missing.err) == (1, "no job 8 of this spec\n   hint: its jobs: 7, 12\n")
+
+
+def test_following_ends_with_the_job(
+    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    log = spec.parent / "logs" / "12" / "job.log"
+    once = f"[[ -e {slurm}/asked ]] || echo '12|RUNNING|None|3:00|n1'\n"
+    grow = f': > {slurm}/asked\necho "and this is the end" >> {log}'
+    program(slurm / "squeue", once + grow)
+    done = clusterjobs("logs", spec, "--follow")
+    assert done.out.startswith("this is job 12\nand this is the end\n")
+
+
+def test_a_spec_without_jobs_says_where_it_looked(
+    clusterjobs: Callable[..., object], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "exp.yaml").write_text(SPEC.format(logs="/nowhere/logs"))
+    done = clusterjobs("status", tmp_path / "exp.yaml")
+    assert done.code == 1
+    assert done.err.startswith("no job has written to /nowhere/logs yet\n")
+
+
+def test_logs_may_lie_where_a_variable_says(
+    clusterjobs: Callable[..., object],
+    spec: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec.write_text(SPEC.format(logs="${WHERE}/logs"))
+    done = clusterjobs("logs", spec)
+    assert (done.code, "WHERE is not set here" in done.err) == (1, True)
+    monkeypatch.setenv("WHERE", os.fspath(tmp_path))
+    assert clusterjobs("logs", spec).out == "this is job 12\n"
+
+
+def test_cancel_hands_ids_and_nothing_else_to_scancel(
+    clusterjobs: Callable[..., object], slurm: pathlib.Path
+) -> None:
+    assert clusterjobs("cancel", "12").out == "job 12 is cancelled\n"
+    assert (slurm / "cancelled").read_text() == "--\n12\n"
+    for words, said in (
+        (["99"], "no job 99 is in the queue"),
+        (["1", "all"], "'all' is no job id"),
+    ):
+        refused = clusterjobs("cancel", *words)
+        assert refused.code == 1
+        assert said in refused.err
