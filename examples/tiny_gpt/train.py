@@ -92,12 +92,13 @@ def run(args: argparse.Namespace, device: torch.device) -> int:
     logged, since = first, time.perf_counter()
     for done in range(first + 1, args.steps + 1):
         loss = train_step(trainer, text, args, done - 1, device)
-        # One message for both: the mean loss, and whether any rank has been asked to stop.
-        asked = float(bool(heard) or is_told_to_stop())
-        news = torch.stack([loss, torch.tensor(asked, device=device)])
+        # One message for all: the mean loss, and whether any rank was asked to stop, and how.
+        asked = torch.tensor([float(bool(heard)), float(is_told_to_stop())], device=device)
+        news = torch.cat([loss.reshape(1), asked])
         dist.all_reduce(news)
-        mean, last = news[0].item() / world, done == args.steps
-        stopping = bool(news[1]) and not last
+        loss_sum, signalled, told = news.tolist()
+        mean, last = loss_sum / world, done == args.steps
+        stopping = bool(signalled or told) and not last
         if rank == 0 and (done % args.log_every == 0 or done == first + 1 or last):
             rate = samples_per_step * (done - logged) / (time.perf_counter() - since)
             print(f"step {done}/{args.steps} loss {mean:.3f} samples/s {rate:.1f}", flush=True)
@@ -107,7 +108,7 @@ def run(args: argparse.Namespace, device: torch.device) -> int:
         if stopping:
             if rank == 0:
                 print(f"asked to stop: saved step {done}", flush=True)
-            return 128 + heard[0] if heard else 0
+            return 128 + (heard[0] if heard else signal.SIGTERM) if signalled else 0
     return 0
 
 
