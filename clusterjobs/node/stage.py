@@ -20,6 +20,8 @@ from stage_log import StageError, counted, failure, say, shown, size
 from stage_place import put_in_place
 from stage_record import Place, Sums, compare, rows_of
 
+Brought = Tuple[Sums, Dict[str, Entry], Any]
+
 
 class Stage:
     """One data set on its way."""
@@ -51,15 +53,20 @@ class Stage:
             return None
         wrong, touched = compare(self.place.target, record)
         if wrong:
-            examples = ", ".join(shown(name) or shown(self.place.target) for name in wrong[:3])
-            say("%s: not as it was staged: %s (%s)" % (self.name, counted(len(wrong), "file"), examples))
+            names = ", ".join(shown(path_of(self.place.target, name)) for name in wrong[:3])
+            say("%s: not as it was staged: %d, such as %s" % (self.name, len(wrong), names))
         if wrong or touched:
             return None
-        if not self.is_s3 and os.path.lexists(self.source):
-            if rows_of(scan(self.source)) != record["state"]:
-                say("%s: %s has changed" % (self.name, shown(self.source)))
-                return None
-        return record
+        if self._has_changed(record["state"]):
+            say("%s: %s has changed" % (self.name, shown(self.source)))
+            return None
+        return dict(record)
+
+    def _has_changed(self, state: Any) -> bool:
+        """A source that is gone has not changed. A bucket is asked only where the spec says so."""
+        if self.is_s3 or not os.path.lexists(self.source):
+            return False
+        return bool(rows_of(scan(self.source)) != state)
 
     def _identity(self) -> List[Any]:
         return [self.source, bool(self.options.unpack)]
@@ -87,18 +94,20 @@ class Stage:
         finally:
             lock.release()
 
-    def _bring(self, lock: Lock) -> Tuple[Sums, Dict[str, Entry], Any]:
+    def _bring(self, lock: Lock) -> Brought:
         """The copy beside the target: the sums of its files, what it is, what the source was."""
         began = self.place.load_record()
         record = began if began and began["source"] == self._identity() else None
         if self.options.unpack:
             from stage_archive import bring_archive
 
-            return bring_archive(self.place, self.source, lock)
+            brought: Brought = bring_archive(self.place, self.source, lock)
+            return brought
         if self.is_s3:
             from stage_s3 import bring_objects
 
-            return bring_objects(self.place, self.source, record, lock)
+            brought = bring_objects(self.place, self.source, record, lock)
+            return brought
         listing = scan(self.source)
         sums = bring_files(self.place, listing, record, lock, self.options.reread)
         return sums, listing, rows_of(listing)
@@ -143,7 +152,7 @@ def _end(number: int, _frame: Any) -> None:
 
 
 def main() -> int:
-    """0 where the data is there, 1 with a message where it is not, 128 + the signal that ended it."""
+    """0: the data is there; 1: it is not, and a message says why; 128 + the signal that ended it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source")
     parser.add_argument("target")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from stage_files import BLOCK, KEPT, Entry, Task, copy_block, scan
 from stage_lock import Lock
-from stage_log import Progress, StageError, counted, say, shown, size
+from stage_log import Progress, StageError, counted, shown, size
 from stage_pool import batches_of, run_all
 from stage_record import Place, Sums, compare, rows_of
 
@@ -15,16 +15,20 @@ _SPARE = 1.01  # a file system needs a little for itself
 
 
 def bring_files(
-    place: Place, listing: Dict[str, Entry], record: Optional[Dict[str, Any]], lock: Lock, all_: bool
+    place: Place,
+    listing: Dict[str, Entry],
+    record: Optional[Dict[str, Any]],
+    lock: Lock,
+    reread: bool,
 ) -> Sums:
-    """Copy what the target lacks to `place.copy`. `all_`: even what looks sound is read again.
+    """Copy what the target lacks to `place.copy`. `reread`: even what looks sound is read again.
 
     Gives the sums of all files, by name. Raises StageError.
     """
     sums: Sums = {}
     tasks: List[Task] = []
     names: List[str] = []
-    for name, blocks in _blocks(place, listing, record, all_):
+    for name, blocks in _blocks(place, listing, record, reread):
         if isinstance(blocks[0], Task):
             tasks += blocks
             names += [name] * len(blocks)
@@ -34,7 +38,7 @@ def bring_files(
     make_folders(place.copy, listing)
     results = _copied(place, tasks, names, lock)
     mixed = _mixed(names, results)
-    again = [number for number, name in enumerate(names) if name in mixed and results[number] & KEPT]
+    again = [n for n, name in enumerate(names) if name in mixed and results[n] & KEPT]
     if again:  # a file is made of one or the other, never of both
         forced = [tasks[number]._replace(existing=None) for number in again]
         for number, crc in zip(again, _copied(place, forced, [names[n] for n in again], lock)):
@@ -45,14 +49,14 @@ def bring_files(
 
 
 def _blocks(
-    place: Place, listing: Dict[str, Entry], record: Optional[Dict[str, Any]], all_: bool
+    place: Place, listing: Dict[str, Entry], record: Optional[Dict[str, Any]], reread: bool
 ) -> Any:
     """Of each file its name, with its tasks, or with its sums where nothing is to be done."""
     journal = place.load_journal()
     known = record["files"] if record else {}
     old = record["state"] if record else {}
     now = rows_of(listing)
-    doubtful = set(known) if all_ else set()
+    doubtful = set(known) if reread else set()
     for names in compare(place.target, record) if record else ():
         doubtful.update(names)
     there = scan(place.target, follow=False) if os.path.exists(place.target) else {}
@@ -154,7 +158,7 @@ def _finish_large(tasks: List[Task], results: List[int]) -> None:
             os.utime(task.copy, ns=(task.mtime, task.mtime))
 
 
-def _mixed(names: List[str], results: List[int]) -> List[str]:
+def _mixed(names: List[str], results: List[int]) -> Set[str]:
     kept = {name for name, crc in zip(names, results) if crc & KEPT}
     copied = {name for name, crc in zip(names, results) if not crc & KEPT}
-    return sorted(kept & copied)
+    return kept & copied

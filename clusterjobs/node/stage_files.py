@@ -12,7 +12,7 @@ import os
 import stat
 import zlib
 from collections import namedtuple
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Tuple
 
 from stage_log import StageError, failure, shown
 
@@ -41,7 +41,7 @@ def scan(root: str, follow: bool = True) -> Dict[str, Entry]:
         if not stat.S_ISDIR(status.st_mode):
             return {"": _entry(root, status)}
         found: Dict[str, Entry] = {}
-        stack = [(root, "", (os.path.realpath(root),))]
+        stack: List[Tuple[str, str, Tuple[str, ...]]] = [(root, "", (os.path.realpath(root),))]
         while stack:
             folder, prefix, above = stack.pop()
             with os.scandir(folder) as items:
@@ -66,7 +66,8 @@ def _scanned(item: Any, prefix: str, follow: bool) -> Entry:
         try:
             status = os.stat(item.path)
         except OSError:
-            raise StageError("%s: a link to nothing: %s" % (shown(item.path), shown(said))) from None
+            what = "%s: a link to nothing: %s" % (shown(item.path), shown(said))
+            raise StageError(what) from None
     return _entry(item.path, status)
 
 

@@ -10,7 +10,9 @@ from clusterjobs.frameworks.contract import ConfigFile, Samples, Shape, Variable
 from clusterjobs.launchers import Launcher
 from clusterjobs.ledger import Derived
 from clusterjobs.plan.directives import Directive
+from clusterjobs.plan.exports import Export
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.staging import Stage
 from clusterjobs.spec.experiment import Experiment
 
 
@@ -37,6 +39,8 @@ class Plan:
     command: tuple[str, ...]
     files: tuple[ConfigFile, ...]
     programs: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    exports: tuple[Export, ...]
     associations: tuple[DataRepositoryAssociation, ...]
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]

@@ -14,11 +14,13 @@ from clusterjobs.plan.arithmetic import check_model, resolve_samples, resolve_sh
 from clusterjobs.plan.checks import check_intentions
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
+from clusterjobs.plan.exports import resolve_exports
 from clusterjobs.plan.inherited import inherited_variables, own_slurm_variables
 from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.staging import resolve_associations
+from clusterjobs.plan.staging import associations_of, programs_of, resolve_stages
+from clusterjobs.plan.storage import find_storage
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Spec
 
@@ -68,7 +70,9 @@ def _resolve_job(
         ledger.raise_problems()
         raise AssertionError("no program, and no problem says why")
     environment = resolve_environment(experiment, placement, program, ledger)
-    associations = resolve_associations(experiment, cluster, ledger)
+    storage = find_storage(cluster, placement)
+    stages = resolve_stages(experiment, storage, ledger)
+    exports = resolve_exports(experiment, storage, ledger)
     ledger.raise_problems()
     _derive_rendezvous(ledger)
     return Plan(
@@ -86,8 +90,10 @@ def _resolve_job(
         _starts_script(program, launcher, experiment),
         _command(program, launcher, experiment),
         program.files,
-        (),
-        associations,
+        programs_of(stages, exports),
+        stages,
+        exports,
+        associations_of(stages, exports),
         tuple(ledger.derived),
         tuple(ledger.problems),
     )

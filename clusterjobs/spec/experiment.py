@@ -57,18 +57,27 @@ class Batch(Part):
 class Checkpoints(Part):
     """The folder where the training keeps its checkpoints, made before it starts.
 
-    `export` is a prefix of a bucket to which FSx for Lustre copies what is written there.
+    `export` is where they are copied to: a prefix of a bucket, or another folder.
     """
 
     path: words.Path
-    export: words.Bucket | None = None
+    export: words.Repository | None = None
+    via: Literal["association", "copy"] | None = None
 
 
 class Data(Part):
-    """A prefix of a bucket, shown by FSx for Lustre as the folder `target`."""
+    """A data set: where it is, and where the job wants it, once or on every node.
 
-    source: words.Bucket
+    `check` says what a later job looks at before it takes what is there: the record and the
+    files as they look, the source as well, or every byte.
+    """
+
+    source: words.Repository
     target: words.Path
+    scope: Literal["shared", "node"] = "shared"
+    via: Literal["association", "copy"] | None = None
+    unpack: Annotated[bool, Field(strict=True)] = False
+    check: Literal["record", "source", "contents"] = "record"
 
 
 class Secret(Part):
@@ -143,6 +152,7 @@ class Experiment(Part):
     data: tuple[Data, ...] = ()
     checkpoints: Checkpoints | None = None
     logs: words.Path | None = None
+    logs_export: words.Repository | None = None
     env: dict[words.EnvironmentName, words.Word] = {}
     parameters: dict[words.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]] = {}
 
