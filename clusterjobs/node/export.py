@@ -20,7 +20,7 @@ from typing import Any, Iterator, List, Tuple
 
 from stage_log import StageError, counted, failure, say, shown, size
 
-ROUNDS = 4  # of which the last is after 1 + 4 + 16 s
+ROUNDS = 3  # of which the last is after 1 + 4 s: Slurm gives a job 30 s to end
 SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
 STALL_SECONDS = 3600
 

@@ -2,7 +2,7 @@
 
 FSx shows a bucket's objects as files that are released: their contents come at the first read, file
 by file, while a GPU waits. `lfs hsm_restore` asks for them beforehand. Any user may ask, the file
-servers do the copying, and asking twice does no harm, so that jobs that start together need no lock.
+servers do the copying, and asking twice does no harm: jobs that start together need no lock.
 """
 
 from __future__ import annotations

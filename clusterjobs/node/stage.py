@@ -101,13 +101,13 @@ class Stage:
         if self.options.unpack:
             from stage_archive import bring_archive
 
-            brought: Brought = bring_archive(self.place, self.source, lock)
-            return brought
+            unpacked: Brought = bring_archive(self.place, self.source, lock)
+            return unpacked
         if self.is_s3:
             from stage_s3 import bring_objects
 
-            brought = bring_objects(self.place, self.source, record, lock)
-            return brought
+            objects: Brought = bring_objects(self.place, self.source, record, lock)
+            return objects
         listing = scan(self.source)
         sums = bring_files(self.place, listing, record, lock, self.options.reread)
         return sums, listing, rows_of(listing)
@@ -152,7 +152,7 @@ def _end(number: int, _frame: Any) -> None:
 
 
 def main() -> int:
-    """0: the data is there; 1: it is not, and a message says why; 128 + the signal that ended it."""
+    """0: the data is there; 1: it is not, and a message says why; 128 + a signal that ended it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source")
     parser.add_argument("target")

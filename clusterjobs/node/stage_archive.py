@@ -69,17 +69,17 @@ def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Su
             modes.append((path, mode))
         elif kind == "link":
             if _leads_out(name, said):
-                what = "%s: its member %s is a link that leads out of it" % (
-                    shown(source),
-                    shown(raw),
-                )
-                raise StageError(what)
+                raise _refused(source, raw, "is a link that leads out of it")
             links.append((path, said))
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             remove(path)  # a later member of the same name counts
+            if kind == "device":
+                raise _refused(source, raw, "is neither a file nor a folder nor a link")
             if kind == "hard link":
                 original = _inside(said, source)
+                if original not in sums:
+                    raise _refused(source, raw, "is a link to what is not in it")
                 shutil.copy2(path_of(copy, original), path)
                 sums[name] = sums[original]
             elif content is not None:
@@ -95,8 +95,12 @@ def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Su
 def _inside(raw: str, source: str) -> str:
     name = os.path.normpath(raw)
     if name.startswith(("/", "../")) or name == "..":
-        raise StageError("%s: its member %s leads out of it" % (shown(source), shown(raw)))
+        raise _refused(source, raw, "leads out of it")
     return "" if name == "." else name
+
+
+def _refused(source: str, raw: str, why: str) -> StageError:
+    return StageError("%s: its member %s %s" % (shown(source), shown(raw), why))
 
 
 def _leads_out(name: str, said: str) -> bool:
@@ -159,7 +163,7 @@ def _of_tar(file: IO[bytes]) -> Iterator[Member]:
             elif one.islnk():
                 yield "hard link", one.name, mode, mtime, 0, None, one.linkname
             else:
-                raise StageError("its member %s is neither a file nor a folder" % shown(one.name))
+                yield "device", one.name, mode, mtime, 0, None, ""
 
 
 def _of_zip(file: IO[bytes]) -> Iterator[Member]:

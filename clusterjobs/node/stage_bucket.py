@@ -48,7 +48,7 @@ class Bucket:
         prefix = self._prefix + "/" if self._prefix else ""
         found = {key[len(prefix) :]: row for key, row in self._rows(prefix) if key != prefix}
         if not found and self._prefix:
-            found = {"": row for key, row in self._rows(self._prefix) if key == self._prefix}
+            found.update(("", row) for key, row in self._rows(self._prefix) if key == self._prefix)
             self._is_one = True
         if not found:
             raise StageError("%s: there are no objects" % self._source)
@@ -121,10 +121,8 @@ class Bucket:
             return [[self._s5cmd, "--log", "error", "sync", self._source + "/*", to + "/"]]
         sync = [str(self._aws), "s3", "sync", "--only-show-errors", self._source, to]
         if len(wanted) < self._count and len(wanted) <= _MOST_NAMES:
-            parts = [
-                part for part in (sorted(wanted)[n :: _tools()] for n in range(_tools())) if part
-            ]
-            parts = [[literal(name) for name in part] for part in parts]
+            exact = [literal(name) for name in sorted(wanted)]
+            parts = [exact[number :: _tools()] for number in range(min(_tools(), len(exact)))]
         else:
             parts = patterns_of({name: row[0] + _FILE for name, row in wanted.items()}, _tools())
         return [[*sync, "--exclude", "*", *_included(part)] for part in parts]
@@ -144,7 +142,7 @@ class Bucket:
 
 
 def _tools() -> int:
-    return max(1, min(workers(), _MOST_TOOLS))
+    return int(max(1, min(workers(), _MOST_TOOLS)))
 
 
 def _included(patterns: Sequence[str]) -> Iterator[str]:

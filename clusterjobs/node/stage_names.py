@@ -1,4 +1,4 @@
-"""Many names shared out by patterns: each part has about the same weight and a short description."""
+"""Many names shared out by patterns: parts of about the same weight, each described shortly."""
 
 from __future__ import annotations
 

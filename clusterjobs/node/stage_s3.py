@@ -147,7 +147,7 @@ def _verified(
             if block < 0:
                 return _compared(file.fileno(), size, etag)
             offset = block * BLOCK
-            return sum_of_range(file.fileno(), offset, min(BLOCK, size - offset))
+            return int(sum_of_range(file.fileno(), offset, min(BLOCK, size - offset)))
 
     def done(first: int, end: int, found: Sequence[int]) -> None:
         results[first:end] = found

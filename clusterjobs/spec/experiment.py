@@ -76,7 +76,7 @@ class Data(Part):
     target: words.Path
     scope: Literal["shared", "node"] = "shared"
     via: Literal["association", "copy"] | None = None
-    unpack: Annotated[bool, Field(strict=True)] = False
+    unpack: words.Flag = False
     check: Literal["record", "source", "contents"] = "record"
 
 

@@ -161,6 +161,13 @@ def repository(value: Any) -> str:
     return path(text)
 
 
+def flag(value: Any) -> bool:
+    """Yes or no, as YAML 1.2 writes it."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false belongs here: without quotes")
+    return value
+
+
 def job_name(value: Any) -> str:
     """The experiment's name: Slurm's job name, and part of paths."""
     text = word(value)
@@ -310,6 +317,7 @@ Path = Annotated[str, BeforeValidator(path)]
 SearchPath = Annotated[str, BeforeValidator(search_path)]
 ModuleName = Annotated[str, BeforeValidator(module_name)]
 Repository = Annotated[str, BeforeValidator(repository)]
+Flag = Annotated[bool, BeforeValidator(flag)]
 JobName = Annotated[str, BeforeValidator(job_name)]
 TimeLimit = Annotated[str, BeforeValidator(time_limit)]
 CommandWords = Annotated[tuple[str, ...], BeforeValidator(command_words)]
