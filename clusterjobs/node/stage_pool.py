@@ -68,8 +68,11 @@ def _hand_out(
 ) -> None:
     while waiting and len(busy[connection]) < 2:  # a second one, so that nobody waits for work
         batch = waiting.pop()
-        connection.send_bytes(struct.pack("qq", *batch))
         busy[connection].append(batch)
+        try:
+            connection.send_bytes(struct.pack("qq", *batch))
+        except OSError:  # its end is found when its answer is read
+            return
 
 
 def _results(connection: Connection) -> Sequence[int]:

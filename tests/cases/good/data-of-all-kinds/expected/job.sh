@@ -227,7 +227,7 @@ from typing import Any, Iterator, List, Tuple
 
 from stage_log import StageError, counted, failure, say, shown, size
 
-ROUNDS = 4  # of which the last is after 1 + 4 + 16 s
+ROUNDS = 3  # of which the last is after 1 + 4 s: Slurm gives a job 30 s to end
 SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
 STALL_SECONDS = 3600
 
@@ -1883,8 +1883,11 @@ def _hand_out(
 ) -> None:
     while waiting and len(busy[connection]) < 2:  # a second one, so that nobody waits for work
         batch = waiting.pop()
-        connection.send_bytes(struct.pack("qq", *batch))
         busy[connection].append(batch)
+        try:
+            connection.send_bytes(struct.pack("qq", *batch))
+        except OSError:  # its end is found when its answer is read
+            return
 
 
 def _results(connection: Connection) -> Sequence[int]:
