@@ -77,6 +77,7 @@ class Bucket:
     def _answer(self, command: List[str], nothing: str = "\0") -> str:
         said = ""
         for number in range(ROUNDS):
+            time.sleep(number)
             done = subprocess.run(
                 command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()
             )
@@ -85,7 +86,6 @@ class Bucket:
             said = done.stderr.decode(errors="replace").strip()
             if nothing in said:
                 return ""
-            time.sleep(2**number)
         raise StageError("%s: %s" % (self._source, said.splitlines()[-1] if said else "no answer"))
 
     def copy(self, wanted: Objects, to: str, progress: Progress, lock: Lock) -> str:

@@ -34,16 +34,16 @@ def bring_objects(
     objects = bucket.list()
     listing = _listing(objects, source)
     sums = _sound(place, objects, record)
-    wanted = {name: objects[name] for name in objects if name not in sums}
+    all_wanted = wanted = {name: objects[name] for name in objects if name not in sums}
     check_space(place, listing, sum(size for size, _ in wanted.values()))
     make_folders(place.copy, listing)
-    _remove_others(place.copy, wanted)
+    _remove_others(place.copy, all_wanted)
     progress = Progress(
         "stage %s" % shown(place.target), sum(size for size, _ in wanted.values()), lock.beat
     )
     for number in range(ROUNDS):
         said = bucket.copy(wanted, place.copy, progress, lock)
-        _remove_others(place.copy, wanted)
+        _remove_others(place.copy, all_wanted)
         good, bad = _verified(place.copy, wanted, progress, bucket)
         sums.update(good)
         if not bad:
@@ -91,13 +91,14 @@ def _listing(objects: Objects, source: str) -> Dict[str, Entry]:
             raise StageError("%s/%s: no name that a file can have" % (source, shown(name)))
         for end in range(1, len(parts)):
             folder = "/".join(parts[:end])
-            found.setdefault(folder, Entry("folder", 0, 0, 0o777 & ~mask, "", 0))
+            entry = found.setdefault(folder, Entry("folder", 0, 0, 0o777 & ~mask, "", 0))
+            if entry.kind != "folder":
+                raise StageError(
+                    "%s/%s: an object, and a folder of others" % (source, shown(folder))
+                )
         if name in found:
             raise StageError("%s/%s: an object, and a folder of others" % (source, shown(name)))
         found[name] = Entry("file", size, 0, 0o666 & ~mask, "", 0)
-    for name in objects:
-        if found[name].kind != "file":
-            raise StageError("%s/%s: an object, and a folder of others" % (source, shown(name)))
     return found
 
 

@@ -193,6 +193,7 @@ AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for
 BATCH_BYTES = 64 << 10  # of names on one command line
 STALL_SECONDS = 1800
 ROUNDS = 3
+_POLL_SECONDS = 0.5
 
 
 def preload(folder: str) -> None:
@@ -261,7 +262,7 @@ def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
         elif time.monotonic() - moved > STALL_SECONDS:
             raise StageError("%s: does not come" % shown(busy[0]))
         else:
-            time.sleep(1)
+            time.sleep(_POLL_SECONDS)
         asked = busy
         progress.tick()
 

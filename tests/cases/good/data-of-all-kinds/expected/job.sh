@@ -428,6 +428,7 @@ AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for
 BATCH_BYTES = 64 << 10  # of names on one command line
 STALL_SECONDS = 1800
 ROUNDS = 3
+_POLL_SECONDS = 0.5
 
 
 def preload(folder: str) -> None:
@@ -496,7 +497,7 @@ def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
         elif time.monotonic() - moved > STALL_SECONDS:
             raise StageError("%s: does not come" % shown(busy[0]))
         else:
-            time.sleep(1)
+            time.sleep(_POLL_SECONDS)
         asked = busy
         progress.tick()
 
@@ -1015,6 +1016,7 @@ class Bucket:
     def _answer(self, command: List[str], nothing: str = "\0") -> str:
         said = ""
         for number in range(ROUNDS):
+            time.sleep(number)
             done = subprocess.run(
                 command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()
             )
@@ -1023,7 +1025,6 @@ class Bucket:
             said = done.stderr.decode(errors="replace").strip()
             if nothing in said:
                 return ""
-            time.sleep(2**number)
         raise StageError("%s: %s" % (self._source, said.splitlines()[-1] if said else "no answer"))
 
     def copy(self, wanted: Objects, to: str, progress: Progress, lock: Lock) -> str:
@@ -2116,16 +2117,16 @@ def bring_objects(
     objects = bucket.list()
     listing = _listing(objects, source)
     sums = _sound(place, objects, record)
-    wanted = {name: objects[name] for name in objects if name not in sums}
+    all_wanted = wanted = {name: objects[name] for name in objects if name not in sums}
     check_space(place, listing, sum(size for size, _ in wanted.values()))
     make_folders(place.copy, listing)
-    _remove_others(place.copy, wanted)
+    _remove_others(place.copy, all_wanted)
     progress = Progress(
         "stage %s" % shown(place.target), sum(size for size, _ in wanted.values()), lock.beat
     )
     for number in range(ROUNDS):
         said = bucket.copy(wanted, place.copy, progress, lock)
-        _remove_others(place.copy, wanted)
+        _remove_others(place.copy, all_wanted)
         good, bad = _verified(place.copy, wanted, progress, bucket)
         sums.update(good)
         if not bad:
@@ -2173,13 +2174,14 @@ def _listing(objects: Objects, source: str) -> Dict[str, Entry]:
             raise StageError("%s/%s: no name that a file can have" % (source, shown(name)))
         for end in range(1, len(parts)):
             folder = "/".join(parts[:end])
-            found.setdefault(folder, Entry("folder", 0, 0, 0o777 & ~mask, "", 0))
+            entry = found.setdefault(folder, Entry("folder", 0, 0, 0o777 & ~mask, "", 0))
+            if entry.kind != "folder":
+                raise StageError(
+                    "%s/%s: an object, and a folder of others" % (source, shown(folder))
+                )
         if name in found:
             raise StageError("%s/%s: an object, and a folder of others" % (source, shown(name)))
         found[name] = Entry("file", size, 0, 0o666 & ~mask, "", 0)
-    for name in objects:
-        if found[name].kind != "file":
-            raise StageError("%s/%s: an object, and a folder of others" % (source, shown(name)))
     return found
 
 
