@@ -13,14 +13,14 @@ import click
 from benchmarks.timing import Row, table
 from clusterjobs.errors import InputError
 
-_NAMES = ("cold_start", "throughput", "launch")
+_NAMES = ("cold_start", "throughput", "launch", "staging")
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(_NAMES), metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def main(names: tuple[str, ...], as_json: bool) -> None:
-    """Measure floor and clusterjobs in turns. NAMEs: cold_start, throughput, launch; else all."""
+    """Measure floor and clusterjobs in turns. NAMEs: cold_start, throughput, launch, staging. Else all."""
     report: dict[str, Any] = {"load_before": _load(), "cpus": os.cpu_count(), "benchmarks": {}}
     for name in names or _NAMES:
         module = importlib.import_module(f"benchmarks.{name}")

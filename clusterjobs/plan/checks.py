@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator
 
 from clusterjobs.cluster.facts import Cluster
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.storage import ALWAYS_SHARED, is_below
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.yaml_source import Path
 
-# Shared by ParallelCluster without standing in SharedStorage.
-_ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
 _READ_PRECISION = ("deepspeed", "megatron-deepspeed", "gpt-neox")
 
 
@@ -63,11 +61,11 @@ def _check_network(placement: Placement, ledger: Ledger) -> None:
 
 def _check_shared_folders(experiment: Experiment, cluster: Cluster, ledger: Ledger) -> None:
     """A log or a checkpoint on one node's own disk is gone with the node."""
-    shared = [*_ALWAYS_SHARED, *(mount.directory for mount in cluster.mounts)]
+    shared = [*ALWAYS_SHARED, *(mount.directory for mount in cluster.mounts)]
     if not cluster.mounts_complete:
         return
     for path, folder in _folders(experiment):
-        if folder.startswith("/") and not any(_is_below(folder, one) for one in shared):
+        if folder.startswith("/") and not any(is_below(folder, one) for one in shared):
             known = ", ".join(mount.directory for mount in cluster.mounts) or "none but /home"
             ledger.problem(
                 path,
@@ -84,7 +82,3 @@ def _folders(experiment: Experiment) -> Iterator[tuple[Path, str]]:
         yield ("logs",), experiment.logs
     if experiment.checkpoints:
         yield ("checkpoints", "path"), experiment.checkpoints.path
-
-
-def _is_below(folder: str, mount: str) -> bool:
-    return pathlib.PurePosixPath(folder).is_relative_to(mount)

@@ -10,8 +10,10 @@ from clusterjobs.frameworks.contract import ConfigFile, Samples, Shape, Variable
 from clusterjobs.launchers import Launcher
 from clusterjobs.ledger import Derived
 from clusterjobs.plan.directives import Directive
+from clusterjobs.plan.exports import Export
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.restarts import RestartPlan
+from clusterjobs.plan.staging import Stage
 from clusterjobs.spec.experiment import Experiment
 
 
@@ -41,6 +43,8 @@ class Plan:
     command: tuple[str, ...]
     files: tuple[ConfigFile, ...]
     programs: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    exports: tuple[Export, ...]
     associations: tuple[DataRepositoryAssociation, ...]
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]

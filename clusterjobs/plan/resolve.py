@@ -14,6 +14,7 @@ from clusterjobs.plan.arithmetic import check_model, resolve_samples, resolve_sh
 from clusterjobs.plan.checks import check_intentions
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
+from clusterjobs.plan.exports import resolve_exports
 from clusterjobs.plan.inherited import inherited_variables, own_slurm_variables
 from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
@@ -23,7 +24,8 @@ from clusterjobs.plan.restarts import (
     restart_directives,
     restart_variables,
 )
-from clusterjobs.plan.staging import resolve_associations
+from clusterjobs.plan.staging import associations_of, programs_of, resolve_stages
+from clusterjobs.plan.storage import find_storage
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Spec
 
@@ -76,30 +78,34 @@ def _resolve_job(
     environment = resolve_environment(
         experiment, placement, (*restart_variables(restarts), *program.environment), ledger
     )
-    associations = resolve_associations(experiment, cluster, ledger)
+    storage = find_storage(cluster, placement)
+    stages = resolve_stages(experiment, storage, ledger)
+    exports = resolve_exports(experiment, storage, ledger)
     ledger.raise_problems()
     _derive_rendezvous(ledger)
     return Plan(
-        experiment,
-        cluster.name,
-        launcher,
-        placement,
-        shape,
-        samples,
-        _marker(experiment, framework),
-        restarts,
-        directives,
-        srun_options,
-        environment,
-        own_slurm_variables(directives),
-        inherited_variables(placement),
-        _starts_script(program, launcher, experiment),
-        _command(program, launcher, experiment),
-        program.files,
-        (),
-        associations,
-        tuple(ledger.derived),
-        tuple(ledger.problems),
+        experiment=experiment,
+        cluster_name=cluster.name,
+        launcher=launcher,
+        placement=placement,
+        shape=shape,
+        samples=samples,
+        marker=_marker(experiment, framework),
+        restarts=restarts,
+        directives=directives,
+        srun_options=srun_options,
+        environment=environment,
+        own_slurm_variables=own_slurm_variables(directives),
+        unset=inherited_variables(placement),
+        starts_script=_starts_script(program, launcher, experiment),
+        command=_command(program, launcher, experiment),
+        files=program.files,
+        programs=programs_of(stages, exports),
+        stages=stages,
+        exports=exports,
+        associations=associations_of(stages, exports),
+        derived=tuple(ledger.derived),
+        warnings=tuple(ledger.problems),
     )
 
 

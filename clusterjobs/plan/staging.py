@@ -1,53 +1,150 @@
-"""What a job wants of the cluster's file systems: buckets shown as folders, folders exported.
+"""How each data set of a spec gets to where the job wants it, and what cannot be.
 
-FSx for Lustre does it by data repository associations: it lists a bucket when the association is
-made, reads a file from it when the file is first read, and copies what is written to it.
-Source: the FSx for Lustre user guide, "Linking your file system to an S3 bucket".
+FSx for Lustre shows a bucket by a data repository association: it lists the bucket when the
+association is made and reads a file from it when the file is first read, or when it is told to
+beforehand. Everything else is copied by the job.
+Source: the FSx for Lustre user guide, "Linking your file system to an S3 bucket" and "Preloading
+files into your file system".
 """
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from clusterjobs.cluster.associations import DataRepositoryAssociation
-from clusterjobs.cluster.facts import Cluster
+from clusterjobs.errors import Location
 from clusterjobs.ledger import Ledger
-from clusterjobs.spec.experiment import Experiment
-from clusterjobs.yaml_source import Path
+from clusterjobs.plan.exports import EXPORT_PROGRAMS, Export
+from clusterjobs.plan.staging_checks import check_data, check_overlaps
+from clusterjobs.plan.storage import Storage
+from clusterjobs.spec.experiment import Data, Experiment
+from clusterjobs.spec.references import show
+
+_COPY = (
+    "stage.py",
+    "stage_copy.py",
+    "stage_files.py",
+    "stage_lock.py",
+    "stage_log.py",
+    "stage_place.py",
+    "stage_pool.py",
+    "stage_record.py",
+)
 
 
-def resolve_associations(
-    experiment: Experiment, cluster: Cluster, ledger: Ledger
+@dataclass(frozen=True)
+class Stage:
+    """One data set on its way. `by_association`: FSx shows it, and the job only preloads it."""
+
+    source: str
+    target: str
+    per_node: bool
+    by_association: bool
+    unpack: bool
+    check: str
+    reason: str
+    where: Location
+
+
+def resolve_stages(experiment: Experiment, storage: Storage, ledger: Ledger) -> tuple[Stage, ...]:
+    """Shared data first, for what a node's own disk gets may come from there."""
+    stages = [
+        _stage(index, data, experiment.name, storage, ledger)
+        for index, data in enumerate(experiment.data)
+    ]
+    check_overlaps(experiment.data, ledger)
+    return tuple(sorted(stages, key=lambda stage: stage.per_node))
+
+
+def _stage(index: int, data: Data, name: str, storage: Storage, ledger: Ledger) -> Stage:
+    path = ("data", index)
+    check_data(index, data, storage, ledger)
+    by_association = _by_association(index, data, storage, ledger)
+    how, reason, source = _explained(data, by_association)
+    ledger.derive(f"data[{index}]", how, reason, source)
+    return Stage(
+        data.source,
+        data.target,
+        data.scope == "node",
+        by_association,
+        data.unpack,
+        data.check,
+        f"data of the experiment {name}",
+        ledger.where((*path, "target")),
+    )
+
+
+def _by_association(index: int, data: Data, storage: Storage, ledger: Ledger) -> bool:
+    possible = data.source.startswith("s3://") and data.scope == "shared" and not data.unpack
+    on_lustre = storage.is_on_lustre(data.target)
+    if data.via != "association":
+        return possible and on_lustre and data.via is None
+    if not possible:
+        ledger.problem(
+            ("data", index, "via"),
+            "an association shows a bucket as it is, in a folder that all nodes share",
+            "via: copy",
+        )
+    elif not on_lustre:
+        ledger.problem(
+            ("data", index, "target"),
+            f"{show(data.target)} is not a fixed folder on FSx for Lustre, which alone shows a "
+            "bucket",
+            f"file systems: {_lustre(storage)}; elsewhere, via: copy",
+        )
+    return True
+
+
+def _lustre(storage: Storage) -> str:
+    return ", ".join(storage.lustre) or f"{storage.cluster} has none"
+
+
+def _explained(data: Data, by_association: bool) -> tuple[str, str, str]:
+    if by_association:
+        return (
+            f"{data.target}: shown by FSx, and preloaded before the training",
+            "a bucket on FSx for Lustre is read by its servers, and the job only asks for it",
+            "FSx for Lustre user guide: lfs hsm_restore",
+        )
+    where = "to every node's own disk" if data.scope == "node" else "once, for all nodes"
+    verb = "unpacked" if data.unpack else "copied"
+    tool = "by s5cmd or aws" if data.source.startswith("s3://") else "by several processes"
+    return f"{data.target}: {verb} {where}", f"from {show(data.source)}, {tool}", ""
+
+
+# ------------------------------------------------------------------ what follows
+
+
+def associations_of(
+    stages: Iterable[Stage], exports: Iterable[Export]
 ) -> tuple[DataRepositoryAssociation, ...]:
-    """The associations that the spec's `data` and `checkpoints.export` ask for."""
-    return tuple(
-        DataRepositoryAssociation(folder, source, reason, export, ledger.where(path))
-        for path, folder, source, reason, export in _wanted(experiment)
-        if _is_on_lustre(path, folder, cluster, ledger)
-    )
+    """What the cluster's file systems must have."""
+    shown = [
+        DataRepositoryAssociation(stage.target, stage.source, stage.reason, False, stage.where)
+        for stage in stages
+        if stage.by_association
+    ]
+    exported = [
+        DataRepositoryAssociation(one.source, one.target, one.reason, True, one.where)
+        for one in exports
+        if one.by_association
+    ]
+    return (*shown, *exported)
 
 
-def _wanted(experiment: Experiment) -> Iterator[tuple[Path, str, str, str, bool]]:
-    for index, data in enumerate(experiment.data):
-        reason = f"data of the experiment {experiment.name}"
-        yield ("data", index, "target"), data.target, data.source, reason, False
-    checkpoints = experiment.checkpoints
-    if checkpoints and checkpoints.export:
-        reason = f"checkpoints of the experiment {experiment.name}"
-        yield ("checkpoints", "export"), checkpoints.path, checkpoints.export, reason, True
-
-
-def _is_on_lustre(path: Path, folder: str, cluster: Cluster, ledger: Ledger) -> bool:
-    """Only FSx for Lustre has associations; copying by the job itself is not built yet."""
-    mounts = [one.directory for one in cluster.mounts if one.storage_type == "FsxLustre"]
-    inside = pathlib.PurePosixPath(folder)
-    if "${" not in folder and any(inside.is_relative_to(mount) for mount in mounts):
-        return True
-    known = ", ".join(mounts) or f"{cluster.name} has none"
-    ledger.problem(
-        path,
-        f"{folder} is not a fixed folder on FSx for Lustre, which alone shows a bucket",
-        f"file systems: {known}; elsewhere, copy it by a step under before:",
-    )
-    return False
+def programs_of(stages: Iterable[Stage], exports: Iterable[Export]) -> tuple[str, ...]:
+    """The programs that the job carries, each once, by name."""
+    names: set[str] = set()
+    for stage in stages:
+        if stage.by_association:
+            names.update(("preload.py", "stage_log.py"))
+            continue
+        names.update(_COPY)
+        if stage.source.startswith("s3://"):
+            names.update(("stage_bucket.py", "stage_names.py", "stage_s3.py"))
+        if stage.unpack:
+            names.add("stage_archive.py")
+    if any(not one.by_association for one in exports):
+        names.update(EXPORT_PROGRAMS)
+    return tuple(sorted(names))

@@ -20,6 +20,7 @@ from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
+from clusterjobs.render.stage_lines import staging_context
 from clusterjobs.spec.experiment import Parameter, Secret, Step
 from clusterjobs.spec.references import show
 
@@ -67,6 +68,7 @@ def _context(plan: Plan, rendered_from: str) -> dict[str, Any]:
         **_restarts(plan),
         **_software(plan),
         **_work(plan),
+        **staging_context(plan),
         **_launch(plan),
     }
 

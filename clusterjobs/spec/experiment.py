@@ -57,12 +57,13 @@ class Batch(Part):
 class Checkpoints(Part):
     """The folder where the training keeps its checkpoints, made before it starts.
 
-    `export` is a prefix of a bucket to which FSx for Lustre copies what is written there. `marker`
-    is a file in the folder that the training writes anew after each complete checkpoint.
+    `export` is where they are copied to: a prefix of a bucket, or another folder. `marker` is a
+    file in the folder that the training writes anew after each complete checkpoint.
     """
 
     path: words.Path
-    export: words.Bucket | None = None
+    export: words.Repository | None = None
+    via: Literal["association", "copy"] | None = None
     marker: words.Path | None = None
 
 
@@ -80,10 +81,18 @@ class Restarts(Part):
 
 
 class Data(Part):
-    """A prefix of a bucket, shown by FSx for Lustre as the folder `target`."""
+    """A data set: where it is, and where the job wants it, once or on every node.
 
-    source: words.Bucket
+    `check` says what a later job looks at before it takes what is there: the record and the
+    files as they look, the source as well, or every byte.
+    """
+
+    source: words.Repository
     target: words.Path
+    scope: Literal["shared", "node"] = "shared"
+    via: Literal["association", "copy"] | None = None
+    unpack: words.Flag = False
+    check: Literal["record", "source", "contents"] = "record"
 
 
 class Secret(Part):
@@ -159,6 +168,7 @@ class Experiment(Part):
     checkpoints: Checkpoints | None = None
     restarts: Restarts | None = None
     logs: words.Path | None = None
+    logs_export: words.Repository | None = None
     env: dict[words.EnvironmentName, words.Word] = {}
     parameters: dict[words.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]] = {}
 

@@ -153,6 +153,21 @@ def bucket(value: Any) -> str:
     return text
 
 
+def repository(value: Any) -> str:
+    """Where data comes from or goes to: `s3://bucket/prefix`, or a path on the cluster."""
+    text = word(value)
+    if "://" in text or text.lower().startswith("s3:"):
+        return bucket(text)
+    return path(text)
+
+
+def flag(value: Any) -> bool:
+    """Yes or no, as YAML 1.2 writes it."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false belongs here: without quotes")
+    return value
+
+
 def job_name(value: Any) -> str:
     """The experiment's name: Slurm's job name, and part of paths."""
     text = word(value)
@@ -303,7 +318,8 @@ Plain = Annotated[str, BeforeValidator(plain)]
 Path = Annotated[str, BeforeValidator(path)]
 SearchPath = Annotated[str, BeforeValidator(search_path)]
 ModuleName = Annotated[str, BeforeValidator(module_name)]
-Bucket = Annotated[str, BeforeValidator(bucket)]
+Repository = Annotated[str, BeforeValidator(repository)]
+Flag = Annotated[bool, BeforeValidator(flag)]
 JobName = Annotated[str, BeforeValidator(job_name)]
 TimeLimit = Annotated[str, BeforeValidator(time_limit)]
 CommandWords = Annotated[tuple[str, ...], BeforeValidator(command_words)]

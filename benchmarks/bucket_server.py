@@ -1,0 +1,84 @@
+"""A bucket on loopback that costs next to nothing: `python bucket_server.py FOLDER` prints its port.
+
+As much of S3's REST interface as listing and reading need (ListObjectsV2, GetObject with a range,
+HeadObject), so that what is measured is the reader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import os
+import sys
+import urllib.parse
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+PAGE = 1000
+ROOT = Path(sys.argv[1])
+ETAGS = {
+    str(path.relative_to(ROOT)): hashlib.md5(path.read_bytes()).hexdigest()
+    for path in sorted(ROOT.rglob("*"))
+    if path.is_file()
+}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        url = urllib.parse.urlsplit(self.path)
+        key = urllib.parse.unquote(url.path).partition("/")[2].partition("/")[2]
+        if not key:
+            self._list(dict(urllib.parse.parse_qsl(url.query)))
+            return
+        size = (ROOT / key).stat().st_size
+        start, end = 0, size - 1
+        if asked := self.headers.get("Range"):
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            start, end = int(first), int(last or end)
+        self.send_response(206 if asked else 200)
+        self.send_header("Content-Length", str(end + 1 - start))
+        self.send_header("Content-Range", f"bytes {start}-{end}/{size}")
+        self.send_header("ETag", f'"{ETAGS[key]}"')
+        self.send_header("Last-Modified", "Sat, 21 Nov 2026 00:00:00 GMT")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.flush()
+            with (ROOT / key).open("rb") as file:
+                while start <= end:
+                    start += os.sendfile(
+                        self.connection.fileno(), file.fileno(), start, end + 1 - start
+                    )
+
+    do_HEAD = do_GET
+
+    def _list(self, asked: dict[str, str]) -> None:
+        keys = [key for key in ETAGS if key.startswith(asked.get("prefix", ""))]
+        first = int(asked.get("continuation-token", 0))
+        rows = "".join(map(_row, keys[first : first + PAGE]))
+        more = first + PAGE < len(keys)
+        token = f"<NextContinuationToken>{first + PAGE}</NextContinuationToken>" if more else ""
+        truncated = f"<IsTruncated>{str(more).lower()}</IsTruncated>"
+        text = f"<ListBucketResult>{truncated}{token}{rows}</ListBucketResult>".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _row(key: str) -> str:
+    size, etag = (ROOT / key).stat().st_size, ETAGS[key]
+    return (
+        f"<Contents><Key>{escape(key)}</Key><LastModified>2026-11-21T00:00:00.000Z</LastModified>"
+        f'<ETag>"{etag}"</ETag><Size>{size}</Size></Contents>'
+    )
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+sys.stdout.write(f"{server.server_address[1]}\n")
+sys.stdout.flush()
+server.serve_forever()

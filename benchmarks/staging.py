@@ -1,0 +1,135 @@
+"""Staging: from a folder beside `cp -r`, and from a bucket on loopback beside `aws s3 sync`.
+
+Whole processes. Ours checks every byte twice, waits until all of it is written out, and writes its
+record; `cp` and `aws` do neither. Before each measurement all that is waiting is written out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import clusterjobs
+from benchmarks.timing import Row, medians_in_turns, process_seconds
+
+TITLE = "Staging: copied, checked and recorded, beside a plain copy"
+LARGE, LARGE_BYTES = 8, 128 << 20
+SMALL, SMALL_FOLDERS = 20_000, 100
+OBJECTS = 2_000
+RUNS = 5
+_STAGE = [sys.executable, "-B", str(Path(clusterjobs.__file__).parent / "node" / "stage.py")]
+
+
+def measure() -> list[Row]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _write_large(folder / "large")
+        _write_small(folder / "small", SMALL)
+        _write_small(folder / "objects" / "small", OBJECTS)
+        _write_large(folder / "objects" / "large")
+        return [*_from_folders(folder), *_second_run(folder), *_from_bucket(folder)]
+
+
+def _write_large(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    block = os.urandom(1 << 20)
+    for number in range(LARGE):
+        with (folder / f"shard-{number}").open("wb") as file:
+            for _ in range(LARGE_BYTES >> 20):
+                file.write(block)
+
+
+def _write_small(folder: Path, count: int) -> None:
+    for number in range(count):
+        path = folder / f"{number % SMALL_FOLDERS:03}" / f"{number:05}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(2000 + number % 4000))
+
+
+# ------------------------------------------------------------------ from a folder
+
+
+def _from_folders(folder: Path) -> Iterator[Row]:
+    large = f"{LARGE} files of {LARGE_BYTES >> 20} MiB"
+    yield from _beside_cp(folder, "large", large, 0.9)
+    yield from _beside_cp(folder, "small", f"{SMALL:,} small files", 1.0)
+
+
+def _beside_cp(folder: Path, name: str, what: str, target: float) -> Iterator[Row]:
+    source, to = folder / name, folder / "to"
+    measured: dict[str, Callable[[], float]] = {
+        "cp": lambda: _timed(folder, ["cp", "-r", str(source), str(to)]),
+        "synced": lambda: _timed(
+            folder, ["bash", "-c", 'cp -r "$1" "$2" && sync -f "$2"', "_", str(source), str(to)]
+        ),
+        "ours": lambda: _timed(folder, [*_STAGE, str(source), str(to)]),
+        "one core": lambda: _timed(folder, ["taskset", "-c", "0", *_STAGE, str(source), str(to)]),
+    }
+    found = medians_in_turns(measured, RUNS)
+    cp, ours = found["cp"], found["ours"]
+    yield Row(f"{what} / cp -r", "s", cp, ours, f"<= {1 / target:.2f} x floor", ours <= cp / target)
+    yield Row(f"{what} / cp -r, sync", "s", found["synced"], ours)
+    yield Row(f"{what}, all cores / one core", "s", found["one core"], ours)
+
+
+def _timed(folder: Path, command: list[str], environment: Mapping[str, str] | None = None) -> float:
+    for path in (folder / "to", folder / ".to.stage"):
+        shutil.rmtree(path, ignore_errors=True)
+    os.sync()
+    return process_seconds(command, environment or os.environ)
+
+
+def _second_run(folder: Path) -> Iterator[Row]:
+    command = [*_STAGE, str(folder / "small"), str(folder / "to")]
+    _timed(folder, command)
+    seconds = statistics.median(process_seconds(command, os.environ) for _ in range(RUNS))
+    yield Row(f"{SMALL:,} small files, a second run", "s", None, seconds, "<= 1 s", seconds <= 1)
+
+
+# ------------------------------------------------------------------ from a bucket
+
+
+def _from_bucket(folder: Path) -> Iterator[Row]:
+    if shutil.which("aws") is None:
+        return
+    with _served(folder / "objects") as environment:
+        for prefix, what in (("large", f"{LARGE} large objects"), ("small", f"{OBJECTS:,} small")):
+            source, to = f"s3://bucket/{prefix}", str(folder / "to")
+            sync = ["aws", "s3", "sync", "--only-show-errors", source, to]
+            measured: dict[str, Callable[[], float]] = {
+                "aws": lambda sync=sync: _timed(folder, sync, environment),
+                "ours": lambda source=source, to=to: _timed(
+                    folder, [*_STAGE, source, to], environment
+                ),
+            }
+            found = medians_in_turns(measured, 3)
+            aws, ours = found["aws"], found["ours"]
+            yield Row(f"{what} / aws s3 sync", "s", aws, ours, "<= 1 x floor", ours <= aws)
+
+
+@contextlib.contextmanager
+def _served(folder: Path) -> Iterator[dict[str, str]]:
+    program = Path(__file__).with_name("bucket_server.py")
+    server = subprocess.Popen(
+        [sys.executable, str(program), str(folder)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout
+        port = server.stdout.readline().strip()
+        yield {
+            **os.environ,
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "b",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        }
+    finally:
+        server.kill()
+        server.wait()

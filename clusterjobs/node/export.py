@@ -1,0 +1,196 @@
+"""Copies what is new in folders away: `export.py [--every S] SOURCE TARGET [SOURCE TARGET ...]`.
+
+TARGET is a folder or s3://bucket/prefix. With `--every` it goes on until it is told to end. Nothing
+is ever removed from a target. A file that is still being written is left for the next time, and one
+that says which checkpoint is the latest goes last, so that it never names one that is not there.
+An export that fails is tried again; its own exit code says so, and nobody else's is changed by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from typing import Any, Iterator, List, Tuple
+
+from stage_log import StageError, counted, failure, say, shown, size
+
+ROUNDS = 3  # of which the last is after 1 + 4 s: Slurm gives a job 30 s to end
+SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
+STALL_SECONDS = 3600
+
+
+def export(source: str, target: str, settled: float) -> None:
+    """Bring the target up to date. Raises StageError where that cannot be done."""
+    if not os.path.isdir(source):
+        return  # nothing has been written yet
+    if target.startswith("s3://"):
+        _to_bucket(source, target)
+    else:
+        _to_folder(source, target, settled)
+
+
+# ------------------------------------------------------------------ to a folder
+
+
+def _to_folder(source: str, target: str, settled: float) -> None:
+    files = total = 0
+    for name, status in _files(source):
+        if time.time() - status.st_mtime < settled:
+            continue
+        path = os.path.join(target, name)
+        if not _is_there(path, status):
+            _copy(os.path.join(source, name), path, status)
+            files, total = files + 1, total + status.st_size
+    if files:
+        said = (shown(source), shown(target), counted(files, "file"), size(total))
+        say("export %s: to %s, %s, %s" % said)
+
+
+def _files(source: str) -> Iterator[Tuple[str, os.stat_result]]:
+    """Files in the order in which they were written; those that name the latest one come last."""
+    found: List[Tuple[Any, str, os.stat_result]] = []
+    for above, _, names in os.walk(source):
+        for name in names:
+            path = os.path.join(above, name)
+            try:
+                status = os.lstat(path)
+            except FileNotFoundError:  # a training may remove old checkpoints meanwhile
+                continue
+            if stat.S_ISREG(status.st_mode):
+                rank = ("latest" in name, status.st_mtime_ns)
+                found.append((rank, os.path.relpath(path, source), status))
+    for _, name, status in sorted(found, key=lambda one: one[:2]):
+        yield name, status
+
+
+def _is_there(path: str, status: os.stat_result) -> bool:
+    try:
+        there = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return there.st_size == status.st_size and there.st_mtime_ns == status.st_mtime_ns
+
+
+def _copy(source: str, path: str, status: os.stat_result) -> None:
+    """Whole or not at all: under another name first."""
+    folder, name = os.path.split(path)
+    partial = os.path.join(folder, ".%s.export" % name[:200])
+    try:
+        os.makedirs(folder, exist_ok=True)
+        shutil.copyfile(source, partial)
+        file = os.open(partial, os.O_RDONLY)
+        try:
+            os.fsync(file)
+            copied = os.fstat(file).st_size
+        finally:
+            os.close(file)
+        now = os.stat(source)
+        if (now.st_size, now.st_mtime_ns) != (copied, status.st_mtime_ns):
+            os.unlink(partial)
+            return  # written to meanwhile; the next time it is copied
+        os.chmod(partial, stat.S_IMODE(status.st_mode))
+        os.utime(partial, ns=(status.st_mtime_ns, status.st_mtime_ns))
+        os.replace(partial, path)
+    except FileNotFoundError as error:
+        if os.path.exists(source):
+            raise failure(path, error) from None
+    except OSError as error:
+        if os.path.lexists(partial):
+            os.unlink(partial)
+        raise failure(path, error) from None
+
+
+# ------------------------------------------------------------------ to a bucket
+
+
+def _to_bucket(source: str, target: str) -> None:
+    """By s5cmd or aws, which check what they send; an object is there whole or not at all."""
+    s5cmd, aws = shutil.which("s5cmd"), shutil.which("aws")
+    if s5cmd:
+        sync = [s5cmd, "--log", "error", "sync"]
+        places = [source.rstrip("/") + "/", target.rstrip("/") + "/"]
+    elif aws:
+        sync = [aws, "s3", "sync", "--only-show-errors", "--no-follow-symlinks"]
+        places = [source, target]
+    else:
+        raise StageError("%s: neither s5cmd nor aws is on this node" % target)
+    for options in (["--exclude", "*latest*"], []):
+        _run([*sync, *options, *places], target)
+
+
+def _run(command: List[str], target: str) -> None:
+    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
+    tool = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**ours, **os.environ},
+    )
+    try:
+        _, said = tool.communicate(timeout=STALL_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise StageError("%s: nothing moves" % target) from None
+    finally:
+        tool.kill()
+        tool.wait()
+    if tool.returncode:
+        lines = os.fsdecode(said).strip().splitlines() or ["no reason given"]
+        raise StageError("%s: %s" % (target, shown(lines[-1])))
+
+
+# ------------------------------------------------------------------ the command line
+
+
+class Ended(BaseException):
+    """A signal asked for the end."""
+
+
+def _end(number: int, _frame: Any) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise Ended(number)
+
+
+def main() -> int:
+    """0: all is there; 1: not all, and a message says why."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", type=float, metavar="SECONDS")
+    parser.add_argument("places", nargs="+", metavar="SOURCE TARGET")
+    options = parser.parse_args()
+    pairs = list(zip(options.places[::2], options.places[1::2]))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    try:
+        while options.every:
+            for source, target in pairs:
+                _tried(source, target, SETTLED_SECONDS, 1)
+            time.sleep(options.every)
+        good = [_tried(source, target, 0, ROUNDS) for source, target in pairs]
+        return 0 if all(good) else 1
+    except Ended as ended:
+        return 128 + int(ended.args[0])
+
+
+def _tried(source: str, target: str, settled: float, rounds: int) -> bool:
+    for number in range(rounds):
+        try:
+            export(source, target, settled)
+            return True
+        except StageError as error:
+            say("export failed: %s" % error)
+        except OSError as error:
+            say("export failed: %s" % failure(str(error.filename or target), error))
+        if number + 1 < rounds:
+            time.sleep(4**number)
+    if rounds > 1:
+        say("export %s: NOT all of it is in %s" % (shown(source), shown(target)))
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""What cannot be staged: paths that contradict one another or the cluster's folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clusterjobs.ledger import Ledger
+from clusterjobs.plan.storage import Storage, is_below
+from clusterjobs.spec.experiment import Data
+from clusterjobs.spec.references import show
+
+# What the standard library of Python 3.7 unpacks.
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
+
+
+def check_data(index: int, data: Data, storage: Storage, ledger: Ledger) -> None:
+    """Judge one data set by itself."""
+    _check_paths(index, data, ledger)
+    if data.scope == "node":
+        _check_own_disk(index, data, storage, ledger)
+    else:
+        _check_shared(index, data, storage, ledger)
+    if data.unpack and not data.source.lower().endswith(ARCHIVES):
+        ledger.problem(
+            ("data", index, "source"),
+            f"{show(data.source)} is no archive that a node's Python unpacks",
+            f"one of {', '.join(ARCHIVES)}; or leave unpack out",
+        )
+
+
+def _check_paths(index: int, data: Data, ledger: Ledger) -> None:
+    for key in ("source", "target"):
+        value = getattr(data, key)
+        if not value.startswith(("/", "${", "\0", "s3://")):
+            ledger.problem(
+                ("data", index, key),
+                f"{show(value)} is relative, and the nodes have no folder in common to count from",
+                f"an absolute path: /fsx/{show(value)}",
+            )
+    if data.source.startswith("s3://"):
+        return
+    place = ("data", index, "target")
+    if data.source.rstrip("/") == data.target.rstrip("/"):
+        ledger.problem(place, "source and target are the same folder", "remove one of them")
+    elif is_below(data.target, data.source) or is_below(data.source, data.target):
+        ledger.problem(
+            place,
+            f"{show(data.target)} and {show(data.source)} lie inside each other",
+            "a target beside the source",
+        )
+
+
+def _check_own_disk(index: int, data: Data, storage: Storage, ledger: Ledger) -> None:
+    place, folder = ("data", index, "target"), data.target
+    if not folder.startswith("/"):
+        return
+    if storage.is_shared(folder):
+        ledger.problem(
+            place,
+            f"{show(folder)} is shared, so that every node would copy to the same place",
+            f"scope: shared copies once; a node's own disk is {storage.scratch}",
+        )
+    elif not storage.is_own(folder):
+        ledger.problem(
+            place,
+            f"{show(folder)} is not on a disk that a node has for itself",
+            f"a folder below {storage.scratch}",
+        )
+    elif folder.rstrip("/") == storage.scratch:
+        ledger.problem(
+            place,
+            f"{show(folder)} is a mount point: nothing can be copied beside it first",
+            f"a folder below it: {storage.scratch}/data",
+        )
+    elif is_below(folder, storage.scratch) and storage.nvme_gb == 0:
+        ledger.problem(
+            place,
+            f"a {storage.instance_type} has no disks of its own: {storage.scratch} is its root "
+            "volume, if it is there at all",
+            "scope: shared, or an instance type with NVMe disks",
+            warning=True,
+        )
+
+
+def _check_shared(index: int, data: Data, storage: Storage, ledger: Ledger) -> None:
+    place, folder = ("data", index, "target"), data.target
+    if not folder.startswith("/") or not storage.complete:
+        return
+    if storage.is_own(folder) and not storage.is_shared(folder):
+        ledger.problem(
+            place,
+            f"{show(folder)} is each node's own, and only the first node would have the data",
+            f"scope: node copies to every node; shared folders: {storage.mounts}",
+        )
+    elif not storage.is_shared(folder):
+        ledger.problem(
+            place,
+            f"{show(folder)} is not on shared storage of {storage.cluster}",
+            f"its shared folders: {storage.mounts}",
+            warning=True,
+        )
+    elif folder.rstrip("/") in storage.shared:
+        ledger.problem(
+            place,
+            f"{show(folder)} is a mount point: nothing can be copied beside it first",
+            f"a folder below it: {folder.rstrip('/')}/data",
+        )
+
+
+def check_overlaps(data: Sequence[Data], ledger: Ledger) -> None:
+    """Two data sets in one folder would be taken for one another's."""
+    for index, one in enumerate(data):
+        for earlier in range(index):
+            other = data[earlier].target
+            if is_below(one.target, other) or is_below(other, one.target):
+                line = ledger.line_of(("data", earlier, "target"))
+                ledger.problem(
+                    ("data", index, "target"),
+                    f"{show(one.target)} and the target {show(other)} ({line}) are the same, or "
+                    "one lies in the other",
+                    "a folder of its own for each",
+                )

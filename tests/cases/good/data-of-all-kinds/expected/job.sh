@@ -1,0 +1,2320 @@
+#!/usr/bin/env bash
+# gpt: 2 nodes x 8 GPUs (p4d.24xlarge), torchrun started by its own launcher
+#
+# Written by clusterjobs 0.1.0 from a spec. Change the spec, not this script:
+#   clusterjobs plan   spec.yaml
+#   clusterjobs render spec.yaml
+# In the spec's folder: the first says why each value is what it is, the second writes this again.
+#
+# shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+
+#SBATCH --job-name=gpt
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --time=1-00:00:00
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+
+set -euo pipefail
+
+# ---- start: one folder for all that this job writes, and one way out ----------------------
+job_dir="/fsx/logs/$SLURM_JOB_ID"
+mkdir -p -- "$job_dir"
+exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
+log_writer=$!
+own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
+[[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || own_id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
+# Job ids begin anew with a new cluster: these were another's.
+(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
+reason= # for the end, where the exit code does not say it
+exporter=
+
+fail() { # before the training: another try would end like this one
+  printf 'clusterjobs: %s\n' "$1" >&2
+  reason=not_started
+  exit 1
+}
+
+# One line of JSON for each attempt; of two for the same, the later counts.
+record() { # ATTEMPT REASON EXIT_CODE NODES SECONDS
+  printf '{"attempt": %s, "reason": "%s", "checkpoint": "%s", ' "$1" "$2" "$(newest_checkpoint)"
+  printf '"exit_code": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$3" "$4" "$5" -1
+} >> "$job_dir/attempts.jsonl"
+
+# A text that changes with every new checkpoint.
+newest_checkpoint() {
+  local newest=
+  newest=$(find /fsx/saved/gpt -mindepth 1 -maxdepth 1 -printf '%T+ %f\n' 2>/dev/null \
+    | sort | tail -n 1) || true
+  printf '%s' "${newest//[\"\\[:cntrl:]]/_}"
+}
+
+finish() {
+  local status=$?
+  trap - EXIT
+  trap '' USR1
+  trap 'reason=cancelled' TERM
+  if [[ -z $reason ]]; then
+    reason=completed
+    (( status == 0 )) || reason=failure
+  fi
+  record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" || true
+  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
+    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  [[ -z $exporter ]] || stage_out
+  exec >&- 2>&- # the log is complete once its writer has read the end
+  timeout 10 tail --pid="$log_writer" -f /dev/null || true
+  exit "$status"
+}
+trap finish EXIT
+
+# scancel and the time limit say TERM first, and KILL after Slurm's KillWait.
+ranks=
+told_to_end() {
+  reason=cancelled
+  [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
+  [[ -n $ranks ]] || exit 143
+  printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
+}
+trap told_to_end TERM
+
+cd -- /fsx/code/gpt || fail 'no workdir /fsx/code/gpt here'
+
+# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
+for name in "${!SLURM_@}" "${!SRUN_@}"; do
+  case $name in
+    SLURM_ARRAY_* | SLURM_CLUSTER_NAME | SLURM_CONF | SLURM_CONF_SERVER) ;;
+    SLURM_CPUS_ON_NODE | SLURM_GPUS_ON_NODE | SLURM_GTIDS | SLURM_JOB_* | SLURM_JOBID) ;;
+    SLURM_NNODES | SLURM_NODEID | SLURM_NODELIST | SLURM_NPROCS | SLURM_NTASKS) ;;
+    SLURM_RESTART_COUNT | SLURM_SUBMIT_* | SLURM_TASKS_PER_NODE | SLURM_TASK_PID) ;;
+    SLURM_TOPOLOGY_* | SLURM_WORKING_CLUSTER | SLURM_CPUS_PER_TASK | SLURM_GPUS_PER_NODE) ;;
+    SLURM_MEM_PER_NODE | SLURM_NTASKS_PER_NODE) ;;
+    *) unset "$name" ;;
+  esac
+done
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
+  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+
+# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# The port follows from the job id, so that jobs on one node differ, and stays below the
+# ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+(( ${#nodes[@]} == 2 )) || fail "planned for 2 nodes, got ${#nodes[@]}"
+
+port_in_use() {
+  local needle
+  printf -v needle ':%04X ' "$1"
+  [[ $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null) == *"$needle"* ]]
+}
+
+port=$((SLURM_JOB_ID % 20000))
+while port_in_use "$((12000 + port))"; do
+  port=$(((port + 7919) % 20000)) # a prime step: never the next job's own first choice
+done
+export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
+
+# ---- environment ----------------------------------------------------------------------------
+export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
+export PYTHONUNBUFFERED=1 # log lines appear when they are written
+export NCCL_DEBUG=WARN # says why a collective failed
+# NCCL's first contact; a name such as eth0 differs between nodes
+export NCCL_SOCKET_IFNAME='^lo,docker,veth'
+export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
+export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
+export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
+export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
+export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
+export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
+# libfabric and its NCCL plugin, wherever the AMI has them
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
+
+# ---- files ----------------------------------------------------------------------------------
+mkdir -p -- /fsx/saved/gpt
+# sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
+unpack() {
+  sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
+}
+unpack export.py
+unpack preload.py
+unpack stage.py
+unpack stage_archive.py
+unpack stage_bucket.py
+unpack stage_copy.py
+unpack stage_files.py
+unpack stage_lock.py
+unpack stage_log.py
+unpack stage_names.py
+unpack stage_place.py
+unpack stage_pool.py
+unpack stage_record.py
+unpack stage_s3.py
+
+# ---- stage: the data, whole and checked, before a rank starts -------------------------------
+# In the background, for bash hears no signal while a child runs in the foreground.
+stage() {
+  local code=0
+  "$@" &
+  staging=$!
+  while kill -0 "$staging" 2>/dev/null; do
+    code=0
+    wait "$staging" || code=$?
+  done
+  return "$code"
+}
+on_every_node=(
+  srun --overlap --cpu-bind=none --label --kill-on-bad-exit=1 --wait=0
+  --nodes=2 --ntasks=2 --ntasks-per-node=1
+  --cpus-per-task="$SLURM_CPUS_ON_NODE" # a task would get one CPU
+)
+stage python3 -B "$job_dir/preload.py" /fsx/corpus/books
+stage python3 -B "$job_dir/stage.py" --unpack s3://my-corpus/eval.tar.gz "/fsx/eval sets/$USER"
+stage python3 -B "$job_dir/stage.py" --refresh s3://my-corpus/more /fsx/more
+stage "${on_every_node[@]}" python3 -B "$job_dir/stage.py" /fsx/corpus/books /scratch/books
+stage "${on_every_node[@]}" python3 -B "$job_dir/stage.py" --reread '/home/ubuntu/it'\''s a $vocab' /scratch/vocab
+
+# ---- stage out: beside the training from now on, and once more by `finish` --------------------
+# What it cannot do, it says; the job's exit code stays the training's.
+exports=(
+  /fsx/saved/gpt /home/ubuntu/saved
+  "$job_dir" "s3://my-corpus/logs/$SLURM_JOB_ID"
+)
+python3 -B "$job_dir/export.py" --every 60 "${exports[@]}" &
+exporter=$!
+
+stage_out() {
+  kill -- "$exporter" 2>/dev/null || true
+  wait "$exporter" || true
+  python3 -B "$job_dir/export.py" "${exports[@]}" || true
+}
+
+# ---- launch: one torchrun per node starts the node's ranks
+command=(
+  train.py
+  --data /scratch/books
+  --vocab /scratch/vocab
+)
+srun_options=(
+  --nodes=2 # as planned, whatever sbatch was told
+  --ntasks=2 # likewise
+  --ntasks-per-node=1 # likewise
+  --label # every line says which task wrote it
+  --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
+  --wait=0 # a rank may go on after the others, to save or to evaluate
+  --cpu-bind=none # threads may move; data loaders need it
+  --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
+)
+# In single quotes: expanded on each node, not by this script.
+start_ranks() {
+  srun "${srun_options[@]}" bash -c '
+    exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
+      --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' node "${command[@]}"
+}
+
+# In the background, for bash hears no signal while a child runs in the foreground. A signal ends
+# `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
+rm -f -- "$job_dir/exit_code"
+(
+  trap '' TERM
+  code=0
+  start_ranks || code=$?
+  printf '%s\n' "$code" > "$job_dir/exit_code"
+) &
+ranks=$!
+while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
+status=1 # where the code was never written
+read -r status < "$job_dir/exit_code" || true
+ranks=
+(( status == 0 )) || exit "$status"
+case $reason in # ranks that were told to end are not done, though they ended well
+  time_limit) exit 124 ;;
+  cancelled) exit 143 ;;
+esac
+
+# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+: <<'end of export.py'
+"""Copies what is new in folders away: `export.py [--every S] SOURCE TARGET [SOURCE TARGET ...]`.
+
+TARGET is a folder or s3://bucket/prefix. With `--every` it goes on until it is told to end. Nothing
+is ever removed from a target. A file that is still being written is left for the next time, and one
+that says which checkpoint is the latest goes last, so that it never names one that is not there.
+An export that fails is tried again; its own exit code says so, and nobody else's is changed by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from typing import Any, Iterator, List, Tuple
+
+from stage_log import StageError, counted, failure, say, shown, size
+
+ROUNDS = 3  # of which the last is after 1 + 4 s: Slurm gives a job 30 s to end
+SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
+STALL_SECONDS = 3600
+
+
+def export(source: str, target: str, settled: float) -> None:
+    """Bring the target up to date. Raises StageError where that cannot be done."""
+    if not os.path.isdir(source):
+        return  # nothing has been written yet
+    if target.startswith("s3://"):
+        _to_bucket(source, target)
+    else:
+        _to_folder(source, target, settled)
+
+
+# ------------------------------------------------------------------ to a folder
+
+
+def _to_folder(source: str, target: str, settled: float) -> None:
+    files = total = 0
+    for name, status in _files(source):
+        if time.time() - status.st_mtime < settled:
+            continue
+        path = os.path.join(target, name)
+        if not _is_there(path, status):
+            _copy(os.path.join(source, name), path, status)
+            files, total = files + 1, total + status.st_size
+    if files:
+        said = (shown(source), shown(target), counted(files, "file"), size(total))
+        say("export %s: to %s, %s, %s" % said)
+
+
+def _files(source: str) -> Iterator[Tuple[str, os.stat_result]]:
+    """Files in the order in which they were written; those that name the latest one come last."""
+    found: List[Tuple[Any, str, os.stat_result]] = []
+    for above, _, names in os.walk(source):
+        for name in names:
+            path = os.path.join(above, name)
+            try:
+                status = os.lstat(path)
+            except FileNotFoundError:  # a training may remove old checkpoints meanwhile
+                continue
+            if stat.S_ISREG(status.st_mode):
+                rank = ("latest" in name, status.st_mtime_ns)
+                found.append((rank, os.path.relpath(path, source), status))
+    for _, name, status in sorted(found, key=lambda one: one[:2]):
+        yield name, status
+
+
+def _is_there(path: str, status: os.stat_result) -> bool:
+    try:
+        there = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return there.st_size == status.st_size and there.st_mtime_ns == status.st_mtime_ns
+
+
+def _copy(source: str, path: str, status: os.stat_result) -> None:
+    """Whole or not at all: under another name first."""
+    folder, name = os.path.split(path)
+    partial = os.path.join(folder, ".%s.export" % name[:200])
+    try:
+        os.makedirs(folder, exist_ok=True)
+        shutil.copyfile(source, partial)
+        file = os.open(partial, os.O_RDONLY)
+        try:
+            os.fsync(file)
+            copied = os.fstat(file).st_size
+        finally:
+            os.close(file)
+        now = os.stat(source)
+        if (now.st_size, now.st_mtime_ns) != (copied, status.st_mtime_ns):
+            os.unlink(partial)
+            return  # written to meanwhile; the next time it is copied
+        os.chmod(partial, stat.S_IMODE(status.st_mode))
+        os.utime(partial, ns=(status.st_mtime_ns, status.st_mtime_ns))
+        os.replace(partial, path)
+    except FileNotFoundError as error:
+        if os.path.exists(source):
+            raise failure(path, error) from None
+    except OSError as error:
+        if os.path.lexists(partial):
+            os.unlink(partial)
+        raise failure(path, error) from None
+
+
+# ------------------------------------------------------------------ to a bucket
+
+
+def _to_bucket(source: str, target: str) -> None:
+    """By s5cmd or aws, which check what they send; an object is there whole or not at all."""
+    s5cmd, aws = shutil.which("s5cmd"), shutil.which("aws")
+    if s5cmd:
+        sync = [s5cmd, "--log", "error", "sync"]
+        places = [source.rstrip("/") + "/", target.rstrip("/") + "/"]
+    elif aws:
+        sync = [aws, "s3", "sync", "--only-show-errors", "--no-follow-symlinks"]
+        places = [source, target]
+    else:
+        raise StageError("%s: neither s5cmd nor aws is on this node" % target)
+    for options in (["--exclude", "*latest*"], []):
+        _run([*sync, *options, *places], target)
+
+
+def _run(command: List[str], target: str) -> None:
+    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
+    tool = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**ours, **os.environ},
+    )
+    try:
+        _, said = tool.communicate(timeout=STALL_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise StageError("%s: nothing moves" % target) from None
+    finally:
+        tool.kill()
+        tool.wait()
+    if tool.returncode:
+        lines = os.fsdecode(said).strip().splitlines() or ["no reason given"]
+        raise StageError("%s: %s" % (target, shown(lines[-1])))
+
+
+# ------------------------------------------------------------------ the command line
+
+
+class Ended(BaseException):
+    """A signal asked for the end."""
+
+
+def _end(number: int, _frame: Any) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise Ended(number)
+
+
+def main() -> int:
+    """0: all is there; 1: not all, and a message says why."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", type=float, metavar="SECONDS")
+    parser.add_argument("places", nargs="+", metavar="SOURCE TARGET")
+    options = parser.parse_args()
+    pairs = list(zip(options.places[::2], options.places[1::2]))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    try:
+        while options.every:
+            for source, target in pairs:
+                _tried(source, target, SETTLED_SECONDS, 1)
+            time.sleep(options.every)
+        good = [_tried(source, target, 0, ROUNDS) for source, target in pairs]
+        return 0 if all(good) else 1
+    except Ended as ended:
+        return 128 + int(ended.args[0])
+
+
+def _tried(source: str, target: str, settled: float, rounds: int) -> bool:
+    for number in range(rounds):
+        try:
+            export(source, target, settled)
+            return True
+        except StageError as error:
+            say("export failed: %s" % error)
+        except OSError as error:
+            say("export failed: %s" % failure(str(error.filename or target), error))
+        if number + 1 < rounds:
+            time.sleep(4**number)
+    if rounds > 1:
+        say("export %s: NOT all of it is in %s" % (shown(source), shown(target)))
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+end of export.py
+: <<'end of preload.py'
+"""Asks FSx for Lustre to fetch a folder's files from their bucket, and waits: `preload.py FOLDER`.
+
+FSx shows a bucket's objects as files that are released: their contents come at the first read, file
+by file, while a GPU waits. `lfs hsm_restore` asks for them beforehand. Any user may ask, the file
+servers do the copying, and asking twice does no harm: jobs that start together need no lock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from typing import Any, Dict, Iterator, List, Sequence
+
+from stage_log import Progress, StageError, counted, failure, say, shown, size
+
+AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
+BATCH_BYTES = 64 << 10  # of names on one command line
+STALL_SECONDS = 1800
+ROUNDS = 3
+_POLL_SECONDS = 0.5
+
+
+def preload(folder: str) -> None:
+    """Raises StageError where a file does not come."""
+    lfs = shutil.which("lfs")
+    if lfs is None:
+        raise StageError(
+            "%s: lfs is not on this node, so this is no FSx for Lustre" % shown(folder)
+        )
+    sizes = _files(folder)
+    if not sizes:
+        raise StageError(
+            "%s: no files are there: is the folder associated with the bucket (cluster.yaml), "
+            "and has FSx listed it?" % shown(folder)
+        )
+    for number in range(ROUNDS + 1):
+        released = _released(lfs, list(sizes))
+        if not released:
+            break
+        if number == ROUNDS:
+            what = "its contents did not come (%s)" % counted(len(released), "file")
+            raise StageError("%s: %s" % (shown(released[0]), what))
+        _check_space(folder, sum(sizes[path] for path in released))
+        _restore(lfs, folder, {path: sizes[path] for path in released})
+    total = size(sum(sizes.values()))
+    say("preload %s: is there, %s, %s" % (shown(folder), counted(len(sizes), "file"), total))
+
+
+def _files(folder: str) -> Dict[str, int]:
+    found: Dict[str, int] = {}
+
+    def complain(error: OSError) -> None:
+        raise failure(str(error.filename), error)
+
+    for above, _, names in os.walk(folder, onerror=complain):
+        for name in names:
+            path = os.path.join(above, name)
+            status = os.lstat(path)
+            if stat.S_ISREG(status.st_mode):
+                found[path] = status.st_size
+    return found
+
+
+def _check_space(folder: str, needed: int) -> None:
+    system = os.statvfs(folder)
+    free = system.f_bavail * system.f_frsize
+    if needed > free:
+        what = "%s are to come, and %s are free" % (size(needed), size(free))
+        raise StageError("%s: no room: %s" % (shown(folder), what))
+
+
+def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
+    """Ask for all, AT_ONCE of them at a time, until Lustre has nothing left to do with any."""
+    waiting, asked = list(wanted), []  # type: List[str], List[str]
+    progress = Progress("preload %s" % shown(folder), sum(wanted.values()), lambda: None)
+    moved = time.monotonic()
+    while waiting or asked:
+        more, waiting = waiting[: AT_ONCE - len(asked)], waiting[AT_ONCE - len(asked) :]
+        for batch in _batches(more):
+            _run(lfs, "hsm_restore", batch)
+        asked += more
+        busy = [path for path, said in _answers(lfs, "hsm_action", asked) if said != "NOOP"]
+        if len(busy) < len(asked):
+            moved = time.monotonic()
+            progress.add(sum(wanted[path] for path in set(asked) - set(busy)))
+        elif time.monotonic() - moved > STALL_SECONDS:
+            raise StageError("%s: does not come" % shown(busy[0]))
+        else:
+            time.sleep(_POLL_SECONDS)
+        asked = busy
+        progress.tick()
+
+
+def _released(lfs: str, paths: Sequence[str]) -> List[str]:
+    """The files whose contents are still in the bucket alone."""
+    answers = _answers(lfs, "hsm_state", paths)
+    return [path for path, said in answers if "released" in said.replace(",", " ").split()]
+
+
+def _answers(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
+    """What lfs says of each file: `PATH: NOOP`, `PATH: (0x0000000d) released exists archived, ...`.
+
+    A name may hold a line break, so that lines are found by the names that were asked for.
+    Source: Lustre's lustre/utils/lfs.c, lfs_hsm_state and lfs_hsm_action.
+    """
+    for batch in _batches(paths):
+        text = _run(lfs, verb, batch)
+        for path in batch:
+            start = path + ":"
+            if not text.startswith(start):
+                raise StageError("%s: lfs %s says nothing of it" % (shown(path), verb))
+            said, _, text = text[len(start) :].partition("\n")
+            yield path, said.strip()
+
+
+def _batches(paths: Sequence[str]) -> Iterator[List[str]]:
+    batch: List[str] = []
+    length = 0
+    for path in paths:
+        if batch and length + len(path) > BATCH_BYTES:
+            yield batch
+            batch, length = [], 0
+        batch.append(path)
+        length += len(path) + 1
+    if batch:
+        yield batch
+
+
+def _run(lfs: str, verb: str, paths: Sequence[str]) -> str:
+    done = subprocess.run(
+        [lfs, verb, *paths], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=STALL_SECONDS
+    )
+    if done.returncode:
+        said = os.fsdecode(done.stderr).strip().splitlines() or ["no reason given"]
+        raise StageError("lfs %s: %s" % (verb, shown(said[-1])))
+    return os.fsdecode(done.stdout)
+
+
+def _end(number: int, _frame: Any) -> None:
+    say("preload: told to end; FSx goes on with what it was asked for")
+    os._exit(128 + number)
+
+
+def main() -> int:
+    """0: the contents are there; 1: they are not, and a message says why."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    try:
+        preload(options.folder)
+    except StageError as error:
+        say("preload failed: %s" % error)
+        return 1
+    except (OSError, subprocess.TimeoutExpired) as error:
+        say("preload failed: %s: %s" % (shown(options.folder), error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+end of preload.py
+: <<'end of stage.py'
+"""Brings a data set to its place once, whole and checked: `stage.py SOURCE TARGET`.
+
+SOURCE is a folder, a file or s3://bucket/prefix. However many jobs start together, one of them
+copies and the others wait; a job that finds the record and the files as they were staged goes on
+at once. What was copied when a job was ended is not copied again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from typing import Any, Dict, List, Optional, Tuple
+
+from stage_copy import bring_files, path_of
+from stage_files import Entry, scan
+from stage_lock import Lock
+from stage_log import StageError, counted, failure, say, shown, size
+from stage_place import put_in_place
+from stage_record import Place, Sums, compare, rows_of
+
+Brought = Tuple[Sums, Dict[str, Entry], Any]
+
+
+class Stage:
+    """One data set on its way."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.source: str = options.source
+        self.is_s3 = self.source.startswith("s3://")
+        self.place = Place(options.target)
+        self.name = "stage %s" % shown(self.place.target)
+        if not self.is_s3:
+            self.source = os.path.realpath(self.source)
+            _check_apart(self.source, self.place.target)
+
+    def run(self) -> None:
+        """Raises StageError where the data cannot be had whole."""
+        record = self.finished()
+        if record is None:
+            self._under_lock()
+        else:
+            self._say_there(record)
+
+    def finished(self) -> Optional[Dict[str, Any]]:
+        """The record, if what it says is there and the source is still the same."""
+        record = self.place.load_record()
+        if record is None or record["source"] != self._identity():
+            return None
+        if self.options.reread or self.options.refresh:
+            return None
+        wrong, touched = compare(self.place.target, record)
+        if wrong:
+            names = ", ".join(shown(path_of(self.place.target, name)) for name in wrong[:3])
+            say("%s: not as it was staged: %d, such as %s" % (self.name, len(wrong), names))
+        if wrong or touched:
+            return None
+        if self._has_changed(record["state"]):
+            say("%s: %s has changed" % (self.name, shown(self.source)))
+            return None
+        return dict(record)
+
+    def _has_changed(self, state: Any) -> bool:
+        """A source that is gone has not changed. A bucket is asked only where the spec says so."""
+        if self.is_s3 or not os.path.lexists(self.source):
+            return False
+        return bool(rows_of(scan(self.source)) != state)
+
+    def _identity(self) -> List[Any]:
+        return [self.source, bool(self.options.unpack)]
+
+    def _say_there(self, record: Dict[str, Any]) -> None:
+        total = sum(row[0] for row in record["files"].values())
+        files = counted(len(record["files"]), "file")
+        say("%s: is there, %s, %s" % (self.name, files, size(total)))
+
+    def _under_lock(self) -> None:
+        os.makedirs(self.place.folder, exist_ok=True)
+        lock = Lock(self.place.lock)
+        lock.acquire()
+        try:
+            record = self.finished()  # another job may have brought it while this one waited
+            if record is not None:
+                self._say_there(record)
+                return
+            sums, listing, state = self._bring(lock)
+            lock.assert_held()
+            put_in_place(self.place, listing)
+            self._write_record(sums, listing, state)
+        except OSError as error:
+            raise failure(str(error.filename or self.place.target), error) from None
+        finally:
+            lock.release()
+
+    def _bring(self, lock: Lock) -> Brought:
+        """The copy beside the target: the sums of its files, what it is, what the source was."""
+        began = self.place.load_record()
+        record = began if began and began["source"] == self._identity() else None
+        if self.options.unpack:
+            from stage_archive import bring_archive
+
+            unpacked: Brought = bring_archive(self.place, self.source, lock)
+            return unpacked
+        if self.is_s3:
+            from stage_s3 import bring_objects
+
+            objects: Brought = bring_objects(self.place, self.source, record, lock)
+            return objects
+        listing = scan(self.source)
+        sums = bring_files(self.place, listing, record, lock, self.options.reread)
+        return sums, listing, rows_of(listing)
+
+    def _write_record(self, sums: Sums, listing: Dict[str, Entry], state: Any) -> None:
+        """Look at what is there now, all of it, and write it down."""
+        there = scan(self.place.target, follow=False)
+        files = {}
+        for name, entry in listing.items():
+            one = there.get(name)
+            if one is None or one.kind != entry.kind or one.size != entry.size:
+                path = shown(path_of(self.place.target, name))
+                raise StageError("%s: was copied, and is not there" % path)
+            if entry.kind == "file":
+                files[name] = [one.size, one.mtime, one.ctime, sums[name]]
+        others = {name: one.kind for name, one in listing.items() if one.kind != "file"}
+        job = os.environ.get("SLURM_JOB_ID", "")
+        record = {"source": self._identity(), "state": state, "files": files, "others": others}
+        self.place.write_record(dict(record, job=job))
+        total = sum(row[0] for row in files.values())
+        say("%s: complete, %s, %s" % (self.name, counted(len(files), "file"), size(total)))
+
+
+def _check_apart(source: str, target: str) -> None:
+    if source == target:
+        raise StageError("%s is its own target" % shown(source))
+    for inner, outer in ((source, target), (target, source)):
+        if inner.startswith(outer.rstrip("/") + "/"):
+            raise StageError("%s lies inside %s" % (shown(inner), shown(outer)))
+
+
+# ------------------------------------------------------------------ the command line
+
+
+class Ended(BaseException):
+    """A signal asked for the end; its number is the first argument."""
+
+
+def _end(number: int, _frame: Any) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once is enough
+    raise Ended(number)
+
+
+def main() -> int:
+    """0: the data is there; 1: it is not, and a message says why; 128 + a signal that ended it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source")
+    parser.add_argument("target")
+    parser.add_argument("--unpack", action="store_true", help="the source is an archive")
+    parser.add_argument("--refresh", action="store_true", help="ask the source again")
+    parser.add_argument("--reread", action="store_true", help="read all that is there again")
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    try:
+        Stage(options).run()
+    except StageError as error:
+        say("stage failed: %s" % error)
+        return 1
+    except OSError as error:
+        say("stage failed: %s" % failure(str(error.filename or options.target), error))
+        return 1
+    except Ended as ended:
+        say("stage %s: told to end; what is copied is kept" % shown(options.target))
+        return 128 + int(ended.args[0])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+end of stage.py
+: <<'end of stage_archive.py'
+"""An archive unpacked beside the target: tar, plain or by gzip, bzip2 or xz, and zip.
+
+Only what a data set is made of: folders, files, links that stay inside. A name that leads out of
+the target, or a device, ends it with the member's name. One process, for an archive is read from
+its beginning to its end; what was unpacked when a job ended is unpacked again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tarfile
+import time
+import zipfile
+import zlib
+from typing import IO, Any, Dict, Iterator, List, Optional, Tuple
+
+from stage_copy import check_space, path_of
+from stage_files import BLOCK, Entry, scan
+from stage_lock import Lock
+from stage_log import Progress, StageError, shown
+from stage_record import Place, Sums, remove, rows_of
+
+# Of a file: its content. Of a link: what it says.
+Member = Tuple[str, str, int, int, int, Optional[IO[bytes]], str]
+_ENDS_BADLY = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError)
+
+
+def bring_archive(
+    place: Place, source: str, lock: Lock
+) -> Tuple[Sums, Dict[str, Entry], Dict[str, List[Any]]]:
+    """Unpack to `place.copy`: the sums, what the target must be, what the archive was."""
+    archive = source
+    remove(place.copy)
+    if source.startswith("s3://"):
+        from stage_s3 import fetch_object
+
+        archive = os.path.join(place.folder, "archive")
+        state: Dict[str, List[Any]] = fetch_object(source, archive, place, lock)
+    else:
+        state = rows_of(scan(source))
+    size = os.stat(archive).st_size
+    check_space(place, {}, size)  # at the least: what is in it may be larger
+    os.mkdir(place.copy)
+    progress = Progress("stage %s" % shown(place.target), size, lock.beat)
+    try:
+        with open(archive, "rb") as file:
+            sums = _unpacked(file, source, place.copy, progress)
+    except (*_ENDS_BADLY, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
+        raise StageError("%s: %s" % (shown(source), error or type(error).__name__)) from None
+    if not source.startswith("s3://") and rows_of(scan(source)) != state:
+        raise StageError("%s: changed while it was unpacked" % shown(source))
+    return sums, scan(place.copy, follow=False), state
+
+
+def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Sums:
+    sums: Sums = {}
+    links: List[Tuple[str, str]] = []
+    modes: List[Tuple[str, int]] = []
+    members = _of_zip(file) if source.lower().endswith(".zip") else _of_tar(file)
+    for kind, raw, mode, mtime, size, content, said in members:
+        name = _inside(raw, source)
+        path = path_of(copy, name)
+        if kind == "folder":
+            os.makedirs(path, exist_ok=True)
+            modes.append((path, mode))
+        elif kind == "link":
+            if _leads_out(name, said):
+                raise _refused(source, raw, "is a link that leads out of it")
+            links.append((path, said))
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            remove(path)  # a later member of the same name counts
+            if kind == "device":
+                raise _refused(source, raw, "is neither a file nor a folder nor a link")
+            if kind == "hard link":
+                original = _inside(said, source)
+                if original not in sums:
+                    raise _refused(source, raw, "is a link to what is not in it")
+                shutil.copy2(path_of(copy, original), path)
+                sums[name] = sums[original]
+            elif content is not None:
+                sums[name] = _written(content, path, size, mode, mtime, file, progress)
+    for path, said in links:  # last, so that nothing is written through one
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.symlink(said, path)
+    for path, mode in reversed(modes):
+        os.chmod(path, mode | 0o700)
+    return sums
+
+
+def _inside(raw: str, source: str) -> str:
+    name = os.path.normpath(raw)
+    if name.startswith(("/", "../")) or name == "..":
+        raise _refused(source, raw, "leads out of it")
+    return "" if name == "." else name
+
+
+def _refused(source: str, raw: str, why: str) -> StageError:
+    return StageError("%s: its member %s %s" % (shown(source), shown(raw), why))
+
+
+def _leads_out(name: str, said: str) -> bool:
+    end = os.path.normpath(os.path.join(os.path.dirname(name), said))
+    return said.startswith("/") or end.split("/")[0] == ".."
+
+
+def _written(
+    content: IO[bytes],
+    path: str,
+    size: int,
+    mode: int,
+    mtime: int,
+    archive: IO[bytes],
+    progress: Progress,
+) -> List[int]:
+    """Write one file; the sums of its blocks, of what was unpacked and of what is read back."""
+    sums: List[int] = []
+    with open(path, "w+b") as file:
+        left = size
+        while left or not sums:
+            crc, block = 0, min(BLOCK, left)
+            start = file.tell()
+            while block:
+                data = content.read(min(1 << 20, block))
+                if not data:
+                    raise EOFError("ends in the middle of %s" % shown(path))
+                crc = zlib.crc32(data, crc)
+                file.write(data)
+                block, left = block - len(data), left - len(data)
+                progress.bytes = archive.tell()
+                progress.tick()
+            file.flush()
+            if crc != _read_back(file.fileno(), start, file.tell()):
+                raise StageError("%s: read back, it was not what was written" % shown(path))
+            sums.append(crc)
+    os.chmod(path, mode & 0o777)
+    os.utime(path, ns=(mtime, mtime))
+    return sums
+
+
+def _read_back(file: int, start: int, end: int) -> int:
+    crc = 0
+    while start < end:
+        data = os.pread(file, min(1 << 20, end - start), start)
+        crc, start = zlib.crc32(data, crc), start + len(data)
+    return crc
+
+
+def _of_tar(file: IO[bytes]) -> Iterator[Member]:
+    with tarfile.open(fileobj=file, mode="r|*") as archive:
+        for one in archive:
+            mtime, mode = int(one.mtime) * 10**9, stat.S_IMODE(one.mode)
+            if one.isdir():
+                yield "folder", one.name, mode, mtime, 0, None, ""
+            elif one.isreg():
+                yield "file", one.name, mode, mtime, one.size, archive.extractfile(one), ""
+            elif one.issym():
+                yield "link", one.name, mode, mtime, 0, None, one.linkname
+            elif one.islnk():
+                yield "hard link", one.name, mode, mtime, 0, None, one.linkname
+            else:
+                yield "device", one.name, mode, mtime, 0, None, ""
+
+
+def _of_zip(file: IO[bytes]) -> Iterator[Member]:
+    with zipfile.ZipFile(file) as archive:
+        for one in archive.infolist():
+            mode = one.external_attr >> 16
+            mtime = int(time.mktime((*one.date_time, 0, 0, -1))) * 10**9
+            kind = "folder" if one.is_dir() else "link" if stat.S_ISLNK(mode) else "file"
+            usual = 0o755 if kind == "folder" else 0o644  # where no Unix wrote the archive
+            permissions = stat.S_IMODE(mode) or usual
+            with archive.open(one) as content:
+                said = os.fsdecode(content.read()) if kind == "link" else ""
+                yield kind, one.filename, permissions, mtime, one.file_size, content, said
+end of stage_archive.py
+: <<'end of stage_bucket.py'
+"""A prefix of a bucket, and the tool that lists it and copies from it: s5cmd or aws.
+
+The tools have the credentials, the region, the retries. Several aws run at once, each with a part
+of the names, for one alone is bound to one core.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
+
+from stage_lock import Lock
+from stage_log import Progress, StageError, say, shown
+from stage_names import literal, patterns_of
+from stage_pool import workers
+
+ROUNDS = 3
+STALL_SECONDS = 600
+_MOST_TOOLS = 8
+_MOST_NAMES = 1000  # on one command line
+_FILE = 1 << 20  # a request costs about as much as this many bytes
+
+Objects = Dict[str, List[Any]]  # name -> [size, ETag]
+
+
+class Bucket:
+    """A prefix, and the tool that reads it."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source.rstrip("/")
+        self._name, _, self._prefix = self._source[len("s3://") :].partition("/")
+        self._s5cmd, self._aws = shutil.which("s5cmd"), shutil.which("aws")
+        if not self._s5cmd and not self._aws:
+            raise StageError("%s: neither s5cmd nor aws is on this node" % source)
+        self._is_one = False
+        self._count = 0
+        self._etags_are_sums = True
+
+    def key_of(self, name: str) -> str:
+        return "%s/%s" % (self._source, name) if name else self._source
+
+    def list(self) -> Objects:
+        """All below the prefix, else the one object of that name. Raises StageError."""
+        prefix = self._prefix + "/" if self._prefix else ""
+        found = {key[len(prefix) :]: row for key, row in self._rows(prefix) if key != prefix}
+        if not found and self._prefix:
+            found.update(("", row) for key, row in self._rows(self._prefix) if key == self._prefix)
+            self._is_one = True
+        if not found:
+            raise StageError("%s: there are no objects" % self._source)
+        found = {name: row for name, row in found.items() if not name.endswith("/")}
+        self._count = len(found)
+        return found
+
+    def _rows(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
+        if not self._aws:
+            yield from self._rows_of_s5cmd(prefix)
+            return
+        query = "Contents[].[Key,Size,ETag]"
+        command = [self._aws, "s3api", "list-objects-v2", "--bucket", self._name]
+        command += ["--prefix", prefix, "--query", query, "--output", "json"]
+        for key, size, etag in json.loads(self._answer(command) or "null") or []:
+            yield key, [size, etag.strip('"')]
+
+    def _rows_of_s5cmd(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
+        start = "s3://%s/" % self._name
+        command = [str(self._s5cmd), "--json", "ls", "%s%s*" % (start, prefix)]
+        for line in self._answer(command, "no object found").splitlines():
+            row = json.loads(line)
+            if row.get("type") == "file":
+                yield row["key"][len(start) :], [row["size"], row.get("etag", "").strip('"')]
+
+    def _answer(self, command: List[str], nothing: str = "\0") -> str:
+        said = ""
+        for number in range(ROUNDS):
+            time.sleep(number)
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()
+            )
+            if done.returncode == 0:
+                return done.stdout.decode()
+            said = done.stderr.decode(errors="replace").strip()
+            if nothing in said:
+                return ""
+        raise StageError("%s: %s" % (self._source, said.splitlines()[-1] if said else "no answer"))
+
+    def copy(self, wanted: Objects, to: str, progress: Progress, lock: Lock) -> str:
+        """Run the tools; gives the end of what they said where one failed."""
+        log = os.path.join(os.path.dirname(to), "tool.log")
+        with open(log, "wb") as output:
+            running = [
+                subprocess.Popen(
+                    command,
+                    stdout=subprocess.DEVNULL,
+                    stderr=output,
+                    env=_environment(),
+                    pass_fds=[lock.descriptor()],
+                )
+                for command in self._commands(wanted, to)
+            ]
+            try:
+                _wait(running, to, progress)
+            finally:
+                for tool in running:
+                    tool.kill()
+                    tool.wait()
+        with open(log, encoding="utf-8", errors="replace") as file:
+            lines = [line.strip() for line in file if line.strip()]
+        return ": " + shown(lines[-1]) if lines else ""
+
+    def _commands(self, wanted: Objects, to: str) -> List[List[str]]:
+        if self._is_one:
+            if self._s5cmd:
+                return [[self._s5cmd, "cp", self._source, to]]
+            return [[str(self._aws), "s3", "cp", "--only-show-errors", self._source, to]]
+        if self._s5cmd:
+            return [[self._s5cmd, "--log", "error", "sync", self._source + "/*", to + "/"]]
+        sync = [str(self._aws), "s3", "sync", "--only-show-errors", self._source, to]
+        if len(wanted) < self._count and len(wanted) <= _MOST_NAMES:
+            exact = [literal(name) for name in sorted(wanted)]
+            parts = [exact[number :: _tools()] for number in range(min(_tools(), len(exact)))]
+        else:
+            parts = patterns_of({name: row[0] + _FILE for name, row in wanted.items()}, _tools())
+        return [[*sync, "--exclude", "*", *_included(part)] for part in parts]
+
+    def is_sum(self, name: str) -> bool:
+        """Whether ETags are checksums here: asked of an object whose ETag did not match."""
+        if self._etags_are_sums and self._aws:
+            key = "%s/%s" % (self._prefix, name) if name else self._prefix
+            command = [self._aws, "s3api", "head-object", "--bucket", self._name]
+            command += ["--key", key.lstrip("/"), "--output", "json"]
+            head = json.loads(self._answer(command))
+            kind = str(head.get("ServerSideEncryption", ""))
+            self._etags_are_sums = not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head)
+            if not self._etags_are_sums:
+                say("stage: %s is encrypted, so that sizes alone are compared" % self._source)
+        return self._etags_are_sums
+
+
+def _tools() -> int:
+    return int(max(1, min(workers(), _MOST_TOOLS)))
+
+
+def _included(patterns: Sequence[str]) -> Iterator[str]:
+    for pattern in patterns:
+        yield from ("--include", pattern)
+
+
+def _environment() -> Dict[str, str]:
+    """The tool's own retries, unless somebody has chosen others."""
+    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
+    return {**ours, **os.environ}
+
+
+def _wait(running: Sequence[Any], to: str, progress: Progress) -> None:
+    """Until all have ended; tools that move nothing for long are ended by who called."""
+    began = moved = time.monotonic()
+    before, next_look = progress.bytes, began
+    while any(tool.poll() is None for tool in running):
+        time.sleep(0.1)
+        now = time.monotonic()
+        if now >= next_look:
+            progress.bytes = _bytes_in(to)
+            took = time.monotonic() - now
+            next_look = now + max(1.0, 20 * took)
+            if progress.bytes != before:
+                before, moved = progress.bytes, now
+            elif now - moved > STALL_SECONDS:
+                return
+        progress.tick()
+
+
+def _bytes_in(path: str) -> int:
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except FileNotFoundError:  # the tool has just renamed it
+                continue
+    return total
+end of stage_bucket.py
+: <<'end of stage_copy.py'
+"""The files of a folder copied beside the target, as far as they are not there already."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+from stage_files import BLOCK, KEPT, Entry, Task, copy_block, scan
+from stage_lock import Lock
+from stage_log import Progress, StageError, counted, shown, size
+from stage_pool import batches_of, run_all
+from stage_record import Place, Sums, compare, rows_of
+
+_SPARE = 1.01  # a file system needs a little for itself
+
+
+def bring_files(
+    place: Place,
+    listing: Dict[str, Entry],
+    record: Optional[Dict[str, Any]],
+    lock: Lock,
+    reread: bool,
+) -> Sums:
+    """Copy what the target lacks to `place.copy`. `reread`: even what looks sound is read again.
+
+    Gives the sums of all files, by name. Raises StageError.
+    """
+    sums: Sums = {}
+    tasks: List[Task] = []
+    names: List[str] = []
+    for name, blocks in _blocks(place, listing, record, reread):
+        if isinstance(blocks[0], Task):
+            tasks += blocks
+            names += [name] * len(blocks)
+        else:
+            sums[name] = blocks
+    check_space(place, listing, sum(task.length for task in tasks if task.existing is None))
+    make_folders(place.copy, listing)
+    results = _copied(place, tasks, names, lock)
+    mixed = _mixed(names, results)
+    again = [n for n, name in enumerate(names) if name in mixed and results[n] & KEPT]
+    if again:  # a file is made of one or the other, never of both
+        forced = [tasks[number]._replace(existing=None) for number in again]
+        for number, crc in zip(again, _copied(place, forced, [names[n] for n in again], lock)):
+            results[number] = crc
+    for name, crc in zip(names, results):
+        sums.setdefault(name, []).append(crc % KEPT)
+    return sums
+
+
+def _blocks(
+    place: Place, listing: Dict[str, Entry], record: Optional[Dict[str, Any]], reread: bool
+) -> Any:
+    """Of each file its name, with its tasks, or with its sums where nothing is to be done."""
+    journal = place.load_journal()
+    known = record["files"] if record else {}
+    old = record["state"] if record else {}
+    now = rows_of(listing)
+    doubtful = set(known) if reread else set()
+    for names in compare(place.target, record) if record else ():
+        doubtful.update(names)
+    there = scan(place.target, follow=False) if os.path.exists(place.target) else {}
+    for name, entry in listing.items():
+        if entry.kind != "file":
+            continue
+        recorded = known.get(name) if old.get(name) == now[name] else None
+        if recorded and name not in doubtful:
+            yield name, recorded[3]
+            continue
+        is_there = name in there and there[name].kind == "file" and there[name].size == entry.size
+        yield (
+            name,
+            [
+                _task(place, name, entry, number, recorded, journal, is_there)
+                for number in range(max(1, -(-entry.size // BLOCK)))
+            ],
+        )
+
+
+def _task(
+    place: Place,
+    name: str,
+    entry: Entry,
+    number: int,
+    recorded: Optional[List[Any]],
+    journal: Dict[Tuple[str, int, int, int], int],
+    is_there: bool,
+) -> Task:
+    offset = number * BLOCK
+    copy = path_of(place.copy, name)
+    existing, known = path_of(place.target, name) if is_there else None, None
+    if recorded:
+        known = recorded[3][number]
+    elif journal:
+        known = journal.get((name, offset, entry.size, entry.mtime))
+        if known is not None and os.path.lexists(copy):
+            existing = copy
+    length = min(BLOCK, entry.size - offset)
+    return Task(
+        entry.origin, copy, existing, known, offset, length, entry.size, entry.mtime, entry.mode
+    )
+
+
+def path_of(folder: str, name: str) -> str:
+    """A file's path; the name "" is the whole of it."""
+    return folder + "/" + name if name else folder
+
+
+def make_folders(copy: str, listing: Dict[str, Entry]) -> None:
+    """All folders of the copy, writable as long as it grows."""
+    for name, entry in listing.items():
+        if entry.kind == "folder" or not name:
+            os.makedirs(path_of(copy, name) if name else os.path.dirname(copy), exist_ok=True)
+    if "" not in listing:
+        os.makedirs(copy, exist_ok=True)
+
+
+def check_space(place: Place, listing: Dict[str, Entry], needed: int) -> None:
+    """Raises StageError where the file system cannot hold it; nothing has been written yet."""
+    system = os.statvfs(place.folder)
+    free = system.f_bavail * system.f_frsize
+    where = shown(os.path.dirname(place.target))
+    if needed * _SPARE > free:
+        what = "%s are to be copied, and %s has %s free" % (size(needed), where, size(free))
+        raise StageError("%s: no room: %s" % (shown(place.target), what))
+    if system.f_files and len(listing) > system.f_favail and needed:
+        what = "%s, and %s takes %d more" % (counted(len(listing), "file"), where, system.f_favail)
+        raise StageError("%s: no room: %s" % (shown(place.target), what))
+
+
+def _copied(place: Place, tasks: List[Task], names: List[str], lock: Lock) -> List[int]:
+    """Each task's sum, with KEPT where nothing was copied. The journal hears of each batch."""
+    results = [0] * len(tasks)
+    progress = Progress(
+        "stage %s" % shown(place.target), sum(task.length for task in tasks), lock.beat
+    )
+
+    def done(first: int, end: int, sums: Any) -> None:
+        results[first:end] = sums
+        rows = []
+        for number in range(first, end):
+            task = tasks[number]
+            progress.add(task.length)
+            rows.append((names[number], task.offset, task.size, task.mtime, results[number] % KEPT))
+        place.append_journal(rows)
+
+    sizes = [task.length for task in tasks]
+    run_all(lambda number: copy_block(tasks[number]), batches_of(sizes), done, progress.tick)
+    _finish_large(tasks, results)
+    return results
+
+
+def _finish_large(tasks: List[Task], results: List[int]) -> None:
+    """Permissions and time of files that were copied in blocks."""
+    for task, crc in zip(tasks, results):
+        if task.length < task.size and not crc & KEPT:
+            os.chmod(task.copy, task.mode)
+            os.utime(task.copy, ns=(task.mtime, task.mtime))
+
+
+def _mixed(names: List[str], results: List[int]) -> Set[str]:
+    kept = {name for name, crc in zip(names, results) if crc & KEPT}
+    copied = {name for name, crc in zip(names, results) if not crc & KEPT}
+    return kept & copied
+end of stage_copy.py
+: <<'end of stage_files.py'
+"""What lies in a folder, and its files copied by several processes at once, each one checked.
+
+A file is copied in blocks. Of each block the CRC-32 is taken of what was read, and again of what
+the copy then holds. CRC-32 finds what goes wrong by itself, at several GB/s in Python; it proves
+nothing against somebody who means harm. A copy has the permissions and the time of its original.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import zlib
+from collections import namedtuple
+from typing import Any, Dict, List, Tuple
+
+from stage_log import StageError, failure, shown
+
+BLOCK = 32 << 20  # large files are shared out, checked and resumed in pieces of this size
+BUFFER = 1 << 20  # stays in a core's cache
+
+# kind: file, folder or link. `origin`: the path to read from; of a link, what it says.
+Entry = namedtuple("Entry", "kind size mtime mode origin ctime")
+# A block to copy. `existing`: a file that may hold it already; `known`: the sum it then must have,
+# None to take it of the source.
+Task = namedtuple("Task", "source copy existing known offset length size mtime mode")
+KEPT = 1 << 32  # added to a sum: the existing file holds the block, and nothing was copied
+
+
+# ------------------------------------------------------------------ what lies in a folder
+
+
+def scan(root: str, follow: bool = True) -> Dict[str, Entry]:
+    """All below `root` by relative name; a single file has the name "".
+
+    A relative link that stays inside is kept as a link. One that leads out is followed where
+    `follow` says so: a copy must not lean on what may not be there. Raises StageError.
+    """
+    try:
+        status = os.stat(root)
+        if not stat.S_ISDIR(status.st_mode):
+            return {"": _entry(root, status)}
+        found: Dict[str, Entry] = {}
+        stack: List[Tuple[str, str, Tuple[str, ...]]] = [(root, "", (os.path.realpath(root),))]
+        while stack:
+            folder, prefix, above = stack.pop()
+            with os.scandir(folder) as items:
+                for item in items:
+                    name = prefix + item.name
+                    entry = _scanned(item, prefix, follow)
+                    found[name] = entry
+                    if entry.kind == "folder":
+                        inside = _way_down(item, folder, above)
+                        stack.append((item.path, name + "/", inside))
+        return found
+    except OSError as error:
+        raise failure(str(error.filename or root), error) from None
+
+
+def _scanned(item: Any, prefix: str, follow: bool) -> Entry:
+    status = item.stat(follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        said = os.readlink(item.path)
+        if not follow or _stays_inside(prefix, said):
+            return Entry("link", 0, 0, 0, said, 0)
+        try:
+            status = os.stat(item.path)
+        except OSError:
+            what = "%s: a link to nothing: %s" % (shown(item.path), shown(said))
+            raise StageError(what) from None
+    return _entry(item.path, status)
+
+
+def _entry(path: str, status: os.stat_result) -> Entry:
+    mode = stat.S_IMODE(status.st_mode) & 0o777
+    if stat.S_ISREG(status.st_mode):
+        return Entry("file", status.st_size, status.st_mtime_ns, mode, path, status.st_ctime_ns)
+    if stat.S_ISDIR(status.st_mode):
+        return Entry("folder", 0, 0, mode, path, 0)
+    raise StageError("%s: neither a file nor a folder nor a link" % shown(path))
+
+
+def _stays_inside(prefix: str, said: str) -> bool:
+    return not said.startswith("/") and os.path.normpath(prefix + said).split("/")[0] != ".."
+
+
+def _way_down(item: Any, folder: str, above: Tuple[str, ...]) -> Tuple[str, ...]:
+    """The real folders that links have led through. Raises StageError where it is a circle."""
+    if not item.is_symlink():
+        return above
+    real = os.path.realpath(item.path)
+    for passed in (*above, os.path.realpath(folder)):
+        if (passed + "/").startswith(real.rstrip("/") + "/"):
+            raise StageError("%s: a link back to a folder that it lies in" % shown(item.path))
+    return (*above, real)
+
+
+# ------------------------------------------------------------------ one block
+
+
+def copy_block(task: Task) -> int:
+    """Copy a block unless it is there, and say its CRC-32. Raises StageError."""
+    try:
+        if task.existing is not None:
+            expected = task.known if task.known is not None else _sum_of(task.source, task)
+            if _sum_of(task.existing, task) == expected:
+                return int(expected) + (KEPT if task.existing != task.copy else 0)
+        return _copied(task)
+    except OSError as error:
+        raise failure(str(error.filename or task.copy), error) from None
+
+
+def _sum_of(path: str, task: Task) -> int:
+    """The sum of the block in a file; -1 where the file is not there, or not that long."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+            return -1
+        raise
+    try:
+        if os.fstat(file).st_size != task.size:
+            return -1
+        return sum_of_range(file, task.offset, task.length)
+    finally:
+        os.close(file)
+
+
+def sum_of_range(file: int, offset: int, length: int) -> int:
+    """The CRC-32 of a part of an open file; -1 where it ends too early."""
+    crc, end = 0, offset + length
+    while offset < end:
+        data = os.pread(file, min(BUFFER, end - offset), offset)
+        if not data:
+            return -1
+        crc = zlib.crc32(data, crc)
+        offset += len(data)
+    return crc
+
+
+def _copied(task: Task) -> int:
+    for _ in range(3):
+        source = os.open(task.source, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if not _is_as_listed(source, task):
+                break
+            copy = _opened_copy(task)
+            try:
+                crc = _transfer(source, copy, task)
+                if not _is_as_listed(source, task):
+                    break
+                if crc == sum_of_range(copy, task.offset, task.length):
+                    if task.length == task.size:
+                        os.utime(copy, ns=(task.mtime, task.mtime))
+                    return crc
+            finally:
+                os.close(copy)
+        finally:
+            os.close(source)
+    else:
+        raise StageError("%s: read back, it was not what was written" % shown(task.copy))
+    raise StageError("%s: changed while it was copied" % shown(task.source))
+
+
+def _is_as_listed(file: int, task: Task) -> bool:
+    status = os.fstat(file)
+    return bool(status.st_size == task.size and status.st_mtime_ns == task.mtime)
+
+
+def _opened_copy(task: Task) -> int:
+    if task.length < task.size:  # one block of many, and others are being written
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        copy = os.open(task.copy, flags, 0o600)
+        os.ftruncate(copy, task.size)
+        return copy
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(task.copy, flags, task.mode)
+    except FileExistsError:
+        os.unlink(task.copy)
+        return os.open(task.copy, flags, task.mode)
+
+
+def _transfer(source: int, copy: int, task: Task) -> int:
+    crc, at, end = 0, task.offset, task.offset + task.length
+    while at < end:
+        data = os.pread(source, min(BUFFER, end - at), at)
+        if not data:
+            raise StageError("%s: became shorter while it was copied" % shown(task.source))
+        crc = zlib.crc32(data, crc)
+        written = os.pwrite(copy, data, at)
+        while written < len(data):
+            written += os.pwrite(copy, data[written:], at + written)
+        at += len(data)
+    return crc
+end of stage_files.py
+: <<'end of stage_lock.py'
+"""Of all jobs that stage the same data, one at a time; the death of a holder frees the lock.
+
+The lock is flock(2): the kernel, or the file server where the node itself died, takes it from a
+holder that is gone, so that nobody has to guess from a clock who is still alive. ParallelCluster
+mounts FSx for Lustre with `flock`, which makes it one lock for all nodes; NFS (EFS) has the same.
+A file system without it answers ENOSYS or the like. There a lease is kept: a file that its holder
+touches, and that others take over when it has stood still for a minute by their own clock.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import time
+from typing import Tuple
+
+from stage_log import StageError, failure, say
+
+LEASE_SECONDS = 60
+_BEAT_SECONDS = 5
+_POLL_SECONDS = 0.5
+_SAY_EVERY_SECONDS = 30
+_NO_FLOCK = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+
+
+class Lock:
+    """Held from `acquire` to the end of the process and of those that it started."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lease = path + ".lease"
+        self._has_lease = False
+        self._seen: Tuple[str, float] = ("", 0.0)
+        self._changed = self._beaten = time.monotonic()
+        self._me = "job %s on %s, process %d" % (
+            os.environ.get("SLURM_JOB_ID", "?"),
+            socket.gethostname(),
+            os.getpid(),
+        )
+
+    def acquire(self) -> None:
+        """Wait for it, and say in the log for whom."""
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        said = -float(_SAY_EVERY_SECONDS)
+        while not self._try():
+            if time.monotonic() - said >= _SAY_EVERY_SECONDS:
+                said = time.monotonic()
+                say("stage: waiting for %s" % (self._holder() or "another job"))
+            time.sleep(_POLL_SECONDS)
+        if not self._has_lease:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, self._me.encode(), 0)
+
+    def descriptor(self) -> int:
+        """For programs that write on our behalf: they hold the lock too, until they end."""
+        return self._file
+
+    def beat(self) -> None:
+        """Called while the work goes on. Raises StageError where the lease is lost."""
+        now = time.monotonic()
+        if self._has_lease and now - self._beaten >= _BEAT_SECONDS:
+            self._beaten = now
+            self.assert_held()
+            os.utime(self._lease)
+
+    def assert_held(self) -> None:
+        """Raise StageError where another job has taken the lease over."""
+        if self._has_lease and self._read(self._lease) != self._me:
+            self._has_lease = False
+            raise StageError("%s: another job took the lease over" % self._lease)
+
+    def release(self) -> None:
+        if self._has_lease and self._read(self._lease) == self._me:
+            os.unlink(self._lease)
+        os.close(self._file)
+
+    def _try(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            if error.errno in _NO_FLOCK:
+                return self._try_lease()
+            raise failure(self._path, error) from None
+
+    # -------------------------------------------------------------- where there is no flock
+
+    def _try_lease(self) -> bool:
+        mine = "%s.%d.%s" % (self._lease, os.getpid(), socket.gethostname())
+        with open(mine, "w") as file:
+            file.write(self._me)
+        try:
+            os.link(mine, self._lease)  # whole or not at all, on every file system
+            self._has_lease = True
+            return True
+        except FileExistsError:
+            self._take_from_the_dead(mine)
+            return False
+        finally:
+            os.unlink(mine)
+
+    def _take_from_the_dead(self, mine: str) -> None:
+        """Put a lease away that has not been touched for long, unless it is a new one by now."""
+        try:
+            seen = (self._read(self._lease), os.stat(self._lease).st_mtime)
+        except OSError:
+            return
+        if seen != self._seen:
+            self._seen, self._changed = seen, time.monotonic()
+        elif time.monotonic() - self._changed >= LEASE_SECONDS:
+            away = mine + ".old"
+            try:
+                os.rename(self._lease, away)
+                if self._read(away) != seen[0]:  # somebody was faster, and this is theirs
+                    os.link(away, self._lease)
+                os.unlink(away)
+            except OSError:
+                return
+
+    def _holder(self) -> str:
+        return self._read(self._lease) or self._read(self._path)
+
+    def _read(self, path: str) -> str:
+        try:
+            with open(path) as file:
+                return file.read()
+        except OSError:
+            return ""
+end of stage_lock.py
+: <<'end of stage_log.py'
+"""What staging says: progress in the job's log, errors that name a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Callable
+
+EVERY_SECONDS = 5
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+class StageError(Exception):
+    """What went wrong, with the file's name."""
+
+
+def shown(path: str) -> str:
+    """A name for the log: bytes that are no text, and line breaks, are seen."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def failure(path: str, error: OSError) -> StageError:
+    """What the system says about a file."""
+    return StageError("%s: %s" % (shown(path), error.strerror or error))
+
+
+def say(text: str) -> None:
+    """One line of the log, at once."""
+    sys.stdout.write("clusterjobs: %s\n" % text)
+    sys.stdout.flush()
+
+
+def size(count: float) -> str:
+    """Bytes for people: 3.4 GB."""
+    unit = 0
+    while count >= 999.5 and unit < len(_UNITS) - 1:
+        count, unit = count / 1000, unit + 1
+    return "%d B" % count if unit == 0 else "%.3g %s" % (count, _UNITS[unit])
+
+
+def counted(number: int, noun: str) -> str:
+    return "1 %s" % noun if number == 1 else "%s %ss" % (format(number, ","), noun)
+
+
+class Progress:
+    """Says every few seconds how many bytes are there, how fast, and what is left."""
+
+    def __init__(self, what: str, total: int, beat: Callable[[], None]) -> None:
+        self._what, self._total, self._beat = what, total, beat
+        self._began = self._last = time.monotonic()
+        self.bytes = 0
+
+    def add(self, count: int) -> None:
+        self.bytes += count
+
+    def tick(self) -> None:
+        """Called about once a second: keeps the lock alive, and speaks where it is time to."""
+        self._beat()
+        now = time.monotonic()
+        if now - self._last >= EVERY_SECONDS:
+            self._last = now
+            say("%s: %s" % (self._what, self._now(now)))
+
+    def _now(self, now: float) -> str:
+        rate = self.bytes / (now - self._began)
+        left = (self._total - self.bytes) / rate if rate else 0
+        percent = 100 * self.bytes // self._total if self._total else 100
+        text = "%s of %s (%d %%), %s/s" % (size(self.bytes), size(self._total), percent, size(rate))
+        return "%s, %d s left" % (text, left) if rate else text
+end of stage_log.py
+: <<'end of stage_names.py'
+"""Many names shared out by patterns: parts of about the same weight, each described shortly."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List
+
+_PIECES = 4  # of each part, so that they can be balanced
+
+
+def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
+    """At most `parts` lists of glob patterns; a name matches a pattern of one list alone.
+
+    Names are told apart by how they begin: the heaviest group is divided by its next character
+    until there are enough to be dealt out.
+    """
+    groups = {"": sorted(weights)}
+    weight = {"": sum(weights.values())}
+    whole: Dict[str, int] = {}  # a name that stands for itself, being the beginning of others
+    while len(groups) + len(whole) < parts * _PIECES and groups:
+        start = max(groups, key=lambda one: (len(groups[one]) > 1, weight[one]))
+        names = groups[start]
+        if len(names) < 2:
+            break
+        del groups[start]
+        for name in names:
+            if name == start:
+                whole[name] = weights[name]
+                continue
+            longer = name[: len(start) + 1]
+            groups.setdefault(longer, []).append(name)
+            weight[longer] = weight.get(longer, 0) + weights[name]
+    pieces = [(weight[start], literal(start) + "*") for start in groups]
+    pieces += [(count, literal(name)) for name, count in whole.items()]
+    found: List[List[str]] = [[] for _ in range(parts)]
+    loads = [0] * parts
+    for load, pattern in sorted(pieces, reverse=True):
+        lightest = loads.index(min(loads))
+        found[lightest].append(pattern)
+        loads[lightest] += load
+    return [part for part in found if part]
+
+
+def literal(text: str) -> str:
+    """A pattern that only this text matches."""
+    return re.sub(r"([*?[])", r"[\1]", text)
+end of stage_names.py
+: <<'end of stage_place.py'
+"""A finished copy gets the target's name: at once where there is none yet, else file by file."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Dict
+
+from stage_copy import path_of
+from stage_files import Entry
+from stage_log import StageError, shown
+from stage_record import Place, remove
+
+
+def put_in_place(place: Place, listing: Dict[str, Entry]) -> None:
+    """Make the target what `listing` says. What else lies there stays. Raises StageError."""
+    is_new = not os.path.lexists(place.target)
+    root = place.copy if is_new else place.target
+    if not is_new:
+        place.forget_record()
+        _check_kinds(place, listing)
+        _make_writable(place.target, listing)
+        for name, entry in listing.items():
+            if entry.kind == "file" and os.path.lexists(path_of(place.copy, name)):
+                os.replace(path_of(place.copy, name), path_of(place.target, name))
+    for name, entry in listing.items():
+        if entry.kind == "link":
+            _link(path_of(root, name), entry.origin)
+    for name, entry in reversed(list(listing.items())):  # what lies deeper comes later in it
+        if entry.kind == "folder":
+            os.chmod(path_of(root, name), entry.mode)
+    _sync(place)
+    if is_new:
+        os.rename(place.copy, place.target)
+
+
+def _check_kinds(place: Place, listing: Dict[str, Entry]) -> None:
+    """Nothing that a person has put there is removed to make room."""
+    if ("" in listing) == os.path.isdir(place.target):
+        raise StageError("%s is there, and of another kind" % shown(place.target))
+    for name, entry in listing.items():
+        path = path_of(place.target, name)
+        is_folder = os.path.isdir(path) and not os.path.islink(path)
+        if os.path.lexists(path) and is_folder != (entry.kind == "folder"):
+            raise StageError("%s is there, and should be a %s" % (shown(path), entry.kind))
+
+
+def _make_writable(target: str, listing: Dict[str, Entry]) -> None:
+    for name, entry in listing.items():
+        if entry.kind == "folder":
+            path = path_of(target, name)
+            os.makedirs(path, exist_ok=True)
+            os.chmod(path, entry.mode | 0o700)
+
+
+def _link(path: str, said: str) -> None:
+    if os.path.islink(path) and os.readlink(path) == said:
+        return
+    remove(path)
+    os.symlink(said, path)
+
+
+def _sync(place: Place) -> None:
+    """All of it on the disks, or on the servers, before anything says that it is complete."""
+    folder = os.open(place.folder, os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(folder):
+            reason = os.strerror(ctypes.get_errno())
+            raise StageError("%s: not all was written: %s" % (shown(place.target), reason))
+    finally:
+        os.close(folder)
+end of stage_place.py
+: <<'end of stage_pool.py'
+"""Work shared out over processes, by numbers: what they work on, they have from the fork."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Callable, Dict, List, Sequence, Tuple
+
+from stage_log import StageError
+
+MOST_WORKERS = 32  # beyond it, one node's network is the limit
+BATCH_BYTES = 32 << 20
+
+
+def workers() -> int:
+    """How many processes: as many as this task may use cores."""
+    return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+
+
+def run_all(
+    work: Callable[[int], int],
+    batches: Sequence[Tuple[int, int]],
+    done: Callable[[int, int, Sequence[int]], None],
+    tick: Callable[[], None],
+) -> None:
+    """`work(i)` for all numbers of all batches (first, end), in forked processes.
+
+    `done` hears of each batch with its results, `tick` about once a second. The first error ends
+    all. What `work` needs, the processes have from the fork; only numbers pass the pipes. They
+    hold what this process has open, so that a lock is held until the last of them is gone.
+    """
+    waiting = list(reversed(batches))
+    busy: Dict[Connection, List[Tuple[int, int]]] = {}
+    pids: List[int] = []
+    try:
+        for _ in range(min(workers(), len(batches))):
+            ours, theirs = Pipe()
+            pid = os.fork()
+            if pid == 0:
+                for other in (ours, *busy):
+                    other.close()
+                _work_until_told(work, theirs)
+            theirs.close()
+            pids.append(pid)
+            busy[ours] = []
+        for connection in busy:
+            _hand_out(connection, waiting, busy)
+        while any(busy.values()):
+            for ready in wait([one for one in busy if busy[one]], timeout=1):
+                assert isinstance(ready, Connection)
+                first, end = busy[ready].pop(0)
+                done(first, end, _results(ready))
+                _hand_out(ready, waiting, busy)
+            tick()
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for pid in pids:
+            os.waitpid(pid, 0)
+
+
+def _hand_out(
+    connection: Connection,
+    waiting: List[Tuple[int, int]],
+    busy: Dict[Connection, List[Tuple[int, int]]],
+) -> None:
+    while waiting and len(busy[connection]) < 2:  # a second one, so that nobody waits for work
+        batch = waiting.pop()
+        busy[connection].append(batch)
+        try:
+            connection.send_bytes(struct.pack("qq", *batch))
+        except OSError:  # its end is found when its answer is read
+            return
+
+
+def _results(connection: Connection) -> Sequence[int]:
+    try:
+        answer = connection.recv_bytes()
+    except (EOFError, OSError):
+        raise StageError("a copying process was killed: is the memory full?") from None
+    if answer[:1] == b"!":
+        raise StageError(answer[1:].decode("utf-8", "surrogateescape"))
+    return struct.unpack("%dq" % (len(answer) // 8), answer[1:])
+
+
+def _work_until_told(work: Callable[[int], int], connection: Connection) -> None:
+    """The life of one process; it ends when its parent does, for then the pipe ends."""
+    code = 1
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.umask(0)  # a copy has its original's permissions
+        while True:
+            first, end = struct.unpack("qq", connection.recv_bytes())
+            try:
+                found = [work(number) for number in range(first, end)]
+                connection.send_bytes(b"=" + struct.pack("%dq" % len(found), *found))
+            except StageError as error:
+                connection.send_bytes(b"!" + str(error).encode("utf-8", "surrogateescape"))
+    except (EOFError, BrokenPipeError):
+        code = 0
+    except BaseException as error:
+        connection.send_bytes(b"!" + repr(error).encode("utf-8", "surrogateescape"))
+    finally:
+        os._exit(code)
+
+
+def batches_of(sizes: Sequence[int]) -> List[Tuple[int, int]]:
+    """Neighbours together, up to one block's bytes or some hundred files."""
+    most = max(1, min(256, len(sizes) // (workers() * 8)))
+    found, first, total = [], 0, 0
+    for number, size in enumerate(sizes):
+        if number > first and (total + size > BATCH_BYTES or number - first >= most):
+            found.append((first, number))
+            first, total = number, 0
+        total += size
+    if sizes:
+        found.append((first, len(sizes)))
+    return found
+end of stage_pool.py
+: <<'end of stage_record.py'
+"""What is written down beside a target: what was staged, and what an unfinished copy has already.
+
+All of it is in the hidden folder `.<name>.stage` beside the target, and the copy grows there too,
+so that nothing half done ever has the target's name. The record is written last, and whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+from stage_files import Entry, scan
+from stage_log import StageError
+
+VERSION = 1
+Sums = Dict[str, List[int]]
+Block = Tuple[str, int, int, int]  # name, offset, size and time of the original
+
+
+class Place:
+    """The target, and the hidden folder beside it."""
+
+    def __init__(self, target: str) -> None:
+        self.target = os.path.realpath(target)
+        parent, name = os.path.split(self.target)
+        if os.path.ismount(self.target):
+            raise StageError("%s is a mount point: stage into a folder below it" % self.target)
+        if len(os.fsencode(name)) > 240:  # a file's name has at most 255 bytes
+            name = hashlib.sha1(os.fsencode(name)).hexdigest()
+        self.folder = os.path.join(parent, ".%s.stage" % name)
+        self.copy = os.path.join(self.folder, "copy")
+        self.lock = os.path.join(self.folder, "lock")
+        self._record = os.path.join(self.folder, "record.json")
+        self._journal = os.path.join(self.folder, "journal")
+
+    def load_record(self) -> Optional[Dict[str, Any]]:
+        """What was staged and is complete, or None."""
+        try:
+            with open(self._record) as file:
+                record = json.load(file)
+        except (OSError, ValueError):
+            return None
+        return record if isinstance(record, dict) and record.get("version") == VERSION else None
+
+    def forget_record(self) -> None:
+        """From here on the target is not complete."""
+        try:
+            os.unlink(self._record)
+        except FileNotFoundError:
+            return
+        _sync_folder(self.folder)
+
+    def write_record(self, record: Dict[str, Any]) -> None:
+        """The last step: whole or not at all, and after it nothing is left of the copying."""
+        new = self._record + ".new"
+        with open(new, "w") as file:
+            file.write(json.dumps(dict(record, version=VERSION), separators=(",", ":")))
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(new, self._record)
+        _sync_folder(self.folder)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what an unfinished copy has left."""
+        for path in (self._journal, os.path.join(self.folder, "archive")):
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                pass
+        remove(self.copy)
+
+    def append_journal(self, rows: Iterable[Tuple[str, int, int, int, int]]) -> None:
+        """Blocks that are copied, so that they need not be copied again."""
+        with open(self._journal, "a") as file:
+            file.write(json.dumps(list(rows)) + "\n")
+
+    def load_journal(self) -> Dict[Block, int]:
+        """The sums of the blocks that a copy has by now; they are held against what it has."""
+        found: Dict[Block, int] = {}
+        try:
+            with open(self._journal) as file:
+                for line in file:
+                    for name, offset, size, mtime, crc in json.loads(line):
+                        found[name, offset, size, mtime] = crc
+        except (OSError, ValueError):  # not there, or its last line is half written
+            pass
+        return found
+
+
+def _sync_folder(path: str) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    except OSError:  # some file systems sync files only
+        pass
+    finally:
+        os.close(folder)
+
+
+def remove(path: str) -> None:
+    """A file or a whole folder, if it is there."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        for folder, _, _ in os.walk(path):
+            os.chmod(folder, 0o700)
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def rows_of(listing: Dict[str, Entry]) -> Dict[str, List[Any]]:
+    """A listing as JSON keeps it."""
+    return {
+        name: [one.kind, one.size, one.mtime, one.mode, one.origin if one.kind == "link" else ""]
+        for name, one in listing.items()
+    }
+
+
+def compare(target: str, record: Dict[str, Any]) -> Tuple[List[str], List[str]]:
+    """The files that are not as they were staged, and those that were touched and may be.
+
+    The time of the last change (ctime) cannot be set: whoever writes to a file moves it, even if
+    size and time of the content are put back. What no file system call has changed is not read.
+    """
+    try:
+        there = scan(target, follow=False)
+    except StageError:
+        return list(record["files"]), []
+    wrong, touched = [], []
+    for name, (size, mtime, ctime, _) in record["files"].items():
+        one = there.get(name)
+        if one is None or one.kind != "file" or one.size != size or one.mtime != mtime:
+            wrong.append(name)
+        elif one.ctime != ctime:
+            touched.append(name)
+    for name, kind in record["others"].items():
+        if name not in there or there[name].kind != kind:
+            wrong.append(name)
+    return wrong, touched
+end of stage_record.py
+: <<'end of stage_s3.py'
+"""Objects of a bucket copied beside the target by s5cmd or aws, and held against the listing.
+
+An object counts when its size is the listed one and
+its MD5 its ETag. An ETag of parts is the MD5 of the parts' MD5s: the usual sizes of parts are
+tried. With KMS an ETag is no checksum, which S3 is asked when one does not match.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from stage_bucket import ROUNDS, Bucket, Objects
+from stage_copy import check_space, make_folders, path_of
+from stage_files import BLOCK, Entry, sum_of_range
+from stage_lock import Lock
+from stage_log import Progress, StageError, counted, say, shown
+from stage_pool import batches_of, run_all
+from stage_record import Place, Sums, compare, remove
+
+_MIB = 1 << 20
+_PARTS = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
+_GOOD, _BAD, _UNKNOWN = 0, 1, 2
+
+
+def bring_objects(
+    place: Place, source: str, record: Optional[Dict[str, Any]], lock: Lock
+) -> Tuple[Sums, Dict[str, Entry], Objects]:
+    """The sums of all objects, what the target must be, and the listing. Raises StageError."""
+    bucket = Bucket(source)
+    objects = bucket.list()
+    listing = _listing(objects, source)
+    sums = _sound(place, objects, record)
+    all_wanted = wanted = {name: objects[name] for name in objects if name not in sums}
+    check_space(place, listing, sum(size for size, _ in wanted.values()))
+    make_folders(place.copy, listing)
+    _remove_others(place.copy, all_wanted)
+    progress = Progress(
+        "stage %s" % shown(place.target), sum(size for size, _ in wanted.values()), lock.beat
+    )
+    for number in range(ROUNDS):
+        said = bucket.copy(wanted, place.copy, progress, lock)
+        _remove_others(place.copy, all_wanted)
+        good, bad = _verified(place.copy, wanted, progress, bucket)
+        sums.update(good)
+        if not bad:
+            break
+        if number == ROUNDS - 1:
+            path, why = sorted(bad.items())[0]
+            key = shown(bucket.key_of(path))
+            raise StageError("%s: %s (%s)%s" % (key, why, counted(len(bad), "object"), said))
+        say("stage %s: %s again" % (shown(place.target), counted(len(bad), "object")))
+        for name in bad:
+            remove(path_of(place.copy, name))
+        wanted = {name: wanted[name] for name in bad}
+        time.sleep(2**number)
+    return sums, listing, objects
+
+
+def fetch_object(source: str, path: str, place: Place, lock: Lock) -> Objects:
+    """One object as a file, checked. Gives its size and ETag."""
+    bucket = Bucket(source)
+    objects = bucket.list()
+    if list(objects) != [""]:
+        raise StageError("%s: not one object" % source)
+    check_space(place, {}, objects[""][0])
+    progress = Progress("stage %s" % shown(place.target), objects[""][0], lock.beat)
+    said = why = ""
+    for number in range(ROUNDS):
+        said = bucket.copy(objects, path, progress, lock)
+        _, bad = _verified(path, objects, progress, bucket)
+        if not bad:
+            return objects
+        why = bad[""]
+        remove(path)
+        time.sleep(2**number)
+    raise StageError("%s: %s%s" % (source, why, said))
+
+
+def _listing(objects: Objects, source: str) -> Dict[str, Entry]:
+    """The folders and files that the names make. Raises StageError where they make none."""
+    mask = os.umask(0)
+    os.umask(mask)
+    found: Dict[str, Entry] = {}
+    for name, (size, _) in objects.items():
+        parts = name.split("/")
+        if name and any(part in ("", ".", "..") for part in parts):
+            raise StageError("%s/%s: no name that a file can have" % (source, shown(name)))
+        for end in range(1, len(parts)):
+            folder = "/".join(parts[:end])
+            entry = found.setdefault(folder, Entry("folder", 0, 0, 0o777 & ~mask, "", 0))
+            if entry.kind != "folder":
+                raise StageError(
+                    "%s/%s: an object, and a folder of others" % (source, shown(folder))
+                )
+        if name in found:
+            raise StageError("%s/%s: an object, and a folder of others" % (source, shown(name)))
+        found[name] = Entry("file", size, 0, 0o666 & ~mask, "", 0)
+    return found
+
+
+def _sound(place: Place, objects: Objects, record: Optional[Dict[str, Any]]) -> Sums:
+    """What is there already as it was staged, and in the bucket as it was."""
+    if record is None:
+        return {}
+    wrong, touched = compare(place.target, record)
+    doubtful = {*wrong, *touched}
+    return {
+        name: row[3]
+        for name, row in record["files"].items()
+        if name not in doubtful and objects.get(name) == record["state"].get(name)
+    }
+
+
+def _remove_others(copy: str, wanted: Objects) -> None:
+    """What a tool has left behind, or an older copy: all that is not wanted."""
+    if "" in wanted:
+        return
+    for folder, _, names in os.walk(copy):
+        for name in names:
+            path = os.path.join(folder, name)
+            if path[len(copy) + 1 :] not in wanted:
+                os.unlink(path)
+
+
+# ------------------------------------------------------------------ what has arrived
+def _verified(
+    copy: str, wanted: Objects, progress: Progress, bucket: Bucket
+) -> Tuple[Sums, Dict[str, str]]:
+    """The sums of the objects that have arrived whole; why the others have not, by name."""
+    bad: Dict[str, str] = {}
+    work: List[Tuple[str, int]] = []  # name, and a block's number or -1 for the ETag
+    for name, (size, _) in wanted.items():
+        there = _size_of(path_of(copy, name))
+        if there != size:
+            bad[name] = "did not arrive" if there is None else "%d of %d bytes" % (there, size)
+            continue
+        work += [(name, number) for number in range(-1, max(1, -(-size // BLOCK)))]
+    results = [0] * len(work)
+
+    def one(number: int) -> int:
+        name, block = work[number]
+        size, etag = wanted[name]
+        with open(path_of(copy, name), "rb") as file:
+            if block < 0:
+                return _compared(file.fileno(), size, etag)
+            offset = block * BLOCK
+            return int(sum_of_range(file.fileno(), offset, min(BLOCK, size - offset)))
+
+    def done(first: int, end: int, found: Sequence[int]) -> None:
+        results[first:end] = found
+
+    sizes = [wanted[name][0] if block < 0 else 0 for name, block in work]
+    run_all(one, batches_of(sizes), done, progress.tick)
+    sums: Sums = {}
+    for (name, block), result in zip(work, results):
+        if block >= 0:
+            sums.setdefault(name, []).append(result)
+        elif result == _BAD and bucket.is_sum(name):
+            bad[name] = "what arrived is not what its ETag says"
+    return {name: found for name, found in sums.items() if name not in bad}, bad
+
+
+def _size_of(path: str) -> Optional[int]:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _compared(file: int, size: int, etag: str) -> int:
+    """Whether a file is what its ETag says; _UNKNOWN where that cannot be told."""
+    digest, _, count = etag.partition("-")
+    if len(digest) != 32:
+        return _UNKNOWN
+    try:
+        if not count:
+            return _GOOD if _md5(file, 0, size).hex() == digest else _BAD
+        fitting = [part for part in _PARTS if -(-size // part) == int(count)]
+        for part in fitting[:2]:
+            parts = b"".join(_md5(file, at, min(part, size - at)) for at in range(0, size, part))
+            if hashlib.md5(parts).hexdigest() == digest:
+                return _GOOD
+    except ValueError:  # MD5 is not allowed on this machine
+        return _UNKNOWN
+    return _UNKNOWN
+
+
+def _md5(file: int, offset: int, length: int) -> bytes:
+    found, end = hashlib.md5(), offset + length
+    while offset < end:
+        data = os.pread(file, min(_MIB, end - offset), offset)
+        if not data:
+            break
+        found.update(data)
+        offset += len(data)
+    return found.digest()
+end of stage_s3.py

@@ -1,0 +1,165 @@
+"""Stands in for aws and s5cmd, by the name it is called by: buckets are folders below $BUCKETS.
+
+It answers as the tools do, as far as staging calls them. Sources: aws-cli's `s3api
+list-objects-v2`, `s3api head-object`, `s3 sync` and `s3 cp`; s5cmd's README, "ls", "cp", "sync"
+and "JSON output". What goes wrong is told by $FAULTS, a JSON file that counts down.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import fnmatch
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+BUCKETS = pathlib.Path(os.environ["BUCKETS"])
+FAULTS = pathlib.Path(os.environ.get("FAULTS", "/nonexistent"))
+
+
+def due(kind: str, name: str = "") -> bool:
+    """Whether this fault is to happen now."""
+    if not FAULTS.exists():
+        return False
+    with FAULTS.with_name("faults.lock").open("w") as lock:  # several aws run at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return counted_down(kind, name)
+
+
+def counted_down(kind: str, name: str) -> bool:
+    faults = json.loads(FAULTS.read_text())
+    left = faults.get(kind, 0)
+    if isinstance(left, dict):
+        left = left.get(name, 0)
+        if left:
+            faults[kind][name] = left - 1
+    elif left:
+        faults[kind] = left - 1
+    FAULTS.write_text(json.dumps(faults))
+    return bool(left)
+
+
+def stop(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.exit(1)
+
+
+def objects(bucket: str, prefix: str) -> list[tuple[str, int, str]]:
+    root, found = BUCKETS / bucket, []
+    if not root.is_dir():
+        stop("An error occurred (NoSuchBucket): The specified bucket does not exist")
+    for path in root.rglob("*"):
+        key = str(path.relative_to(root))
+        if path.is_file() and key.startswith(prefix):
+            data = path.read_bytes()
+            found.append((key, len(data), f'"{hashlib.md5(data).hexdigest()}"'))
+    return sorted(found)
+
+
+def option(words: list[str], name: str) -> str:
+    return words[words.index(name) + 1]
+
+
+def deliver(key: str, source: pathlib.Path, target: pathlib.Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if due("lose", key):
+        return
+    shutil.copyfile(source, target)
+    if due("corrupt", key):
+        data = bytearray(target.read_bytes())
+        data[len(data) // 2] ^= 1
+        target.write_bytes(data)
+
+
+def bucket_path(url: str) -> tuple[str, str]:
+    bucket, _, key = url[len("s3://") :].partition("/")
+    return bucket, key
+
+
+def wanted(name: str, filters: list[tuple[str, str]]) -> bool:
+    last = "--include"
+    for kind, pattern in filters:
+        if fnmatch.fnmatchcase(name, pattern):
+            last = kind
+    return last == "--include"
+
+
+def sync(source: str, target: str, filters: list[tuple[str, str]]) -> None:
+    if source.startswith("s3://"):
+        bucket, prefix = bucket_path(source.rstrip("*").rstrip("/"))
+        prefix = prefix + "/" if prefix else ""
+        for key, size, _ in objects(bucket, prefix):
+            name = key[len(prefix) :]
+            path = pathlib.Path(target) / name
+            is_there = path.exists() and path.stat().st_size == size
+            if wanted(name, filters) and not is_there:
+                deliver(key, BUCKETS / bucket / key, path)
+        return
+    bucket, prefix = bucket_path(target)
+    for path in sorted(pathlib.Path(source).rglob("*")):
+        name = str(path.relative_to(source))
+        if path.is_file() and wanted(name, filters):
+            place = BUCKETS / bucket / prefix / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place)
+
+
+def copy(source: str, target: str) -> None:
+    bucket, key = bucket_path(source)
+    deliver(key, BUCKETS / bucket / key, pathlib.Path(target))
+
+
+def aws(words: list[str]) -> None:
+    if words[:2] == ["s3api", "list-objects-v2"]:
+        rows = objects(option(words, "--bucket"), option(words, "--prefix"))
+        sys.stdout.write(json.dumps(rows or None))
+    elif words[:2] == ["s3api", "head-object"]:
+        kind = "aws:kms" if due("kms") else "AES256"
+        sys.stdout.write(json.dumps({"ServerSideEncryption": kind}))
+    elif words[:2] == ["s3", "sync"]:
+        filters = [
+            (word, words[i + 1])
+            for i, word in enumerate(words)
+            if word in ("--include", "--exclude")
+        ]
+        places = [
+            word
+            for i, word in enumerate(words[2:], 2)
+            if not word.startswith("--") and words[i - 1] not in ("--include", "--exclude")
+        ]
+        sync(places[0], places[1], filters)
+    else:
+        assert words[:3] == ["s3", "cp", "--only-show-errors"], words
+        copy(*words[3:])
+
+
+def s5cmd(words: list[str]) -> None:
+    if words[:2] == ["--json", "ls"]:
+        bucket, prefix = bucket_path(words[2].rstrip("*"))
+        rows = objects(bucket, prefix)
+        if not rows:
+            stop(f'ERROR "ls {words[2]}": no object found')
+        for key, size, etag in rows:
+            row = {"key": f"s3://{bucket}/{key}", "etag": etag.strip('"'), "type": "file"}
+            sys.stdout.write(json.dumps({**row, "size": size}) + "\n")
+    elif words[:3] == ["--log", "error", "sync"]:
+        filters = [("--exclude", words[4])] if words[3] == "--exclude" else []
+        sync(*words[-2:], filters)
+    else:
+        assert words[0] == "cp", words
+        copy(*words[1:])
+
+
+def main() -> None:
+    tool = pathlib.Path(sys.argv[0]).name
+    with (BUCKETS / ".calls").open("a") as calls:
+        calls.write(json.dumps([tool, *sys.argv[1:]]) + "\n")
+    if due("fail"):
+        stop("An error occurred (InternalError) when calling: We encountered an internal error")
+    {"aws": aws, "s5cmd": s5cmd}[tool](sys.argv[1:])
+
+
+main()

@@ -1,0 +1,134 @@
+"""export.py: what is new goes to a folder or a bucket; what fails is tried again and said."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from conftest import STAND_INS, command, content, write_tree
+
+from clusterjobs.lab.polling import until
+
+
+def exported(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command("export.py", *arguments),
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_folder_is_brought_up_to_date_and_nothing_is_removed(tmp_path) -> None:
+    source, target = write_tree(tmp_path / "saved", 10, 1000), tmp_path / "kept" / "here"
+    done = exported(source, target)
+    assert done.returncode == 0, done.stdout
+    assert f"export {source}: to {target}, 11 files" in done.stdout
+    assert content(target) == content(source)
+    assert exported(source, target).stdout == ""
+    (source / "large").write_text("newer")
+    (source / "part 1" / "0001").unlink()
+    assert "1 file" in exported(source, target).stdout
+    assert (target / "large").read_text() == "newer"
+    assert (target / "part 1" / "0001").exists()
+
+
+def test_what_names_the_latest_goes_last(tmp_path, modules) -> None:
+    import export
+
+    saved = tmp_path / "saved"
+    (saved / "step-9").mkdir(parents=True)
+    for number, name in enumerate(["latest", "step-9/b", "step-9/a"]):
+        (saved / name).write_text(name)
+        os.utime(saved / name, ns=(number, number))
+    assert [name for name, _ in export._files(str(saved))] == ["step-9/b", "step-9/a", "latest"]
+
+
+def test_several_folders_and_one_that_is_not_there_yet(tmp_path) -> None:
+    write_tree(tmp_path / "a", 3, 10)
+    done = exported(tmp_path / "a", tmp_path / "A", tmp_path / "no", tmp_path / "N")
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "A" / "large").exists()
+    assert not (tmp_path / "N").exists()
+
+
+def test_an_export_that_cannot_be_is_tried_again_and_said(tmp_path) -> None:
+    write_tree(tmp_path / "a", 3, 10)
+    (tmp_path / "file").touch()
+    done = exported(tmp_path / "a", tmp_path / "file" / "x", tmp_path / "a", tmp_path / "B")
+    assert done.returncode == 1
+    assert done.stdout.count(f"export failed: {tmp_path}/file/x") == 3
+    assert f"export {tmp_path}/a: NOT all of it is in {tmp_path}/file/x" in done.stdout
+    assert (tmp_path / "B" / "large").exists()
+
+
+def test_beside_a_training_it_goes_on_until_it_is_told_to_end(tmp_path) -> None:
+    source = write_tree(tmp_path / "saved", 3, 10)
+    old = 1_000_000_000
+    os.utime(source / "large", (old, old))
+    process = subprocess.Popen(command("export.py", "--every", "0.1", source, tmp_path / "kept"))
+    try:
+        until((tmp_path / "kept" / "large").exists, 60, lambda: "not exported")
+        assert not (tmp_path / "kept" / "part 1").exists()  # written just now: may not be whole
+        os.utime(source / "part 1" / "0001", (old, old))
+        until((tmp_path / "kept/part 1/0001").exists, 60, lambda: "not exported")
+    finally:
+        process.terminate()
+        assert process.wait(30) == 143
+
+
+@pytest.mark.parametrize("tool", ["aws", "s5cmd"])
+def test_a_bucket_gets_the_same(tmp_path, tool) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    path = tools / tool
+    path.write_text(f"#!{sys.executable}\n" + (STAND_INS / "bucket_tool.py").read_text())
+    path.chmod(0o755)
+    buckets = tmp_path / "buckets"
+    (buckets / "corpus").mkdir(parents=True)
+    faults = tmp_path / "faults"
+    faults.write_text('{"fail": 1}')
+    source = write_tree(tmp_path / "saved", 5, 1000)
+    (source / "latest").write_text("step-1")
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "BUCKETS": str(buckets), "FAULTS": str(faults)}
+    done = exported(source, "s3://corpus/saved", **environment)
+    assert done.returncode == 0, done.stdout
+    assert "export failed: s3://corpus/saved: An error occurred (InternalError)" in done.stdout
+    names = lambda root: {str(one.relative_to(root)) for one in root.rglob("*") if one.is_file()}  # noqa: E731
+    assert names(buckets / "corpus" / "saved") == names(source)
+    calls = (buckets / ".calls").read_text().splitlines()
+    assert "latest" in calls[1]
+    assert "latest" not in calls[2]
+    faults.write_text('{"fail": 99}')
+    done = exported(source, "s3://corpus/saved", **environment)
+    assert done.returncode == 1
+    assert f"export {source}: NOT all of it is in s3://corpus/saved" in done.stdout
+
+
+def test_a_copy_that_does_not_fit_leaves_the_old_one(tmp_path, modules, monkeypatch) -> None:
+    import errno
+    import shutil
+
+    import export
+
+    source, target = tmp_path / "saved", tmp_path / "kept"
+    source.mkdir()
+    (source / "w").write_text("old")
+    export.export(str(source), str(target), 0)
+
+    def full(_: str, to: str) -> None:
+        pathlib.Path(to).write_text("ha")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), to)
+
+    (source / "w").write_text("newer")
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(export.StageError, match="kept/w: No space left on device"):
+        export.export(str(source), str(target), 0)
+    assert (target / "w").read_text() == "old"
+    assert [path.name for path in target.iterdir()] == ["w"]

@@ -1,0 +1,315 @@
+"""stage.py ended, killed, without room, in competition: the data is whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import PROGRAMS, command, content, write_tree
+
+from clusterjobs.lab.polling import until
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("stage.py", *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def kill(process: subprocess.Popen[str], number: int) -> str:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+    return process.communicate(timeout=60)[0]
+
+
+@pytest.mark.slow
+def test_killed_at_fifty_random_points_it_is_never_half_there(tmp_path, staged) -> None:
+    source = write_tree(tmp_path / "source", 400, 70 << 20)  # the large one in three blocks
+    target, chance = tmp_path / "to", random.Random(7)
+    before = time.monotonic()
+    assert staged(source, tmp_path / "whole").returncode == 0
+    whole = time.monotonic() - before
+    wanted, broken = content(source), False
+    states = {"not there": 0, "broken": 0, "whole": 0}
+    for number in range(50):
+        process = start(source, target)
+        time.sleep(whole * chance.random())
+        if number % 2:
+            said = kill(process, signal.SIGKILL)
+        else:  # the main process alone: the others have to notice
+            process.kill()
+            said = process.communicate(timeout=60)[0]
+        state = state_of(target, wanted)
+        states[state] += 1
+        assert state == "whole" or "complete" not in said
+        assert state != "broken" or broken
+        if state == "whole" and number % 3:  # the next ones are a repair
+            (target / "large").write_bytes(b"broken")
+            broken = True
+        elif state == "whole":  # or begin anew
+            shutil.rmtree(target)
+            broken = False
+    assert staged(source, target).returncode == 0
+    assert content(target) == wanted
+    assert states["not there"], states
+    assert not (target.with_name(".to.stage") / "copy").exists()
+
+
+def state_of(target: pathlib.Path, wanted: dict[bytes, object]) -> str:
+    """What a job would find, were it to look without asking stage.py."""
+    if not target.exists():
+        return "not there"
+    found = content(target)
+    if (target / "large").stat().st_size == len(b"broken"):
+        found[b"/large"] = wanted[b"/large"]
+        assert found == wanted
+        return "broken"
+    assert found == wanted
+    return "whole"
+
+
+_KILLED_AT_THE_END = """
+import os, signal, sys
+sys.path.insert(0, sys.argv.pop(1))
+import stage
+stage.put_in_place = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+stage.main()
+"""
+
+
+def test_a_copy_that_was_killed_goes_on_where_it_was(tmp_path, staged) -> None:
+    """What the journal says and the copy holds is not copied again, and what it lacks is."""
+    source, target = write_tree(tmp_path / "source", 30, 70 << 20), tmp_path / "to"
+    words = [sys.executable, "-Bc", _KILLED_AT_THE_END, str(PROGRAMS), str(source), str(target)]
+    assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+    assert not target.exists()
+    copy = target.with_name(".to.stage") / "copy"
+    inodes = {name: (copy / name).stat().st_ino for name in ("large", "part 1/0001")}
+    (copy / "part 2/0002").write_bytes(b"!" * (2 * 37))
+    with (copy / "large").open("r+b") as file:
+        file.seek(40 << 20)
+        file.write(b"!")
+    (copy / "part 3/0003").unlink()
+    assert staged(source, target).returncode == 0
+    assert content(target) == content(source)
+    kept = [name for name, inode in inodes.items() if (target / name).stat().st_ino == inode]
+    assert kept == ["large", "part 1/0001"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_end_it_ends_at_once_with_a_true_code(tmp_path, staged, number) -> None:
+    source, target = write_tree(tmp_path / "source", 50), tmp_path / "to"
+    holder = held(target)
+    process = start(source, target)
+    assert "waiting for" in process.stdout.readline()
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert "told to end" in said
+    holder.close()
+    assert staged(source, target).returncode == 0
+
+
+def held(target: pathlib.Path):
+    """The lock of a target, held by this process."""
+    import fcntl
+
+    folder = target.with_name(f".{target.name}.stage")
+    folder.mkdir()
+    lock = (folder / "lock").open("w")
+    lock.write("job 17 on node-1, process 4")
+    lock.flush()
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+# ------------------------------------------------------------------ many jobs
+
+
+def test_ten_jobs_that_start_together_copy_once(tmp_path) -> None:
+    source, target = write_tree(tmp_path / "source", 60), tmp_path / "to"
+    processes = [start(source, target) for _ in range(10)]
+    said = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 10
+    assert sum("complete" in text for text in said) == 1
+    assert sum("is there" in text for text in said) == 9
+    assert content(target) == content(source)
+
+
+def test_who_waits_says_for_whom_and_goes_on_when_the_holder_dies(tmp_path) -> None:
+    source, target = write_tree(tmp_path / "source", 10), tmp_path / "to"
+    lock = held(target)
+    process = start(source, target)
+    assert "waiting for job 17 on node-1, process 4" in process.stdout.readline()
+    lock.close()  # as the kernel does for a process that is killed
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert "complete" in said
+
+
+@pytest.fixture
+def no_flock(modules, monkeypatch: pytest.MonkeyPatch) -> object:
+    """The module of the lock, on a file system without flock."""
+    import fcntl
+
+    import stage_lock
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    return stage_lock
+
+
+def test_without_flock_a_lease_is_kept_and_taken_from_the_dead(
+    tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = no_flock.Lock(str(tmp_path / "lock"))
+    first.acquire()
+    monkeypatch.setattr(no_flock, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(no_flock, "LEASE_SECONDS", 0.2)
+    second = no_flock.Lock(str(tmp_path / "lock"))
+    second._me = "job 2"
+    assert not second._try_lease()
+    second._file = os.open(tmp_path / "lock", os.O_RDWR)
+    until(second._try_lease, 30, lambda: "never taken over")
+    with pytest.raises(sys.modules["stage_log"].StageError, match="took the lease over"):
+        first.assert_held()
+    second.assert_held()
+    second.release()
+    assert not (tmp_path / "lock.lease").exists()
+
+
+def test_a_lease_that_is_kept_alive_is_not_taken(
+    tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(no_flock, "_BEAT_SECONDS", 0)
+    first, second = (no_flock.Lock(str(tmp_path / "lock")) for _ in range(2))
+    first.acquire()
+    second._me = "job 2"
+    monkeypatch.setattr(no_flock, "LEASE_SECONDS", 3600)
+    for _ in range(5):
+        first.beat()
+        assert not second._try_lease()
+    first.release()
+    assert second._try_lease()
+
+
+# ------------------------------------------------------------------ no room
+
+_IN_A_SMALL_DISK = """
+mount -t tmpfs -o size=3m,nr_inodes=200 small "$1" && shift && exec "$@"
+"""
+
+
+def on_a_small_disk(disk: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where `disk` is a file system of 3 MiB and 200 files."""
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no user namespaces on this machine")
+    return subprocess.run(
+        [*unshare, "bash", "-ec", _IN_A_SMALL_DISK, "bash", str(disk), *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    large = write_tree(tmp_path / "large", 2, 4 << 20)
+    done = on_a_small_disk(disk, *command("stage.py", large, disk / "to"))
+    assert done.returncode == 1
+    assert f"{disk}/to: no room: 4.19 MB are to be copied, and {disk} has 3.1" in done.stdout
+    many = write_tree(tmp_path / "many", 300, 10)
+    done = on_a_small_disk(disk, *command("stage.py", many, disk / "to"))
+    assert done.returncode == 1
+    assert "no room: 305 files" in done.stdout
+
+
+def test_a_disk_that_becomes_full_is_an_error_that_names_the_file(tmp_path) -> None:
+    """The check beforehand is left out, as if another job had filled the disk since."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    source = write_tree(tmp_path / "source", 2, 4 << 20)
+    program = (
+        f"import sys; sys.path.insert(0, {str(PROGRAMS)!r}); import stage_copy, stage; "
+        "stage_copy.check_space = lambda *_: None; "
+        f"sys.argv = ['stage.py', {str(source)!r}, {str(disk / 'to')!r}]; code = stage.main(); "
+        f"import os; sys.exit(9 if os.path.exists({str(disk / 'to')!r}) else code)"
+    )
+    done = on_a_small_disk(disk, sys.executable, "-Bc", program)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"stage failed: {disk}/.to.stage/copy/large: No space left on device" in done.stdout
+
+
+# ------------------------------------------------------------------ one block
+
+
+def task_of(stage_files, source: pathlib.Path, copy: pathlib.Path, **changes):
+    status = source.stat()
+    task = stage_files.Task(
+        str(source), str(copy), None, None, 0, status.st_size, status.st_size,
+        status.st_mtime_ns, 0o644,
+    )  # fmt: skip
+    return task._replace(**changes)
+
+
+def test_a_file_that_changes_while_it_is_copied_is_an_error_that_names_it(
+    tmp_path, modules
+) -> None:
+    import stage_files
+
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 100)
+    for changes in ({"mtime": 1}, {"size": 99, "length": 99}, {"size": 101, "length": 101}):
+        task = task_of(stage_files, source, tmp_path / "copy", **changes)
+        with pytest.raises(stage_files.StageError, match="source: changed while it was copied"):
+            stage_files.copy_block(task)
+    source.unlink()
+    with pytest.raises(stage_files.StageError, match="source: No such file"):
+        stage_files.copy_block(task)
+
+
+def test_what_is_read_back_must_be_what_was_written(tmp_path, modules, monkeypatch) -> None:
+    import stage_files
+
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 100)
+    answers = [1, 2]  # wrong twice, then as it is
+    true = stage_files.sum_of_range
+    monkeypatch.setattr(
+        stage_files, "sum_of_range", lambda *of: answers.pop() if answers else true(*of)
+    )
+    task = task_of(stage_files, source, tmp_path / "copy")
+    assert stage_files.copy_block(task) == true(os.open(source, os.O_RDONLY), 0, 100)
+    monkeypatch.setattr(stage_files, "sum_of_range", lambda *_: 3)
+    with pytest.raises(stage_files.StageError, match="copy: read back, it was not"):
+        stage_files.copy_block(task)
+
+
+def test_a_copying_process_that_is_killed_is_an_error_and_no_hang(tmp_path, modules) -> None:
+    import stage_pool
+
+    def work(number: int) -> int:
+        if number == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    with pytest.raises(sys.modules["stage_log"].StageError, match="was killed"):
+        stage_pool.run_all(work, [(n, n + 1) for n in range(9)], lambda *_: None, lambda: None)

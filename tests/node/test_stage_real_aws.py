@@ -1,0 +1,188 @@
+"""stage.py and export.py with the real aws, against moto's S3 on loopback, behind a bad line."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import http.server
+import os
+import pathlib
+import shutil
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from conftest import command, content, write_tree
+
+pytest.importorskip("moto")
+
+pytestmark = [
+    pytest.mark.aws,
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("aws") is None, reason="no aws on this machine"),
+]
+
+_INTERNAL_ERROR = b"<Error><Code>InternalError</Code><Message>Please try again.</Message></Error>"
+
+
+@dataclass
+class Line:
+    """The way to S3. Of `failing_of` requests the first fails; bodies of `corrupt` are changed."""
+
+    address: str = ""
+    failing_of: int = 0
+    seconds: float = 0
+    corrupt: dict[str, int] = field(default_factory=dict)
+    requests: int = 0
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "b",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": self.address,
+        }
+
+    def run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(program, *arguments),
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def upload(self, folder: pathlib.Path, to: str) -> None:
+        words = ["aws", "s3", "sync", "--only-show-errors", str(folder), to]
+        subprocess.run(words, env=self.environment, check=True, timeout=120)
+
+
+def bad_line(line: Line, host: str, port: int) -> type[http.server.BaseHTTPRequestHandler]:
+    """A server that passes on what it is asked, and what it is answered, as the line allows."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def pass_on(self) -> None:
+            line.requests += 1
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            time.sleep(line.seconds)
+            if line.failing_of and line.requests % line.failing_of == 0:
+                self.answer(500, {}, _INTERNAL_ERROR)
+                return
+            with contextlib.closing(http.client.HTTPConnection(host, port)) as server:
+                server.request(self.command, self.path, body, dict(self.headers.items()))
+                answer = server.getresponse()
+                data = bytearray(answer.read())
+            for key, left in line.corrupt.items():
+                if left and self.command == "GET" and self.path.startswith(f"/{key}"):
+                    line.corrupt[key] -= 1
+                    data[len(data) // 2] ^= 1
+            self.answer(answer.status, dict(answer.getheaders()), bytes(data))
+
+        do_GET = do_HEAD = do_PUT = do_POST = pass_on  # noqa: N815
+
+        def answer(self, status: int, headers: dict[str, str], data: bytes) -> None:
+            self.send_response_only(status)
+            for name, value in headers.items():
+                if name.lower() not in ("transfer-encoding", "connection"):
+                    self.send_header(name, value)
+            if "content-length" not in map(str.lower, headers):
+                self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    from moto.server import ThreadedMotoServer
+
+    moto = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    moto.start()
+    host, port = moto.get_host_and_port()
+    reset = urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
+    urllib.request.urlopen(reset).close()  # its buckets are the process's
+    line = Line()
+    handler = bad_line(line, host, port)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    line.address = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        make = ["aws", "s3", "mb", "s3://corpus"]
+        subprocess.run(make, env=line.environment, check=True, capture_output=True, timeout=60)
+        yield line
+    finally:
+        server.shutdown()
+        server.server_close()
+        moto.stop()
+
+
+def names(folder: pathlib.Path) -> dict[bytes, object]:
+    """Contents of the files; a bucket has no permissions and no empty folders."""
+    return {name: found[1] for name, found in content(folder).items() if isinstance(found, tuple)}
+
+
+def test_a_bucket_arrives_though_every_fourth_request_fails_and_all_are_slow(
+    tmp_path, line
+) -> None:
+    source = write_tree(tmp_path / "source", 40, 30 << 20)  # the large one comes in parts
+    (source / "sign [a]*?+é & #").write_text("odd")
+    line.upload(source, "s3://corpus/books")
+    line.failing_of, line.seconds = 4, 0.02
+    done = line.run("stage.py", "s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    assert names(tmp_path / "to") == names(source)
+    before = line.requests
+    assert "is there, 42 files" in line.run("stage.py", "s3://corpus/books", tmp_path / "to").stdout
+    assert line.requests == before
+
+
+def test_a_bucket_that_answers_nothing_but_500_is_an_error(tmp_path, line) -> None:
+    line.upload(write_tree(tmp_path / "source", 3, 10), "s3://corpus/books")
+    line.failing_of = 1
+    done = line.run("stage.py", "s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 1
+    assert "stage failed: s3://corpus/books: " in done.stdout
+    assert "InternalError" in done.stdout
+    assert not (tmp_path / "to").exists()
+
+
+def test_what_the_line_has_changed_is_fetched_again_or_named(tmp_path, line) -> None:
+    source = write_tree(tmp_path / "source", 5, 1000)
+    line.upload(source, "s3://corpus/books")
+    line.corrupt["corpus/books/large"] = 1
+    done = line.run("stage.py", "s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    assert names(tmp_path / "to") == names(source)
+    assert line.corrupt["corpus/books/large"] == 0
+    line.corrupt["corpus/books/large"] = 1000
+    done = line.run("stage.py", "s3://corpus/books", tmp_path / "other")
+    assert done.returncode == 1
+    assert "stage failed: s3://corpus/books/large: " in done.stdout
+    assert not (tmp_path / "other").exists()
+
+
+def test_checkpoints_arrive_in_a_bucket_over_the_same_line(tmp_path, line) -> None:
+    source = write_tree(tmp_path / "saved", 20, 20 << 20)
+    (source / "latest").write_text("step-1")
+    line.failing_of, line.seconds = 5, 0.01
+    done = line.run("export.py", source, "s3://corpus/saved")
+    assert done.returncode == 0, done.stdout
+    line.failing_of = 0
+    assert line.run("stage.py", "s3://corpus/saved", tmp_path / "back").returncode == 0
+    assert names(tmp_path / "back") == names(source)

@@ -1,0 +1,206 @@
+"""stage.py from a bucket, by stand-ins for aws and s5cmd: what arrives is what was listed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from conftest import STAND_INS, content, write_tree
+
+
+@dataclass
+class Bucket:
+    """A bucket of the stand-ins, and how it is staged."""
+
+    folder: pathlib.Path
+    environment: dict[str, str]
+    stage: Callable[..., object]
+
+    def __call__(self, *arguments: object):
+        return self.stage(*arguments, **self.environment)
+
+    def fault(self, **faults: object) -> None:
+        pathlib.Path(self.environment["FAULTS"]).write_text(json.dumps(faults))
+
+    def calls(self) -> list[list[str]]:
+        lines = (self.folder.parent / ".calls").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(params=["aws", "s5cmd"])
+def bucket(request, tmp_path, staged) -> Bucket:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    tool = tools / request.param
+    tool.write_text(f"#!{sys.executable}\n" + (STAND_INS / "bucket_tool.py").read_text())
+    tool.chmod(0o755)
+    folder = tmp_path / "buckets" / "corpus"
+    folder.mkdir(parents=True)
+    environment = {
+        "PATH": f"{tools}:/usr/bin:/bin",
+        "BUCKETS": str(folder.parent),
+        "FAULTS": str(tmp_path / "faults"),
+    }
+    return Bucket(folder, environment, staged)
+
+
+def contents(folder: pathlib.Path) -> dict[bytes, object]:
+    """Names and bytes; a bucket has no permissions and times."""
+    return {
+        name: found[1] if isinstance(found, tuple) else stat.S_IFMT(found)
+        for name, found in content(folder).items()
+    }
+
+
+def test_a_prefix_arrives_whole_and_is_found_again_without_asking(tmp_path, bucket) -> None:
+    write_tree(bucket.folder / "books", 40, 40 << 20)
+    (bucket.folder / "books" / "odd [name]*?").write_text("odd")
+    (bucket.folder / "books2").mkdir()
+    (bucket.folder / "books2" / "not wanted").touch()
+    done = bucket("s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    assert contents(tmp_path / "to") == contents(bucket.folder / "books")
+    calls = len(bucket.calls())
+    assert "is there, 42 files" in bucket("s3://corpus/books", tmp_path / "to").stdout
+    assert len(bucket.calls()) == calls
+
+
+def test_one_object_is_a_data_set(tmp_path, bucket) -> None:
+    (bucket.folder / "vocab.json").write_text("{}")
+    done = bucket("s3://corpus/vocab.json", tmp_path / "vocab")
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "vocab").read_text() == "{}"
+
+
+def test_what_does_not_arrive_or_not_as_it_was_is_copied_again(tmp_path, bucket) -> None:
+    write_tree(bucket.folder / "books", 10, 1000)
+    bucket.fault(corrupt={"books/large": 1}, lose={"books/part 1/0001": 1})
+    done = bucket("s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    assert "2 objects again" in done.stdout
+    assert contents(tmp_path / "to") == contents(bucket.folder / "books")
+
+
+def test_an_object_that_never_arrives_as_it_was_is_named_and_nothing_is_there(
+    tmp_path, bucket
+) -> None:
+    write_tree(bucket.folder / "books", 10, 1000)
+    bucket.fault(corrupt={"books/large": 99})
+    done = bucket("s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 1
+    assert "s3://corpus/books/large: what arrived is not what its ETag says" in done.stdout
+    assert not (tmp_path / "to").exists()
+    bucket.fault()
+    assert bucket("s3://corpus/books", tmp_path / "to").returncode == 0
+    assert contents(tmp_path / "to") == contents(bucket.folder / "books")
+
+
+def test_a_tool_that_fails_is_called_again(tmp_path, bucket) -> None:
+    write_tree(bucket.folder / "books", 5, 1000)
+    bucket.fault(fail=2)
+    assert bucket("s3://corpus/books", tmp_path / "to").returncode == 0
+    bucket.fault(fail=99)
+    done = bucket("s3://corpus/other", tmp_path / "other")
+    assert done.returncode == 1
+    assert "s3://corpus/other: An error occurred (InternalError)" in done.stdout
+
+
+def test_with_kms_an_etag_is_no_checksum(tmp_path, bucket) -> None:
+    if "s5cmd" in os.listdir(bucket.environment["PATH"].split(":")[0]):
+        pytest.skip("only aws can tell")
+    write_tree(bucket.folder / "books", 5, 1000)
+    bucket.fault(corrupt={"books/large": 99}, kms=9)
+    done = bucket("s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    assert "is encrypted, so that sizes alone are compared" in done.stdout
+
+
+def test_a_file_that_was_corrupted_here_is_fetched_again_and_no_other(tmp_path, bucket) -> None:
+    write_tree(bucket.folder / "books", 10, 1000)
+    bucket("s3://corpus/books", tmp_path / "to")
+    inode = (tmp_path / "to" / "part 1" / "0001").stat().st_ino
+    (tmp_path / "to" / "large").write_bytes(b"!" * 1000)
+    done = bucket("s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    assert contents(tmp_path / "to") == contents(bucket.folder / "books")
+    assert (tmp_path / "to" / "part 1" / "0001").stat().st_ino == inode
+
+
+def test_a_bucket_that_has_changed_is_seen_where_it_is_asked(tmp_path, bucket) -> None:
+    write_tree(bucket.folder / "books", 10, 1000)
+    bucket("s3://corpus/books", tmp_path / "to")
+    (bucket.folder / "books" / "large").write_bytes(b"new" * 400)
+    assert "is there" in bucket("s3://corpus/books", tmp_path / "to").stdout
+    assert "complete" in bucket("--refresh", "s3://corpus/books", tmp_path / "to").stdout
+    assert contents(tmp_path / "to") == contents(bucket.folder / "books")
+
+
+def test_an_empty_prefix_a_missing_bucket_and_a_missing_tool_are_errors(
+    tmp_path, bucket, staged
+) -> None:
+    for source, why in (
+        ("s3://corpus/none", "s3://corpus/none: there are no objects"),
+        ("s3://nobody/x", "NoSuchBucket"),
+    ):
+        done = bucket(source, tmp_path / "to")
+        assert done.returncode == 1
+        assert why in done.stdout
+    done = staged("s3://corpus/x", tmp_path / "to", PATH="/nonexistent")
+    assert done.returncode == 1
+    assert "neither s5cmd nor aws is on this node" in done.stdout
+
+
+# ------------------------------------------------------------------ ETags and names
+
+
+def test_the_etag_of_parts_is_recognized(tmp_path, modules) -> None:
+    import hashlib
+
+    import stage_s3
+
+    data = os.urandom(20 << 20)
+    (tmp_path / "x").write_bytes(data)
+    part = 8 << 20
+    parts = [hashlib.md5(data[at : at + part]).digest() for at in range(0, len(data), part)]
+    etag = hashlib.md5(b"".join(parts)).hexdigest() + "-3"
+    with (tmp_path / "x").open("rb") as file:
+        number = file.fileno()
+        assert stage_s3._compared(number, len(data), etag) == stage_s3._GOOD
+        assert stage_s3._compared(number, len(data), "0" * 32 + "-3") == stage_s3._UNKNOWN
+        assert stage_s3._compared(number, len(data), "0" * 32) == stage_s3._BAD
+        assert stage_s3._compared(number, len(data), "what is this") == stage_s3._UNKNOWN
+
+
+def test_patterns_share_out_every_name_to_one_tool(modules) -> None:
+    import fnmatch
+    import random
+
+    import stage_names
+
+    chance = random.Random(3)
+    for count in (1, 2, 3, 50, 400):
+        names = {
+            "".join(chance.choices("ab/[]*?.é\n0", k=chance.randint(1, 9))): chance.randint(1, 99)
+            for _ in range(count)
+        }
+        parts = stage_names.patterns_of(names, 4)
+        assert len(parts) <= 4
+        for name in names:
+            hits = [part for part in parts if any(fnmatch.fnmatchcase(name, one) for one in part)]
+            assert len(hits) == 1, (name, parts)
+    even = stage_names.patterns_of({f"shard-{n:05}": 1 for n in range(1000)}, 4)
+    assert len(even) == 4
+
+
+@pytest.mark.parametrize("names", [["a", "a/b"], ["a//b"], ["a/../b"], ["./a"]])
+def test_names_that_no_folder_can_hold_are_refused(modules, names) -> None:
+    import stage_s3
+
+    with pytest.raises(stage_s3.StageError, match="s3://corpus"):
+        stage_s3._listing({name: [1, ""] for name in names}, "s3://corpus")
