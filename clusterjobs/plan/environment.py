@@ -28,12 +28,21 @@ _EFA_LIBRARIES = ":".join(
 
 
 def resolve_environment(
-    experiment: Experiment, placement: Placement, program: Program, ledger: Ledger
+    experiment: Experiment,
+    placement: Placement,
+    program: Program,
+    asked: tuple[Variable, ...],
+    ledger: Ledger,
 ) -> tuple[Variable, ...]:
-    """What the ranks find set: derived first, then the spec's own, which has the last word."""
+    """What the ranks find set: derived first, then the spec's own, which has the last word.
+
+    `asked`: what the preflight wants NCCL to write down, in place of what is usual.
+    """
     _check_own(experiment, placement, ledger)
     own = experiment.env
-    derived = (*_derived(placement), *program.environment)
+    replaced = {one.name for one in asked}
+    usual = [one for one in _derived(placement) if one.name not in replaced]
+    derived = (*usual, *asked, *program.environment)
     kept = [one for one in derived if not one.append and one.name not in own]
     said = [Variable(name, value, "env: of the spec", expand=True) for name, value in own.items()]
     return (*kept, *said, *(one for one in derived if one.append))

@@ -11,6 +11,7 @@ from clusterjobs.launchers import Launcher
 from clusterjobs.ledger import Derived
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.preflight import PreflightPlan
 from clusterjobs.spec.experiment import Experiment
 
 
@@ -37,6 +38,7 @@ class Plan:
     command: tuple[str, ...]
     files: tuple[ConfigFile, ...]
     programs: tuple[str, ...]
+    preflight: PreflightPlan | None
     associations: tuple[DataRepositoryAssociation, ...]
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]

@@ -18,6 +18,7 @@ from clusterjobs.plan.inherited import inherited_variables, own_slurm_variables
 from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.preflight import resolve_preflight
 from clusterjobs.plan.staging import resolve_associations
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Spec
@@ -67,7 +68,9 @@ def _resolve_job(
     if program is None:
         ledger.raise_problems()
         raise AssertionError("no program, and no problem says why")
-    environment = resolve_environment(experiment, placement, program, ledger)
+    preflight = resolve_preflight(experiment, placement, cluster, ledger)
+    asked = preflight.environment if preflight else ()
+    environment = resolve_environment(experiment, placement, program, asked, ledger)
     associations = resolve_associations(experiment, cluster, ledger)
     ledger.raise_problems()
     _derive_rendezvous(ledger)
@@ -86,7 +89,8 @@ def _resolve_job(
         _starts_script(program, launcher, experiment),
         _command(program, launcher, experiment),
         program.files,
-        (),
+        preflight.programs if preflight else (),
+        preflight,
         associations,
         tuple(ledger.derived),
         tuple(ledger.problems),

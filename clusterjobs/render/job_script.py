@@ -13,15 +13,16 @@ from typing import Any
 import jinja2
 
 from clusterjobs import __version__, resources
-from clusterjobs.frameworks.contract import ConfigFile, Variable
+from clusterjobs.frameworks.contract import JOB_DIR, ConfigFile, Variable
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.inherited import PREFIXES
 from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.preflight import NCCL_LOGS, PreflightPlan
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.experiment import Parameter, Secret, Step
-from clusterjobs.spec.references import show
+from clusterjobs.spec.references import show, variable
 
 
 def render_job_script(plan: Plan, spec_file: str, settings: Sequence[str] = ()) -> str:
@@ -65,6 +66,7 @@ def _context(plan: Plan, rendered_from: str) -> dict[str, Any]:
     return {
         **_head(plan, rendered_from),
         **_software(plan),
+        **_preflight(plan),
         **_work(plan),
         **_launch(plan),
     }
@@ -225,6 +227,28 @@ def _with_reason(line: ShellText, reason: str) -> list[ShellText]:
     return [because, line]
 
 
+# ------------------------------------------------------------------ preflight
+
+
+def _preflight(plan: Plan) -> dict[str, Any]:
+    preflight = plan.preflight or PreflightPlan((), False, False)
+    return {
+        "preflight": plan.preflight is not None,
+        "asked": [_with_reason(shell.quote(one.word), one.reason) for one in preflight.asked],
+        "excludes_bad_nodes": preflight.excludes,
+        "reads_nccl": preflight.reads_nccl,
+        "nccl_logs": shell.quote(NCCL_LOGS),
+    }
+
+
+def _nccl(plan: Plan, *how: str) -> list[ShellText]:
+    """What reads NCCL's log, beside the training and after it, where the preflight wants it."""
+    if plan.preflight is None or not plan.preflight.reads_nccl:
+        return []
+    words = (*how, NCCL_LOGS, str(plan.shape.world_size))
+    return [_words((variable("python"), "-IS", f"{JOB_DIR}/nccl_log.py", *words))]
+
+
 # ------------------------------------------------------------------ files and steps
 
 
@@ -243,8 +267,8 @@ def _work(plan: Plan) -> dict[str, Any]:
         "files": [_file(file) for file in plan.files],
         "programs": [_program(name) for name in plan.programs],
         "before": [_step(step, plan) for step in experiment.before],
-        "sidecars": [_step(step, plan) for step in experiment.sidecars],
-        "after": [_step(step, plan) for step in experiment.after],
+        "sidecars": [*_nccl(plan, "watch"), *(_step(step, plan) for step in experiment.sidecars)],
+        "after": [*_nccl(plan), *(_step(step, plan) for step in experiment.after)],
     }
 
 
