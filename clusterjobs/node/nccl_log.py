@@ -62,8 +62,9 @@ class Logs:
             return ""
         hosts = sorted({name.rpartition(".")[0] for name in slow})
         network = sorted(set(slow.values()))[0]
+        ranks = "1 rank" if len(slow) == 1 else f"{len(slow)} ranks"
         return (
-            f"clusterjobs: NCCL does not use EFA but {network} on {len(slow)} ranks "
+            f"clusterjobs: NCCL does not use EFA but {network} on {ranks} "
             f"({', '.join(hosts[:8])}{', ...' if len(hosts) > 8 else ''}): see {self.folder}"
         )
 

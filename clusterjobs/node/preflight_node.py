@@ -8,15 +8,15 @@ driver) is named and not waited for. The exit code is 0 whatever was seen: prefl
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
-import threading
 import time
 
 # What few checks need is imported by them, for the launch waits for this program on every node.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Callable, Iterable
 
     Answer = tuple[str, str, str]  # verdict (ok, bad, absent), what was seen, what is wanted
 
@@ -31,35 +31,55 @@ def main(words: list[str]) -> None:
     global TOKEN
     node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
     say(node, "clock", "at", repr(time.time()), "")
-    seconds, threads = 40.0, []
+    seconds, asked = 40.0, []
     for name, _, wanted in (word.partition("=") for word in words):
         if name == "seconds":
             seconds = float(wanted)
         elif name == "token":
             TOKEN = wanted
         else:
-            label = f"{name} {wanted}" if name in NAMED_BY_PATH else name
-            label = f"space {wanted.partition(':')[2]}" if name == "space" else label
-            thread = threading.Thread(target=answer, args=(node, label, name, wanted), daemon=True)
-            threads.append((thread, label))
-    for thread, _ in threads:
-        thread.start()
-    deadline = time.monotonic() + seconds
-    for thread, label in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-        if thread.is_alive():
-            say(node, label, "bad", f"no answer in {seconds:g} s: it hangs", "an answer")
+            asked.append((name, wanted))
+    for name, wanted in together(node, asked, seconds):
+        say(node, label(name, wanted), "bad", f"no answer in {seconds:g} s: it hangs", "an answer")
     say(node, "", "end", "", "")
     os._exit(0)  # threads that hang are left behind
 
 
-def answer(node: str, label: str, name: str, wanted: str) -> None:
+def together(node: str, asked: list[tuple[str, str]], seconds: float) -> Iterable[tuple[str, str]]:
+    """Answer everything at the same time; those that have not come to an end in time."""
+    left = dict(enumerate(asked))
+    guard, all_done = _thread.allocate_lock(), _thread.allocate_lock()
+    all_done.acquire()
+
+    def one(number: int, name: str, wanted: str) -> None:
+        answer(node, name, wanted)
+        with guard:
+            del left[number]
+            if not left:
+                all_done.release()
+
+    for number, (name, wanted) in enumerate(asked):
+        _thread.start_new_thread(one, (number, name, wanted))
+    if asked:
+        all_done.acquire(timeout=seconds)
+    with guard:
+        return list(left.values())
+
+
+def label(name: str, wanted: str) -> str:
+    """The check's name in the table, with the folder that it is about."""
+    if name in ("mount", "lustre", "folder"):
+        return f"{name} {wanted}"
+    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
+
+
+def answer(node: str, name: str, wanted: str) -> None:
     try:
         verdict, seen, said = CHECKS[name](wanted)
     except Exception as error:  # whatever a check stumbles over is what was seen
         text = getattr(error, "strerror", None) or str(error) or type(error).__name__
         verdict, seen, said = "bad", text, "no error"
-    say(node, label, verdict, seen, said)
+    say(node, label(name, wanted), verdict, seen, said)
 
 
 def say(*fields: str) -> None:
@@ -209,9 +229,7 @@ def folder(path: str) -> Answer:
     own = os.path.join(path, f"{TOKEN}.{os.uname().nodename}")
     try:
         with open(own, "wb") as file:
-            file.write(b"\0" * 65536)
-            file.flush()
-            os.fsync(file.fileno())
+            file.write(b"\0" * 65536)  # a full disk says so now, or when the file is closed
     finally:
         if os.path.exists(own):
             os.remove(own)
@@ -219,53 +237,59 @@ def folder(path: str) -> Answer:
 
 
 # ------------------------------------------------------------------ network
+# By _socket, the half of socket that is written in C and there at once; names as bytes, for text
+# would be made into an international domain name first.
 
 
 def network(_: str) -> Answer:
     """NCCL's manual, NCCL_SOCKET_IFNAME: prefixes, `^` leaves out, `=` asks for the whole name."""
+    import _socket
     import fcntl
-    import socket
 
     rule = os.environ.get("NCCL_SOCKET_IFNAME") or "^lo"
     prefixes = [prefix for prefix in rule.lstrip("^=").split(",") if prefix]
     taken = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _number, name in socket.if_nameindex():
-            try:  # SIOCGIFADDR: an interface without an address is an error
-                fcntl.ioctl(probe, 0x8915, name.encode()[:15].ljust(40, b"\0"))
-            except OSError:
-                continue
-            named = name in prefixes if "=" in rule[:2] else name.startswith(tuple(prefixes))
-            if named != rule.startswith("^"):
-                taken.append(name)
+    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    for _number, name in _socket.if_nameindex():
+        try:  # SIOCGIFADDR: an interface without an address is an error
+            fcntl.ioctl(probe.fileno(), 0x8915, name.encode()[:15].ljust(40, b"\0"))
+        except OSError:
+            continue
+        is_named = name in prefixes if "=" in rule[:2] else name.startswith(tuple(prefixes))
+        if is_named != rule.startswith("^"):
+            taken.append(name)
+    probe.close()
     said = f"one that NCCL_SOCKET_IFNAME={rule} takes"
     return judged(bool(taken), ", ".join(sorted(taken)) or "no such interface", said)
 
 
 def names(_: str) -> Answer:
-    import socket
+    import _socket
 
-    master = os.environ["MASTER_ADDR"]
+    master, said = os.environ["MASTER_ADDR"], "an address for MASTER_ADDR"
     try:
-        found = socket.getaddrinfo(master, None, proto=socket.IPPROTO_TCP)
+        address = str(_socket.getaddrinfo(master.encode(), None, _socket.AF_INET)[0][4][0])
     except OSError as error:
-        return "bad", f"{master}: {error.strerror}", "an address for MASTER_ADDR"
-    address = str(found[0][4][0])
+        return "bad", f"{master}: {error.strerror}", said
     is_here = os.environ.get("SLURMD_NODENAME") == master
-    is_loopback = address.startswith("127.") or address == "::1"
-    return judged(is_here or not is_loopback, address, "an address for MASTER_ADDR")
+    return judged(is_here or not address.startswith("127."), address, said)
 
 
 def port(_: str) -> Answer:
     """preflight.py listens there; that the port was free is what it could see itself."""
-    import socket
+    import _socket
 
-    address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    said = f"port {address[1]} of {address[0]} answers"
+    master, number = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    said = f"port {number} of {master} answers"
+    caller = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    caller.settimeout(15)
     try:
-        socket.create_connection(address, timeout=15).close()
+        address = _socket.getaddrinfo(master.encode(), number, _socket.AF_INET)[0][4]
+        caller.connect(address)
     except OSError as error:
         return "bad", str(error.strerror or error), said
+    finally:
+        caller.close()
     return "ok", "answers", said
 
 
@@ -343,7 +367,6 @@ CHECKS: dict[str, Callable[[str], Answer]] = {
         *(network, names, port, packages, build, containers),
     )
 }
-NAMED_BY_PATH = ("mount", "lustre", "folder")
 
 if __name__ == "__main__":
     main(sys.argv[1:])
