@@ -47,7 +47,8 @@ class PreflightPlan:
     @property
     def programs(self) -> tuple[str, ...]:
         """The files of the room `node/` that it takes."""
-        return ("preflight.py", "preflight_node.py", *(("nccl_log.py",) if self.reads_nccl else ()))
+        asking = ("preflight.py", "preflight_node.py") if self.asked else ()
+        return (*asking, "nccl_log.py") if self.reads_nccl else asking
 
     @property
     def environment(self) -> tuple[Variable, ...]:
@@ -81,7 +82,7 @@ def resolve_preflight(
                 "remove it; checked: " + ", ".join(sorted(possible)),
                 warning=True,
             )
-    asked = [Asked(f"seconds={wish.seconds}", "for all of it; a node that is silent is bad")]
+    asked = []
     for check, word, value, reason, source in questions:
         if check in chosen:
             ledger.derive(f"preflight.{word}", show(value) or "yes", reason, source)

@@ -139,7 +139,6 @@ python=/usr/bin/python3
 [[ -x $python ]] || python=python3
 rm -rf -- "$job_dir/nccl" && mkdir -p -- "$job_dir/nccl" # of an earlier start of this job
 asked=(
-  seconds=120 # for all of it; a node that is silent is bad
   gpus=8 # the job's GPUs of a p4d.24xlarge
   processes # a whole node: nobody else is on its GPUs
   efa=4 # the EFA interfaces of a p4d.24xlarge
@@ -163,14 +162,15 @@ asked=(
 # KillWait, 30 s on ParallelCluster, to say the rest.
 start_without() {
   trap '' TERM
-  local excluded
-  excluded=$(scontrol --oneliner show job "$SLURM_JOB_ID")
-  excluded=${excluded#* ExcNodeList=} excluded=${excluded%% *}
+  local job excluded requeue
+  job=$(scontrol --oneliner show job "$SLURM_JOB_ID")
+  excluded=${job#* ExcNodeList=} excluded=${excluded%% *}
+  requeue=${job#* Requeue=} requeue=${requeue%% *} # as it was: what a lost node means to the job
   [[ $excluded != '(null)' ]] && set -- "$1,$excluded"
   printf 'clusterjobs: starting again without %s\n' "$1"
   scontrol update JobId="$SLURM_JOB_ID" Requeue=1 \
     && scontrol requeuehold "$SLURM_JOB_ID" \
-    && scontrol update JobId="$SLURM_JOB_ID" ExcNodeList="$1" \
+    && scontrol update JobId="$SLURM_JOB_ID" ExcNodeList="$1" Requeue="$requeue" \
     && scontrol release "$SLURM_JOB_ID"
 }
 
