@@ -87,6 +87,9 @@ def resolve_preflight(
         if check in chosen:
             ledger.derive(f"preflight.{word}", show(value) or "yes", reason, source)
             asked.append(Asked(f"{word}={value}" if value else word, reason))
+    if asked:
+        reason = "for all of it; a node that is silent is bad"
+        asked.insert(0, Asked(f"seconds={wish.seconds}", reason))
     return PreflightPlan(tuple(asked), wish.on_bad_node == "exclude", "nccl" in chosen)
 
 

@@ -139,6 +139,7 @@ python=/usr/bin/python3
 [[ -x $python ]] || python=python3
 rm -rf -- "$job_dir/nccl" && mkdir -p -- "$job_dir/nccl" # of an earlier start of this job
 asked=(
+  seconds=120 # for all of it; a node that is silent is bad
   gpus=8 # the job's GPUs of a p4d.24xlarge
   processes # a whole node: nobody else is on its GPUs
   efa=4 # the EFA interfaces of a p4d.24xlarge

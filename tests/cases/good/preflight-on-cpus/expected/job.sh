@@ -102,6 +102,7 @@ unpack preflight_node.py
 python=/usr/bin/python3
 [[ -x $python ]] || python=python3
 asked=(
+  seconds=60 # for all of it; a node that is silent is bad
   mount=/fsx # fsx of small
   "folder=$job_dir" # the job's own folder: the same for all nodes
   "space=10:$job_dir" # GiB free: the job's own folder
