@@ -48,8 +48,8 @@ def main(words: list[str]) -> int:
             asked.remove("port")
         asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
         rows += asking.ask([*srun, sys.executable, "-IS", "-", *own, *asked])
-    rows += asking.silent(nodes)
-    print_table(nodes, checks, rows)
+    rows = in_order(nodes, checks, rows + asking.silent(nodes))
+    print_table(nodes, rows)
     return print_verdict(nodes, rows, time.monotonic() - start)
 
 
@@ -168,16 +168,23 @@ def stop(srun: subprocess.Popen[bytes]) -> None:
 # ------------------------------------------------------------------ telling
 
 
-def print_table(nodes: list[str], checks: list[str], rows: list[Row]) -> None:
-    """A line for each check and what was seen; nodes that say the same stand together."""
-    order = [check.partition("=")[0] for check in checks]
+def in_order(nodes: list[str], checks: list[str], rows: list[Row]) -> list[Row]:
+    """As the checks were asked and the nodes are counted, whoever was quickest."""
+    asked = [check.partition("=")[0] for check in checks]
 
-    def place(row: Row) -> tuple[int, str, str]:
+    def place(row: Row) -> tuple[int, str, str, int]:
         name = row.check.partition(" ")[0]
-        return (order.index(name) if name in order else len(order), row.check, row.verdict)
+        position = asked.index(name) if name in asked else len(asked)
+        number = nodes.index(row.node) if row.node in nodes else len(nodes)
+        return (position, row.check, row.verdict, number)
 
+    return sorted(rows, key=place)
+
+
+def print_table(nodes: list[str], rows: list[Row]) -> None:
+    """A line for each check and what was seen; nodes that say the same stand together."""
     groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in sorted(rows, key=place):
+    for row in rows:
         seen = row.seen if row.verdict != "ok" else ""  # nodes in order may differ in numbers
         groups.setdefault((row.verdict, row.check, seen), []).append(row)
     lines = [("", "check", "seen", "wanted", "nodes")]

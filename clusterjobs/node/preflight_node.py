@@ -85,7 +85,10 @@ def answer(node: str, name: str, wanted: str) -> None:
 def say(*fields: str) -> None:
     """One write, so that the lines of threads do not mix."""
     line = "\t".join(" ".join(field.split()) for field in (MARK, *fields))
-    os.write(1, f"{line}\n".encode("utf-8", "replace"))
+    try:
+        os.write(1, f"{line}\n".encode("utf-8", "replace"))
+    except OSError:  # nobody listens any more
+        os._exit(1)
 
 
 def missing(what: str, wanted: str) -> Answer:

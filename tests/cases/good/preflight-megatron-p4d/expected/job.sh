@@ -163,11 +163,11 @@ asked=(
 # KillWait, 30 s on ParallelCluster, to say the rest.
 start_without() {
   trap '' TERM
-  local job excluded requeue
-  job=$(scontrol --oneliner show job "$SLURM_JOB_ID")
-  excluded=${job#* ExcNodeList=} excluded=${excluded%% *}
-  requeue=${job#* Requeue=} requeue=${requeue%% *} # as it was: what a lost node means to the job
-  [[ $excluded != '(null)' ]] && set -- "$1,$excluded"
+  local excluded requeue
+  excluded=$(squeue --noheader --job="$SLURM_JOB_ID" --format=%x)
+  requeue=$(squeue --noheader --job="$SLURM_JOB_ID" --Format=requeue)
+  requeue=${requeue%% *} # stays as it was: what a lost node means to the job
+  [[ -z $excluded ]] || set -- "$1,$excluded"
   printf 'clusterjobs: starting again without %s\n' "$1"
   scontrol update JobId="$SLURM_JOB_ID" Requeue=1 \
     && scontrol requeuehold "$SLURM_JOB_ID" \
@@ -302,8 +302,8 @@ def main(words: list[str]) -> int:
             asked.remove("port")
         asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
         rows += asking.ask([*srun, sys.executable, "-IS", "-", *own, *asked])
-    rows += asking.silent(nodes)
-    print_table(nodes, checks, rows)
+    rows = in_order(nodes, checks, rows + asking.silent(nodes))
+    print_table(nodes, rows)
     return print_verdict(nodes, rows, time.monotonic() - start)
 
 
@@ -422,16 +422,23 @@ def stop(srun: subprocess.Popen[bytes]) -> None:
 # ------------------------------------------------------------------ telling
 
 
-def print_table(nodes: list[str], checks: list[str], rows: list[Row]) -> None:
-    """A line for each check and what was seen; nodes that say the same stand together."""
-    order = [check.partition("=")[0] for check in checks]
+def in_order(nodes: list[str], checks: list[str], rows: list[Row]) -> list[Row]:
+    """As the checks were asked and the nodes are counted, whoever was quickest."""
+    asked = [check.partition("=")[0] for check in checks]
 
-    def place(row: Row) -> tuple[int, str, str]:
+    def place(row: Row) -> tuple[int, str, str, int]:
         name = row.check.partition(" ")[0]
-        return (order.index(name) if name in order else len(order), row.check, row.verdict)
+        position = asked.index(name) if name in asked else len(asked)
+        number = nodes.index(row.node) if row.node in nodes else len(nodes)
+        return (position, row.check, row.verdict, number)
 
+    return sorted(rows, key=place)
+
+
+def print_table(nodes: list[str], rows: list[Row]) -> None:
+    """A line for each check and what was seen; nodes that say the same stand together."""
     groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in sorted(rows, key=place):
+    for row in rows:
         seen = row.seen if row.verdict != "ok" else ""  # nodes in order may differ in numbers
         groups.setdefault((row.verdict, row.check, seen), []).append(row)
     lines = [("", "check", "seen", "wanted", "nodes")]
@@ -584,7 +591,10 @@ def answer(node: str, name: str, wanted: str) -> None:
 def say(*fields: str) -> None:
     """One write, so that the lines of threads do not mix."""
     line = "\t".join(" ".join(field.split()) for field in (MARK, *fields))
-    os.write(1, f"{line}\n".encode("utf-8", "replace"))
+    try:
+        os.write(1, f"{line}\n".encode("utf-8", "replace"))
+    except OSError:  # nobody listens any more
+        os._exit(1)
 
 
 def missing(what: str, wanted: str) -> Answer:
