@@ -61,7 +61,7 @@ def together(node: str, asked: list[tuple[str, str]], seconds: float) -> Iterabl
     for number, (name, wanted) in enumerate(asked):
         _thread.start_new_thread(one, (number, name, wanted))
     if asked:
-        all_done.acquire(timeout=seconds)
+        all_done.acquire()
     with guard:
         return list(left.values())
 
