@@ -2,7 +2,8 @@
 
 The floor is the least that a person would write by hand: MASTER_ADDR, MASTER_PORT, one srun. The
 ranks are a program that writes down when it began. Script and ranks run on one machine, so their
-clocks are one. `clusterjobs` has no preflight yet: neither script checks its nodes first.
+clocks are one. With a preflight the nodes are asked first, by one srun of its own: it is held
+against the same script with one more srun over all nodes, of a program that does nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.specs import ROOT, SITE
-from benchmarks.timing import Row
+from benchmarks.timing import Row, at_most
+from clusterjobs.cluster.facts import Cluster
 from clusterjobs.cluster.read import read_cluster
 from clusterjobs.cluster.slurm_nodes import slurm_partitions
 from clusterjobs.frameworks import option_models
@@ -36,6 +38,10 @@ ranks_per_node: 1
 framework: command
 command: [/fsx/rank.sh]
 logs: /fsx/logs
+"""
+
+_ONE_MORE_SRUN = """\
+before: [{command: [/bin/true], per: node}]
 """
 
 _BY_HAND = """\
@@ -72,22 +78,36 @@ def _measured(nodes: int) -> list[Row]:
     )
     cluster, document = read_cluster(config, "small.yaml", load_site([_site()]))
     shape = lab_spec(cluster, slurm_partitions(cluster, document), nodes)
-    spec = load_spec(_SPEC.format(nodes=nodes), "launch.yaml", option_models())
     scripts = {
         "by hand": _BY_HAND.format(nodes=nodes),
-        "ours": render_job_script(resolve(spec, cluster), "launch.yaml"),
+        "ours": _rendered(_SPEC.format(nodes=nodes), cluster),
+        "one more srun": _rendered(_SPEC.format(nodes=nodes) + _ONE_MORE_SRUN, cluster),
+        "preflight": _rendered(_SPEC.format(nodes=nodes) + "preflight: true\n", cluster),
     }
     with tempfile.TemporaryDirectory() as folder, running_lab(shape, Path(folder)) as lab:
         _write_rank(lab)
         found = _in_turns(lab, {name: _stamped(text) for name, text in scripts.items()})
-    floor, ours = (statistics.median(found[name]) for name in ("by hand", "ours"))
+    medians = {name: statistics.median(runs) for name, runs in found.items()}
+    floor, ours = medians["by hand"], medians["ours"]
     limit = max(1.1 * floor, floor + 200)
     target, is_met = "<= floor + 10 % or 200 ms", ours <= limit
     slowest = max(found["by hand"]), max(found["ours"])
     return [
         Row(f"rendered / by hand, {nodes} nodes", "ms", floor, ours, target, is_met),
         Row(f"the slowest run of each, {nodes} nodes", "ms", *slowest),
+        at_most(
+            f"with preflight / with one more srun, {nodes} nodes",
+            "ms",
+            medians["one more srun"],
+            medians["preflight"],
+            1,
+        ),
     ]
+
+
+def _rendered(text: str, cluster: Cluster) -> str:
+    spec = load_spec(text, "launch.yaml", option_models())
+    return render_job_script(resolve(spec, cluster), "launch.yaml")
 
 
 def _site() -> tuple[str, str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterjobs.lab.lab import Lab
     from clusterjobs.lab.shape import LabSpec
 
-_KILLS = ("power", "slurmd", "network")
+_KILLS = ("power", "slurmd", "network", "storage")
 _NAME = click.option(
     "--name",
     default="lab",

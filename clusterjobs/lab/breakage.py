@@ -19,6 +19,7 @@ _REQUESTS = {  # how a node is broken: what init.sh is asked in order to break i
     "power": ("power-off", "power-on"),
     "slurmd": ("kill-slurmd", "start-slurmd"),
     "network": ("unplug", "plug"),
+    "storage": ("unmount", "mount"),  # the shared folders: Slurm finds nothing wrong
 }
 KILLS = tuple(_REQUESTS)
 
@@ -47,7 +48,7 @@ def start_node(lab: Lab, node: str, timeout: float = 30) -> None:
     _until(lab, node, timeout, lambda: _now(lab) > before)
     _request(lab.folder, _REQUESTS[how][1], node)
     broken.unlink()
-    if how != "network":  # there it is the same slurmd as before
+    if how in ("power", "slurmd"):  # else it is the same slurmd as before
         _until(lab, node, timeout, lambda: _slurmd_started(lab, node) not in ("", "None", before))
     _until(lab, node, timeout, lambda: _is_back(lab, node))
 

@@ -33,10 +33,16 @@ def resolve_environment(
     further: Iterable[Variable],
     ledger: Ledger,
 ) -> tuple[Variable, ...]:
-    """What the ranks find set: derived, `further`, then the spec's own, with the last word."""
+    """What the ranks find set: derived, then the spec's own, which has the last word.
+
+    `further`: what other parts of the plan want set, in place of what is usual.
+    """
     _check_own(experiment, placement, ledger)
     own = experiment.env
-    derived = (*_derived(placement), *further)
+    further = tuple(further)
+    replaced = {one.name for one in further}
+    usual = [one for one in _derived(placement) if one.name not in replaced]
+    derived = (*usual, *further)
     kept = [one for one in derived if not one.append and one.name not in own]
     said = [Variable(name, value, "env: of the spec", expand=True) for name, value in own.items()]
     return (*kept, *said, *(one for one in derived if one.append))

@@ -12,6 +12,7 @@ from clusterjobs.ledger import Derived
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.exports import Export
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.preflight import PreflightPlan
 from clusterjobs.plan.restarts import RestartPlan
 from clusterjobs.plan.staging import Stage
 from clusterjobs.spec.experiment import Experiment
@@ -45,6 +46,7 @@ class Plan:
     programs: tuple[str, ...]
     stages: tuple[Stage, ...]
     exports: tuple[Export, ...]
+    preflight: PreflightPlan | None
     associations: tuple[DataRepositoryAssociation, ...]
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]

@@ -19,6 +19,7 @@ from clusterjobs.plan.inherited import inherited_variables, own_slurm_variables
 from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.preflight import resolve_preflight
 from clusterjobs.plan.restarts import (
     resolve_restarts,
     restart_directives,
@@ -75,9 +76,10 @@ def _resolve_job(
     if program is None:
         ledger.raise_problems()
         raise AssertionError("no program, and no problem says why")
-    environment = resolve_environment(
-        experiment, placement, (*restart_variables(restarts), *program.environment), ledger
-    )
+    preflight = resolve_preflight(experiment, placement, cluster, ledger)
+    asked = preflight.environment if preflight else ()
+    further = (*restart_variables(restarts), *asked, *program.environment)
+    environment = resolve_environment(experiment, placement, further, ledger)
     storage = find_storage(cluster, placement)
     stages = resolve_stages(experiment, storage, ledger)
     exports = resolve_exports(experiment, storage, ledger)
@@ -100,7 +102,8 @@ def _resolve_job(
         starts_script=_starts_script(program, launcher, experiment),
         command=_command(program, launcher, experiment),
         files=program.files,
-        programs=programs_of(stages, exports),
+        programs=(*(preflight.programs if preflight else ()), *programs_of(stages, exports)),
+        preflight=preflight,
         stages=stages,
         exports=exports,
         associations=associations_of(stages, exports),

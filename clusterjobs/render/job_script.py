@@ -13,16 +13,17 @@ from typing import Any
 import jinja2
 
 from clusterjobs import __version__, resources
-from clusterjobs.frameworks.contract import ConfigFile, Variable
+from clusterjobs.frameworks.contract import JOB_DIR, ConfigFile, Variable
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.inherited import PREFIXES
 from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.preflight import NCCL_LOGS, PreflightPlan
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
 from clusterjobs.render.stage_lines import staging_context
 from clusterjobs.spec.experiment import Parameter, Secret, Step
-from clusterjobs.spec.references import show
+from clusterjobs.spec.references import show, variable
 
 
 def render_job_script(plan: Plan, spec_file: str, settings: Sequence[str] = ()) -> str:
@@ -67,6 +68,7 @@ def _context(plan: Plan, rendered_from: str) -> dict[str, Any]:
         **_head(plan, rendered_from),
         **_restarts(plan),
         **_software(plan),
+        **_preflight(plan),
         **_work(plan),
         **staging_context(plan),
         **_launch(plan),
@@ -130,7 +132,7 @@ def _restarts(plan: Plan) -> dict[str, Any]:
         "checkpoints": _path(checkpoints.path if checkpoints else "."),
         "marker_given": plan.marker is not None,
         "marker": _path(plan.marker or "."),
-        "background_given": bool(plan.experiment.sidecars or restarts),
+        "background_given": bool(plan.experiment.sidecars or _nccl(plan) or restarts),
         "restarts_given": restarts is not None,
         "ends_itself": restarts is not None and restarts.saving.told == "clock",
     }
@@ -254,6 +256,28 @@ def _with_reason(line: ShellText, reason: str) -> list[ShellText]:
     return [because, line]
 
 
+# ------------------------------------------------------------------ preflight
+
+
+def _preflight(plan: Plan) -> dict[str, Any]:
+    preflight = plan.preflight or PreflightPlan((), False, False)
+    return {
+        "preflight": plan.preflight is not None,
+        "asked": [_with_reason(shell.quote(one.word), one.reason) for one in preflight.asked],
+        "excludes_bad_nodes": preflight.excludes,
+        "reads_nccl": preflight.reads_nccl,
+        "nccl_logs": shell.quote(NCCL_LOGS),
+    }
+
+
+def _nccl(plan: Plan, *how: str) -> list[ShellText]:
+    """What reads NCCL's log, beside the training and after it, where the preflight wants it."""
+    if plan.preflight is None or not plan.preflight.reads_nccl:
+        return []
+    words = (*how, NCCL_LOGS, str(plan.shape.world_size))
+    return [_words((variable("python"), "-IS", f"{JOB_DIR}/nccl_log.py", *words))]
+
+
 # ------------------------------------------------------------------ files and steps
 
 
@@ -272,8 +296,8 @@ def _work(plan: Plan) -> dict[str, Any]:
         "files": [_file(file) for file in plan.files],
         "programs": [_program(name) for name in plan.programs],
         "before": [_step(step, plan) for step in experiment.before],
-        "sidecars": [_step(step, plan) for step in experiment.sidecars],
-        "after": [_step(step, plan) for step in experiment.after],
+        "sidecars": [*_nccl(plan, "watch"), *(_step(step, plan) for step in experiment.sidecars)],
+        "after": [*_nccl(plan), *(_step(step, plan) for step in experiment.after)],
     }
 
 

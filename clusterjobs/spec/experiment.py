@@ -21,12 +21,16 @@ class Part(BaseModel):
 
 
 class Software(Part):
-    """How the environment of the job is prepared: module files first, then conda or a venv."""
+    """How the environment of the job is prepared: module files first, then conda or a venv.
+
+    `requires` are Python packages with the version that the preflight is to find, or its start.
+    """
 
     venv: words.SearchPath | None = None
     conda: words.Path | None = None
     modules: tuple[words.ModuleName, ...] = ()
     setup: words.Code = ()
+    requires: dict[words.PackageName, words.PackageVersion] = {}
 
 
 class Parallel(Part):
@@ -120,6 +124,49 @@ class Step(Part):
     per: Literal["job", "node"] = "job"
 
 
+PreflightCheck = Literal[
+    "gpus",
+    "efa",
+    "memlock",
+    "shm",
+    "mounts",
+    "space",
+    "clock",
+    "network",
+    "names",
+    "port",
+    "containers",
+    "software",
+    "build",
+    "nccl",
+]
+
+
+def _preflight(value: Any) -> Any:
+    """`true` is all checks, a list those that it names."""
+    if isinstance(value, bool):
+        return {} if value else None
+    if isinstance(value, list):
+        return {"checks": value}
+    if not isinstance(value, dict):
+        raise ValueError(
+            "true, false or a list of checks belongs here: preflight: true, or [gpus, efa]"
+        )
+    return value
+
+
+class Preflight(Part):
+    """What is asked of every node before the training; all that applies, if not said.
+
+    `free_gib`: space that must be left where the job writes. `seconds`: how long it may take.
+    """
+
+    checks: tuple[PreflightCheck, ...] | None = None
+    on_bad_node: Literal["fail", "exclude"] = "fail"
+    free_gib: Count = 10
+    seconds: Count = 60
+
+
 def _parameter(value: Any) -> Any:
     return value if isinstance(value, dict) else {"default": value}
 
@@ -173,6 +220,8 @@ class Experiment(Part):
     parameters: dict[words.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]] = {}
 
     secrets: Annotated[dict[words.EnvironmentName, Secret], BeforeValidator(_secrets)] = {}
+
+    preflight: Annotated[Preflight | None, BeforeValidator(_preflight)] = None
 
     sbatch: dict[words.OptionName, words.OptionValue] = {}
     srun: dict[words.OptionName, words.OptionValue] = {}

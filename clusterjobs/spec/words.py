@@ -142,6 +142,25 @@ def module_name(value: Any) -> str:
     return text
 
 
+_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+_VERSION = re.compile(r"\d+(?:\.[0-9A-Za-z]+)*", re.ASCII)
+
+
+def package_name(value: str) -> str:
+    """The name of a Python package, as pip knows it."""
+    if not _PACKAGE.fullmatch(value):
+        raise ValueError("a package's name has only letters, digits, '.', '_' and '-'")
+    return value
+
+
+def package_version(value: Any) -> str:
+    """A version, or the start of one: 2.6 is also 2.6.1."""
+    text = plain(value)
+    if not _VERSION.fullmatch(text):
+        raise ValueError(f'{show(text)!r} is not a version: write it or its start, "2.6"')
+    return text
+
+
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[A-Za-z0-9!_.*'()/-]*)?")
 
 
@@ -320,6 +339,8 @@ SearchPath = Annotated[str, BeforeValidator(search_path)]
 ModuleName = Annotated[str, BeforeValidator(module_name)]
 Repository = Annotated[str, BeforeValidator(repository)]
 Flag = Annotated[bool, BeforeValidator(flag)]
+PackageName = Annotated[str, AfterValidator(package_name)]
+PackageVersion = Annotated[str, BeforeValidator(package_version)]
 JobName = Annotated[str, BeforeValidator(job_name)]
 TimeLimit = Annotated[str, BeforeValidator(time_limit)]
 CommandWords = Annotated[tuple[str, ...], BeforeValidator(command_words)]

@@ -163,8 +163,20 @@ def test_a_node_that_was_only_just_started_can_be_killed_and_started(own_lab: La
     for how in KILLS:
         kill_node(own_lab, "train-dy-p4d-1", how)
         start_node(own_lab, "train-dy-p4d-1")
-        assert own_lab.node_states()["train-dy-p4d-1"] == "idle"
+        # The last step may still be completing: a node without storage is no news to Slurm.
+        until(lambda: own_lab.node_states()["train-dy-p4d-1"] == "idle", 30, lambda: "not idle")
         assert own_lab.run(["srun", "-w", "train-dy-p4d-1", "true"]).returncode == 0
+
+
+def test_a_node_without_storage_sees_no_shared_folder(own_lab: Lab) -> None:
+    file = own_lab.folder.shared("/fsx") / "seen"
+    file.touch()
+    look = ["test", "-e", "/fsx/seen"]
+    kill_node(own_lab, "train-dy-p4d-1", "storage")
+    assert own_lab.node_run("train-dy-p4d-1", look).returncode != 0
+    assert own_lab.node_run("train-st-p4d-1", look).returncode == 0
+    start_node(own_lab, "train-dy-p4d-1")
+    assert own_lab.node_run("train-dy-p4d-1", look).returncode == 0
 
 
 def test_a_node_without_power_runs_nothing(own_lab: Lab) -> None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from preflight_nodes import Preflight, preflight_in
 
 import clusterjobs
 
@@ -48,6 +49,11 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in set(sys.modules) - before:
         if name.startswith(("stage", "preload", "export")):
             del sys.modules[name]
+
+
+@pytest.fixture
+def preflight(tmp_path: pathlib.Path) -> Preflight:
+    return preflight_in(tmp_path)
 
 
 def content(folder: pathlib.Path) -> dict[bytes, object]:

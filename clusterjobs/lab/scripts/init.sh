@@ -67,6 +67,8 @@ serve() { # VERB NODE
     power-off) kill -KILL "$(< "$lab/nodes/$2/pid")"; rm "$lab/nodes/$2/pid" ;;
     plug) ip link set "$(cable "$2")" up ;;
     unplug) ip link set "$(cable "$2")" down ;;
+    mount) for folder in "${shared[@]}"; do inside "$2" mount --bind "$lab/shared$folder" "$folder"; done ;;
+    unmount) for folder in "${shared[@]}"; do inside "$2" umount -l "$folder"; done ;;
     start-slurmd)
       inside "$2" setsid bash $lab/slurmd.sh "$2" < /dev/null >> "$lab/log/$2.log" 2>&1 & ;;
     kill-slurmd) # bash's own kill: a small system has no other

@@ -120,7 +120,7 @@ restart() {
 # An attempt that says nothing of a restart was ended by Slurm, which has requeued the job: a node
 # was lost, or somebody asked for it.
 if (( attempt > 1 )) && ! tail -n 1 "$job_dir/attempts.jsonl" 2>/dev/null \
-  | grep -qE "^\{\"attempt\": $((attempt - 1)), \"reason\": \"(time_limit|failure)\""; then
+  | grep -qE "^\{\"attempt\": $((attempt - 1)), \"reason\": \"(time_limit|failure|bad_node)\""; then
   record "$((attempt - 1))" node_failure null '' null
   may_restart node_failure || fail 'this restart is one too many'
 fi

@@ -1,0 +1,826 @@
+#!/usr/bin/env bash
+# cpus: 2 nodes x 1 rank (c6i.xlarge), command started by srun
+#
+# Written by clusterjobs 0.1.0 from a spec. Change the spec, not this script:
+#   clusterjobs plan   spec.yaml
+#   clusterjobs render spec.yaml
+# In the spec's folder: the first says why each value is what it is, the second writes this again.
+#
+# shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+
+#SBATCH --job-name=cpus
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+set -euo pipefail
+
+# ---- start: one folder for all that this job writes, and one way out ----------------------
+job_dir="$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID"
+mkdir -p -- "$job_dir"
+exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
+log_writer=$!
+own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
+[[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || own_id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
+# Job ids begin anew with a new cluster: these were another's.
+(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
+reason= # for the end, where the exit code does not say it
+
+fail() { # before the training: another try would end like this one
+  printf 'clusterjobs: %s\n' "$1" >&2
+  reason=not_started
+  exit 1
+}
+
+# One line of JSON for each attempt; of two for the same, the later counts.
+record() { # ATTEMPT REASON EXIT_CODE NODES SECONDS
+  printf '{"attempt": %s, "reason": "%s", "checkpoint": "%s", ' "$1" "$2" "$(newest_checkpoint)"
+  printf '"exit_code": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$3" "$4" "$5" -1
+} >> "$job_dir/attempts.jsonl"
+
+# A text that changes with every new checkpoint.
+newest_checkpoint() {
+  local newest=
+  printf '%s' "${newest//[\"\\[:cntrl:]]/_}"
+}
+
+finish() {
+  local status=$?
+  trap - EXIT
+  trap '' USR1
+  trap 'reason=cancelled' TERM
+  if [[ -z $reason ]]; then
+    reason=completed
+    (( status == 0 )) || reason=failure
+  fi
+  record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" || true
+  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
+    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  exec >&- 2>&- # the log is complete once its writer has read the end
+  timeout 10 tail --pid="$log_writer" -f /dev/null || true
+  exit "$status"
+}
+trap finish EXIT
+
+# scancel and the time limit say TERM first, and KILL after Slurm's KillWait.
+ranks=
+told_to_end() {
+  reason=cancelled
+  [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
+  [[ -n $ranks ]] || exit 143
+  printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
+}
+trap told_to_end TERM
+
+# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
+for name in "${!SLURM_@}" "${!SRUN_@}"; do
+  case $name in
+    SLURM_ARRAY_* | SLURM_CLUSTER_NAME | SLURM_CONF | SLURM_CONF_SERVER) ;;
+    SLURM_CPUS_ON_NODE | SLURM_GPUS_ON_NODE | SLURM_GTIDS | SLURM_JOB_* | SLURM_JOBID) ;;
+    SLURM_NNODES | SLURM_NODEID | SLURM_NODELIST | SLURM_NPROCS | SLURM_NTASKS) ;;
+    SLURM_RESTART_COUNT | SLURM_SUBMIT_* | SLURM_TASKS_PER_NODE | SLURM_TASK_PID) ;;
+    SLURM_TOPOLOGY_* | SLURM_WORKING_CLUSTER | SLURM_CPUS_PER_TASK | SLURM_MEM_PER_NODE) ;;
+    SLURM_NTASKS_PER_NODE) ;;
+    *) unset "$name" ;;
+  esac
+done
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME CUDA_VISIBLE_DEVICES \
+  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+
+# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# The port follows from the job id, so that jobs on one node differ, and stays below the
+# ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+(( ${#nodes[@]} == 2 )) || fail "planned for 2 nodes, got ${#nodes[@]}"
+
+port_in_use() {
+  local needle
+  printf -v needle ':%04X ' "$1"
+  [[ $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null) == *"$needle"* ]]
+}
+
+port=$((SLURM_JOB_ID % 20000))
+while port_in_use "$((12000 + port))"; do
+  port=$(((port + 7919) % 20000)) # a prime step: never the next job's own first choice
+done
+export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
+
+# ---- environment ----------------------------------------------------------------------------
+export OMP_NUM_THREADS=4 # CPUs of one rank; unset, every rank would use all
+export PYTHONUNBUFFERED=1 # log lines appear when they are written
+
+# ---- files ----------------------------------------------------------------------------------
+# sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
+unpack() {
+  sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
+}
+unpack preflight.py
+unpack preflight_node.py
+
+# ---- preflight: each node says whether it is what the training needs ------------------------
+# By the system's own Python if it can be: it starts fastest, and is on no shared folder.
+python=/usr/bin/python3
+[[ -x $python ]] || python=python3
+asked=(
+  seconds=60 # for all of it; a node that is silent is bad
+  mount=/fsx # fsx of small
+  "folder=$job_dir" # the job's own folder: the same for all nodes
+  "space=10:$job_dir" # GiB free: the job's own folder
+  space=1:/tmp # GiB free: programs keep temporary files there
+  clock=5 # seconds apart: logs, file times, signed requests
+  network # an interface that NCCL_SOCKET_IFNAME takes
+  names # every node finds MASTER_ADDR by its name
+  port # MASTER_PORT is free, and every node can call it
+  packages=numpy==1.26 # what the job's Python must have
+)
+
+rm -f -- "$job_dir/bad_nodes"
+"$python" -IS "$job_dir/preflight.py" "${nodes[@]}" -- "${asked[@]}" -- srun --overlap \
+  --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --chdir=/ --kill-on-bad-exit=0 &
+status=0
+wait "$!" || status=$?
+if (( status )); then
+  reason=not_started
+  exit "$status"
+fi
+
+# ---- launch: srun starts one task per rank
+command=(
+  ./run
+)
+srun_options=(
+  --nodes=2 # as planned, whatever sbatch was told
+  --ntasks=2 # likewise
+  --ntasks-per-node=1 # likewise
+  --label # every line says which task wrote it
+  --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
+  --wait=0 # a rank may go on after the others, to save or to evaluate
+  --cpu-bind=none # threads may move; data loaders need it
+  --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
+)
+# In single quotes: expanded by each task, not by this script.
+start_ranks() {
+  srun "${srun_options[@]}" bash -c '
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
+    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
+    exec "$@"' rank "${command[@]}"
+}
+
+# In the background, for bash hears no signal while a child runs in the foreground. A signal ends
+# `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
+rm -f -- "$job_dir/exit_code"
+(
+  trap '' TERM
+  code=0
+  start_ranks || code=$?
+  printf '%s\n' "$code" > "$job_dir/exit_code"
+) &
+ranks=$!
+while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
+status=1 # where the code was never written
+read -r status < "$job_dir/exit_code" || true
+ranks=
+(( status == 0 )) || exit "$status"
+case $reason in # ranks that were told to end are not done, though they ended well
+  time_limit) exit 124 ;;
+  cancelled) exit 143 ;;
+esac
+
+# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+: <<'end of preflight.py'
+"""The preflight: asks every node once, prints what they answer, and says which nodes are bad.
+
+    preflight.py NODE... -- CHECK=WANTED... -- SRUN OPTION...
+
+Runs on the batch host. It starts srun with `preflight_node.py`, which lies beside it, as standard
+input, reads the answers from srun's output, and waits for no node longer than `seconds=` says.
+The exit code is 0, or `FAILED`; then the file `bad_nodes` beside this program names those nodes,
+unless they are so many that the fault is hardly theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections import namedtuple
+
+TYPE_CHECKING = False  # the launch waits for this program, and typing takes as long as the rest
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+FAILED = 69  # EX_UNAVAILABLE of sysexits.h: not a training's usual code, nor a shell's
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+# One answer. `verdict`: ok, bad, absent (what a lab lacks, and no fault there).
+Row = namedtuple("Row", "node check verdict seen wanted")
+
+
+def main(words: list[str]) -> int:
+    start = time.monotonic()
+    first, second = (i for i, word in enumerate(words) if word == "--")
+    nodes, checks, srun = words[:first], words[first + 1 : second], words[second + 1 :]
+    wanted = dict(check.partition("=")[::2] for check in checks)
+    seconds = float(wanted.get("seconds", 60))
+    folders = [check.partition("=")[2] for check in checks if check.startswith("folder=")]
+    token = f".clusterjobs-{os.urandom(8).hex()}"
+    listener, rows = listen(nodes[0]) if "port" in wanted else (None, [])
+    with tokens(folders, token):
+        # A node ends by itself before it is given up here, and says which check has hung.
+        own = [f"token={token}", f"seconds={seconds * 2 / 3:g}"]
+        asked = [one for one in checks if one.partition("=")[0] not in ("seconds", "clock")]
+        if listener is None and "port" in wanted:
+            asked.remove("port")
+        asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
+        rows += asking.ask([*srun, sys.executable, "-IS", "-", *own, *asked])
+    rows = in_order(nodes, checks, rows + asking.silent(nodes))
+    print_table(nodes, rows)
+    return print_verdict(nodes, rows, time.monotonic() - start)
+
+
+def listen(master: str) -> tuple[socket.socket | None, list[Row]]:
+    """On MASTER_PORT, as the training will: is it free? And the nodes are to call it."""
+    port = int(os.environ["MASTER_PORT"])
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("", port))
+        listener.listen(1024)
+    except OSError as error:
+        return None, [Row(master, "port", "bad", f"{port}: {error.strerror}", "a free port")]
+    return listener, []
+
+
+@contextlib.contextmanager
+def tokens(folders: list[str], token: str) -> Iterator[None]:
+    """A file in each folder, for the nodes to see. Where it cannot be, this node says so too."""
+    paths = [os.path.join(folder, token) for folder in folders]
+    for path in paths:
+        with contextlib.suppress(OSError), open(path, "w"):
+            pass
+    try:
+        yield
+    finally:
+        for path in paths:
+            with contextlib.suppress(OSError):
+                os.remove(path)
+
+
+# ------------------------------------------------------------------ asking
+
+
+class Asking:
+    """One srun and what it printed: `ended` are the nodes that have answered everything."""
+
+    def __init__(
+        self, count: int, seconds: float, tolerance: float, listener: socket.socket | None
+    ) -> None:
+        self.count, self.seconds, self.tolerance = count, seconds, tolerance
+        self.listener = listener
+        self.callers: list[socket.socket] = []
+        self.ended: list[str] = []
+        self.why = f"no answer in {seconds:g} s"
+
+    def ask(self, command: list[str]) -> list[Row]:
+        """The answers that came in time."""
+        self.began = time.time()
+        with open(os.path.join(HERE, "preflight_node.py"), "rb") as program:
+            srun = subprocess.Popen(command, stdin=program, stdout=subprocess.PIPE)
+        assert srun.stdout is not None
+        rows = [row for line in self.lines(srun.stdout.fileno()) for row in self.rows(line)]
+        if len(self.ended) < self.count:
+            stop(srun)
+        return rows  # a step whose tasks have ended goes by itself: nobody has to wait for it
+
+    def lines(self, output: int) -> Iterator[str]:
+        """What srun prints, until all nodes have answered, it ends, or the time is over."""
+        deadline, pending = time.monotonic() + self.seconds, b""
+        while len(self.ended) < self.count:
+            sources: list[Any] = [output, self.listener] if self.listener else [output]
+            ready = select.select(sources, [], [], max(0.0, deadline - time.monotonic()))[0]
+            if self.listener in ready and self.listener is not None:
+                self.callers.append(self.listener.accept()[0])
+                self.callers[:-100] = []  # the caller hangs up first: no TIME_WAIT on this port
+            if output in ready:
+                data = os.read(output, 65536)
+                if not data:
+                    self.why = "srun ended without its answer"
+                    return
+                *whole, pending = (pending + data).split(b"\n")
+                for line in whole:
+                    yield line.decode("utf-8", "replace")
+            if not ready:
+                return
+
+    def rows(self, line: str) -> list[Row]:
+        """A node's line as a row; what else a node printed is passed on."""
+        fields = line.split("\t")
+        if fields[0] != "preflight" or len(fields) != 6:
+            print(line)
+            return []
+        row = Row(*fields[1:])
+        if row.verdict == "end":
+            self.ended.append(row.node)
+            return []
+        if row.verdict == "at":
+            return [self.clock(row)] if self.tolerance < float("inf") else []
+        return [row]
+
+    def clock(self, row: Row) -> Row:
+        """The node read its clock after srun began and before its line came: no guess in it."""
+        ahead, behind = float(row.seen) - time.time(), self.began - float(row.seen)
+        wanted = f"within {self.tolerance:g} s"
+        if max(ahead, behind) <= self.tolerance:
+            return row._replace(verdict="ok", seen=wanted, wanted=wanted)
+        seen = f"{ahead:.0f} s ahead" if ahead > 0 else f"{behind:.0f} s behind"
+        return row._replace(verdict="bad", seen=seen, wanted=wanted)
+
+    def silent(self, nodes: list[str]) -> list[Row]:
+        """A row for each node that has not answered to the end."""
+        quiet = [node for node in nodes if node not in self.ended]
+        return [Row(node, "answers", "bad", self.why, "an answer") for node in quiet]
+
+
+def stop(srun: subprocess.Popen[bytes]) -> None:
+    """With SIGTERM if it obeys: a task in a dead mount may never end."""
+    for end in (srun.terminate, srun.kill):
+        end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            srun.wait(5)
+            return
+
+
+# ------------------------------------------------------------------ telling
+
+
+def in_order(nodes: list[str], checks: list[str], rows: list[Row]) -> list[Row]:
+    """As the checks were asked and the nodes are counted, whoever was quickest."""
+    asked = [check.partition("=")[0] for check in checks]
+
+    def place(row: Row) -> tuple[int, str, str, int]:
+        name = row.check.partition(" ")[0]
+        position = asked.index(name) if name in asked else len(asked)
+        number = nodes.index(row.node) if row.node in nodes else len(nodes)
+        return (position, row.check, row.verdict, number)
+
+    return sorted(rows, key=place)
+
+
+def print_table(nodes: list[str], rows: list[Row]) -> None:
+    """A line for each check and what was seen; nodes that say the same stand together."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        seen = row.seen if row.verdict != "ok" else ""  # nodes in order may differ in numbers
+        groups.setdefault((row.verdict, row.check, seen), []).append(row)
+    lines = [("", "check", "seen", "wanted", "nodes")]
+    for (verdict, check, _), alike in groups.items():
+        mark = verdict.upper() if verdict == "bad" else verdict
+        who = named(nodes, [row.node for row in alike])
+        lines.append((mark, check, span([row.seen for row in alike]), alike[0].wanted, who))
+    widths = [max(len(line[i]) for line in lines) for i in range(4)]
+    for line in lines:
+        print("  ".join(["", *map(str.ljust, line, widths), line[4]]))
+
+
+def span(seen: list[str]) -> str:
+    """`8.1 GiB to 12 GiB`: the least and the most of what nodes have seen."""
+    different = sorted(set(seen), key=lambda text: (number(text), text))
+    return different[0] if len(different) == 1 else f"{different[0]} to {different[-1]}"
+
+
+def number(text: str) -> float:
+    try:
+        return float(text.partition(" ")[0])
+    except ValueError:
+        return 0.0
+
+
+def named(nodes: list[str], some: list[str]) -> str:
+    return f"all {len(nodes)}" if len(nodes) == len(set(some)) > 1 else hostlist(some)
+
+
+def hostlist(nodes: list[str]) -> str:
+    """Slurm's short form, `train-dy-p4d-[1-3,7]`."""
+    unique = ",".join(dict.fromkeys(nodes))
+    if "," not in unique:
+        return unique
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        show = ["scontrol", "show", "hostlist", unique]
+        return subprocess.check_output(show, timeout=10).decode().strip()
+    return unique
+
+
+def print_verdict(nodes: list[str], rows: list[Row], seconds: float) -> int:
+    bad = [row for row in rows if row.verdict == "bad"]
+    if any(row.verdict == "absent" for row in rows):
+        print("clusterjobs: this is a lab: what is absent here is no fault")
+    if not bad:
+        count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+        print(f"clusterjobs: preflight passed on {count} in {seconds:.1f} s")
+        return 0
+    for what in dict.fromkeys((row.check, row.seen, row.wanted) for row in bad):
+        where = [row.node for row in bad if (row.check, row.seen, row.wanted) == what]
+        label = "node" if len(where) == 1 else "nodes"
+        check, seen, wanted = what
+        place = f"{label} {hostlist(where)}"
+        print(f"clusterjobs: preflight failed on {place}: {check}: {seen}; wanted: {wanted}")
+    culprits = [node for node in nodes if any(row.node == node for row in bad)]
+    if 2 * len(culprits) <= len(nodes):
+        with open(os.path.join(HERE, "bad_nodes"), "w") as file:
+            file.write(hostlist(culprits) + "\n")
+    return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+end of preflight.py
+: <<'end of preflight_node.py'
+"""Asked once on every node before the training: is this node what the job needs?
+
+Its arguments are `check=wanted` words; each answer is one line of `preflight.py`, printed as soon
+as it is known. It comes to the node as srun's standard input, for the shared folder may be what
+is broken there. Every check has a thread of its own, so that one that hangs (a dead mount, a
+driver) is named and not waited for. The exit code is 0 whatever was seen: preflight.py judges.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+import time
+
+# What few checks need is imported by them, for the launch waits for this program on every node.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterable
+
+    Answer = tuple[str, str, str]  # verdict (ok, bad, absent), what was seen, what is wanted
+
+MARK = "preflight"
+
+# What only a lab of clusterjobs has: hardware that is missing there is told, and no fault.
+IS_LAB = os.path.exists("/.lab/lab.json")
+TOKEN = ""  # the name of a file that the batch host has put into the folders
+
+
+def main(words: list[str]) -> None:
+    global TOKEN
+    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+    say(node, "clock", "at", repr(time.time()), "")
+    seconds, asked = 40.0, []
+    for name, _, wanted in (word.partition("=") for word in words):
+        if name == "seconds":
+            seconds = float(wanted)
+        elif name == "token":
+            TOKEN = wanted
+        else:
+            asked.append((name, wanted))
+    for name, wanted in together(node, asked, seconds):
+        say(node, label(name, wanted), "bad", f"no answer in {seconds:g} s: it hangs", "an answer")
+    say(node, "", "end", "", "")
+    os._exit(0)  # threads that hang are left behind
+
+
+def together(node: str, asked: list[tuple[str, str]], seconds: float) -> Iterable[tuple[str, str]]:
+    """Answer everything at the same time; those that have not come to an end in time."""
+    left = dict(enumerate(asked))
+    guard, all_done = _thread.allocate_lock(), _thread.allocate_lock()
+    all_done.acquire()
+
+    def one(number: int, name: str, wanted: str) -> None:
+        answer(node, name, wanted)
+        with guard:
+            del left[number]
+            if not left:
+                all_done.release()
+
+    for number, (name, wanted) in enumerate(asked):
+        _thread.start_new_thread(one, (number, name, wanted))
+    if asked:
+        all_done.acquire(timeout=seconds)
+    with guard:
+        return list(left.values())
+
+
+def label(name: str, wanted: str) -> str:
+    """The check's name in the table, with the folder that it is about."""
+    if name in ("mount", "lustre", "folder"):
+        return f"{name} {wanted}"
+    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
+
+
+def answer(node: str, name: str, wanted: str) -> None:
+    try:
+        verdict, seen, said = CHECKS[name](wanted)
+    except Exception as error:  # whatever a check stumbles over is what was seen
+        text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        verdict, seen, said = "bad", text, "no error"
+    say(node, label(name, wanted), verdict, seen, said)
+
+
+def say(*fields: str) -> None:
+    """One write, so that the lines of threads do not mix."""
+    line = "\t".join(" ".join(field.split()) for field in (MARK, *fields))
+    try:
+        os.write(1, f"{line}\n".encode("utf-8", "replace"))
+    except OSError:  # nobody listens any more
+        os._exit(1)
+
+
+def missing(what: str, wanted: str) -> Answer:
+    """Something is not there: a fault, and in a lab nothing else was to be expected."""
+    return ("absent" if IS_LAB else "bad", what, wanted)
+
+
+def judged(is_good: bool, seen: str, wanted: str) -> Answer:
+    return ("ok" if is_good else "bad", seen, wanted)
+
+
+def find(program: str, *folders: str) -> str | None:
+    """The program's path: the usual folders first, for one of PATH may be a dead mount."""
+    for folder in (*folders, *os.environ.get("PATH", "").split(":")):
+        path = os.path.join(folder, program)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def output(*command: str) -> str:
+    """stdout of a program; its last words as an error where it fails."""
+    import subprocess
+
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
+    text = done.stdout.decode("utf-8", "replace")
+    if done.returncode != 0:
+        said = (done.stderr.decode("utf-8", "replace") or text).strip().splitlines()
+        name = os.path.basename(command[0])
+        raise RuntimeError(f"{name} exits {done.returncode}: {said[-1] if said else 'no word'}")
+    return text
+
+
+# ------------------------------------------------------------------ hardware
+
+
+def gpus(wanted: str) -> Answer:
+    """NVIDIA's nvidia-smi manual: --query-gpu, and what it counts as uncorrected ECC errors."""
+    said = f"{wanted}, no uncorrected ECC errors"
+    smi = find("nvidia-smi", "/usr/bin")
+    if smi is None:
+        return missing("no nvidia-smi", said)
+    fields = "name,ecc.errors.uncorrected.volatile.total"
+    rows = [
+        line.rpartition(", ")[::2]
+        for line in output(smi, f"--query-gpu={fields}", "--format=csv,noheader").splitlines()
+        if ", " in line
+    ]
+    names = sorted({name for name, _ in rows})
+    bad = [f"GPU {i} has {errors}" for i, (_, errors) in enumerate(rows) if errors.strip("0N/A[] ")]
+    seen = f"{len(rows)} {' and '.join(names)}".strip()
+    if bad:
+        seen += f", ECC errors: {', '.join(bad)}"
+    return judged(len(rows) >= int(wanted) and not bad, seen, said)
+
+
+def processes(_: str) -> Answer:
+    smi = find("nvidia-smi", "/usr/bin")
+    if smi is None:
+        return missing("no nvidia-smi", "none on the GPUs")
+    fields = "--query-compute-apps=pid,process_name"
+    lines = [line for line in output(smi, fields, "--format=csv,noheader").splitlines() if line]
+    return judged(not lines, "; ".join(lines) or "none", "none on the GPUs")
+
+
+def efa(wanted: str) -> Answer:
+    """libfabric's fi_info(1): a domain is listed once for each kind of endpoint (-rdm, -dgrm)."""
+    said = f"{wanted} domains"
+    info = find("fi_info", "/opt/amazon/efa/bin")
+    if info is None:
+        return missing("no fi_info", said)
+    lines = [line.strip() for line in output(info, "-p", "efa").splitlines()]
+    names = {line.partition("domain: ")[2] for line in lines if line.startswith("domain: ")}
+    domains = {name.rpartition("-")[0] or name for name in names}
+    return judged(len(domains) >= int(wanted), f"{len(domains)} domains", said)
+
+
+def memlock(_: str) -> Answer:
+    """EFA pins memory; Slurm hands on the limit of the shell that called sbatch."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    if limit == resource.RLIM_INFINITY:
+        return "ok", "unlimited", "unlimited"
+    seen = f"{limit // 1024} KiB"
+    if find("fi_info", "/opt/amazon/efa/bin") is None and IS_LAB:
+        return "absent", f"{seen}, no EFA to pin memory for", "unlimited"
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return judged(limit >= memory, seen, "unlimited")
+
+
+# ------------------------------------------------------------------ storage
+
+
+def free(path: str, wanted: float) -> Answer:
+    """Free space in GiB, and files that can still be made."""
+    disk = os.statvfs(path)
+    gib = disk.f_bavail * disk.f_frsize / 2**30
+    seen = f"{gib:.0f} GiB" if gib >= 10 else f"{gib:.2g} GiB"
+    if disk.f_files and not disk.f_favail:
+        return "bad", f"{seen}, and no file can be made (inodes)", f"{wanted:g} GiB free"
+    return judged(gib >= wanted, seen, f"{wanted:g} GiB free")
+
+
+def shm(wanted: str) -> Answer:
+    return free("/dev/shm", float(wanted))
+
+
+def space(wanted: str) -> Answer:
+    gib, _, path = wanted.partition(":")
+    return free(path, float(gib))
+
+
+def mount(path: str, kind: str = "") -> Answer:
+    said = f"a mount of {kind}" if kind else "a mount"
+    try:
+        os.statvfs(path)  # a dead one hangs here; an automatic one is mounted now
+    except FileNotFoundError:
+        return "bad", "not there", said
+    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as lines:
+        fields = [line.split() for line in lines]
+    escaped = path.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011")
+    kinds = [field[2] for field in fields if field[1] == escaped]
+    if not kinds:
+        return "bad", "a folder of the node's own", said
+    if kind and kinds[-1] != kind:
+        return missing(f"{kinds[-1]}, no {kind}", said)
+    return "ok", kinds[-1], said
+
+
+def lustre(path: str) -> Answer:
+    return mount(path, "lustre")
+
+
+def folder(path: str) -> Answer:
+    """The file that the batch host put there is seen, and one of our own can be written."""
+    said = "the batch host's, writable"
+    if not os.path.isfile(os.path.join(path, TOKEN)):
+        seen = "another folder" if os.path.isdir(path) else "not there"
+        return "bad", seen, said
+    own = os.path.join(path, f"{TOKEN}.{os.uname().nodename}")
+    try:
+        with open(own, "wb") as file:
+            file.write(b"\0" * 65536)  # a full disk says so now, or when the file is closed
+    finally:
+        if os.path.exists(own):
+            os.remove(own)
+    return "ok", "the same, writable", said
+
+
+# ------------------------------------------------------------------ network
+# By _socket, the half of socket that is written in C and there at once; names as bytes, for text
+# would be made into an international domain name first.
+
+
+def network(_: str) -> Answer:
+    """NCCL's manual, NCCL_SOCKET_IFNAME: prefixes, `^` leaves out, `=` asks for the whole name."""
+    import _socket
+    import fcntl
+
+    rule = os.environ.get("NCCL_SOCKET_IFNAME") or "^lo"
+    prefixes = [prefix for prefix in rule.lstrip("^=").split(",") if prefix]
+    taken = []
+    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    for _number, name in _socket.if_nameindex():
+        try:  # SIOCGIFADDR: an interface without an address is an error
+            fcntl.ioctl(probe.fileno(), 0x8915, name.encode()[:15].ljust(40, b"\0"))
+        except OSError:
+            continue
+        is_named = name in prefixes if "=" in rule[:2] else name.startswith(tuple(prefixes))
+        if is_named != rule.startswith("^"):
+            taken.append(name)
+    probe.close()
+    said = f"one that NCCL_SOCKET_IFNAME={rule} takes"
+    return judged(bool(taken), ", ".join(sorted(taken)) or "no such interface", said)
+
+
+def names(_: str) -> Answer:
+    import _socket
+
+    master, said = os.environ["MASTER_ADDR"], "an address for MASTER_ADDR"
+    try:
+        address = str(_socket.getaddrinfo(master.encode(), None, _socket.AF_INET)[0][4][0])
+    except OSError as error:
+        return "bad", f"{master}: {error.strerror}", said
+    is_here = os.environ.get("SLURMD_NODENAME") == master
+    return judged(is_here or not address.startswith("127."), address, said)
+
+
+def port(_: str) -> Answer:
+    """preflight.py listens there; that the port was free is what it could see itself."""
+    import _socket
+
+    master, number = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    said = f"port {number} of {master} answers"
+    caller = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    caller.settimeout(15)
+    try:
+        address = _socket.getaddrinfo(master.encode(), number, _socket.AF_INET)[0][4]
+        caller.connect(address)
+    except OSError as error:
+        return "bad", str(error.strerror or error), said
+    finally:
+        caller.close()
+    return "ok", "answers", said
+
+
+# ------------------------------------------------------------------ software
+
+# Run by the job's own python3. Nothing is imported: torch alone would take seconds.
+_PROBE = """
+import importlib.util, os, re, sys, sysconfig
+try:
+    from importlib.metadata import version
+except ImportError:
+    from pkg_resources import get_distribution
+    version = lambda name: get_distribution(name).version
+for name in sys.argv[1:]:
+    try:
+        found = version(name)
+    except Exception:
+        found = "?" if importlib.util.find_spec(name) else "-"
+    print(name, found)
+torch = importlib.util.find_spec("torch") if "torch" in sys.argv else None
+for folder in torch.submodule_search_locations if torch else ():
+    with open(os.path.join(folder, "version.py")) as file:
+        cuda = re.search(r"(?m)^cuda\\b.*?=\\s*'([0-9.]+)'", file.read())
+    print("cuda", cuda.group(1) if cuda else "-")
+headers = os.path.join(sysconfig.get_paths()["include"], "Python.h")
+print("headers", "there" if os.path.exists(headers) else "-")
+"""
+
+
+def probed(packages: list[str]) -> dict[str, str]:
+    lines = output("python3", "-c", _PROBE, *packages).splitlines()
+    return {name: found for name, _, found in (line.partition(" ") for line in lines)}
+
+
+def packages(wanted: str) -> Answer:
+    """`torch==2.6,deepspeed`: there, and of that version or one below it (2.6.1)."""
+    pairs = [one.partition("==")[::2] for one in wanted.split(",")]
+    found = probed([name for name, _ in pairs])
+    good = all(matches(found[name], pin) for name, pin in pairs)
+    seen = ", ".join(f"{n} {found[n]}" if found[n] != "-" else f"no {n}" for n, _ in pairs)
+    return judged(good, seen, ", ".join(f"{name} {pin}".strip() for name, pin in pairs))
+
+
+def matches(found: str, pin: str) -> bool:
+    return found != "-" and (not pin or f"{found.partition('+')[0]}.".startswith(f"{pin}."))
+
+
+def build(_: str) -> Answer:
+    """What torch needs to compile an extension: it refuses a CUDA of another major version."""
+    said = "nvcc of torch's CUDA, ninja, Python.h"
+    home = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")
+    nvcc = find("nvcc", home)
+    if IS_LAB and find("nvidia-smi", "/usr/bin") is None:
+        return "absent", "no GPU to compile for", said
+    found = probed(["torch", "ninja"])
+    cuda = output(nvcc, "--version").partition("release ")[2].partition(",")[0] if nvcc else "-"
+    ninja = found["ninja"] != "-" or find("ninja") is not None
+    is_same = cuda.partition(".")[0] == found.get("cuda", "-").partition(".")[0] != "-"
+    seen = f"nvcc {cuda}, torch's CUDA {found.get('cuda', '-')}"
+    seen += "" if ninja else ", no ninja"
+    seen += "" if found["headers"] == "there" else ", no Python.h"
+    return judged(is_same and ninja and found["headers"] == "there", seen, said)
+
+
+def containers(_: str) -> Answer:
+    """pyxis adds its options to srun's own help."""
+    has_pyxis = "--container-image" in output("srun", "--help")
+    return judged(has_pyxis, "pyxis" if has_pyxis else "no pyxis", "pyxis")
+
+
+CHECKS: dict[str, Callable[[str], Answer]] = {
+    check.__name__: check
+    for check in (
+        *(gpus, processes, efa, memlock, shm, mount, lustre, folder, space),
+        *(network, names, port, packages, build, containers),
+    )
+}
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+end of preflight_node.py

@@ -1,0 +1,94 @@
+"""The preflight with a stand-in for srun: the same programs, as many "nodes" as a test wants."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+from clusterjobs import resources
+
+# Runs the command for each node at once with what stands on its own standard input. A test puts
+# what is peculiar to a node into the file of its name.
+SRUN = """\
+#!/bin/bash
+text=$(cat)
+for node in $NODES; do
+  (
+    export SLURMD_NODENAME=$node
+    [[ ! -e $FAULTS/$node ]] || . "$FAULTS/$node"
+    exec "$@" <<< "$text"
+  ) &
+done
+wait
+"""
+# As Slurm's own: nodes that follow each other are written once. Real in tests/jobs.
+SCONTROL = """\
+#!/bin/bash
+[[ "$1 $2" == "show hostlist" ]] && echo "[$3]"
+"""
+
+
+@dataclass
+class Preflight:
+    """`program(name, text)` puts a stand-in on PATH; `fault(node, lines)` is run on that node."""
+
+    folder: pathlib.Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def program(self, name: str, text: str) -> None:
+        path = self.folder / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def fault(self, node: str, lines: str) -> None:
+        (self.folder / "faults" / node).write_text(lines)
+
+    def start(self, *checks: str, nodes: int = 2) -> subprocess.Popen[str]:
+        names = [f"node-{n}" for n in range(1, nodes + 1)]
+        command = [sys.executable, "-IS", str(self.folder / "preflight.py")]
+        return subprocess.Popen(
+            [*command, *names, "--", *checks, "--", "srun"],
+            env={**self.environment, "NODES": " ".join(names)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *checks: str, nodes: int = 2) -> tuple[int, str]:
+        """The exit code and all that was said."""
+        started = self.start(*checks, nodes=nodes)
+        said, _ = started.communicate(timeout=120)
+        return started.returncode, said
+
+    @property
+    def bad_nodes(self) -> str:
+        file = self.folder / "bad_nodes"
+        return file.read_text().strip() if file.exists() else ""
+
+
+def preflight_in(tmp_path: pathlib.Path) -> Preflight:
+    """The preflight's programs and their stand-ins, laid out in a folder."""
+    for name in ("bin", "faults"):
+        (tmp_path / name).mkdir()
+    for name in ("preflight.py", "preflight_node.py"):
+        (tmp_path / name).write_text(resources.node_program(name))
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    environment = {
+        "PATH": f"{tmp_path}/bin:{pathlib.Path(sys.executable).parent}:/usr/bin:/bin",
+        "FAULTS": str(tmp_path / "faults"),
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": str(port),
+        "HOME": os.environ.get("HOME", "/"),
+    }
+    made = Preflight(tmp_path, environment)
+    made.program("srun", SRUN)
+    made.program("scontrol", SCONTROL)
+    assert shutil.which("bash")
+    return made

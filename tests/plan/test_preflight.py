@@ -1,0 +1,99 @@
+"""Which questions the nodes are asked, and what each of them has to answer."""
+
+from __future__ import annotations
+
+import pytest
+from plans import config_of, plan_of, problems_of, queue
+
+
+def words_of(**keys: object) -> list[str]:
+    plan = plan_of(**{"nodes": 2, "preflight": True, **keys})
+    assert plan.preflight is not None
+    return [one.word for one in plan.preflight.asked]
+
+
+def test_without_a_word_nothing_is_asked_and_nothing_carried() -> None:
+    for wish in (None, False):
+        plan = plan_of(nodes=2, preflight=wish)
+        assert (plan.preflight, plan.programs) == (None, ())
+        assert "NCCL_DEBUG_FILE" not in {one.name for one in plan.environment}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "gpus", "efa"), [("p3dn-v100", 8, 1), ("p4d-a100", 8, 4), ("p5-h100", 8, 32)]
+)
+def test_hardware_is_what_the_catalogue_says(cluster: str, gpus: int, efa: int) -> None:
+    words = words_of(cluster=cluster)
+    assert {f"gpus={gpus}", f"efa={efa}", "memlock", "processes", "lustre=/fsx"} <= set(words)
+
+
+def test_every_wanted_value_is_in_the_ledger_with_its_reason() -> None:
+    plan = plan_of(nodes=2, preflight=True)
+    derived = {one.name: one for one in plan.derived if one.name.startswith("preflight.")}
+    assert derived["preflight.efa"].value == "4"
+    assert derived["preflight.efa"].source == "catalogue"
+    assert derived["preflight.lustre"].source == "SharedStorage"
+    asked = {one.word.partition("=")[0] for one in plan.preflight.asked} - {"seconds"}
+    assert {f"preflight.{word}" for word in asked} == set(derived)
+    assert all(one.reason for one in derived.values())
+
+
+def test_a_job_that_shares_its_nodes_is_not_asked_who_else_is_on_the_gpus() -> None:
+    words = words_of(gpus_per_node=4, sbatch={"exclusive": False})
+    assert "gpus=4" in words
+    assert "processes" not in words
+
+
+def test_one_node_has_nobody_to_agree_with() -> None:
+    words = words_of(nodes=1, checkpoints={"path": "/fsx/saved"})
+    assert not any(word.startswith("folder=") for word in words)
+    assert "space=10:/fsx/saved" in words
+    assert not plan_of(nodes=1, preflight=True).preflight.reads_nccl
+
+
+def test_a_node_without_gpus_is_asked_for_none() -> None:
+    words = words_of(cluster="small", framework="command", command="./run", script=None)
+    assert not {word.partition("=")[0] for word in words} & {"gpus", "efa", "memlock", "build"}
+    assert not any(word.startswith("packages=") for word in words)
+
+
+def test_packages_are_the_frameworks_and_those_that_are_pinned() -> None:
+    words = words_of(software={"requires": {"numpy": "1.26", "torch": "2.10"}})
+    assert "packages=torch==2.10,numpy==1.26" in words
+    assert "build" not in words
+    compiled = words_of(framework="deepspeed", batch={"micro": 1})
+    assert "packages=torch,deepspeed" in compiled
+    assert "build" in compiled
+
+
+def test_the_log_of_nccl_is_read_where_efa_joins_nodes() -> None:
+    plan = plan_of(nodes=2, preflight=["nccl"])
+    assert plan.programs == ("nccl_log.py",)
+    values = {one.name: one.value for one in plan.environment if one.name.startswith("NCCL_DEBUG")}
+    assert values["NCCL_DEBUG"] == "INFO"
+    assert values["NCCL_DEBUG_FILE"].endswith("/nccl/%h.%p")
+
+
+def test_what_the_spec_sets_itself_has_the_last_word() -> None:
+    plan = plan_of(nodes=2, preflight=True, env={"NCCL_DEBUG": "TRACE"})
+    assert [one.value for one in plan.environment if one.name == "NCCL_DEBUG"] == ["TRACE"]
+
+
+def test_a_check_that_cannot_apply_is_a_warning() -> None:
+    plan = plan_of(nodes=1, preflight=["nccl", "containers", "gpus"])
+    said = [problem.what for problem in plan.warnings]
+    assert "there is nothing that nccl could check in this job" in said
+    assert [one.word for one in plan.preflight.asked] == ["seconds=60", "gpus=8", "processes"]
+
+
+def test_a_pinned_package_without_a_preflight_is_a_warning() -> None:
+    (problem,) = plan_of(software={"requires": {"torch": "2.6"}}).warnings
+    assert problem.hint == "preflight: true, or preflight: [software]"
+    assert problems_of(software={"requires": {"torch": "2.6"}}) == ()
+
+
+def test_an_instance_type_that_is_not_in_the_catalogue_has_no_efa_to_count() -> None:
+    own = queue("train", ("new", "p9.48xlarge", 4), Networking={})
+    words = words_of(config=config_of(own), gpus_per_node=8, cluster="own")
+    assert "gpus=8" in words
+    assert not any(word.startswith("efa") for word in words)
