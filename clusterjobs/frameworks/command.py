@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from clusterjobs.frameworks.contract import Program, Task, argument_words
+from clusterjobs.frameworks.contract import LogLine, Program, Task, argument_words
 from clusterjobs.ledger import Ledger
 
 
@@ -14,6 +14,7 @@ class Command:
     name = "command"
     launchers: tuple[str, ...] = ("srun", "torchrun")
     options: type[BaseModel] | None = None
+    log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         experiment = task.experiment

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from clusterjobs.frameworks.contract import (
     JOB_DIR,
     ConfigFile,
+    LogLine,
     Program,
     Task,
     argument_words,
@@ -20,6 +21,7 @@ from clusterjobs.frameworks.contract import (
 )
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
+    THROUGHPUT,
     Zero,
     check_zero,
     config_text,
@@ -40,8 +42,9 @@ class DeepSpeed:
     """`framework: deepspeed`."""
 
     name = "deepspeed"
-    launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed")
+    launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
     options: type[BaseModel] | None = Options
+    log_lines: tuple[LogLine, ...] = (THROUGHPUT,)
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         options = task.options

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from clusterjobs.frameworks.contract import (
     JOB_DIR,
     ConfigFile,
+    LogLine,
     Program,
     Task,
     Variable,
@@ -37,6 +38,7 @@ from clusterjobs.frameworks.neox_configs import (
     yaml_text,
 )
 from clusterjobs.frameworks.neox_launch import (
+    ITERATION,
     LAUNCH_NAME,
     MASTER_NAME,
     OURS,
@@ -56,6 +58,7 @@ class GptNeoX:
     name = "gpt-neox"
     launchers: tuple[str, ...] = ("deepy",)
     options: type[BaseModel] | None = Options
+    log_lines: tuple[LogLine, ...] = (ITERATION,)
 
     def config_files(self, options: BaseModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)

@@ -13,7 +13,7 @@ from clusterjobs.yaml_source import Path
 
 # Shared by ParallelCluster without standing in SharedStorage.
 _ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
-_READ_PRECISION = ("deepspeed", "megatron-deepspeed", "gpt-neox")
+_READ_PRECISION = ("deepspeed", "fairseq", "gpt-neox", "megatron-deepspeed")
 
 
 def check_intentions(

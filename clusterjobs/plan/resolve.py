@@ -55,6 +55,7 @@ def _resolve_job(
         numbers = framework.completed(experiment, spec.options, texts, ledger)
     _check_precision(experiment, placement, ledger)
     _check_shared_gpus(launcher, placement, ledger)
+    _check_ssh(experiment, launcher, ledger)
     _check_software(experiment, ledger)
     check_intentions(experiment, placement, cluster, ledger)
     shape = resolve_shape(numbers, placement, ledger)
@@ -63,7 +64,7 @@ def _resolve_job(
     program = framework.program(Task(experiment, spec.options, shape, samples), ledger)
     directives = resolve_directives(experiment, placement, ledger)
     options = resolve_srun_options(experiment, placement, ledger)
-    srun_options = options if launcher.takes_srun_options else ()
+    srun_options = options if _calls_srun(launcher, experiment) else ()
     if program is None:
         ledger.raise_problems()
         raise AssertionError("no program, and no problem says why")
@@ -84,13 +85,19 @@ def _resolve_job(
         own_slurm_variables(directives),
         inherited_variables(placement),
         _starts_script(program, launcher, experiment),
+        program.interface,
         _command(program, launcher, experiment),
         program.files,
-        (),
+        _programs(launcher),
         associations,
         tuple(ledger.derived),
         tuple(ledger.problems),
     )
+
+
+def _calls_srun(launcher: Launcher, experiment: Experiment) -> bool:
+    """Whether the script itself calls srun: an sshd that runs already needs none."""
+    return launcher.takes_srun_options and not (launcher.over_ssh and experiment.ssh)
 
 
 def _is_misshaped(ledger: Ledger) -> bool:
@@ -131,12 +138,36 @@ def _launcher(experiment: Experiment, framework: Framework | None, ledger: Ledge
 
 
 def _check_shared_gpus(launcher: Launcher, placement: Placement, ledger: Ledger) -> None:
-    """DeepSpeed's launcher numbers the GPUs from 0, whichever Slurm has given this job."""
-    if launcher.name == "deepspeed" and placement.gpus_per_node and not placement.exclusive:
+    """These number the GPUs from 0, whichever Slurm has given this job."""
+    counts_itself = launcher.name == "deepspeed" or launcher.over_ssh
+    if counts_itself and placement.gpus_per_node and not placement.exclusive:
+        name = "deepspeed's own launcher" if launcher.name == "deepspeed" else launcher.name
         ledger.problem(
             ("launcher",),
-            "deepspeed's own launcher takes a node's first GPUs, and this job shares its nodes",
-            "launcher: srun, or whole nodes",
+            f"{name} takes a node's first GPUs, and this job shares its nodes",
+            "whole nodes, or a launcher that Slurm starts: srun, torchrun, mpirun",
+        )
+
+
+def _check_ssh(experiment: Experiment, launcher: Launcher, ledger: Ledger) -> None:
+    """ssh carries no environment, so that what the ranks find lies in a file meanwhile."""
+    if experiment.ssh is not None and not launcher.over_ssh:
+        ledger.problem(
+            ("ssh",),
+            f"{launcher.name} uses no ssh",
+            "remove it, or choose a launcher that does: deepspeed-pdsh, horovodrun",
+        )
+    if experiment.srun and not _calls_srun(launcher, experiment) and launcher.name != "deepy":
+        ledger.problem(
+            ("srun",),
+            f"{launcher.name} starts the ranks, and srun is not called",
+            "remove it, or choose a launcher that it starts",
+        )
+    if experiment.secrets and launcher.over_ssh:
+        ledger.problem(
+            ("secrets",),
+            f"with {launcher.name} a secret would have to go over ssh, in a file",
+            "choose a launcher that Slurm starts (srun, mpirun), or have the program read it",
         )
 
 
@@ -168,6 +199,10 @@ def _command(program: Program, launcher: Launcher, experiment: Experiment) -> tu
     if program.is_python and not _starts_script(program, launcher, experiment):
         return (*experiment.prefix, "python3", "-u", *program.words)
     return (*experiment.prefix, *program.words)
+
+
+def _programs(launcher: Launcher) -> tuple[str, ...]:
+    return ("over_ssh.py",) if launcher.over_ssh else ()
 
 
 def _derive_rendezvous(ledger: Ledger) -> None:
