@@ -16,7 +16,7 @@ from clusterjobs.frameworks.fairseq_settings import (
     derived_settings,
     half_of,
 )
-from clusterjobs.frameworks.fairseq_words import argument_keys, hydra_words, train_words
+from clusterjobs.frameworks.fairseq_words import argument_keys, flag_of, hydra_words, train_words
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Experiment, Part
 
@@ -164,9 +164,7 @@ def _refuse_arguments(experiment: Experiment, settings: list[Setting], ledger: L
 
 
 def _name_of(setting: Setting) -> str:
-    if setting.key != "_name":
-        return setting.key
-    return "arch" if setting.group == "model" else setting.group
+    return flag_of(setting).lstrip("-").replace("-", "_")
 
 
 def _derive(task: Task, ledger: Ledger) -> None:

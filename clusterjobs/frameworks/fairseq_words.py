@@ -115,4 +115,5 @@ def argument_keys(experiment: Experiment) -> list[tuple[str | int, str, str]]:
 def _key(word: str) -> str:
     name = word.lstrip("-+~").partition("=")[0].partition("@")[0]
     group, _, last = name.replace("-", "_").rpartition(".")
-    return group.rpartition(".")[2] if last == "_name" else last
+    kind = group if last == "_name" else last
+    return "arch" if kind == "model" else kind

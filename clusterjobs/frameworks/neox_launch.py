@@ -22,7 +22,7 @@ MASTER_NAME = "clusterjobs_master.yml"  # templates/launch/deepy.sh.j2 writes it
 ITERATION = LogLine(
     r"samples/sec: (?P<samples_per_second>[\d.]+) \| iteration +(?P<step>\d+)/ *(?P<steps>\d+) \| "
     r"elapsed time per iteration \(ms\): (?P<milliseconds>[\d.]+) \| .*?"
-    r"approx flops per GPU: (?P<flops_per_gpu>[\d.]+ ?[KMGTPE]?)FLOPS \| "
+    r"approx flops per GPU: (?P<tflops_per_gpu>[\d.]+)TFLOPS \| "
     r"(?:.*?lm_loss: (?P<loss>\S+) \|)?",
     " samples/sec: 51.234 | iteration       10/      50 | elapsed time per iteration (ms): 624.6 "
     "| learning rate: 1.234E-04 | approx flops per GPU: 112.3TFLOPS | lm_loss: 7.123456E+00 "
