@@ -11,6 +11,7 @@ class Launcher:
 
     `starts_python`: it is given the script and runs Python on it; else it is given a command.
     `takes_srun_options`: the script calls srun itself; else the program does, in its own way.
+    `over_ssh`: the program reaches the nodes by ssh.
     """
 
     name: str
@@ -18,6 +19,12 @@ class Launcher:
     starts_python: bool
     reason: str
     takes_srun_options: bool = True
+    over_ssh: bool = False
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The files of the room `node/` that it needs on the nodes."""
+        return ("over_ssh.py",) if self.over_ssh else ()
 
 
 LAUNCHERS = {
@@ -26,6 +33,27 @@ LAUNCHERS = {
         Launcher("srun", True, False, "srun starts one task per rank"),
         Launcher("torchrun", False, True, "one torchrun per node starts the node's ranks"),
         Launcher("deepspeed", False, True, "one deepspeed per node starts the node's ranks"),
+        Launcher(
+            "deepspeed-pdsh",
+            task_per_rank=False,
+            starts_python=False,
+            reason="one deepspeed starts the ranks of all nodes over pdsh and ssh",
+            over_ssh=True,
+        ),
+        Launcher(
+            "horovodrun",
+            task_per_rank=False,
+            starts_python=False,
+            reason="one horovodrun starts the ranks of all nodes over ssh",
+            over_ssh=True,
+        ),
+        Launcher(
+            "mpirun",
+            task_per_rank=True,
+            starts_python=False,
+            reason="one mpirun has Slurm start its daemons, and they start the ranks",
+            takes_srun_options=False,
+        ),
         Launcher("deepy", True, False, "deepy.py has DeepSpeed start the ranks with srun", False),
     )
 }

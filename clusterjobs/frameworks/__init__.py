@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from clusterjobs.frameworks import command, deepspeed, gpt_neox, megatron_deepspeed, torchrun
+from clusterjobs.frameworks import (
+    command,
+    deepspeed,
+    fairseq,
+    gpt_neox,
+    horovod,
+    megatron_deepspeed,
+    torchrun,
+)
 from clusterjobs.frameworks.contract import Framework
 
 FRAMEWORKS: dict[str, Framework] = {
@@ -12,7 +20,9 @@ FRAMEWORKS: dict[str, Framework] = {
     for framework in (
         command.Command(),
         deepspeed.DeepSpeed(),
+        fairseq.Fairseq(),
         gpt_neox.GptNeoX(),
+        horovod.Horovod(),
         megatron_deepspeed.MegatronDeepSpeed(),
         torchrun.Torchrun(),
     )

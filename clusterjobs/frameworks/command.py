@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from clusterjobs.frameworks.contract import OWN_SCRIPT, Program, Task, argument_words
+from clusterjobs.frameworks.contract import (
+    OWN_SCRIPT,
+    LogLine,
+    Program,
+    Task,
+    argument_words,
+)
 from clusterjobs.ledger import Ledger
 
 
@@ -15,6 +21,7 @@ class Command:
     saving = OWN_SCRIPT
     launchers: tuple[str, ...] = ("srun", "torchrun")
     options: type[BaseModel] | None = None
+    log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         experiment = task.experiment

@@ -77,12 +77,29 @@ class Variable:
 
 @dataclass(frozen=True)
 class Program:
-    """What one rank runs. `words` start with the script (Python) or with the command."""
+    """What one rank runs. `words` start with the script (Python) or with the command.
+
+    `interface` is the network interface over which the launcher is to let the ranks talk.
+    """
 
     words: tuple[str, ...]
     is_python: bool
     files: tuple[ConfigFile, ...] = ()
     environment: tuple[Variable, ...] = ()
+    interface: str | None = None
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A kind of line in the framework's log that says how fast it trains.
+
+    `pattern` is a regular expression to search a line for, with a named field for each number;
+    `sample` is a real line, in which it is found.
+    """
+
+    pattern: str
+    sample: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -109,6 +126,7 @@ class Framework(Protocol):
     saving: Saving
     launchers: tuple[str, ...]
     options: type[BaseModel] | None
+    log_lines: tuple[LogLine, ...]
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         """What a rank runs; what is wrong goes into the ledger, and then None may come back."""

@@ -13,6 +13,7 @@ from clusterjobs.frameworks.contract import (
     JOB_DIR,
     OWN_SCRIPT,
     ConfigFile,
+    LogLine,
     Program,
     Saving,
     Task,
@@ -22,6 +23,7 @@ from clusterjobs.frameworks.contract import (
 )
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
+    THROUGHPUT,
     Zero,
     check_zero,
     config_text,
@@ -43,8 +45,9 @@ class DeepSpeed:
 
     name = "deepspeed"
     saving = Saving("file", OWN_SCRIPT.reason, marker="latest")
-    launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed")
+    launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
     options: type[BaseModel] | None = Options
+    log_lines: tuple[LogLine, ...] = (THROUGHPUT,)
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         options = task.options

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clusterjobs.frameworks.contract import Task, Variable
+from clusterjobs.frameworks.contract import LogLine, Task, Variable
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Part
 from clusterjobs.spec.references import has_variable
@@ -18,6 +18,15 @@ from clusterjobs.spec.words import Stage
 from clusterjobs.yaml_source import Path, dotted
 
 CONFIG_NAME = "ds_config.json"
+
+THROUGHPUT = LogLine(
+    r"global_step=(?P<step>\d+), RunningAvgSamplesPerSec=(?P<average_samples_per_second>[\d.]+), "
+    r"CurrSamplesPerSec=(?P<samples_per_second>[\d.]+)",
+    "[2026-11-21 01:52:10,101] [INFO] [timer.py:264:stop] epoch=0/micro_step=5/global_step=5, "
+    "RunningAvgSamplesPerSec=442.37, CurrSamplesPerSec=390.12, MemAllocated=0.38GB, "
+    "MaxMemAllocated=0.38GB",
+    "DeepSpeed 0.19.8, utils/timer.py; only with log_level: info in ds_config",
+)
 
 
 class Zero(Part):

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from clusterjobs.frameworks.contract import (
     JOB_DIR,
     ConfigFile,
+    LogLine,
     Program,
     Saving,
     Task,
@@ -38,6 +39,7 @@ from clusterjobs.frameworks.neox_configs import (
     yaml_text,
 )
 from clusterjobs.frameworks.neox_launch import (
+    ITERATION,
     LAUNCH_NAME,
     MASTER_NAME,
     OURS,
@@ -60,6 +62,7 @@ class GptNeoX:
     )
     launchers: tuple[str, ...] = ("deepy",)
     options: type[BaseModel] | None = Options
+    log_lines: tuple[LogLine, ...] = (ITERATION,)
 
     def config_files(self, options: BaseModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)

@@ -16,6 +16,7 @@ from clusterjobs.frameworks.contract import (
     EXIT_MINUTES,
     JOB_DIR,
     ConfigFile,
+    LogLine,
     Program,
     Saving,
     Task,
@@ -69,6 +70,21 @@ class Options(Part):
     ds_config: dict[str, Any] = Field(default_factory=dict)
 
 
+_ITERATION = LogLine(  # the rank that holds the pipeline's last stage writes it
+    r"iteration +(?P<step>\d+)/ *(?P<steps>\d+) \| consumed samples: +(?P<samples>\d+) \| .*?"
+    r"elapsed time per iteration \(ms\): (?P<milliseconds>[\d.]+) \| .*?"
+    r"global batch size: +(?P<global_batch>\d+) \| lm loss: (?P<loss>\S+) \| .*?"
+    r"samples per second: (?P<samples_per_second>[\d.]+) \| .*?"
+    r"TFLOPs: (?P<tflops_per_gpu>[\d.]+)",
+    " iteration        2/      10 | consumed samples:            8 | consumed tokens:          256 "
+    "| elapsed time per iteration (ms): 79.3 | learning rate: 1.000E-03 | global batch size:     4 "
+    "| lm loss: 5.658854E+00 | actual seqlen:    32 | number of skipped iterations:   0 "
+    "| number of nan iterations:   0 | samples per second: 50.451 "
+    "| tokens per gpu per second (tgs): 807.218 | TFLOPs: 0.00 |",
+    "Megatron-DeepSpeed megatron/training.py",
+)
+
+
 class MegatronDeepSpeed:
     """`framework: megatron-deepspeed`."""
 
@@ -79,8 +95,9 @@ class MegatronDeepSpeed:
         "--exit-duration-in-mins makes all ranks save and end in the same iteration",
         "latest_checkpointed_iteration.txt",
     )
-    launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed")
+    launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
     options: type[BaseModel] | None = Options
+    log_lines: tuple[LogLine, ...] = (_ITERATION,)
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         options = task.options

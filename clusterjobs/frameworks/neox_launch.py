@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from clusterjobs.frameworks.contract import Task
+from clusterjobs.frameworks.contract import LogLine, Task
 from clusterjobs.frameworks.ds_config import Zero
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec import words
@@ -18,6 +18,17 @@ from clusterjobs.spec.experiment import Experiment, Part
 
 LAUNCH_NAME = "clusterjobs_launch.yml"
 MASTER_NAME = "clusterjobs_master.yml"  # templates/launch/deepy.sh.j2 writes it in the job
+
+ITERATION = LogLine(
+    r"samples/sec: (?P<samples_per_second>[\d.]+) \| iteration +(?P<step>\d+)/ *(?P<steps>\d+) \| "
+    r"elapsed time per iteration \(ms\): (?P<milliseconds>[\d.]+) \| .*?"
+    r"approx flops per GPU: (?P<tflops_per_gpu>[\d.]+)TFLOPS \| "
+    r"(?:.*?lm_loss: (?P<loss>\S+) \|)?",
+    " samples/sec: 51.234 | iteration       10/      50 | elapsed time per iteration (ms): 624.6 "
+    "| learning rate: 1.234E-04 | approx flops per GPU: 112.3TFLOPS | lm_loss: 7.123456E+00 "
+    "| number of skipped iterations:   0 | number of nan iterations:   0 |",
+    "GPT-NeoX 2.0, megatron/logging.py; put together as its code does, not from a run",
+)
 
 
 class Options(Part):

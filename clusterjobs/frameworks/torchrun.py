@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from clusterjobs.frameworks.contract import OWN_SCRIPT, Program, Task, argument_words, script_of
+from clusterjobs.frameworks.contract import (
+    OWN_SCRIPT,
+    LogLine,
+    Program,
+    Task,
+    argument_words,
+    script_of,
+)
 from clusterjobs.ledger import Ledger
 
 
@@ -15,6 +22,7 @@ class Torchrun:
     saving = OWN_SCRIPT
     launchers: tuple[str, ...] = ("torchrun", "srun")
     options: type[BaseModel] | None = None
+    log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         script = script_of(task.experiment, ledger)

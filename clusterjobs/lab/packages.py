@@ -59,7 +59,11 @@ class Slurm:
         return tuple(sorted({library.parent for library in self.root.rglob("lib*.so*")}))
 
 
-def find_slurm(cache: Path, say: Say = lambda _: None) -> Slurm:
+def _silent(_: str) -> None:
+    """Say nothing."""
+
+
+def find_slurm(cache: Path, say: Say = _silent) -> Slurm:
     """Slurm as installed, else as unpacked under `cache` before, else from the packages.
 
     Raises InputError with the packages to install where none of the three is possible.
@@ -68,6 +72,24 @@ def find_slurm(cache: Path, say: Say = lambda _: None) -> Slurm:
     if all(installed.find(name) for name in (*_DAEMONS, "sbatch", "ip")):
         return _with_version(installed)
     return _with_version(_slurm(_unpacked(cache, say)))
+
+
+def unpacked_packages(
+    cache: Path, label: str, wanted: Sequence[str], alone: Sequence[str] = (), say: Say = _silent
+) -> Path:
+    """The folder of other unpacked packages, `wanted` with all that they need, `alone` without.
+
+    For what a job of the tests needs on the nodes. Raises InputError where they cannot be had.
+    """
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        target = cache / f"{label}-{_system_name()}"
+        if not target.is_dir():
+            apt = _apt_options(cache, say)
+            _make_whole(cache, target, apt, [*_packages(apt, wanted), *alone], say)
+        return target
+    except (subprocess.CalledProcessError, OSError) as error:
+        raise _impossible(label, wanted, error) from None
 
 
 def cache_dir() -> Path:
@@ -106,7 +128,7 @@ def _unpacked(cache: Path, say: Say) -> Path:
             return there[-1]
         return _download(cache, system, say)
     except (subprocess.CalledProcessError, OSError) as error:
-        raise _impossible(error) from None
+        raise _impossible("Slurm", (*_PACKAGES, "iproute2"), error) from None
 
 
 def _system_name() -> str:
@@ -117,14 +139,20 @@ def _system_name() -> str:
 
 def _download(cache: Path, system: str, say: Say) -> Path:
     apt = _apt_options(cache, say)
-    packages = _packages(apt)
+    packages = _packages(apt, [*_PACKAGES, *_missing_ip()])
     target = cache / f"slurm-{packages[_PACKAGES[0]]}-{system}"
+    _make_whole(cache, target, apt, list(packages), say)
+    return target
+
+
+def _make_whole(
+    cache: Path, target: Path, apt: Sequence[str], packages: Sequence[str], say: Say
+) -> None:
     with tempfile.TemporaryDirectory(dir=cache, prefix="unpacking-") as temporary:
         root = Path(temporary, "root")
-        _unpack(apt, list(packages), root, say)
+        _unpack(apt, packages, root, say)
         _name_daemons(root)
         _rename_unless_there(root, target)
-    return target
 
 
 def _rename_unless_there(root: Path, target: Path) -> None:
@@ -180,21 +208,24 @@ def _policy(apt: Sequence[str]) -> str:
     return _output(["apt-cache", *apt, "policy", _PACKAGES[0]], env={**os.environ, "LC_ALL": "C"})
 
 
-def _packages(apt: Sequence[str]) -> dict[str, str]:
-    """Versions of Slurm's packages and of all that they need and this machine lacks.
+def _missing_ip() -> list[str]:
+    return [] if shutil.which("ip", path=":".join(_SYSTEM)) else ["iproute2"]
 
-    apt leaves out what is installed already, but Slurm's own packages are wanted even so.
+
+def _packages(apt: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
+    """Versions of the packages and of all that they need and this machine lacks.
+
+    apt leaves out what is installed already, but the packages themselves are wanted even so.
     """
-    wanted = [*_PACKAGES, *([] if shutil.which("ip", path=":".join(_SYSTEM)) else ["iproute2"])]
     command = ["apt-get", *apt, "install", "--simulate", "--yes"]
     listed = _output([*command, "--reinstall", "--no-install-recommends", *wanted])
     return dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", listed, re.MULTILINE))
 
 
-def _impossible(error: Exception) -> InputError:
+def _impossible(label: str, packages: Sequence[str], error: Exception) -> InputError:
     return one_problem(
-        f"Slurm is not installed here and its packages cannot be had: {_last_line(error)}",
-        hint=f"apt-get install --no-install-recommends {' '.join(_PACKAGES)} iproute2",
+        f"{label} is not installed here and its packages cannot be had: {_last_line(error)}",
+        hint=f"apt-get install --no-install-recommends {' '.join(packages)}",
     )
 
 

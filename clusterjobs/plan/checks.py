@@ -11,7 +11,7 @@ from clusterjobs.plan.storage import ALWAYS_SHARED, is_below
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.yaml_source import Path
 
-_READ_PRECISION = ("deepspeed", "megatron-deepspeed", "gpt-neox")
+_READ_PRECISION = ("deepspeed", "fairseq", "gpt-neox", "megatron-deepspeed")
 
 
 def check_intentions(

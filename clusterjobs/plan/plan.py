@@ -24,6 +24,7 @@ class Plan:
 
     `marker`: a file that the training writes after each complete checkpoint.
     `programs`: files of the room `node/` that the job takes along.
+    `interface`: the network interface of the ranks, where the spec names one.
     `starts_script`: it begins with a Python script that the launcher runs, else with a program.
     """
 
@@ -41,6 +42,7 @@ class Plan:
     own_slurm_variables: tuple[str, ...]
     unset: tuple[str, ...]
     starts_script: bool
+    interface: str | None
     command: tuple[str, ...]
     files: tuple[ConfigFile, ...]
     programs: tuple[str, ...]

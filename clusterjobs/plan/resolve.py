@@ -63,6 +63,7 @@ def _resolve_job(
         numbers = framework.completed(experiment, spec.options, texts, ledger)
     _check_precision(experiment, placement, ledger)
     _check_shared_gpus(launcher, placement, ledger)
+    _check_ssh(experiment, launcher, ledger)
     _check_software(experiment, ledger)
     check_intentions(experiment, placement, cluster, ledger)
     shape = resolve_shape(numbers, placement, ledger)
@@ -72,7 +73,7 @@ def _resolve_job(
     restarts = resolve_restarts(experiment, framework, launcher, ledger)
     directives = resolve_directives(experiment, placement, restart_directives(restarts), ledger)
     options = resolve_srun_options(experiment, placement, ledger)
-    srun_options = options if launcher.takes_srun_options else ()
+    srun_options = options if _calls_srun(launcher, experiment) else ()
     if program is None:
         ledger.raise_problems()
         raise AssertionError("no program, and no problem says why")
@@ -100,9 +101,14 @@ def _resolve_job(
         own_slurm_variables=own_slurm_variables(directives),
         unset=inherited_variables(placement),
         starts_script=_starts_script(program, launcher, experiment),
+        interface=program.interface,
         command=_command(program, launcher, experiment),
         files=program.files,
-        programs=(*(preflight.programs if preflight else ()), *programs_of(stages, exports)),
+        programs=(
+            *(preflight.programs if preflight else ()),
+            *programs_of(stages, exports),
+            *launcher.programs,
+        ),
         preflight=preflight,
         stages=stages,
         exports=exports,
@@ -110,6 +116,11 @@ def _resolve_job(
         derived=tuple(ledger.derived),
         warnings=tuple(ledger.problems),
     )
+
+
+def _calls_srun(launcher: Launcher, experiment: Experiment) -> bool:
+    """Whether the script itself calls srun: an sshd that runs already needs none."""
+    return launcher.takes_srun_options and not (launcher.over_ssh and experiment.ssh)
 
 
 def _is_misshaped(ledger: Ledger) -> bool:
@@ -157,12 +168,36 @@ def _marker(experiment: Experiment, framework: Framework) -> str | None:
 
 
 def _check_shared_gpus(launcher: Launcher, placement: Placement, ledger: Ledger) -> None:
-    """DeepSpeed's launcher numbers the GPUs from 0, whichever Slurm has given this job."""
-    if launcher.name == "deepspeed" and placement.gpus_per_node and not placement.exclusive:
+    """These number the GPUs from 0, whichever Slurm has given this job."""
+    counts_itself = launcher.name == "deepspeed" or launcher.over_ssh
+    if counts_itself and placement.gpus_per_node and not placement.exclusive:
+        name = "deepspeed's own launcher" if launcher.name == "deepspeed" else launcher.name
         ledger.problem(
             ("launcher",),
-            "deepspeed's own launcher takes a node's first GPUs, and this job shares its nodes",
-            "launcher: srun, or whole nodes",
+            f"{name} takes a node's first GPUs, and this job shares its nodes",
+            "whole nodes, or a launcher that Slurm starts: srun, torchrun, mpirun",
+        )
+
+
+def _check_ssh(experiment: Experiment, launcher: Launcher, ledger: Ledger) -> None:
+    """ssh carries no environment, so that what the ranks find lies in a file meanwhile."""
+    if experiment.ssh is not None and not launcher.over_ssh:
+        ledger.problem(
+            ("ssh",),
+            f"{launcher.name} uses no ssh",
+            "remove it, or choose a launcher that does: deepspeed-pdsh, horovodrun",
+        )
+    if experiment.srun and not _calls_srun(launcher, experiment) and launcher.name != "deepy":
+        ledger.problem(
+            ("srun",),
+            f"{launcher.name} starts the ranks, and srun is not called",
+            "remove it, or choose a launcher that it starts",
+        )
+    if experiment.secrets and launcher.over_ssh:
+        ledger.problem(
+            ("secrets",),
+            f"with {launcher.name} a secret would have to go over ssh, in a file",
+            "choose a launcher that Slurm starts (srun, mpirun), or have the program read it",
         )
 
 

@@ -119,10 +119,10 @@ def _check_signal(
             f"{framework.name} does not save when it hears a signal",
             f"remove it: {framework.saving.reason}",
         )
-    elif launcher.name in ("torchrun", "deepspeed"):
+    elif launcher.name != "srun":
         ledger.problem(
             ("restarts", "signal"),
-            f"{launcher.name} itself ends at a {restarts.signal}, and its ranks with it",
+            f"{restarts.signal} would reach {launcher.name} too, and end it before the ranks save",
             "look for the file that CLUSTERJOBS_STOP_FILE names, or launcher: srun",
         )
 

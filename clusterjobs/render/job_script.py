@@ -350,8 +350,24 @@ def _launch(plan: Plan) -> dict[str, Any]:
         "launch_template": f"launch/{plan.launcher.name}.sh.j2",
         "ranks_per_node": plan.shape.ranks_per_node,
         "no_python": ShellText(no_python),
+        "world_size": plan.shape.world_size,
+        "over_ssh": plan.launcher.over_ssh,
+        **_ssh(plan),
         "command": _lines(plan.command, len(plan.experiment.prefix)),
         "srun_options": [line for one in plan.srun_options for line in _option(one)],
+    }
+
+
+def _ssh(plan: Plan) -> dict[str, Any]:
+    """How the nodes are reached by launchers that use ssh, and over which interface they talk."""
+    ssh = plan.experiment.ssh
+    return {
+        "ssh_given": ssh is not None,
+        "ssh_port": ssh.port if ssh else 0,
+        "ssh_key_given": ssh is not None and ssh.key is not None,
+        "ssh_key": _path(ssh.key if ssh and ssh.key else "."),
+        "interface_given": plan.interface is not None,
+        "interface": shell.quote(plan.interface or ""),
     }
 
 
@@ -359,16 +375,24 @@ _NO_PYTHON: Mapping[str, str] = {"torchrun": "--no-python ", "deepspeed": "--no_
 
 
 def _lines(words: tuple[str, ...], prefix: int) -> list[ShellText]:
-    """The command as a person would break it: each --option on a line with its values.
+    """The command as a person would break it: each option on a line with its values.
 
     Its first `prefix` words stand in front of the program, on a line of their own.
     """
     lines: list[list[str]] = [list(words[:prefix]), []] if prefix else [[]]
     for word in words[prefix:]:
-        if word.startswith("--") and lines[-1]:
+        if _starts_a_line(word) and lines[-1]:
             lines.append([])
         lines[-1].append(word)
     return [_words(line) for line in lines]
+
+
+_OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
+
+
+def _starts_a_line(word: str) -> bool:
+    """An option, or an override in hydra's way: `dataset.batch_size=8`."""
+    return word.startswith("--") or _OVERRIDE.match(word) is not None
 
 
 def _option(option: Directive) -> list[ShellText]:

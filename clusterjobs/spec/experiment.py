@@ -58,6 +58,16 @@ class Batch(Part):
     accumulation: Count | None = None
 
 
+class Ssh(Part):
+    """An sshd that runs on every node, and the key that it lets in.
+
+    Without it, launchers that use ssh start one of the job's own, with a key for this job.
+    """
+
+    port: words.Port = 22
+    key: words.Path | None = None
+
+
 class Checkpoints(Part):
     """The folder where the training keeps its checkpoints, made before it starts.
 
@@ -200,6 +210,7 @@ class Experiment(Part):
 
     framework: words.Plain
     launcher: words.Plain | None = None
+    ssh: Ssh | None = None
     workdir: words.Path | None = None
     script: words.Path | None = None
     command: words.CommandWords | None = None

@@ -161,6 +161,17 @@ def package_version(value: Any) -> str:
     return text
 
 
+_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", re.ASCII)
+
+
+def interface(value: Any) -> str:
+    """The name of a network interface; Linux allows 15 characters."""
+    text = plain(value)
+    if not _INTERFACE.fullmatch(text):
+        raise ValueError(f"{text!r} is not a network interface: write ens5, as `ip link` shows it")
+    return text
+
+
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[A-Za-z0-9!_.*'()/-]*)?")
 
 
@@ -336,6 +347,7 @@ Word = Annotated[str, BeforeValidator(word)]
 Plain = Annotated[str, BeforeValidator(plain)]
 Path = Annotated[str, BeforeValidator(path)]
 SearchPath = Annotated[str, BeforeValidator(search_path)]
+Interface = Annotated[str, BeforeValidator(interface)]
 ModuleName = Annotated[str, BeforeValidator(module_name)]
 Repository = Annotated[str, BeforeValidator(repository)]
 Flag = Annotated[bool, BeforeValidator(flag)]
@@ -353,6 +365,7 @@ ArgumentName = Annotated[str, AfterValidator(argument_name)]
 ArgumentValue = Annotated[str | bool | tuple[str, ...], BeforeValidator(argument)]
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1_000_000)]
 Budget = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1_000_000)]
+Port = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=65_535)]
 Stage = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=3)]
 Arguments = Annotated[
     Annotated[dict[ArgumentName, ArgumentValue], Tag("map")]

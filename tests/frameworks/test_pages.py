@@ -8,18 +8,19 @@ from collections.abc import Callable
 
 import pytest
 
+from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.megatron_deepspeed import _SAID_BY
 from clusterjobs.frameworks.neox_launch import OURS, PLACES
 
 PAGES = pathlib.Path(__file__).parents[2] / "docs" / "frameworks"
-MINE = ("megatron-deepspeed", "gpt-neox")
+NAMES = sorted(FRAMEWORKS)
 
 
 def text_of(name: str) -> str:
     return (PAGES / f"{name}.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", MINE)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_smallest_spec_of_a_page_renders(
     name: str, clusterjobs: Callable[..., object], folder: pathlib.Path
 ) -> None:
@@ -29,6 +30,16 @@ def test_the_smallest_spec_of_a_page_renders(
     outcome = clusterjobs("render", "exp.yaml")
     assert outcome.code == 0, outcome.err
     assert f"framework: {name}\n" in specs[0]
+
+
+def test_every_launcher_of_a_framework_is_on_its_page() -> None:
+    missing = [
+        (name, launcher)
+        for name, one in FRAMEWORKS.items()
+        for launcher in one.launchers
+        if launcher not in text_of(name)
+    ]
+    assert missing == []
 
 
 def test_every_key_of_the_launch_file_is_on_the_page() -> None:

@@ -13,15 +13,18 @@ import pytest
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.polling import until
+from clusterjobs.launchers import LAUNCHERS
 
 pytestmark = pytest.mark.lab
 
-ELSEWHERE = ("gpt-neox", "megatron-deepspeed")  # their own arguments: test_other_frameworks.py
+# Their own arguments: test_other_frameworks.py, test_fairseq_trains.py, test_horovod_trains.py.
+ELSEWHERE = ("fairseq", "gpt-neox", "horovod", "megatron-deepspeed")
 PAIRS = [
     (name, launcher)
     for name, one in FRAMEWORKS.items()
     if name not in ELSEWHERE
     for launcher in one.launchers
+    if not LAUNCHERS[launcher].over_ssh  # test_over_ssh.py
 ]
 
 

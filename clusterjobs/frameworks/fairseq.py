@@ -1,0 +1,189 @@
+"""fairseq's two command lines, `fairseq-train` and `fairseq-hydra-train`, from one spec.
+
+What fairseq would infer of the ranks is always said: left alone, it may train once in every rank
+and end well. Source: fairseq 0.12, fairseq/distributed/utils.py and fairseq_cli/train.py.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from clusterjobs.frameworks.contract import LogLine, Program, Saving, Task
+from clusterjobs.frameworks.fairseq_settings import (
+    OF_THE_LAUNCHER,
+    Setting,
+    Settings,
+    derived_settings,
+    half_of,
+)
+from clusterjobs.frameworks.fairseq_words import argument_keys, flag_of, hydra_words, train_words
+from clusterjobs.ledger import Ledger
+from clusterjobs.spec.experiment import Experiment, Part
+
+
+class Options(Part):
+    """What fairseq is told beside the spec's common keys."""
+
+    fairseq: Settings = Settings()
+
+
+_INNER = LogLine(
+    r"epoch (?P<epoch>\d+): +(?P<step_of_epoch>\d+) / (?P<steps_of_epoch>\d+) "
+    r"loss=(?P<loss>[^,]+), .*?wps=(?P<words_per_second>[\d.]+), "
+    r"ups=(?P<steps_per_second>[\d.]+), .*?num_updates=(?P<step>\d+)",
+    "2026-11-21 06:49:36 | INFO | train_inner | epoch 001:      6 / 9 loss=7.687, ppl=206.07, "
+    "wps=1551.4, ups=1.62, wpb=960, bsz=15, num_updates=6, lr=0.001, gnorm=0.946, train_wall=1, "
+    "wall=10",
+    "fairseq-fixed 0.12.3.1; hydra's begin with [date][train_inner][INFO] - ",
+)
+
+
+class Fairseq:
+    """`framework: fairseq`."""
+
+    name = "fairseq"
+    saving = Saving(
+        "never",
+        "it saves every save-interval-updates; --stop-time-hours counts the hours of all attempts",
+    )
+    launchers: tuple[str, ...] = ("srun", "torchrun")
+    options: type[BaseModel] | None = Options
+    log_lines: tuple[LogLine, ...] = (_INNER,)
+
+    def program(self, task: Task, ledger: Ledger) -> Program | None:
+        options = task.options
+        assert isinstance(options, Options)
+        fairseq, experiment = options.fairseq, task.experiment
+        given = frozenset(key for _, _, key in argument_keys(experiment))
+        settings = derived_settings(task, fairseq, given)
+        _check_program(experiment, fairseq, ledger)
+        _check_kind(experiment, fairseq, ledger)
+        _check_parallel(experiment, ledger)
+        _check_batch(experiment, fairseq, given, ledger)
+        _check_bucket(experiment, fairseq, ledger)
+        _refuse_arguments(experiment, settings, ledger)
+        _derive(task, ledger)
+        on_cpus = not task.shape.gpus_per_node and task.shape.world_size > 1
+        words = hydra_words if fairseq.cli == "fairseq-hydra-train" else train_words
+        return Program(words(experiment, fairseq, settings, on_cpus), is_python=False)
+
+
+def _check_program(experiment: Experiment, fairseq: Settings, ledger: Ledger) -> None:
+    for key in ("script", "command"):
+        if getattr(experiment, key) is not None:
+            ledger.problem(
+                (key,),
+                f"fairseq runs {fairseq.cli}, not a {key} of yours",
+                "remove it; your own models: args: {user-dir: ...}",
+            )
+
+
+def _check_kind(experiment: Experiment, fairseq: Settings, ledger: Ledger) -> None:
+    is_hydra = fairseq.cli == "fairseq-hydra-train"
+    if fairseq.arch is None and not (is_hydra and fairseq.config_name):
+        ledger.problem(
+            ("fairseq", "arch") if "fairseq" in experiment.model_fields_set else ("fairseq",),
+            "arch is missing: fairseq would train its default architecture or none",
+            "add `fairseq: {arch: roberta_large}`"
+            + (", or config_name: of a config with a model" if is_hydra else ""),
+        )
+    if fairseq.data is None and not (is_hydra and fairseq.config_name):
+        ledger.problem(
+            ("fairseq",),
+            "data is missing: the folder that fairseq-preprocess has written",
+            "add `fairseq: {data: /fsx/data/wiki-bin}`",
+        )
+    for key in ("config_dir", "config_name"):
+        if getattr(fairseq, key) is not None and not is_hydra:
+            ledger.problem(
+                ("fairseq", key),
+                "fairseq-train reads no config file",
+                "cli: fairseq-hydra-train, or remove it",
+            )
+    if experiment.model and fairseq.arch and half_of(fairseq.arch) is None:
+        ledger.problem(
+            ("model",),
+            f"how {fairseq.arch} calls its sizes is not known here, only roberta* and "
+            "transformer_lm*",
+            "remove it, and write them as fairseq does: args: {encoder-layers: 24}",
+        )
+
+
+def _check_parallel(experiment: Experiment, ledger: Ledger) -> None:
+    for key in ("tensor", "pipeline"):
+        if (size := getattr(experiment.parallel, key)) > 1:
+            ledger.problem(
+                ("parallel", key),
+                f"{key}: {size}, but fairseq is started data parallel: each rank holds the model",
+                f"remove it, or framework: megatron-deepspeed, which knows {key} parallelism",
+            )
+
+
+def _check_batch(
+    experiment: Experiment, fairseq: Settings, given: frozenset[str], ledger: Ledger
+) -> None:
+    """fairseq does not start without a size of its batches (fairseq_cli/train.py asserts it)."""
+    sizes = {"batch_size", "max_sentences", "max_tokens"}
+    if experiment.batch is None and not given & sizes and not fairseq.config_name:
+        ledger.missing(
+            "batch",
+            "batch is missing: fairseq needs the size of its batches",
+            "add `batch: {micro: 16, global: 2048}`, or args: {max-tokens: 4096}",
+        )
+
+
+_READ_BUCKETS = ("pytorch_ddp", "c10d")
+
+
+def _check_bucket(experiment: Experiment, fairseq: Settings, ledger: Ledger) -> None:
+    arguments = experiment.args if isinstance(experiment.args, dict) else {}
+    for name in ("ddp-backend", "distributed_training.ddp_backend"):
+        backend = arguments.get(name)
+        if fairseq.bucket_cap_mb and backend is not None and backend not in _READ_BUCKETS:
+            ledger.problem(
+                ("fairseq", "bucket_cap_mb"),
+                f"{backend} ({ledger.line_of(('args', name))}) has no buckets of this size",
+                "ddp-backend: pytorch_ddp, which is the default",
+                warning=True,
+            )
+
+
+def _refuse_arguments(experiment: Experiment, settings: list[Setting], ledger: Ledger) -> None:
+    said = {_name_of(setting): ledger.place_of(setting.said_by) for setting in settings}
+    if "batch_size" in said:
+        said["max_sentences"] = said["batch_size"]  # its older name
+    ranks = f"{ledger.place_of(('nodes',))} and the launcher"
+    said.update(dict.fromkeys(OF_THE_LAUNCHER, ranks))
+    for place, name, key in argument_keys(experiment):
+        if key in said:
+            ledger.problem(
+                ("args", place),
+                f"{name} is derived from {said[key]}",
+                "remove it here: two places that must agree are one too many",
+            )
+        elif key in ("arch", "task", "criterion"):
+            ledger.problem(
+                ("args", place), f"{name} has a key of its own", f"write fairseq: {{{key}: ...}}"
+            )
+
+
+def _name_of(setting: Setting) -> str:
+    return flag_of(setting).lstrip("-").replace("-", "_")
+
+
+def _derive(task: Task, ledger: Ledger) -> None:
+    ledger.derive(
+        "fairseq.distributed_world_size",
+        task.shape.world_size,
+        "always said: left out, fairseq counts one node's GPUs, and 1 means that every rank "
+        "trains a model of its own",
+        "fairseq dataclass/configs.py, distributed/utils.py",
+    )
+    if samples := task.samples:
+        ledger.derive(
+            "fairseq.update_freq",
+            samples.accumulation,
+            f"global {samples.global_} / (micro {samples.micro} x data parallel "
+            f"{task.shape.data_parallel})",
+            "fairseq trainer.py",
+        )

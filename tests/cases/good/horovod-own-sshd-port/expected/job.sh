@@ -1,0 +1,353 @@
+#!/usr/bin/env bash
+# hvd-ssh: 2 nodes x 1 rank (c6i.xlarge), horovod started by horovodrun
+#
+# Written by clusterjobs 0.1.0 from a spec. Change the spec, not this script:
+#   clusterjobs plan   spec.yaml
+#   clusterjobs render spec.yaml
+# In the spec's folder: the first says why each value is what it is, the second writes this again.
+#
+# shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+
+#SBATCH --job-name=hvd-ssh
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=4
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+set -euo pipefail
+
+# ---- start: one folder for all that this job writes, and one way out ----------------------
+job_dir="$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID"
+mkdir -p -- "$job_dir"
+exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
+log_writer=$!
+own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
+[[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || own_id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
+# Job ids begin anew with a new cluster: these were another's.
+(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
+reason= # for the end, where the exit code does not say it
+
+fail() { # before the training: another try would end like this one
+  printf 'clusterjobs: %s\n' "$1" >&2
+  reason=not_started
+  exit 1
+}
+
+# One line of JSON for each attempt; of two for the same, the later counts.
+record() { # ATTEMPT REASON EXIT_CODE NODES SECONDS
+  printf '{"attempt": %s, "reason": "%s", "checkpoint": "%s", ' "$1" "$2" "$(newest_checkpoint)"
+  printf '"exit_code": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$3" "$4" "$5" -1
+} >> "$job_dir/attempts.jsonl"
+
+# A text that changes with every new checkpoint.
+newest_checkpoint() {
+  local newest=
+  printf '%s' "${newest//[\"\\[:cntrl:]]/_}"
+}
+
+finish() {
+  local status=$?
+  trap - EXIT
+  trap '' USR1
+  trap 'reason=cancelled' TERM
+  rm -rf -- "$job_dir/ssh"
+  if [[ -z $reason ]]; then
+    reason=completed
+    (( status == 0 )) || reason=failure
+  fi
+  record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" || true
+  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
+    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  exec >&- 2>&- # the log is complete once its writer has read the end
+  timeout 10 tail --pid="$log_writer" -f /dev/null || true
+  exit "$status"
+}
+trap finish EXIT
+
+# scancel and the time limit say TERM first, and KILL after Slurm's KillWait.
+ranks=
+told_to_end() {
+  reason=cancelled
+  [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
+  [[ -n $ranks ]] || exit 143
+  printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
+}
+trap told_to_end TERM
+
+# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
+for name in "${!SLURM_@}" "${!SRUN_@}"; do
+  case $name in
+    SLURM_ARRAY_* | SLURM_CLUSTER_NAME | SLURM_CONF | SLURM_CONF_SERVER) ;;
+    SLURM_CPUS_ON_NODE | SLURM_GPUS_ON_NODE | SLURM_GTIDS | SLURM_JOB_* | SLURM_JOBID) ;;
+    SLURM_NNODES | SLURM_NODEID | SLURM_NODELIST | SLURM_NPROCS | SLURM_NTASKS) ;;
+    SLURM_RESTART_COUNT | SLURM_SUBMIT_* | SLURM_TASKS_PER_NODE | SLURM_TASK_PID) ;;
+    SLURM_TOPOLOGY_* | SLURM_WORKING_CLUSTER | SLURM_CPUS_PER_TASK | SLURM_MEM_PER_NODE) ;;
+    SLURM_NTASKS_PER_NODE) ;;
+    *) unset "$name" ;;
+  esac
+done
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME CUDA_VISIBLE_DEVICES \
+  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+
+# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# The port follows from the job id, so that jobs on one node differ, and stays below the
+# ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+(( ${#nodes[@]} == 2 )) || fail "planned for 2 nodes, got ${#nodes[@]}"
+
+port_in_use() {
+  local needle
+  printf -v needle ':%04X ' "$1"
+  [[ $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null) == *"$needle"* ]]
+}
+
+port=$((SLURM_JOB_ID % 20000))
+while port_in_use "$((12000 + port))"; do
+  port=$(((port + 7919) % 20000)) # a prime step: never the next job's own first choice
+done
+export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
+
+# ---- environment ----------------------------------------------------------------------------
+export OMP_NUM_THREADS=4 # CPUs of one rank; unset, every rank would use all
+export PYTHONUNBUFFERED=1 # log lines appear when they are written
+
+# ---- files ----------------------------------------------------------------------------------
+# sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
+unpack() {
+  sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
+}
+unpack over_ssh.py
+
+# ---- launch: one horovodrun starts the ranks of all nodes over ssh
+command=(
+  python3 -u train.py
+)
+export HOROVOD_GLOO_IFACE=enp3s0
+# ---- ssh: settings of this job alone, in a folder that only its user reads and `finish` removes
+ssh_dir="$job_dir/ssh"
+[[ $ssh_dir =~ ^[A-Za-z0-9_@+=:,./-]+$ ]] \
+  || fail "a launcher over ssh cannot take the folder $ssh_dir: plain letters and digits in logs:"
+rm -rf -- "$ssh_dir" # of an earlier attempt, whose node was lost
+mkdir -m 700 -- "$ssh_dir" "$ssh_dir/bin"
+ssh_port=12345
+ssh_key=
+ssh_key="$ssh_dir/key"
+ln -s -- "$HOME/.ssh/id_ed25519" "$ssh_key"
+host_keys=accept-new # nodes come and go under the same names
+{
+  printf '%s\n' 'Host *' "Port $ssh_port" "StrictHostKeyChecking $host_keys" \
+    "UserKnownHostsFile $ssh_dir/known_hosts" 'BatchMode yes' 'LogLevel ERROR' \
+    'ServerAliveInterval 15'
+  [[ -z $ssh_key ]] || printf '%s\n' "IdentityFile $ssh_key" 'IdentitiesOnly yes'
+} > "$ssh_dir/config"
+printf '#!/bin/sh\nexec %q -F %q "$@"\n' "$(type -P ssh)" "$ssh_dir/config" > "$ssh_dir/bin/ssh"
+printf '#!/bin/sh\nexec %q %q run %q\n' "$(type -P python3)" "$job_dir/over_ssh.py" "$ssh_dir" \
+  > "$ssh_dir/rank"
+chmod 700 "$ssh_dir/bin/ssh" "$ssh_dir/rank"
+python3 "$job_dir/over_ssh.py" keep "$ssh_dir" "${command[@]}"
+
+# Nothing of the job's environment: the launchers would paste it into a remote shell.
+launcher_environment=(
+  PATH="$ssh_dir/bin:$PATH" HOME="$HOME" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" PYTHONUNBUFFERED=1
+)
+open_nodes() { ssh_answers; }
+close_nodes() { :; }
+ssh_answers() {
+  local node deadline=$((SECONDS + 120))
+  for node in "${nodes[@]}"; do
+    until "$ssh_dir/bin/ssh" -o ConnectTimeout=5 "$node" true < /dev/null 2> "$ssh_dir/said"; do
+      if (( SECONDS > deadline )); then
+        printf 'clusterjobs: ssh to %s: %s\n' "$node" "$(< "$ssh_dir/said")" >&2
+        return 1
+      fi
+      sleep 0.5
+    done
+  done
+}
+
+interface=$HOROVOD_GLOO_IFACE
+hosts=$(printf '%s:1,' "${nodes[@]}")
+horovodrun=(
+  horovodrun --gloo --disable-cache --start-timeout 300
+  -np 2 -H "${hosts%,}" -p "$ssh_port" --network-interfaces "$interface"
+)
+[[ -z $ssh_key ]] || horovodrun+=(-i "$ssh_key")
+start_ranks() {
+  local code=0
+  open_nodes || return
+  (cd / && exec env -i "${launcher_environment[@]}" "${horovodrun[@]}" "$ssh_dir/rank") || code=$?
+  close_nodes
+  return "$code"
+}
+
+# In the background, for bash hears no signal while a child runs in the foreground. A signal ends
+# `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
+rm -f -- "$job_dir/exit_code"
+(
+  trap '' TERM
+  code=0
+  start_ranks || code=$?
+  printf '%s\n' "$code" > "$job_dir/exit_code"
+) &
+ranks=$!
+while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
+status=1 # where the code was never written
+read -r status < "$job_dir/exit_code" || true
+ranks=
+(( status == 0 )) || exit "$status"
+case $reason in # ranks that were told to end are not done, though they ended well
+  time_limit) exit 124 ;;
+  cancelled) exit 143 ;;
+esac
+
+# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+: <<'end of over_ssh.py'
+"""Starts a rank that a launcher reaches by ssh as it would be started by Slurm.
+
+    over_ssh.py keep FOLDER COMMAND...   on the first node: what the ranks are to find
+    over_ssh.py run FOLDER               on any node: one rank, with all that was kept
+    over_ssh.py interface NODE           the network interface that leads to another node
+
+ssh leaves the job's environment and folder behind, and the launchers paste what they take along
+into a remote shell, unquoted or half quoted: a value with a dollar would be run. So they are given
+one word, this program's, and the rest lies in FOLDER/rank.json, which only the job's user reads.
+
+A rank ends with its launcher: when the connection is cut, or the job removes FOLDER, the rank is
+told to end, and killed if it does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from typing import Any, Mapping
+
+# What a launcher sets for each rank; all else is the job's.
+LAUNCHER_SETS = (
+    *("CROSS_RANK", "CROSS_SIZE", "CUDA_VISIBLE_DEVICES", "LOCAL_RANK", "LOCAL_SIZE"),
+    *("LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "WORLD_SIZE"),
+)
+LAUNCHER_PREFIXES = ("HOROVOD_",)
+# What the batch script has for itself: as a rank's it would be wrong.
+NOT_KEPT = (
+    *("CUDA_VISIBLE_DEVICES", "HOSTNAME", "SLURMD_NODENAME", "SLURM_GTIDS", "SLURM_LOCALID"),
+    *("SLURM_NODEID", "SLURM_PROCID", "SLURM_TASK_PID"),
+)
+GRACE_SECONDS = 25  # below KillWait's default, 30 s
+SIOCGIFADDR = 0x8915  # Linux: ioctl that asks for an interface's address
+PR_SET_PDEATHSIG = 1
+
+
+def keep(folder: str, command: list[str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in NOT_KEPT}
+    here = {"folder": str(pathlib.Path.cwd()), "node": socket.gethostname()}
+    kept = {"environment": environment, "command": command, **here}
+    file = pathlib.Path(folder, "rank.json")
+    file.touch(mode=0o600, exist_ok=False)
+    file.write_text(json.dumps(kept))
+
+
+def run(folder: str) -> int:
+    parent = os.getppid()
+    file = pathlib.Path(folder, "rank.json")
+    kept = json.loads(file.read_text())
+    environment = {**kept["environment"], **set_by_launcher(os.environ)}
+    name_interface(environment, kept)
+    os.chdir(kept["folder"])
+    rank = subprocess.Popen(kept["command"], env=environment, preexec_fn=become_rank)
+
+    def hand_on(number: int, _frame: Any) -> None:
+        tell(rank.pid, number)
+
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, hand_on)
+    while rank.poll() is None:
+        if os.getppid() != parent or not file.exists():
+            return end(rank)
+        time.sleep(0.2)
+    return rank.returncode
+
+
+def set_by_launcher(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in LAUNCHER_SETS or name.startswith(LAUNCHER_PREFIXES)
+    }
+
+
+def name_interface(environment: dict[str, str], kept: Mapping[str, Any]) -> None:
+    """horovodrun gives all ranks the name that the first node's interface has; names differ."""
+    name, own = "HOROVOD_GLOO_IFACE", kept["environment"]
+    if name in environment and socket.gethostname() != kept["node"]:
+        environment[name] = own.get(name) or interface(own["MASTER_ADDR"])
+
+
+def become_rank() -> None:
+    """In the new process: a group of its own, as it is with srun; no signal ignored."""
+    os.setsid()
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end(rank: subprocess.Popen[bytes]) -> int:
+    tell(rank.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        rank.wait(GRACE_SECONDS)
+    tell(rank.pid, signal.SIGKILL)  # the group: what the rank itself has started, too
+    return rank.wait()
+
+
+def tell(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def interface(node: str) -> str:
+    """The name of the interface over which this node and that one talk."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.connect((node, 9))  # nothing is sent: the kernel only chooses the way
+        own = asking.getsockname()[0]
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode())
+            try:
+                answer = fcntl.ioctl(asking.fileno(), SIOCGIFADDR, request)
+            except OSError:
+                continue  # an interface without an address
+            if socket.inet_ntoa(answer[20:24]) == own:
+                return name
+    raise SystemExit(f"clusterjobs: no interface here has the address {own}")
+
+
+def main(words: list[str]) -> int:
+    if words[0] == "keep":
+        keep(words[1], words[2:])
+        return 0
+    if words[0] == "interface":
+        sys.stdout.write(f"{interface(words[1])}\n")
+        return 0
+    code = run(words[1])
+    return 128 - code if code < 0 else code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+end of over_ssh.py

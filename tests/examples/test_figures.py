@@ -1,0 +1,96 @@
+"""The examples have the figures of the systems that they stand for, and each is valid."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if path.name != "site.yaml")
+
+# Words of the command line, as they stand in job.sh.
+WORDS = {
+    "bert-large-p3dn": (
+        *("--nodes=8", "--ntasks=64", "--arch roberta_large", "--bucket-cap-mb 200"),
+        *("--encoder-layers 24", "--encoder-embed-dim 1024", "--encoder-ffn-embed-dim 4096"),
+        *("--encoder-attention-heads 16", "--tokens-per-sample 512", "--update-freq 8"),
+        *("--distributed-world-size 64", "--fp16", "--memory-efficient-fp16"),
+        *("--save-dir /fsx/checkpoints/bert-large", "/fsx/data/wikitext-bin"),
+    ),
+    "horovod-2node": ("horovodrun --gloo", "-np 16", "--batch-size 64"),
+    "gpt-neox-20b": ("#SBATCH --nodes=12", "deepy.py train.py"),
+    "gpt-neox-2node": ("#SBATCH --nodes=2", "deepy.py train.py", "small.yml local_setup.yml"),
+    "gpt2-345m": (
+        *("--num-layers 24", "--hidden-size 1024", "--num-attention-heads 16"),
+        *("--seq-length 1024", "--micro-batch-size 8", "--global-batch-size 64"),
+        *("--train-iters 500000", "--save-interval 10000", "--lr 1.5e-4", "--min-lr 1e-5"),
+        *("--lr-decay-style cosine", "--fp16", "--checkpoint-activations", "--nnodes=1"),
+    ),
+    "gpt2-345m-1gpu": (
+        "--micro-batch-size 8",
+        "--global-batch-size 8",
+        "#SBATCH --gpus-per-node=1",
+    ),
+    "gpt2-7b": (
+        *("--num-layers 32", "--hidden-size 4096", "--num-attention-heads 32"),
+        *("--seq-length 2024", "--micro-batch-size 4", "--global-batch-size 16"),
+        *("--zero-stage 1", "--deepspeed-activation-checkpointing", "exec deepspeed"),
+    ),
+    "gpt3-175b-p5": (
+        *("#SBATCH --nodes=64", "--tensor-model-parallel-size 8", "--num-layers 96"),
+        *("--pipeline-model-parallel-size 16", "--hidden-size 12288", "--bf16"),
+    ),
+}
+CONFIGS = {  # train_batch_size, micro batch, accumulation
+    "gpt2-345m": (64, 8, 1),
+    "gpt2-345m-1gpu": (8, 8, 1),
+    "gpt2-7b": (16, 4, 1),
+    "gpt3-175b-p5": (1536, 1, 384),
+}
+
+
+@pytest.fixture
+def rendered(
+    clusterjobs: Callable[..., object], tmp_path: pathlib.Path
+) -> Callable[[str], pathlib.Path]:
+    def render(name: str) -> pathlib.Path:
+        outcome = clusterjobs("render", EXAMPLES / f"{name}.yaml", "-o", tmp_path / name)
+        assert outcome.code == 0, outcome.err
+        return tmp_path / name
+
+    return render
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_an_example_has_the_figures_of_its_source(
+    name: str, rendered: Callable[[str], pathlib.Path]
+) -> None:
+    script = (rendered(name) / "job.sh").read_text(encoding="utf-8")
+    assert [words for words in WORDS[name] if words not in script] == []
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_both_places_of_a_batch_agree(name: str, rendered: Callable[[str], pathlib.Path]) -> None:
+    config = json.loads((rendered(name) / "ds_config.json").read_text(encoding="utf-8"))
+    keys = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    assert tuple(config[key] for key in keys) == CONFIGS[name]
+    assert config["zero_optimization"] == {"stage": 1}
+    if name.startswith("gpt2"):
+        assert config["fp16"] == {"enabled": True}
+        assert config["wandb"] == {"enabled": True, "project": "megatron"}
+        assert config["optimizer"]["params"]["betas"] == [0.9, 0.95]
+
+
+@pytest.mark.aws
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_is_valid(name: str, clusterjobs: Callable[..., object]) -> None:
+    pytest.importorskip("pcluster", reason="needs the extra 'aws'")
+    outcome = clusterjobs("validate", EXAMPLES / f"{name}.yaml")
+    assert outcome.code == 0, outcome.out + outcome.err
+
+
+def test_every_example_is_looked_at() -> None:
+    assert sorted({*WORDS, "tiny-gpt"}) == NAMES
