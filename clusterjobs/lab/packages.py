@@ -127,6 +127,36 @@ def _download(cache: Path, system: str, say: Say) -> Path:
     return target
 
 
+def find_program(name: str, package: str, cache: Path, say: Say = lambda _: None) -> Path:
+    """A program as installed, else as unpacked from Debian's package, with what that needs.
+
+    It may want the folders of its libraries, `library_dirs_of`. Raises InputError.
+    """
+    if found := shutil.which(name, path=os.pathsep.join(_SYSTEM)):
+        return Path(found)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        target = cache / f"{package}-{_system_name()}"
+        if not target.is_dir():
+            apt = _apt_options(cache, say)
+            with tempfile.TemporaryDirectory(dir=cache, prefix="unpacking-") as temporary:
+                root = Path(temporary, "root")
+                _unpack(apt, list(_with_needed(apt, [package])), root, say)
+                _rename_unless_there(root, target)
+        return next(target.glob(f"usr/*bin/{name}"))
+    except (subprocess.CalledProcessError, OSError, StopIteration) as error:
+        what = f"{name} is not installed here and {package} cannot be had: {_last_line(error)}"
+        raise one_problem(what, hint=f"apt-get install {package}") from None
+
+
+def library_dirs_of(program: Path) -> tuple[Path, ...]:
+    """Where an unpacked program's own libraries are; none for an installed one."""
+    root = program.parents[2]
+    if root == Path("/"):
+        return ()
+    return tuple(sorted({library.parent for library in root.rglob("lib*.so*")}))
+
+
 def _rename_unless_there(root: Path, target: Path) -> None:
     try:
         root.rename(target)
@@ -186,6 +216,10 @@ def _packages(apt: Sequence[str]) -> dict[str, str]:
     apt leaves out what is installed already, but Slurm's own packages are wanted even so.
     """
     wanted = [*_PACKAGES, *([] if shutil.which("ip", path=":".join(_SYSTEM)) else ["iproute2"])]
+    return _with_needed(apt, wanted)
+
+
+def _with_needed(apt: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
     command = ["apt-get", *apt, "install", "--simulate", "--yes"]
     listed = _output([*command, "--reinstall", "--no-install-recommends", *wanted])
     return dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", listed, re.MULTILINE))

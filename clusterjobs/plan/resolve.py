@@ -12,6 +12,7 @@ from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.arithmetic import check_model, resolve_samples, resolve_shape
 from clusterjobs.plan.checks import check_intentions
+from clusterjobs.plan.container import resolve_container
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
 from clusterjobs.plan.inherited import inherited_variables, own_slurm_variables
@@ -63,12 +64,15 @@ def _resolve_job(
     program = framework.program(Task(experiment, spec.options, shape, samples), ledger)
     directives = resolve_directives(experiment, placement, ledger)
     options = resolve_srun_options(experiment, placement, ledger)
-    srun_options = options if launcher.takes_srun_options else ()
     if program is None:
         ledger.raise_problems()
         raise AssertionError("no program, and no problem says why")
     environment = resolve_environment(experiment, placement, program, ledger)
+    container = resolve_container(experiment, placement, cluster, launcher, environment, ledger)
     associations = resolve_associations(experiment, cluster, ledger)
+    srun_options = options if launcher.takes_srun_options else ()
+    if container and container.runtime == "pyxis":
+        srun_options += container.options
     ledger.raise_problems()
     _derive_rendezvous(ledger)
     return Plan(
@@ -86,8 +90,9 @@ def _resolve_job(
         _starts_script(program, launcher, experiment),
         _command(program, launcher, experiment),
         program.files,
-        (),
+        ("job_ssh.py",) if container and container.over_ssh else (),
         associations,
+        container,
         tuple(ledger.derived),
         tuple(ledger.problems),
     )

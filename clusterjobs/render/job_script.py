@@ -14,11 +14,12 @@ import jinja2
 
 from clusterjobs import __version__, resources
 from clusterjobs.frameworks.contract import ConfigFile, Variable
-from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.inherited import PREFIXES
 from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
+from clusterjobs.render.container import container_context, launch_template, launch_title
+from clusterjobs.render.lines import WIDTH, once_per_node, option_lines, with_reason
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.experiment import Parameter, Secret, Step
 from clusterjobs.spec.references import show
@@ -66,6 +67,7 @@ def _context(plan: Plan, rendered_from: str) -> dict[str, Any]:
         **_head(plan, rendered_from),
         **_software(plan),
         **_work(plan),
+        **container_context(plan),
         **_launch(plan),
     }
 
@@ -92,7 +94,7 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
 @functools.lru_cache(maxsize=64)  # nearly every job has the same
 def _patterns(names: tuple[str, ...]) -> tuple[ShellText, ...]:
     """Clauses of a `case` that do nothing, in lines that a person can read."""
-    lines = textwrap.wrap(" | ".join(names), _WIDTH - 14, break_on_hyphens=False)
+    lines = textwrap.wrap(" | ".join(names), WIDTH - 14, break_on_hyphens=False)
     return tuple(ShellText(f"{line.removesuffix(' |').removeprefix('| ')}) ;;") for line in lines)
 
 
@@ -168,7 +170,7 @@ def _software(plan: Plan) -> dict[str, Any]:
         "modules": _words(software.modules),
         "conda_given": software.conda is not None,
         "conda": shell.quote_expanding(software.conda or ""),
-        "venv_given": software.venv is not None,
+        "venv_given": software.venv is not None and software.container is None,
         "venv": _path(software.venv or ""),
         "software_setup": _code("software.setup", software.setup),
         "setup": _code("setup", plan.experiment.setup),
@@ -185,7 +187,7 @@ def _export(variable: Variable) -> list[ShellText]:
     if variable.append:
         value = ShellText(f'"${{{name}:+${name}:}}{value}"')
     line = ShellText(f"export {name}={value}")
-    return [line] if variable.expand else _with_reason(line, variable.reason)
+    return [line] if variable.expand else with_reason(line, variable.reason)
 
 
 @dataclass(frozen=True)
@@ -212,17 +214,6 @@ def _secret(name: str, secret: Secret) -> _SecretText:
     return _SecretText(
         ShellText(name), current, ShellText(value), shell.quote(complaint), is_fetched
     )
-
-
-_WIDTH = 100
-
-
-def _with_reason(line: ShellText, reason: str) -> list[ShellText]:
-    """The line with its reason behind it, or above it where the line is long."""
-    because = shell.comment(f"# {reason}")
-    if len(line) + len(because) < _WIDTH:
-        return [ShellText(f"{line} {because}")]
-    return [because, line]
 
 
 # ------------------------------------------------------------------ files and steps
@@ -266,9 +257,7 @@ def _step(step: Step, plan: Plan) -> ShellText:
     if step.per == "job":
         return _command(step.command)
     words = _words(step.command)
-    nodes = plan.shape.nodes
-    once = f"--nodes={nodes} --ntasks={nodes} --ntasks-per-node=1"
-    return ShellText(f"srun --overlap --cpu-bind=none {once} {words}")
+    return ShellText(f"srun {once_per_node(plan.shape.nodes)} {words}")
 
 
 def _command(words: tuple[str, ...]) -> ShellText:
@@ -293,12 +282,12 @@ def _words(words: Iterable[str]) -> ShellText:
 def _launch(plan: Plan) -> dict[str, Any]:
     no_python = "" if plan.starts_script else _NO_PYTHON.get(plan.launcher.name, "")
     return {
-        "launch_title": shell.comment(plan.launcher.reason),
-        "launch_template": f"launch/{plan.launcher.name}.sh.j2",
+        "launch_title": shell.comment(launch_title(plan)),
+        "launch_template": launch_template(plan),
         "ranks_per_node": plan.shape.ranks_per_node,
         "no_python": ShellText(no_python),
         "command": _lines(plan.command, len(plan.experiment.prefix)),
-        "srun_options": [line for one in plan.srun_options for line in _option(one)],
+        "srun_options": [line for one in plan.srun_options for line in option_lines(one)],
     }
 
 
@@ -316,8 +305,3 @@ def _lines(words: tuple[str, ...], prefix: int) -> list[ShellText]:
             lines.append([])
         lines[-1].append(word)
     return [_words(line) for line in lines]
-
-
-def _option(option: Directive) -> list[ShellText]:
-    text = shell.option(option.name, option.value)
-    return [text] if option.reason.startswith("srun:") else _with_reason(text, option.reason)
