@@ -174,6 +174,7 @@ def _apptainer(container: Container, placement: Placement) -> Iterator[Directive
         yield Directive("no-home", True, "packages in it would mix with the image's")
     if container.writable:
         yield Directive("writable-tmpfs", True, "software.container.writable; in memory, 64 MB")
+    yield Directive("no-eval", True, "else a shell evaluates the values of variables")
     yield Directive("pwd", HERE, "where the job runs")
 
 
