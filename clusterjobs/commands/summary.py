@@ -5,6 +5,7 @@ from __future__ import annotations
 from clusterjobs.commands.show import table
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.job_script import describe
+from clusterjobs.spec.references import show
 
 
 def summary(plan: Plan) -> str:
@@ -26,6 +27,8 @@ def summary(plan: Plan) -> str:
                 f"{samples.accumulation} x data parallel {shape.data_parallel}",
             )
         )
+    if plan.container:
+        rows.append(("container", f"{show(plan.container.image)}, by {plan.container.runtime}"))
     rows.append(("time limit", _time_limit(plan.experiment.time_limit)))
     return table([(f"{name}:", value) for name, value in rows])
 

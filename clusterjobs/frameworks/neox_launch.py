@@ -48,6 +48,8 @@ def launch_config(task: Task, options: Options) -> dict[str, Any]:
 
 def _launch(task: Task) -> dict[str, Any]:
     """How DeepSpeed is to start the ranks."""
+    if task.experiment.software.container:  # srun is not inside; templates/launch/deepy_in_docker
+        return {"launcher": "pdsh", "no_ssh_check": True}
     launch: dict[str, Any] = {"launcher": "slurm", "deepspeed_slurm": True, "no_ssh_check": True}
     if task.shape.nodes == 1:
         launch["force_multi"] = True  # else DeepSpeed starts every rank as rank 0 (issue 849)

@@ -92,6 +92,25 @@ def unpacked_packages(
         raise _impossible(label, wanted, error) from None
 
 
+def find_program(name: str, package: str, cache: Path, say: Say = _silent) -> Path:
+    """A program as installed, else as unpacked from its package, with what that needs.
+
+    It may want the folders of its libraries, `library_dirs_of`. Raises InputError.
+    """
+    if found := shutil.which(name, path=os.pathsep.join(_SYSTEM)):
+        return Path(found)
+    root = unpacked_packages(cache, package, [package], say=say)
+    return next(root.glob(f"usr/*bin/{name}"))
+
+
+def library_dirs_of(program: Path) -> tuple[Path, ...]:
+    """Where an unpacked program's own libraries are; none for an installed one."""
+    root = program.parents[2]
+    if root == Path("/"):
+        return ()
+    return tuple(sorted({library.parent for library in root.rglob("lib*.so*")}))
+
+
 def cache_dir() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "clusterjobs"

@@ -16,7 +16,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import as_text
 from clusterjobs.spec.words import MAX_WORD_BYTES
 
-_EFA_LIBRARIES = ":".join(
+EFA_LIBRARIES = ":".join(
     (
         "/opt/amazon/efa/lib",
         "/opt/amazon/efa/lib64",
@@ -43,6 +43,11 @@ def resolve_environment(
     replaced = {one.name for one in further}
     usual = [one for one in _derived(placement) if one.name not in replaced]
     derived = (*usual, *further)
+    if container := experiment.software.container:
+        # What is on the node's LD_LIBRARY_PATH is not in the image.
+        derived = tuple(one for one in derived if not one.append)
+        if container.runtime == "pyxis" and placement.gpus_per_node:
+            derived += _NVIDIA
     kept = [one for one in derived if not one.append and one.name not in own]
     said = [Variable(name, value, "env: of the spec", expand=True) for name, value in own.items()]
     return (*kept, *said, *(one for one in derived if one.append))
@@ -58,6 +63,16 @@ def _derived(placement: Placement) -> Iterator[Variable]:
         yield from _nccl()
     if placement.efa:
         yield from _efa()
+
+
+_NVIDIA = (
+    Variable(
+        "NVIDIA_VISIBLE_DEVICES", "all", "enroot shows no GPU to an image without it", "enroot"
+    ),
+    Variable(
+        "NVIDIA_DRIVER_CAPABILITIES", "compute,utility", "the driver's libraries for CUDA", "enroot"
+    ),
+)
 
 
 def _ranks_per_task(placement: Placement) -> int:
@@ -88,7 +103,7 @@ def _efa() -> Iterator[Variable]:
     )
     yield Variable(
         "LD_LIBRARY_PATH",
-        _EFA_LIBRARIES,
+        EFA_LIBRARIES,
         "libfabric and its NCCL plugin, wherever the AMI has them",
         "ADT",
         append=True,

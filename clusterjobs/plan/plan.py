@@ -9,6 +9,7 @@ from clusterjobs.errors import Problem
 from clusterjobs.frameworks.contract import ConfigFile, Samples, Shape, Variable
 from clusterjobs.launchers import Launcher
 from clusterjobs.ledger import Derived
+from clusterjobs.plan.container import ContainerPlan
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.exports import Export
 from clusterjobs.plan.placement import Placement
@@ -50,5 +51,11 @@ class Plan:
     exports: tuple[Export, ...]
     preflight: PreflightPlan | None
     associations: tuple[DataRepositoryAssociation, ...]
+    container: ContainerPlan | None
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]
+
+    @property
+    def uses_pyxis(self) -> bool:
+        """Whether srun itself starts the container: its options are a plugin's, not Slurm's own."""
+        return self.container is not None and self.container.runtime == "pyxis"

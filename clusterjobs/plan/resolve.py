@@ -12,6 +12,7 @@ from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.arithmetic import check_model, resolve_samples, resolve_shape
 from clusterjobs.plan.checks import check_intentions
+from clusterjobs.plan.container import resolve_container
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
 from clusterjobs.plan.exports import resolve_exports
@@ -73,7 +74,6 @@ def _resolve_job(
     restarts = resolve_restarts(experiment, framework, launcher, ledger)
     directives = resolve_directives(experiment, placement, restart_directives(restarts), ledger)
     options = resolve_srun_options(experiment, placement, ledger)
-    srun_options = options if _calls_srun(launcher, experiment) else ()
     if program is None:
         ledger.raise_problems()
         raise AssertionError("no program, and no problem says why")
@@ -81,6 +81,10 @@ def _resolve_job(
     asked = preflight.environment if preflight else ()
     further = (*restart_variables(restarts), *asked, *program.environment)
     environment = resolve_environment(experiment, placement, further, ledger)
+    container = resolve_container(experiment, placement, cluster, launcher, environment, ledger)
+    srun_options = options if _calls_srun(launcher, experiment) else ()
+    if container and container.runtime == "pyxis":
+        srun_options += container.options
     storage = find_storage(cluster, placement)
     stages = resolve_stages(experiment, storage, ledger)
     exports = resolve_exports(experiment, storage, ledger)
@@ -108,7 +112,9 @@ def _resolve_job(
             *(preflight.programs if preflight else ()),
             *programs_of(stages, exports),
             *launcher.programs,
+            *(container.programs if container else ()),
         ),
+        container=container,
         preflight=preflight,
         stages=stages,
         exports=exports,

@@ -13,17 +13,19 @@ from typing import Any
 import jinja2
 
 from clusterjobs import __version__, resources
-from clusterjobs.frameworks.contract import JOB_DIR, ConfigFile, Variable
-from clusterjobs.plan.directives import Directive
+from clusterjobs.frameworks.contract import ConfigFile, Variable
 from clusterjobs.plan.inherited import PREFIXES
 from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.preflight import NCCL_LOGS, PreflightPlan
 from clusterjobs.render import shell
+from clusterjobs.render.container import container_context
+from clusterjobs.render.launch_lines import launch_context
+from clusterjobs.render.lines import WIDTH, command_text, once_per_node, path_text, with_reason
+from clusterjobs.render.preflight_lines import nccl_steps, preflight_context
 from clusterjobs.render.shell import ShellText
 from clusterjobs.render.stage_lines import staging_context
 from clusterjobs.spec.experiment import Parameter, Secret, Step
-from clusterjobs.spec.references import show, variable
+from clusterjobs.spec.references import show
 
 
 def render_job_script(plan: Plan, spec_file: str, settings: Sequence[str] = ()) -> str:
@@ -68,10 +70,11 @@ def _context(plan: Plan, rendered_from: str) -> dict[str, Any]:
         **_head(plan, rendered_from),
         **_restarts(plan),
         **_software(plan),
-        **_preflight(plan),
+        **preflight_context(plan),
         **_work(plan),
         **staging_context(plan),
-        **_launch(plan),
+        **container_context(plan),
+        **launch_context(plan),
     }
 
 
@@ -82,9 +85,9 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
         "version": ShellText(__version__),
         "rendered_from": shell.comment(rendered_from),
         "directives": [shell.directive(one.name, one.value) for one in plan.directives],
-        "job_dir": _path(f"{experiment.logs or 'logs'}/${{SLURM_JOB_ID}}"),
+        "job_dir": path_text(f"{experiment.logs or 'logs'}/${{SLURM_JOB_ID}}"),
         "workdir_given": experiment.workdir is not None,
-        "workdir": _path(experiment.workdir or "."),
+        "workdir": path_text(experiment.workdir or "."),
         "workdir_complaint": shell.quote(f"no workdir {show(experiment.workdir or '')} here"),
         "parameters": [_parameter(*item) for item in experiment.parameters.items()],
         "nodes": plan.shape.nodes,
@@ -97,7 +100,7 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
 @functools.lru_cache(maxsize=64)  # nearly every job has the same
 def _patterns(names: tuple[str, ...]) -> tuple[ShellText, ...]:
     """Clauses of a `case` that do nothing, in lines that a person can read."""
-    lines = textwrap.wrap(" | ".join(names), _WIDTH - 14, break_on_hyphens=False)
+    lines = textwrap.wrap(" | ".join(names), WIDTH - 14, break_on_hyphens=False)
     return tuple(ShellText(f"{line.removesuffix(' |').removeprefix('| ')}) ;;") for line in lines)
 
 
@@ -116,23 +119,14 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _path(path: str) -> ShellText:
-    """A path on the node; a relative one counts from the folder where sbatch was called.
-
-    One that starts with a parameter is what the parameter says.
-    """
-    absolute = path if path.startswith(("/", "${", "\0")) else f"${{SLURM_SUBMIT_DIR}}/{path}"
-    return shell.quote_expanding(absolute)
-
-
 def _restarts(plan: Plan) -> dict[str, Any]:
     checkpoints, restarts = plan.experiment.checkpoints, plan.restarts
     context = {
         "checkpoints_given": checkpoints is not None,
-        "checkpoints": _path(checkpoints.path if checkpoints else "."),
+        "checkpoints": path_text(checkpoints.path if checkpoints else "."),
         "marker_given": plan.marker is not None,
-        "marker": _path(plan.marker or "."),
-        "background_given": bool(plan.experiment.sidecars or _nccl(plan) or restarts),
+        "marker": path_text(plan.marker or "."),
+        "background_given": bool(plan.experiment.sidecars or nccl_steps(plan) or restarts),
         "restarts_given": restarts is not None,
         "ends_itself": restarts is not None and restarts.saving.told == "clock",
     }
@@ -196,11 +190,11 @@ def _software(plan: Plan) -> dict[str, Any]:
     return {
         "environment": [line for one in plan.environment for line in _export(one)],
         "secrets": [_secret(*item) for item in plan.experiment.secrets.items()],
-        "modules": _words(software.modules),
+        "modules": command_text(software.modules),
         "conda_given": software.conda is not None,
         "conda": shell.quote_expanding(software.conda or ""),
-        "venv_given": software.venv is not None,
-        "venv": _path(software.venv or ""),
+        "venv_given": software.venv is not None and software.container is None,
+        "venv": path_text(software.venv or ""),
         "software_setup": _code("software.setup", software.setup),
         "setup": _code("setup", plan.experiment.setup),
     }
@@ -216,7 +210,7 @@ def _export(variable: Variable) -> list[ShellText]:
     if variable.append:
         value = ShellText(f'"${{{name}:+${name}:}}{value}"')
     line = ShellText(f"export {name}={value}")
-    return [line] if variable.expand else _with_reason(line, variable.reason)
+    return [line] if variable.expand else with_reason(line, variable.reason)
 
 
 @dataclass(frozen=True)
@@ -231,7 +225,7 @@ class _SecretText:
 def _secret(name: str, secret: Secret) -> _SecretText:
     """How the value is had when the job runs: it is in no file, and on no command line."""
     if secret.file is not None:
-        path = _path(secret.file)
+        path = path_text(secret.file)
         value, complaint = f"$(< {path})", f"the secret {name} is empty: its file has no text"
     else:
         value = f"$({_command(secret.command or ())})"
@@ -243,39 +237,6 @@ def _secret(name: str, secret: Secret) -> _SecretText:
     return _SecretText(
         ShellText(name), current, ShellText(value), shell.quote(complaint), is_fetched
     )
-
-
-_WIDTH = 100
-
-
-def _with_reason(line: ShellText, reason: str) -> list[ShellText]:
-    """The line with its reason behind it, or above it where the line is long."""
-    because = shell.comment(f"# {reason}")
-    if len(line) + len(because) < _WIDTH:
-        return [ShellText(f"{line} {because}")]
-    return [because, line]
-
-
-# ------------------------------------------------------------------ preflight
-
-
-def _preflight(plan: Plan) -> dict[str, Any]:
-    preflight = plan.preflight or PreflightPlan((), False, False)
-    return {
-        "preflight": plan.preflight is not None,
-        "asked": [_with_reason(shell.quote(one.word), one.reason) for one in preflight.asked],
-        "excludes_bad_nodes": preflight.excludes,
-        "reads_nccl": preflight.reads_nccl,
-        "nccl_logs": shell.quote(NCCL_LOGS),
-    }
-
-
-def _nccl(plan: Plan, *how: str) -> list[ShellText]:
-    """What reads NCCL's log, beside the training and after it, where the preflight wants it."""
-    if plan.preflight is None or not plan.preflight.reads_nccl:
-        return []
-    words = (*how, NCCL_LOGS, str(plan.shape.world_size))
-    return [_words((variable("python"), "-IS", f"{JOB_DIR}/nccl_log.py", *words))]
 
 
 # ------------------------------------------------------------------ files and steps
@@ -292,12 +253,15 @@ def _work(plan: Plan) -> dict[str, Any]:
     experiment = plan.experiment
     folders = [experiment.checkpoints.path] if experiment.checkpoints else []
     return {
-        "folders": ShellText(" ".join(map(_path, folders))),
+        "folders": ShellText(" ".join(map(path_text, folders))),
         "files": [_file(file) for file in plan.files],
         "programs": [_program(name) for name in plan.programs],
         "before": [_step(step, plan) for step in experiment.before],
-        "sidecars": [*_nccl(plan, "watch"), *(_step(step, plan) for step in experiment.sidecars)],
-        "after": [*_nccl(plan), *(_step(step, plan) for step in experiment.after)],
+        "sidecars": [
+            *nccl_steps(plan, "watch"),
+            *(_step(step, plan) for step in experiment.sidecars),
+        ],
+        "after": [*nccl_steps(plan), *(_step(step, plan) for step in experiment.after)],
     }
 
 
@@ -315,86 +279,24 @@ def _program(name: str) -> _FileText:
     return _FileText(shell.quote(name), shell.verbatim(text), ShellText(f"end of {name}"))
 
 
+def _steps(steps: Iterable[Step], plan: Plan) -> list[ShellText]:
+    return [_step(step, plan) for step in steps]
+
+
 def _step(step: Step, plan: Plan) -> ShellText:
     if step.per == "job":
         return _command(step.command)
-    words = _words(step.command)
-    nodes = plan.shape.nodes
-    once = f"--nodes={nodes} --ntasks={nodes} --ntasks-per-node=1"
-    return ShellText(f"srun --overlap --cpu-bind=none {once} {words}")
+    words = command_text(step.command)
+    return ShellText(f"srun {once_per_node(plan.shape.nodes)} {words}")
 
 
 def _command(words: tuple[str, ...]) -> ShellText:
     """Words as a command; `command` in front of a program that has the name of our functions."""
     is_ours = words and words[0] in _functions()
-    return ShellText(f"command {_words(words)}") if is_ours else _words(words)
+    return ShellText(f"command {command_text(words)}") if is_ours else command_text(words)
 
 
 @functools.cache
 def _functions() -> frozenset[str]:
     texts = "\n".join(template_texts().values())
     return frozenset(re.findall(r"(?m)^\s*([\w-]+) *\(\)", texts))
-
-
-def _words(words: Iterable[str]) -> ShellText:
-    return ShellText(" ".join(map(shell.quote, words)))
-
-
-# ------------------------------------------------------------------ launch
-
-
-def _launch(plan: Plan) -> dict[str, Any]:
-    no_python = "" if plan.starts_script else _NO_PYTHON.get(plan.launcher.name, "")
-    return {
-        "launch_title": shell.comment(plan.launcher.reason),
-        "launch_template": f"launch/{plan.launcher.name}.sh.j2",
-        "ranks_per_node": plan.shape.ranks_per_node,
-        "no_python": ShellText(no_python),
-        "world_size": plan.shape.world_size,
-        "over_ssh": plan.launcher.over_ssh,
-        **_ssh(plan),
-        "command": _lines(plan.command, len(plan.experiment.prefix)),
-        "srun_options": [line for one in plan.srun_options for line in _option(one)],
-    }
-
-
-def _ssh(plan: Plan) -> dict[str, Any]:
-    """How the nodes are reached by launchers that use ssh, and over which interface they talk."""
-    ssh = plan.experiment.ssh
-    return {
-        "ssh_given": ssh is not None,
-        "ssh_port": ssh.port if ssh else 0,
-        "ssh_key_given": ssh is not None and ssh.key is not None,
-        "ssh_key": _path(ssh.key if ssh and ssh.key else "."),
-        "interface_given": plan.interface is not None,
-        "interface": shell.quote(plan.interface or ""),
-    }
-
-
-_NO_PYTHON: Mapping[str, str] = {"torchrun": "--no-python ", "deepspeed": "--no_python "}
-
-
-def _lines(words: tuple[str, ...], prefix: int) -> list[ShellText]:
-    """The command as a person would break it: each option on a line with its values.
-
-    Its first `prefix` words stand in front of the program, on a line of their own.
-    """
-    lines: list[list[str]] = [list(words[:prefix]), []] if prefix else [[]]
-    for word in words[prefix:]:
-        if _starts_a_line(word) and lines[-1]:
-            lines.append([])
-        lines[-1].append(word)
-    return [_words(line) for line in lines]
-
-
-_OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
-
-
-def _starts_a_line(word: str) -> bool:
-    """An option, or an override in hydra's way: `dataset.batch_size=8`."""
-    return word.startswith("--") or _OVERRIDE.match(word) is not None
-
-
-def _option(option: Directive) -> list[ShellText]:
-    text = shell.option(option.name, option.value)
-    return [text] if option.reason.startswith("srun:") else _with_reason(text, option.reason)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from clusterjobs.spec import words
+from clusterjobs.spec import images, words
 from clusterjobs.spec.words import Budget, Count
 
 
@@ -20,10 +20,34 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Mount(Part):
+    """A folder of the node, seen inside the container as `target`."""
+
+    source: images.MountPath
+    target: images.MountTarget
+    read_only: bool = False
+
+
+class Container(Part):
+    """The image that the ranks run in, and by what; `efa`: whose libraries of EFA they use.
+
+    `shm`: the size of /dev/shm, where the runtime does not share the node's own.
+    """
+
+    runtime: Literal["pyxis", "apptainer", "docker"]
+    image: images.Image
+    mounts: tuple[Annotated[Mount, BeforeValidator(images.mount)], ...] = ()
+    efa: Literal["image", "host"] = "image"
+    shm: images.Size | None = None
+    writable: bool = False
+    home: bool = False
+
+
 class Software(Part):
     """How the environment of the job is prepared: module files first, then conda or a venv.
 
     `requires` are Python packages with the version that the preflight is to find, or its start.
+    With a container, `venv` is a folder inside of it.
     """
 
     venv: words.SearchPath | None = None
@@ -31,6 +55,7 @@ class Software(Part):
     modules: tuple[words.ModuleName, ...] = ()
     setup: words.Code = ()
     requires: dict[words.PackageName, words.PackageVersion] = {}
+    container: Container | None = None
 
 
 class Parallel(Part):

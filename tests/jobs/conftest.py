@@ -68,6 +68,7 @@ class Jobs:
 
     lab: Lab
     folder: pathlib.Path
+    venv: pathlib.Path = VENV
 
     def spec(self, name: str, **keys: Any) -> dict[str, Any]:
         """A spec of two nodes and four ranks whose program is the recorder."""

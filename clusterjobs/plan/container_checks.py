@@ -1,0 +1,208 @@
+"""What does not go together with a container, each with its reason and what to do instead."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterable
+
+from clusterjobs.launchers import Launcher
+from clusterjobs.ledger import Ledger
+from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.experiment import Container, Experiment
+from clusterjobs.spec.references import expanding, show
+
+_KEY = ("software", "container")
+
+
+def check_container(
+    experiment: Experiment,
+    placement: Placement,
+    launcher: Launcher,
+    automatic: Iterable[str],
+    ledger: Ledger,
+) -> None:
+    """`automatic`: the targets of what is mounted without being asked for."""
+    container = experiment.software.container
+    assert container is not None
+    _check_launcher(container, placement, launcher, ledger)
+    _check_image(container, ledger)
+    _check_software(experiment, ledger)
+    _check_mounts(container, list(automatic), ledger)
+    _check_keys(container, ledger)
+    for name in ("PATH", "LD_LIBRARY_PATH"):
+        if name in experiment.env:
+            ledger.problem(
+                ("env", name),
+                f"{name} of the node would take the place of the image's",
+                "set it in the image; software.venv puts a folder in front of PATH",
+            )
+    for name in experiment.srun if container.runtime == "pyxis" else ():
+        # Slurm takes an option's first letters for the whole.
+        if any(full.startswith(name) for full in _DERIVED):
+            what = f"--{name} follows from software.container"
+            ledger.problem(("srun", name), what, "remove it here")
+
+
+_DERIVED = (
+    *("container-image", "container-mounts", "container-workdir", "container-env"),
+    *("container-mount-home", "no-container-mount-home", "container-writable"),
+    "container-readonly",
+)
+
+# ------------------------------------------------------------------ launchers
+
+_CANNOT = {
+    ("docker", "srun"): (
+        "docker with launcher: srun would be a container for each rank, and the GPUs of a node "
+        "talk through memory that containers do not share",
+        "launcher: torchrun, or runtime: pyxis, whose ranks share a container",
+    ),
+    ("pyxis", "deepy"): (
+        "deepy.py calls srun itself, and inside of a container there is none",
+        "runtime: docker, whose containers reach each other by ssh",
+    ),
+    ("apptainer", "deepy"): (
+        "deepy.py calls srun itself, and inside of a container there is none",
+        "runtime: docker, whose containers reach each other by ssh",
+    ),
+}
+
+
+def _check_launcher(
+    container: Container, placement: Placement, launcher: Launcher, ledger: Ledger
+) -> None:
+    if found := _CANNOT.get((container.runtime, launcher.name)):
+        ledger.problem((*_KEY, "runtime"), *found)
+    if launcher.over_ssh or launcher.name == "mpirun":
+        ledger.problem(
+            _KEY,
+            f"{launcher.name} would start the ranks on the nodes, outside of the containers",
+            "a launcher that Slurm starts: srun, torchrun; or no container",
+        )
+    if container.runtime == "docker" and not placement.exclusive:
+        ledger.problem(
+            (*_KEY, "runtime"),
+            "Docker's containers are outside of Slurm's limits: they see all GPUs of a node, "
+            "and this job shares its nodes",
+            "whole nodes, or runtime: pyxis",
+        )
+
+
+# ------------------------------------------------------------------ the image's name
+
+_NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+_PATH = rf"{_NAME}(?:/{_NAME})*"
+_TAG = r"(?::[A-Za-z0-9_][\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+_HOST = r"[A-Za-z0-9.-]+(?::[0-9]+)?"
+_FORMS = {
+    "pyxis": re.compile(rf"(?:docker://)?(?:[\w.$-]+@)?(?:{_HOST}#)?{_PATH}{_TAG}"),
+    "apptainer": re.compile(rf"(?:docker|oras|library)://(?:{_HOST}/)?{_PATH}{_TAG}"),
+    "docker": re.compile(rf"(?:{_HOST}/)?{_PATH}{_TAG}"),
+}
+_EXAMPLES = {
+    "pyxis": "nvcr.io#nvidia/pytorch:24.01-py3 (# behind the registry), or /fsx/images/a.sqsh",
+    "apptainer": "/fsx/images/a.sif, or docker://nvcr.io/nvidia/pytorch:24.01-py3",
+    "docker": "nvcr.io/nvidia/pytorch:24.01-py3",
+}
+_HOST_AS_PATH = re.compile(r"(?:docker://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
+
+
+def _check_image(container: Container, ledger: Ledger) -> None:
+    runtime, image = container.runtime, container.image
+    is_file = image.startswith(("/", "${")) and runtime != "docker"
+    is_name = bool(_FORMS[runtime].fullmatch(image))
+    if runtime == "pyxis" and _HOST_AS_PATH.match(image):
+        is_name = False  # enroot would look for nvcr.io/nvidia/pytorch at Docker Hub
+    if not is_file and not is_name:
+        ledger.problem(
+            (*_KEY, "image"), f"{image} is no image of {runtime}", f"write {_EXAMPLES[runtime]}"
+        )
+    elif not is_file and ":" not in re.split("[/#]", image)[-1]:
+        ledger.problem(
+            (*_KEY, "image"),
+            "without a tag it is another image every few weeks",
+            "add the tag that you have tested, image:24.01-py3",
+            warning=True,
+        )
+    elif runtime == "apptainer" and not is_file:
+        ledger.problem(
+            (*_KEY, "image"),
+            "every rank of every node would fetch and convert it",
+            f"once: apptainer build /fsx/images/a.sif {image}",
+            warning=True,
+        )
+
+
+# ------------------------------------------------------------------ the rest of software
+
+
+_NOT_INSIDE = {
+    "modules": (
+        "modules change the node's environment, and the image has its own",
+        "remove them; where the runtime itself is a module, setup: [module load apptainer]",
+    ),
+    "conda": (
+        "a conda environment of the node needs the node's libraries, and the image has its own",
+        "remove it; or venv: /path/in/the/image",
+    ),
+    "setup": (
+        "software.setup would prepare the node's environment, and the ranks use the image's",
+        "prepare the image; setup: runs on the node, before the containers",
+    ),
+}
+
+
+def _check_software(experiment: Experiment, ledger: Ledger) -> None:
+    software = experiment.software
+    for key, (what, hint) in _NOT_INSIDE.items():
+        if getattr(software, key):
+            ledger.problem(("software", key), what, hint)
+    if software.venv and not software.venv.startswith(("/", "${")):
+        ledger.problem(
+            ("software", "venv"),
+            "with a container this is a folder inside of it, and cannot be relative",
+            "write the whole path, /opt/venv",
+        )
+
+
+def _check_keys(container: Container, ledger: Ledger) -> None:
+    if container.shm and container.runtime != "docker":
+        ledger.problem(
+            (*_KEY, "shm"),
+            f"{container.runtime} shows the node's own /dev/shm, half of its memory",
+            "remove it; only docker has one of its own",
+        )
+    if container.home and container.runtime == "docker":
+        hint = "remove it; mounts: ['${HOME}:/inside'] brings it in"
+        ledger.problem((*_KEY, "home"), "docker does not know the home folder by itself", hint)
+
+
+# ------------------------------------------------------------------ mounts
+
+
+def _check_mounts(container: Container, automatic: list[str], ledger: Ledger) -> None:
+    taken: dict[str, str] = {_normal(one): "the job mounts it by itself" for one in automatic}
+    for index, mount in enumerate(container.mounts):
+        path = (*_KEY, "mounts", index)
+        target = _normal(expanding(mount.target))
+        for other, whose in taken.items():
+            if target == other:
+                ledger.problem(
+                    path, f"{show(target)} is mounted twice: {whose}", "remove one of the two"
+                )
+            elif _is_below(target, other) or _is_below(other, target):
+                ledger.problem(
+                    path,
+                    f"{show(target)} and {show(other)} lie one within the other: {whose}",
+                    "choose a target beside it",
+                )
+        taken.setdefault(target, ledger.line_of(path))
+
+
+def _normal(path: str) -> str:
+    return re.sub("/+", "/", path).rstrip("/")
+
+
+def _is_below(inner: str, outer: str) -> bool:
+    return pathlib.PurePosixPath(inner).is_relative_to(outer)

@@ -1,0 +1,63 @@
+"""The lines of job.sh that start the ranks: the command, the launcher's options, the way by ssh."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from clusterjobs.plan.plan import Plan
+from clusterjobs.render import shell
+from clusterjobs.render.container import launch_template, launch_title
+from clusterjobs.render.lines import command_text, option_lines, path_text
+from clusterjobs.render.shell import ShellText
+
+_NO_PYTHON: Mapping[str, str] = {"torchrun": "--no-python ", "deepspeed": "--no_python "}
+_OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
+
+
+def launch_context(plan: Plan) -> dict[str, Any]:
+    """What the block `launch` and the launcher's template print."""
+    no_python = "" if plan.starts_script else _NO_PYTHON.get(plan.launcher.name, "")
+    return {
+        "launch_title": shell.comment(launch_title(plan)),
+        "launch_template": launch_template(plan),
+        "ranks_per_node": plan.shape.ranks_per_node,
+        "no_python": ShellText(no_python),
+        "world_size": plan.shape.world_size,
+        "over_ssh": plan.launcher.over_ssh,
+        **_ssh(plan),
+        "command": _lines(plan.command, len(plan.experiment.prefix)),
+        "srun_options": [line for one in plan.srun_options for line in option_lines(one)],
+    }
+
+
+def _ssh(plan: Plan) -> dict[str, Any]:
+    """How the nodes are reached by launchers that use ssh, and over which interface they talk."""
+    ssh = plan.experiment.ssh
+    return {
+        "ssh_given": ssh is not None,
+        "ssh_port": ssh.port if ssh else 0,
+        "ssh_key_given": ssh is not None and ssh.key is not None,
+        "ssh_key": path_text(ssh.key if ssh and ssh.key else "."),
+        "interface_given": plan.interface is not None,
+        "interface": shell.quote(plan.interface or ""),
+    }
+
+
+def _lines(words: tuple[str, ...], prefix: int) -> list[ShellText]:
+    """The command as a person would break it: each option on a line with its values.
+
+    Its first `prefix` words stand in front of the program, on a line of their own.
+    """
+    lines: list[list[str]] = [list(words[:prefix]), []] if prefix else [[]]
+    for word in words[prefix:]:
+        if _starts_a_line(word) and lines[-1]:
+            lines.append([])
+        lines[-1].append(word)
+    return [command_text(line) for line in lines]
+
+
+def _starts_a_line(word: str) -> bool:
+    """An option, or an override in hydra's way: `dataset.batch_size=8`."""
+    return word.startswith("--") or _OVERRIDE.match(word) is not None

@@ -1,0 +1,46 @@
+"""What several blocks of the script print: paths, commands, options, an srun per node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from clusterjobs.plan.directives import Directive
+from clusterjobs.render import shell
+from clusterjobs.render.shell import ShellText
+
+WIDTH = 100
+
+
+def with_reason(line: ShellText, reason: str) -> list[ShellText]:
+    """The line with its reason behind it, or above it where the line is long."""
+    because = shell.comment(f"# {reason}")
+    if len(line) + len(because) < WIDTH:
+        return [ShellText(f"{line} {because}")]
+    return [because, line]
+
+
+def option_lines(option: Directive) -> list[ShellText]:
+    """An option on a line; the spec's own has no reason but that it is there."""
+    text = shell.option(option.name, option.value)
+    plain = not option.reason or option.reason.startswith("srun:")
+    return [text] if plain else with_reason(text, option.reason)
+
+
+def once_per_node(nodes: int) -> ShellText:
+    """Options of an srun beside the training: one task on every node."""
+    once = f"--nodes={nodes} --ntasks={nodes} --ntasks-per-node=1"
+    return ShellText(f"--overlap --cpu-bind=none {once}")
+
+
+def path_text(path: str) -> ShellText:
+    """A path on the node; a relative one counts from the folder where sbatch was called.
+
+    One that starts with a parameter is what the parameter says.
+    """
+    absolute = path if path.startswith(("/", "${", "\0")) else f"${{SLURM_SUBMIT_DIR}}/{path}"
+    return shell.quote_expanding(absolute)
+
+
+def command_text(words: Iterable[str]) -> ShellText:
+    """A command in one line."""
+    return ShellText(" ".join(map(shell.quote, words)))

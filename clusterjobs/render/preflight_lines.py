@@ -1,0 +1,35 @@
+"""The lines of job.sh that ask the nodes before the training, and read NCCL's log beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterjobs.frameworks.contract import JOB_DIR
+from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.preflight import NCCL_LOGS, PreflightPlan
+from clusterjobs.render import shell
+from clusterjobs.render.lines import command_text, with_reason
+from clusterjobs.render.shell import ShellText
+from clusterjobs.spec.references import variable
+
+_NONE = PreflightPlan((), False, False)
+
+
+def preflight_context(plan: Plan) -> dict[str, Any]:
+    """What the block `preflight` prints."""
+    preflight = plan.preflight or _NONE
+    return {
+        "preflight": plan.preflight is not None,
+        "asked": [with_reason(shell.quote(one.word), one.reason) for one in preflight.asked],
+        "excludes_bad_nodes": preflight.excludes,
+        "reads_nccl": preflight.reads_nccl,
+        "nccl_logs": shell.quote(NCCL_LOGS),
+    }
+
+
+def nccl_steps(plan: Plan, *how: str) -> list[ShellText]:
+    """What reads NCCL's log, beside the training and after it, where the preflight wants it."""
+    if plan.preflight is None or not plan.preflight.reads_nccl:
+        return []
+    words = (*how, NCCL_LOGS, str(plan.shape.world_size))
+    return [command_text((variable("python"), "-IS", f"{JOB_DIR}/nccl_log.py", *words))]

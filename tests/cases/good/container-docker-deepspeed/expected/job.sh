@@ -1,0 +1,503 @@
+#!/usr/bin/env bash
+# bert: 2 nodes x 8 GPUs (p4de.24xlarge), deepspeed started by its own launcher
+#
+# Written by clusterjobs 0.1.0 from a spec. Change the spec, not this script:
+#   clusterjobs plan   spec.yaml
+#   clusterjobs render spec.yaml
+# In the spec's folder: the first says why each value is what it is, the second writes this again.
+#
+# shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+
+#SBATCH --job-name=bert
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=96
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+set -euo pipefail
+
+# ---- start: one folder for all that this job writes, and one way out ----------------------
+job_dir="$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID"
+mkdir -p -- "$job_dir"
+exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
+log_writer=$!
+own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
+[[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || own_id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
+# Job ids begin anew with a new cluster: these were another's.
+(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
+reason= # for the end, where the exit code does not say it
+
+fail() { # before the training: another try would end like this one
+  printf 'clusterjobs: %s\n' "$1" >&2
+  reason=not_started
+  exit 1
+}
+
+# One line of JSON for each attempt; of two for the same, the later counts.
+record() { # ATTEMPT REASON EXIT_CODE NODES SECONDS
+  printf '{"attempt": %s, "reason": "%s", "checkpoint": "%s", ' "$1" "$2" "$(newest_checkpoint)"
+  printf '"exit_code": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$3" "$4" "$5" -1
+} >> "$job_dir/attempts.jsonl"
+
+# A text that changes with every new checkpoint.
+newest_checkpoint() {
+  local newest=
+  printf '%s' "${newest//[\"\\[:cntrl:]]/_}"
+}
+
+finish() {
+  local status=$?
+  trap - EXIT
+  trap '' USR1
+  trap 'reason=cancelled' TERM
+  if [[ -z $reason ]]; then
+    reason=completed
+    (( status == 0 )) || reason=failure
+  fi
+  record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" || true
+  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
+    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  exec >&- 2>&- # the log is complete once its writer has read the end
+  timeout 10 tail --pid="$log_writer" -f /dev/null || true
+  exit "$status"
+}
+trap finish EXIT
+
+# scancel and the time limit say TERM first, and KILL after Slurm's KillWait.
+ranks=
+told_to_end() {
+  reason=cancelled
+  [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
+  [[ -n $ranks ]] || exit 143
+  printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
+}
+trap told_to_end TERM
+
+cd -- "$HOME/bert" || fail 'no workdir ${HOME}/bert here'
+
+# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
+for name in "${!SLURM_@}" "${!SRUN_@}"; do
+  case $name in
+    SLURM_ARRAY_* | SLURM_CLUSTER_NAME | SLURM_CONF | SLURM_CONF_SERVER) ;;
+    SLURM_CPUS_ON_NODE | SLURM_GPUS_ON_NODE | SLURM_GTIDS | SLURM_JOB_* | SLURM_JOBID) ;;
+    SLURM_NNODES | SLURM_NODEID | SLURM_NODELIST | SLURM_NPROCS | SLURM_NTASKS) ;;
+    SLURM_RESTART_COUNT | SLURM_SUBMIT_* | SLURM_TASKS_PER_NODE | SLURM_TASK_PID) ;;
+    SLURM_TOPOLOGY_* | SLURM_WORKING_CLUSTER | SLURM_CPUS_PER_TASK | SLURM_GPUS_PER_NODE) ;;
+    SLURM_MEM_PER_NODE | SLURM_NTASKS_PER_NODE) ;;
+    *) unset "$name" ;;
+  esac
+done
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
+  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+
+# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# The port follows from the job id, so that jobs on one node differ, and stays below the
+# ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+(( ${#nodes[@]} == 2 )) || fail "planned for 2 nodes, got ${#nodes[@]}"
+
+port_in_use() {
+  local needle
+  printf -v needle ':%04X ' "$1"
+  [[ $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null) == *"$needle"* ]]
+}
+
+port=$((SLURM_JOB_ID % 20000))
+while port_in_use "$((12000 + port))"; do
+  port=$(((port + 7919) % 20000)) # a prime step: never the next job's own first choice
+done
+export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
+
+# ---- environment ----------------------------------------------------------------------------
+export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
+export PYTHONUNBUFFERED=1 # log lines appear when they are written
+export NCCL_DEBUG=WARN # says why a collective failed
+# NCCL's first contact; a name such as eth0 differs between nodes
+export NCCL_SOCKET_IFNAME='^lo,docker,veth'
+export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
+export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
+export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
+export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
+export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
+export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
+
+# ---- secrets: the values are known here, and in no file -----------------------------------------
+[[ -n ${WANDB_API_KEY:-} ]] || fail 'the secret WANDB_API_KEY is not set: export WANDB_API_KEY before sbatch'
+export WANDB_API_KEY
+
+# ---- files ----------------------------------------------------------------------------------
+cat > "$job_dir"/ds_config.json <<'END'
+{
+  "train_batch_size": 256,
+  "train_micro_batch_size_per_gpu": 8,
+  "gradient_accumulation_steps": 2
+}
+END
+# sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
+unpack() {
+  sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
+}
+unpack preload.py
+unpack stage_log.py
+
+# ---- stage: the data, whole and checked, before a rank starts -------------------------------
+# In the background, for bash hears no signal while a child runs in the foreground.
+stage() {
+  local code=0
+  "$@" &
+  staging=$!
+  while kill -0 "$staging" 2>/dev/null; do
+    code=0
+    wait "$staging" || code=$?
+  done
+  return "$code"
+}
+stage python3 -B "$job_dir/preload.py" /fsx/books
+
+# ---- container: one on every node, by docker
+mounts=( # from the node into the container
+  'type=bind,source=/fsx,target=/fsx' # shared storage of p4de-a100
+  "type=bind,source=$HOME/bert,target=$HOME/bert" # where the program runs
+  "type=bind,source=$job_dir,target=$job_dir" # the job's own folder: its configs and records
+  'type=bind,source=/opt/amazon,target=/opt/amazon,readonly' # EFA's libraries, by efa: host
+)
+inside=( # what the ranks find set, whatever the image says; by name, so that no value is shown
+  MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
+  TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_FR_DUMP_TEMP_FILE
+  TORCH_NCCL_DEBUG_INFO_TEMP_FILE FI_PROVIDER FI_EFA_USE_HUGE_PAGE WANDB_API_KEY VIRTUAL_ENV
+  SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURM_NODEID USER
+)
+export VIRTUAL_ENV=/opt/venv # in the container
+exec {lifeline}<> <(:) # an input that ends with this script, and not before
+container=(
+  docker run
+  --rm --init # gone when it ends; signals are handed on
+  --interactive # it lives as long as its input: as this script, whatever ends that
+  --name="clusterjobs-$SLURM_JOB_ID" --label=clusterjobs.user="$UID"
+  --user="$UID:$(id -g)" "${GROUPS[@]/#/--group-add=}" # what it writes belongs to who submitted
+  --network=host # the nodes' own addresses, and EFA
+  --gpus=all # by NVIDIA's container toolkit
+  --device=/dev/infiniband # EFA; without it NCCL takes TCP (OFI 1020)
+  --shm-size=576g # Docker's own 64 MB break NCCL
+  --ulimit=memlock=-1:-1 # EFA and NCCL pin memory
+  "--workdir=$PWD" # where the job runs
+  "${mounts[@]/#/--mount=}"
+  "${inside[@]/#/--env=}"
+  --env=HOME=/tmp # the image knows no home of this user
+  nvcr.io/nvidia/pytorch:24.01-py3
+)
+# Left behind where a node crashed: containers of this user whose job is over, or is this one.
+srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
+  set -eo pipefail
+  alive=" $(squeue --noheader --user="$UID" --states=running,completing --format=%A | tr "\n" " ")"
+  docker ps --all --filter="label=clusterjobs.user=$UID" --format="{{.Names}}" |
+    while read -r name; do
+      job=${name#clusterjobs-}
+      [[ $job != "$SLURM_JOB_ID" && $alive == *" $job "* ]] || docker rm --force "$name"
+    done' || fail 'docker does not answer on all nodes: may this user call it there?'
+
+# ---- launch: one deepspeed per node starts the node's ranks
+command=(
+  train.py
+  --deepspeed
+  --deepspeed_config "$job_dir/ds_config.json"
+)
+srun_options=(
+  --nodes=2 # as planned, whatever sbatch was told
+  --ntasks=2 # likewise
+  --ntasks-per-node=1 # likewise
+  --label # every line says which task wrote it
+  --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
+  --wait=0 # a rank may go on after the others, to save or to evaluate
+  --cpu-bind=none # threads may move; data loaders need it
+  --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
+)
+# A missing host file would silently train on one node, so it is written here, by this job.
+printf '%s slots=8\n' "${nodes[@]}" > "$job_dir/hostfile"
+# In single quotes: expanded on each node, not by this script.
+start_ranks() {
+  srun "${srun_options[@]}" "${container[@]}" bash -c '
+    { cat > /dev/null; kill -KILL -1; } <&0 & # the container ends with its input
+    exec < /dev/null
+    [[ -x $VIRTUAL_ENV/bin/python3 ]] || { echo "no virtual environment at $VIRTUAL_ENV" >&2; exit 1; }
+    export PATH="$VIRTUAL_ENV/bin:$PATH"
+    export LD_LIBRARY_PATH=/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    hostfile=$1
+    shift
+    exec deepspeed --hostfile="$hostfile" --no_ssh --node_rank="$SLURM_NODEID" --no_local_rank \
+      --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" "$@"' \
+    node "$job_dir/hostfile" "${command[@]}" <&"$lifeline"
+}
+
+# In the background, for bash hears no signal while a child runs in the foreground. A signal ends
+# `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
+rm -f -- "$job_dir/exit_code"
+(
+  trap '' TERM
+  code=0
+  start_ranks || code=$?
+  printf '%s\n' "$code" > "$job_dir/exit_code"
+) &
+ranks=$!
+while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
+status=1 # where the code was never written
+read -r status < "$job_dir/exit_code" || true
+ranks=
+(( status == 0 )) || exit "$status"
+case $reason in # ranks that were told to end are not done, though they ended well
+  time_limit) exit 124 ;;
+  cancelled) exit 143 ;;
+esac
+
+# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+: <<'end of preload.py'
+"""Asks FSx for Lustre to fetch a folder's files from their bucket, and waits: `preload.py FOLDER`.
+
+FSx shows a bucket's objects as files that are released: their contents come at the first read, file
+by file, while a GPU waits. `lfs hsm_restore` asks for them beforehand. Any user may ask, the file
+servers do the copying, and asking twice does no harm: jobs that start together need no lock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from typing import Any, Dict, Iterator, List, Sequence
+
+from stage_log import Progress, StageError, counted, failure, say, shown, size
+
+AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
+BATCH_BYTES = 64 << 10  # of names on one command line
+STALL_SECONDS = 1800
+ROUNDS = 3
+_POLL_SECONDS = 0.5
+
+
+def preload(folder: str) -> None:
+    """Raises StageError where a file does not come."""
+    lfs = shutil.which("lfs")
+    if lfs is None:
+        raise StageError(
+            "%s: lfs is not on this node, so this is no FSx for Lustre" % shown(folder)
+        )
+    sizes = _files(folder)
+    if not sizes:
+        raise StageError(
+            "%s: no files are there: is the folder associated with the bucket (cluster.yaml), "
+            "and has FSx listed it?" % shown(folder)
+        )
+    for number in range(ROUNDS + 1):
+        released = _released(lfs, list(sizes))
+        if not released:
+            break
+        if number == ROUNDS:
+            what = "its contents did not come (%s)" % counted(len(released), "file")
+            raise StageError("%s: %s" % (shown(released[0]), what))
+        _check_space(folder, sum(sizes[path] for path in released))
+        _restore(lfs, folder, {path: sizes[path] for path in released})
+    total = size(sum(sizes.values()))
+    say("preload %s: is there, %s, %s" % (shown(folder), counted(len(sizes), "file"), total))
+
+
+def _files(folder: str) -> Dict[str, int]:
+    found: Dict[str, int] = {}
+
+    def complain(error: OSError) -> None:
+        raise failure(str(error.filename), error)
+
+    for above, _, names in os.walk(folder, onerror=complain):
+        for name in names:
+            path = os.path.join(above, name)
+            status = os.lstat(path)
+            if stat.S_ISREG(status.st_mode):
+                found[path] = status.st_size
+    return found
+
+
+def _check_space(folder: str, needed: int) -> None:
+    system = os.statvfs(folder)
+    free = system.f_bavail * system.f_frsize
+    if needed > free:
+        what = "%s are to come, and %s are free" % (size(needed), size(free))
+        raise StageError("%s: no room: %s" % (shown(folder), what))
+
+
+def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
+    """Ask for all, AT_ONCE of them at a time, until Lustre has nothing left to do with any."""
+    waiting, asked = list(wanted), []  # type: List[str], List[str]
+    progress = Progress("preload %s" % shown(folder), sum(wanted.values()), lambda: None)
+    moved = time.monotonic()
+    while waiting or asked:
+        more, waiting = waiting[: AT_ONCE - len(asked)], waiting[AT_ONCE - len(asked) :]
+        for batch in _batches(more):
+            _run(lfs, "hsm_restore", batch)
+        asked += more
+        busy = [path for path, said in _answers(lfs, "hsm_action", asked) if said != "NOOP"]
+        if len(busy) < len(asked):
+            moved = time.monotonic()
+            progress.add(sum(wanted[path] for path in set(asked) - set(busy)))
+        elif time.monotonic() - moved > STALL_SECONDS:
+            raise StageError("%s: does not come" % shown(busy[0]))
+        else:
+            time.sleep(_POLL_SECONDS)
+        asked = busy
+        progress.tick()
+
+
+def _released(lfs: str, paths: Sequence[str]) -> List[str]:
+    """The files whose contents are still in the bucket alone."""
+    answers = _answers(lfs, "hsm_state", paths)
+    return [path for path, said in answers if "released" in said.replace(",", " ").split()]
+
+
+def _answers(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
+    """What lfs says of each file: `PATH: NOOP`, `PATH: (0x0000000d) released exists archived, ...`.
+
+    A name may hold a line break, so that lines are found by the names that were asked for.
+    Source: Lustre's lustre/utils/lfs.c, lfs_hsm_state and lfs_hsm_action.
+    """
+    for batch in _batches(paths):
+        text = _run(lfs, verb, batch)
+        for path in batch:
+            start = path + ":"
+            if not text.startswith(start):
+                raise StageError("%s: lfs %s says nothing of it" % (shown(path), verb))
+            said, _, text = text[len(start) :].partition("\n")
+            yield path, said.strip()
+
+
+def _batches(paths: Sequence[str]) -> Iterator[List[str]]:
+    batch: List[str] = []
+    length = 0
+    for path in paths:
+        if batch and length + len(path) > BATCH_BYTES:
+            yield batch
+            batch, length = [], 0
+        batch.append(path)
+        length += len(path) + 1
+    if batch:
+        yield batch
+
+
+def _run(lfs: str, verb: str, paths: Sequence[str]) -> str:
+    done = subprocess.run(
+        [lfs, verb, *paths], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=STALL_SECONDS
+    )
+    if done.returncode:
+        said = os.fsdecode(done.stderr).strip().splitlines() or ["no reason given"]
+        raise StageError("lfs %s: %s" % (verb, shown(said[-1])))
+    return os.fsdecode(done.stdout)
+
+
+def _end(number: int, _frame: Any) -> None:
+    say("preload: told to end; FSx goes on with what it was asked for")
+    os._exit(128 + number)
+
+
+def main() -> int:
+    """0: the contents are there; 1: they are not, and a message says why."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    try:
+        preload(options.folder)
+    except StageError as error:
+        say("preload failed: %s" % error)
+        return 1
+    except (OSError, subprocess.TimeoutExpired) as error:
+        say("preload failed: %s: %s" % (shown(options.folder), error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+end of preload.py
+: <<'end of stage_log.py'
+"""What staging says: progress in the job's log, errors that name a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Callable
+
+EVERY_SECONDS = 5
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+class StageError(Exception):
+    """What went wrong, with the file's name."""
+
+
+def shown(path: str) -> str:
+    """A name for the log: bytes that are no text, and line breaks, are seen."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def failure(path: str, error: OSError) -> StageError:
+    """What the system says about a file."""
+    return StageError("%s: %s" % (shown(path), error.strerror or error))
+
+
+def say(text: str) -> None:
+    """One line of the log, at once."""
+    sys.stdout.write("clusterjobs: %s\n" % text)
+    sys.stdout.flush()
+
+
+def size(count: float) -> str:
+    """Bytes for people: 3.4 GB."""
+    unit = 0
+    while count >= 999.5 and unit < len(_UNITS) - 1:
+        count, unit = count / 1000, unit + 1
+    return "%d B" % count if unit == 0 else "%.3g %s" % (count, _UNITS[unit])
+
+
+def counted(number: int, noun: str) -> str:
+    return "1 %s" % noun if number == 1 else "%s %ss" % (format(number, ","), noun)
+
+
+class Progress:
+    """Says every few seconds how many bytes are there, how fast, and what is left."""
+
+    def __init__(self, what: str, total: int, beat: Callable[[], None]) -> None:
+        self._what, self._total, self._beat = what, total, beat
+        self._began = self._last = time.monotonic()
+        self.bytes = 0
+
+    def add(self, count: int) -> None:
+        self.bytes += count
+
+    def tick(self) -> None:
+        """Called about once a second: keeps the lock alive, and speaks where it is time to."""
+        self._beat()
+        now = time.monotonic()
+        if now - self._last >= EVERY_SECONDS:
+            self._last = now
+            say("%s: %s" % (self._what, self._now(now)))
+
+    def _now(self, now: float) -> str:
+        rate = self.bytes / (now - self._began)
+        left = (self._total - self.bytes) / rate if rate else 0
+        percent = 100 * self.bytes // self._total if self._total else 100
+        text = "%s of %s (%d %%), %s/s" % (size(self.bytes), size(self._total), percent, size(rate))
+        return "%s, %d s left" % (text, left) if rate else text
+end of stage_log.py

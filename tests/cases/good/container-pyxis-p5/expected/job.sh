@@ -1,0 +1,207 @@
+#!/usr/bin/env bash
+# llama: 2 nodes x 8 GPUs (p5.48xlarge), torchrun started by srun
+#
+# Written by clusterjobs 0.1.0 from a spec. Change the spec, not this script:
+#   clusterjobs plan   spec.yaml
+#   clusterjobs render spec.yaml
+# In the spec's folder: the first says why each value is what it is, the second writes this again.
+#
+# shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+
+#SBATCH --job-name=llama
+#SBATCH --partition=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=24
+#SBATCH --gpus-per-node=8
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --time=1-00:00:00
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+
+set -euo pipefail
+
+# ---- start: one folder for all that this job writes, and one way out ----------------------
+job_dir="/fsx/logs/$SLURM_JOB_ID"
+mkdir -p -- "$job_dir"
+exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
+log_writer=$!
+own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
+[[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || own_id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
+# Job ids begin anew with a new cluster: these were another's.
+(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
+reason= # for the end, where the exit code does not say it
+
+fail() { # before the training: another try would end like this one
+  printf 'clusterjobs: %s\n' "$1" >&2
+  reason=not_started
+  exit 1
+}
+
+# One line of JSON for each attempt; of two for the same, the later counts.
+record() { # ATTEMPT REASON EXIT_CODE NODES SECONDS
+  printf '{"attempt": %s, "reason": "%s", "checkpoint": "%s", ' "$1" "$2" "$(newest_checkpoint)"
+  printf '"exit_code": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$3" "$4" "$5" -1
+} >> "$job_dir/attempts.jsonl"
+
+# A text that changes with every new checkpoint.
+newest_checkpoint() {
+  local newest=
+  newest=$(find /fsx/checkpoints/llama -mindepth 1 -maxdepth 1 -printf '%T+ %f\n' 2>/dev/null \
+    | sort | tail -n 1) || true
+  printf '%s' "${newest//[\"\\[:cntrl:]]/_}"
+}
+
+finish() {
+  local status=$?
+  trap - EXIT
+  trap '' USR1
+  trap 'reason=cancelled' TERM
+  if [[ -z $reason ]]; then
+    reason=completed
+    (( status == 0 )) || reason=failure
+  fi
+  record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" || true
+  printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
+    "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  exec >&- 2>&- # the log is complete once its writer has read the end
+  timeout 10 tail --pid="$log_writer" -f /dev/null || true
+  exit "$status"
+}
+trap finish EXIT
+
+# scancel and the time limit say TERM first, and KILL after Slurm's KillWait.
+ranks=
+told_to_end() {
+  reason=cancelled
+  [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
+  [[ -n $ranks ]] || exit 143
+  printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
+}
+trap told_to_end TERM
+
+cd -- /fsx/code/llama || fail 'no workdir /fsx/code/llama here'
+
+# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
+for name in "${!SLURM_@}" "${!SRUN_@}"; do
+  case $name in
+    SLURM_ARRAY_* | SLURM_CLUSTER_NAME | SLURM_CONF | SLURM_CONF_SERVER) ;;
+    SLURM_CPUS_ON_NODE | SLURM_GPUS_ON_NODE | SLURM_GTIDS | SLURM_JOB_* | SLURM_JOBID) ;;
+    SLURM_NNODES | SLURM_NODEID | SLURM_NODELIST | SLURM_NPROCS | SLURM_NTASKS) ;;
+    SLURM_RESTART_COUNT | SLURM_SUBMIT_* | SLURM_TASKS_PER_NODE | SLURM_TASK_PID) ;;
+    SLURM_TOPOLOGY_* | SLURM_WORKING_CLUSTER | SLURM_CPUS_PER_TASK | SLURM_GPUS_PER_NODE) ;;
+    SLURM_MEM_PER_NODE | SLURM_NTASKS_PER_NODE) ;;
+    *) unset "$name" ;;
+  esac
+done
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
+  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+
+# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# The port follows from the job id, so that jobs on one node differ, and stays below the
+# ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+(( ${#nodes[@]} == 2 )) || fail "planned for 2 nodes, got ${#nodes[@]}"
+
+port_in_use() {
+  local needle
+  printf -v needle ':%04X ' "$1"
+  [[ $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null) == *"$needle"* ]]
+}
+
+port=$((SLURM_JOB_ID % 20000))
+while port_in_use "$((12000 + port))"; do
+  port=$(((port + 7919) % 20000)) # a prime step: never the next job's own first choice
+done
+export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
+
+# ---- environment ----------------------------------------------------------------------------
+export OMP_NUM_THREADS=24 # CPUs of one rank; unset, every rank would use all
+export PYTHONUNBUFFERED=1 # log lines appear when they are written
+export NCCL_DEBUG=WARN # says why a collective failed
+# NCCL's first contact; a name such as eth0 differs between nodes
+export NCCL_SOCKET_IFNAME='^lo,docker,veth'
+export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
+export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
+export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
+export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
+export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
+export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
+export NVIDIA_VISIBLE_DEVICES=all # enroot shows no GPU to an image without it
+export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # the driver's libraries for CUDA
+export HF_HOME=/cache
+
+# ---- secrets: the values are known here, and in no file -----------------------------------------
+[[ -n ${WANDB_API_KEY:-} ]] || fail 'the secret WANDB_API_KEY is not set: export WANDB_API_KEY before sbatch'
+export WANDB_API_KEY
+
+# ---- files ----------------------------------------------------------------------------------
+mkdir -p -- /fsx/checkpoints/llama
+
+# ---- container: srun starts it on every node, by pyxis
+mounts=( # from the node into the container
+  /fsx:/fsx # shared storage of p5-h100
+  /dev/infiniband:/dev/infiniband # EFA's devices
+  /scratch:/scratch # mounts: of the spec
+  "$HOME/.cache/huggingface:/cache:ro" # mounts: of the spec
+)
+inside=( # what the ranks find set, whatever the image says; by name, so that no value is shown
+  MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
+  TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_FR_DUMP_TEMP_FILE
+  TORCH_NCCL_DEBUG_INFO_TEMP_FILE FI_PROVIDER FI_EFA_USE_HUGE_PAGE NVIDIA_VISIBLE_DEVICES
+  NVIDIA_DRIVER_CAPABILITIES HF_HOME WANDB_API_KEY
+)
+container_mounts=$(IFS=, && printf '%s' "${mounts[*]}")
+container_env=$(IFS=, && printf '%s' "${inside[*]}")
+
+# ---- launch: srun starts one task per rank
+command=(
+  python3 -u train.py
+  --config configs/7b.yaml
+)
+srun_options=(
+  --nodes=2 # as planned, whatever sbatch was told
+  --ntasks=16 # likewise
+  --ntasks-per-node=8 # likewise
+  --label # every line says which task wrote it
+  --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
+  --wait=0 # a rank may go on after the others, to save or to evaluate
+  --cpu-bind=none # threads may move; data loaders need it
+  --cpus-per-task=24 # not inherited in Slurm 22.05-23.02
+  '--container-image=nvcr.io#nvidia/pytorch:24.01-py3' # software.container
+  "--container-mounts=$container_mounts"
+  "--container-workdir=$PWD" # else the image's own
+  "--container-env=$container_env" # else the image's values win
+  --no-container-mount-home # packages in it would mix with the image's
+)
+# In single quotes: expanded by each task, not by this script.
+start_ranks() {
+  srun "${srun_options[@]}" bash -c '
+    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
+    export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
+    exec "$@"' rank "${command[@]}"
+}
+
+# In the background, for bash hears no signal while a child runs in the foreground. A signal ends
+# `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
+rm -f -- "$job_dir/exit_code"
+(
+  trap '' TERM
+  code=0
+  start_ranks || code=$?
+  printf '%s\n' "$code" > "$job_dir/exit_code"
+) &
+ranks=$!
+while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
+status=1 # where the code was never written
+read -r status < "$job_dir/exit_code" || true
+ranks=
+(( status == 0 )) || exit "$status"
+case $reason in # ranks that were told to end are not done, though they ended well
+  time_limit) exit 124 ;;
+  cancelled) exit 143 ;;
+esac
