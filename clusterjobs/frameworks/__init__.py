@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
-
 from clusterjobs.frameworks import command, deepspeed, gpt_neox, megatron_deepspeed, torchrun
 from clusterjobs.frameworks.contract import Framework
+from clusterjobs.spec.part import Part
 
 FRAMEWORKS: dict[str, Framework] = {
     framework.name: framework
@@ -19,6 +18,6 @@ FRAMEWORKS: dict[str, Framework] = {
 }
 
 
-def option_models() -> dict[str, type[BaseModel] | None]:
+def option_models() -> dict[str, type[Part] | None]:
     """Each framework's own keys of the spec."""
     return {name: framework.options for name, framework in FRAMEWORKS.items()}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
-
 from clusterjobs.frameworks.contract import Program, Task, argument_words
 from clusterjobs.ledger import Ledger
+from clusterjobs.spec.part import Part
 
 
 class Command:
@@ -13,7 +12,7 @@ class Command:
 
     name = "command"
     launchers: tuple[str, ...] = ("srun", "torchrun")
-    options: type[BaseModel] | None = None
+    options: type[Part] | None = None
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         experiment = task.experiment

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pydantic import BaseModel
-
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import Part
 from clusterjobs.spec.references import expanding, variable
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
@@ -44,7 +43,7 @@ class Task:
     """All that a framework may look at."""
 
     experiment: Experiment
-    options: BaseModel | None
+    options: Part | None
     shape: Shape
     samples: Samples | None
 
@@ -88,7 +87,7 @@ class Framework(Protocol):
 
     name: str
     launchers: tuple[str, ...]
-    options: type[BaseModel] | None
+    options: type[Part] | None
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         """What a rank runs; what is wrong goes into the ledger, and then None may come back."""
@@ -102,13 +101,13 @@ class ConfigReader(Protocol):
     text. What is rendered does not depend on them: they are checked.
     """
 
-    def config_files(self, options: BaseModel | None) -> tuple[str, ...]:
+    def config_files(self, options: Part | None) -> tuple[str, ...]:
         """The files' paths, as they are seen from `workdir`."""
 
     def completed(
         self,
         experiment: Experiment,
-        options: BaseModel | None,
+        options: Part | None,
         texts: Mapping[str, str],
         ledger: Ledger,
     ) -> Experiment:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, Field
-
 from clusterjobs.frameworks.contract import (
     JOB_DIR,
     ConfigFile,
@@ -26,7 +24,7 @@ from clusterjobs.frameworks.ds_config import (
     derived_config,
 )
 from clusterjobs.ledger import Ledger
-from clusterjobs.spec.experiment import Part
+from clusterjobs.spec.part import Field, Part
 
 
 class Options(Part):
@@ -41,7 +39,7 @@ class DeepSpeed:
 
     name = "deepspeed"
     launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed")
-    options: type[BaseModel] | None = Options
+    options: type[Part] | None = Options
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         options = task.options

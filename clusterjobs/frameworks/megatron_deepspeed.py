@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field
-
 from clusterjobs.frameworks.contract import (
     JOB_DIR,
     ConfigFile,
@@ -33,7 +31,8 @@ from clusterjobs.frameworks.ds_config import (
     extensions_folder,
 )
 from clusterjobs.ledger import Ledger
-from clusterjobs.spec.experiment import Experiment, Part
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import BeforeValidator, Field, Part
 from clusterjobs.spec.words import Count
 
 
@@ -72,7 +71,7 @@ class MegatronDeepSpeed:
 
     name = "megatron-deepspeed"
     launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed")
-    options: type[BaseModel] | None = Options
+    options: type[Part] | None = Options
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         options = task.options

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
-
 from clusterjobs.frameworks.contract import Program, Task, argument_words, script_of
 from clusterjobs.ledger import Ledger
+from clusterjobs.spec.part import Part
 
 
 class Torchrun:
@@ -13,7 +12,7 @@ class Torchrun:
 
     name = "torchrun"
     launchers: tuple[str, ...] = ("torchrun", "srun")
-    options: type[BaseModel] | None = None
+    options: type[Part] | None = None
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
         script = script_of(task.experiment, ledger)

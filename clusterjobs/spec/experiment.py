@@ -8,16 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-
 from clusterjobs.spec import words
+from clusterjobs.spec.part import BeforeValidator, Field, Part
 from clusterjobs.spec.words import Count
-
-
-class Part(BaseModel):
-    """A map of the spec: no unknown keys, and nothing changes once it is read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Software(Part):

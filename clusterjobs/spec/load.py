@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
 from clusterjobs import yaml_source
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import Part
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.validate import OptionModels, validate
@@ -67,7 +66,7 @@ class Spec:
     """A loaded spec: the experiment, its framework's own options, and where it all stood."""
 
     experiment: Experiment
-    options: BaseModel | None
+    options: Part | None
     source: Source
 
 
