@@ -7,10 +7,10 @@ import pathlib
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
+import jinja2.compiler
 
 from clusterjobs import __version__, resources
 from clusterjobs.frameworks.contract import ConfigFile, Variable
@@ -19,6 +19,7 @@ from clusterjobs.plan.inherited import PREFIXES
 from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
+from clusterjobs.render.byte_code import ByteCode
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.experiment import Parameter, Secret, Step
 from clusterjobs.spec.references import show
@@ -49,6 +50,7 @@ def _environment(folder: pathlib.Path) -> jinja2.Environment:
     """Bash's `${#array[@]}` looks like Jinja's usual comment, hence the delimiters."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
+        bytecode_cache=ByteCode((jinja2.compiler.__file__, shell.__file__, __file__)),
         finalize=shell.finalize,
         undefined=jinja2.StrictUndefined,
         autoescape=False,
@@ -123,8 +125,7 @@ def _path(path: str) -> ShellText:
 # ------------------------------------------------------------------ parameters
 
 
-@dataclass(frozen=True)
-class _ParameterText:
+class _ParameterText(NamedTuple):
     name: ShellText
     assignment: ShellText
     pattern: ShellText
@@ -154,8 +155,7 @@ def _parameter(name: str, parameter: Parameter) -> _ParameterText:
 # ------------------------------------------------------------------ environment and files
 
 
-@dataclass(frozen=True)
-class _CodeText:
+class _CodeText(NamedTuple):
     key: ShellText
     code: ShellText
 
@@ -188,8 +188,7 @@ def _export(variable: Variable) -> list[ShellText]:
     return [line] if variable.expand else _with_reason(line, variable.reason)
 
 
-@dataclass(frozen=True)
-class _SecretText:
+class _SecretText(NamedTuple):
     name: ShellText
     current: ShellText
     value: ShellText
@@ -228,8 +227,7 @@ def _with_reason(line: ShellText, reason: str) -> list[ShellText]:
 # ------------------------------------------------------------------ files and steps
 
 
-@dataclass(frozen=True)
-class _FileText:
+class _FileText(NamedTuple):
     name: ShellText
     text: ShellText
     end: ShellText
