@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     """A span of one source line. `line` and `column` count from 1, in characters."""
 
     file: str
@@ -24,8 +23,7 @@ class Location:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that is wrong: `what`, `where` it stands, and a `hint` on what to do.
 
     `path` is the dotted path of the value (`batch.global`). Without a `where` the problem

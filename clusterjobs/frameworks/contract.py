@@ -7,8 +7,7 @@ clusters, Slurm or shell text: words are given as plain text and quoted by those
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Experiment
@@ -18,8 +17,7 @@ from clusterjobs.spec.references import expanding, variable
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """How many processes train, and where."""
 
     nodes: int
@@ -29,8 +27,7 @@ class Shape:
     data_parallel: int
 
 
-@dataclass(frozen=True)
-class Samples:
+class Samples(NamedTuple):
     """micro x accumulation x data_parallel = global_, always."""
 
     micro: int
@@ -38,8 +35,7 @@ class Samples:
     global_: int
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """All that a framework may look at."""
 
     experiment: Experiment
@@ -48,16 +44,14 @@ class Task:
     samples: Samples | None
 
 
-@dataclass(frozen=True)
-class ConfigFile:
+class ConfigFile(NamedTuple):
     """A file that the framework reads: written into the job's folder, and shown to the user."""
 
     name: str
     text: str
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """An environment variable of the ranks, and why it is set.
 
     `expand`: `${NAME}` in the value is the node's to expand. `append`: the value goes behind
@@ -72,8 +66,7 @@ class Variable:
     append: bool = False
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """What one rank runs. `words` start with the script (Python) or with the command."""
 
     words: tuple[str, ...]

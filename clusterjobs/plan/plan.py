@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.cluster.associations import DataRepositoryAssociation
 from clusterjobs.errors import Problem
@@ -14,8 +14,7 @@ from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """One job. `command` is what the launcher is given, word by word.
 
     `programs`: files of the room `node/` that the job takes along.
