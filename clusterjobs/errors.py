@@ -5,7 +5,6 @@ This floor knows what a problem is; it must not know any file format, nor print.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -70,6 +69,8 @@ def _reading_order(problem: Problem) -> tuple[bool, str, int, int]:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `word` was probably meant to be."""
+    import difflib  # not for a spec that has no mistake
+
     matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 

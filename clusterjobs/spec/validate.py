@@ -26,8 +26,9 @@ def validate(
 
     With a framework that is not known, any framework's keys pass: one mistake, one message.
     """
-    framework = data.get("framework")
-    model = option_models.get(framework) if isinstance(framework, str) else None
+    written = data.get("framework")
+    framework = written if isinstance(written, str) else ""
+    model = option_models.get(framework)
     own = set(model.model_fields) if model else set()
     foreign = _foreign_keys(data, own, option_models)
     common = {key: value for key, value in data.items() if key not in own and key not in foreign}
@@ -38,9 +39,7 @@ def validate(
             model, {key: data[key] for key in data if key in own}, data, source, problems, own
         )
     if framework in option_models:
-        problems += [
-            _foreign_problem(key, str(framework), source, option_models) for key in foreign
-        ]
+        problems += [_foreign_problem(key, framework, source, option_models) for key in foreign]
     told = {problem.path for problem in problems}
     nulls = [path for path in _nulls(data, ()) if dotted(path) not in told]
     problems += [_null_problem(path, source) for path in nulls]
@@ -67,8 +66,11 @@ def _null_problem(path: Path, source: Locator) -> Problem:
 
 
 def _foreign_keys(data: Mapping[str, Any], own: set[str], option_models: OptionModels) -> list[str]:
-    known = {name for model in option_models.values() if model for name in model.model_fields}
-    return [key for key in data if key in known - own and key not in Experiment.model_fields]
+    """The keys that other frameworks have; those are only looked at for a key that nobody knows."""
+    unknown = [key for key in data if key not in own and key not in Experiment.model_fields]
+    models = option_models.values() if unknown else ()
+    known = {name for model in models if model for name in model.model_fields}
+    return [key for key in unknown if key in known]
 
 
 def _foreign_problem(
