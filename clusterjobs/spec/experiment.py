@@ -75,7 +75,11 @@ def _secrets(value: Any) -> Any:
     """A list of names, or a map; a name with nothing behind it is one of the list."""
     if isinstance(value, dict):
         return {name: {} if item is None else item for name, item in value.items()}
-    return {name: {} for name in value} if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    if any(isinstance(name, (dict, list)) for name in value):
+        raise ValueError("a list of names belongs here: [A_KEY], or a map, {A_KEY: {file: ...}}")
+    return {name: {} for name in value}
 
 
 def _step(value: Any) -> Any:
