@@ -6,6 +6,7 @@ and their medians are compared.
 
 from __future__ import annotations
 
+import resource
 import statistics
 import subprocess
 import time
@@ -58,6 +59,16 @@ def process_seconds(
     start = time.perf_counter()
     subprocess.run(command, env=environment, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start
+
+
+def processor_seconds(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+) -> float:
+    """What a whole process takes of a core: the work of others beside it does not count."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process_seconds(command, environment, folder)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 
 
 # ------------------------------------------------------------------ tables

@@ -5,13 +5,11 @@ This floor knows what a problem is; it must not know any file format, nor print.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     """A span of one source line. `line` and `column` count from 1, in characters."""
 
     file: str
@@ -24,8 +22,7 @@ class Location:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that is wrong: `what`, `where` it stands, and a `hint` on what to do.
 
     `path` is the dotted path of the value (`batch.global`). Without a `where` the problem
@@ -72,6 +69,8 @@ def _reading_order(problem: Problem) -> tuple[bool, str, int, int]:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `word` was probably meant to be."""
+    import difflib  # not for a spec that has no mistake
+
     matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 

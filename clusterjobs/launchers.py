@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Launcher:
+class Launcher(NamedTuple):
     """One task per rank, or one per node that starts the node's ranks itself.
 
     `starts_python`: it is given the script and runs Python on it; else it is given a command.

@@ -6,8 +6,7 @@ where the spec's values stand, and nothing of what they mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from clusterjobs.errors import InputError, Location, Problem, in_order
 from clusterjobs.yaml_source import Path, dotted
@@ -21,8 +20,7 @@ class Locator(Protocol):
     def locate_key(self, path: Path) -> Location: ...
 
 
-@dataclass(frozen=True)
-class Derived:
+class Derived(NamedTuple):
     """A value that nobody had to write: why it is so, and who says that it must be."""
 
     name: str

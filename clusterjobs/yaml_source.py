@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
@@ -42,15 +41,14 @@ class WrittenFloat(float):
     text: str
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """One YAML document. `value` is plain data; positions are looked up when they are needed."""
 
     value: Any
     file: str
     text: str
     rules: Rules
-    root: Node | None = field(repr=False)
+    root: Node | None
 
     def locate(self, path: Path) -> Location:
         """Where the value at `path` stands; of what is missing, where its nearest parent does."""

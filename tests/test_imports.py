@@ -11,14 +11,21 @@ import pytest
 
 EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 HEAVY = {"torch", "deepspeed", "boto3", "botocore", "pcluster", "matplotlib", "moto", "numpy"}
-# Of the standard library, what costs a tenth of the whole run and is seldom needed.
-SELDOM_NEEDED = {"asyncio", "http", "unittest", "multiprocessing", "sqlite3"}
+# Of the standard library, what takes long to import and is seldom needed.
+SELDOM_NEEDED = {
+    *("asyncio", "http", "unittest", "multiprocessing", "sqlite3"),
+    *("subprocess", "email", "csv", "zoneinfo", "zipfile"),
+}
 PROGRAM = """
 import json, sys
 from clusterjobs.commands.main import run
 code = run(json.loads(sys.argv[1]))
-print(json.dumps({"code": code, "modules": sorted({name.split(".")[0] for name in sys.modules})}))
+print(json.dumps({"code": code, "modules": sorted(sys.modules)}))
 """
+
+
+def libraries_of(arguments: list[str], folder: pathlib.Path) -> set[str]:
+    return {name.partition(".")[0] for name in modules_of(arguments, folder)}
 
 
 def modules_of(arguments: list[str], folder: pathlib.Path) -> set[str]:
@@ -46,21 +53,26 @@ def modules_of(arguments: list[str], folder: pathlib.Path) -> set[str]:
     ids=lambda arguments: " ".join(arguments[:1] + arguments[-1:]),
 )
 def test_command_imports_nothing_heavy(arguments: list[str], tmp_path: pathlib.Path) -> None:
-    loaded = modules_of(arguments, tmp_path)
+    loaded = libraries_of(arguments, tmp_path)
     assert "clusterjobs" in loaded
     assert loaded & HEAVY == set()
 
 
 def test_help_imports_neither_yaml_nor_jinja_nor_pydantic(tmp_path: pathlib.Path) -> None:
-    loaded = modules_of(["--help"], tmp_path)
+    loaded = libraries_of(["--help"], tmp_path)
     assert loaded & {"yaml", "jinja2", "pydantic"} == set()
 
 
 def test_render_imports_no_part_of_the_standard_library_for_nothing(
     tmp_path: pathlib.Path,
 ) -> None:
-    loaded = modules_of(["render", str(EXAMPLES / "tiny-gpt.yaml"), "-o", "out"], tmp_path)
+    loaded = libraries_of(["render", str(EXAMPLES / "tiny-gpt.yaml"), "-o", "out"], tmp_path)
     assert loaded & SELDOM_NEEDED - needed_by_dependencies() == set()
+
+
+def test_render_imports_pydantics_core_and_not_its_python_layer(tmp_path: pathlib.Path) -> None:
+    loaded = libraries_of(["render", str(EXAMPLES / "tiny-gpt.yaml"), "-o", "out"], tmp_path)
+    assert loaded & {"pydantic", "pydantic_core", "annotated_types"} == {"pydantic_core"}
 
 
 def needed_by_dependencies() -> set[str]:
@@ -71,3 +83,10 @@ def needed_by_dependencies() -> set[str]:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     return set(done.stdout.split())
+
+
+def test_render_imports_the_framework_of_the_spec_and_no_other(tmp_path: pathlib.Path) -> None:
+    loaded = modules_of(["render", str(EXAMPLES / "tiny-gpt.yaml"), "-o", "out"], tmp_path)
+    assert "clusterjobs.frameworks.deepspeed" in loaded
+    others = {"command", "gpt_neox", "megatron_deepspeed", "torchrun"}
+    assert loaded & {f"clusterjobs.frameworks.{name}" for name in others} == set()

@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 DATA_FILE = pathlib.Path(__file__).with_name("gpus.json")
 
 
-@dataclass(frozen=True, slots=True)
-class GpuModel:
+class GpuModel(NamedTuple):
     """One model, named as EC2 names it (`A100`).
 
     The peaks are dense TFLOP/s of one GPU, None where the format is not supported or NVIDIA gives

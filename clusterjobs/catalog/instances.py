@@ -9,14 +9,12 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 DATA_FILE = pathlib.Path(__file__).with_name("instance_types.json")
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceType:
+class InstanceType(NamedTuple):
     """One instance type. Memory in MiB, `nvme_gb` (all local disks together) in 10^9 bytes.
 
     `gpus` counts whole NVIDIA GPUs, as ParallelCluster does: a type with a fraction of a GPU

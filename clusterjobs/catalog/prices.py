@@ -8,14 +8,12 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 DATA_FILE = pathlib.Path(__file__).with_name("prices.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(NamedTuple):
     """On-demand list price of one instance for one hour, in USD."""
 
     instance_type: str

@@ -22,7 +22,7 @@ from typing import Any
 
 from clusterjobs.catalog.instances import DATA_FILE, InstanceType
 
-COLUMNS = InstanceType.__slots__[1:]
+COLUMNS = InstanceType._fields[1:]
 
 # For head nodes and for clusters without EFA; what has a GPU or EFA is taken anyway.
 _FAMILIES = re.compile(r"(t3|m5|m6i|m7i|c5|c5n|c6i|c7i|r5|r6i|hpc\w+)\.")

@@ -7,8 +7,7 @@ text, nor why an experiment wants anything: that is said by who asks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusterjobs.cluster.lenient import at, items, text
 from clusterjobs.errors import Location, Problem
@@ -19,8 +18,7 @@ ASSOCIATIONS = "DataRepositoryAssociations"
 MOST = 8  # of one file system: FsxDraValidator of ParallelCluster 3.16
 
 
-@dataclass(frozen=True)
-class DataRepositoryAssociation:
+class DataRepositoryAssociation(NamedTuple):
     """A folder on the nodes that shows a prefix of a bucket, or is copied to one.
 
     `file_system_path` is the folder as nodes see it (`/fsx/data/books`). `where` is the value of
@@ -34,8 +32,7 @@ class DataRepositoryAssociation:
     where: Location | None = None
 
 
-@dataclass(frozen=True)
-class Addition:
+class Addition(NamedTuple):
     """An entry to be added below `settings`, the place of a file system's settings."""
 
     settings: Path

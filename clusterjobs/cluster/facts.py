@@ -6,13 +6,12 @@ config does not say. Nothing here knows experiments, Slurm's files or AWS.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.yaml_source import Path
 
 
-@dataclass(frozen=True)
-class ComputeResource:
+class ComputeResource(NamedTuple):
     """One entry of `ComputeResources`. `path` is its place in the config.
 
     `max_count` is None where the config holds a placeholder: ParallelCluster's default of 10
@@ -31,8 +30,7 @@ class ComputeResource:
     dynamic_weight: int = 1000
 
 
-@dataclass(frozen=True)
-class Queue:
+class Queue(NamedTuple):
     """One entry of `SlurmQueues`; Slurm's partition of the same name.
 
     `scratch_dir` is where local disks are mounted on nodes that have some (`nvme_gb` of the
@@ -50,8 +48,7 @@ class Queue:
     custom_ami: str | None = None
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(NamedTuple):
     """One entry of `SharedStorage`: a folder that all nodes share, always an absolute path."""
 
     directory: str
@@ -60,8 +57,7 @@ class Mount:
     path: Path
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(NamedTuple):
     """The facts of one config. `name` is the config's file name without its ending.
 
     `mounts_complete` is False where some mount's folder is a placeholder, so that a folder

@@ -11,8 +11,7 @@ import copy
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -33,8 +32,7 @@ _PLAIN = re.compile(r"[A-Za-z](?:[\w/-]|\.(?=\w))*(?:://[\w./-]*[\w/])?", re.ASC
 _ANCHOR = re.compile(r"(?:![^\s]*\s+)?(&[^\s]+\s+)")
 
 
-@dataclass(frozen=True)
-class FitChange:
+class FitChange(NamedTuple):
     """One change beyond the site's values: what was done at `path`, and why."""
 
     path: str
@@ -45,8 +43,7 @@ class FitChange:
         return f"{self.path}: {self.what} ({self.reason})"
 
 
-@dataclass(frozen=True)
-class Fitted:
+class Fitted(NamedTuple):
     """`cluster.yaml`, what was changed for the job, and what could not be.
 
     `data` is what the text holds, and `problems` has warnings as well as errors.

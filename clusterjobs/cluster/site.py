@@ -7,16 +7,14 @@ goes into the parsed scalar, so it can never change the structure around it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusterjobs.errors import Problem, nearest
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up
 from clusterjobs.yaml_source import Document, Path
 
 
-@dataclass(frozen=True)
-class Unresolved:
+class Unresolved(NamedTuple):
     """A scalar that could not be rendered: `names` are the site values that it lacks."""
 
     path: Path
@@ -24,7 +22,6 @@ class Unresolved:
     message: str = ""
 
 
-@dataclass
 class Substitution:
     """The config's data with the site's values in it.
 
@@ -32,9 +29,10 @@ class Substitution:
     reference became.
     """
 
-    value: Any = None
-    replaced: dict[Path, Scalar] = field(default_factory=dict)
-    unresolved: list[Unresolved] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.replaced: dict[Path, Scalar] = {}
+        self.unresolved: list[Unresolved] = []
 
 
 def substitute(document: Document, site: Mapping[str, object]) -> Substitution:

@@ -72,7 +72,9 @@ def main() -> None:
     gc.set_threshold(100_000)  # imports leave no garbage: to look for it is time lost
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is no error
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # the whole process goes: what lives in it needs no search for garbage first
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.spec.load import Spec
@@ -13,12 +12,12 @@ from clusterjobs.yaml_source import dotted
 
 def check_code(spec: Spec) -> None:
     """Raise InputError for `setup` lines that bash cannot read; without a bash here, nothing."""
-    experiment, bash = spec.experiment, shutil.which("bash")
+    experiment = spec.experiment
     code = {("setup",): experiment.setup, ("software", "setup"): experiment.software.setup}
     problems = [
         Problem(f"bash cannot read it: {said}", spec.source.locate(path), dotted(path), _HINT)
         for path, lines in code.items()
-        if lines and bash and (said := _complaint(bash, "\n".join(lines)))
+        if lines and (said := _complaint("\n".join(lines)))
     ]
     if problems:
         raise InputError(problems)
@@ -27,7 +26,12 @@ def check_code(spec: Spec) -> None:
 _HINT = "it would end the job on nodes that are paid for: try it with bash -n"
 
 
-def _complaint(bash: str, code: str) -> str:
+def _complaint(code: str) -> str:
+    import subprocess  # for the few specs that have code of their own
+
+    bash = shutil.which("bash")
+    if bash is None:
+        return ""
     done = subprocess.run([bash, "-n"], input=code.encode(), capture_output=True, check=False)
     if done.returncode == 0:
         return ""

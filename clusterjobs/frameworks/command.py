@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
-
 from clusterjobs.frameworks.contract import (
     OWN_SCRIPT,
     LogLine,
@@ -12,6 +10,7 @@ from clusterjobs.frameworks.contract import (
     argument_words,
 )
 from clusterjobs.ledger import Ledger
+from clusterjobs.spec.part import Part
 
 
 class Command:
@@ -20,7 +19,7 @@ class Command:
     name = "command"
     saving = OWN_SCRIPT
     launchers: tuple[str, ...] = ("srun", "torchrun")
-    options: type[BaseModel] | None = None
+    options: type[Part] | None = None
     log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:

@@ -7,13 +7,11 @@ clusters, Slurm or shell text: words are given as plain text and quoted by those
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
-
-from pydantic import BaseModel
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import Part
 from clusterjobs.spec.references import expanding, variable
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
@@ -21,8 +19,7 @@ JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, mad
 EXIT_MINUTES = variable("exit_minutes")  # from the launch to where a training told by "clock" ends
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """How many processes train, and where."""
 
     nodes: int
@@ -32,8 +29,7 @@ class Shape:
     data_parallel: int
 
 
-@dataclass(frozen=True)
-class Samples:
+class Samples(NamedTuple):
     """micro x accumulation x data_parallel = global_, always."""
 
     micro: int
@@ -41,26 +37,23 @@ class Samples:
     global_: int
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """All that a framework may look at."""
 
     experiment: Experiment
-    options: BaseModel | None
+    options: Part | None
     shape: Shape
     samples: Samples | None
 
 
-@dataclass(frozen=True)
-class ConfigFile:
+class ConfigFile(NamedTuple):
     """A file that the framework reads: written into the job's folder, and shown to the user."""
 
     name: str
     text: str
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """An environment variable of the ranks, and why it is set.
 
     `expand`: `${NAME}` in the value is the node's to expand. `append`: the value goes behind
@@ -75,8 +68,7 @@ class Variable:
     append: bool = False
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """What one rank runs. `words` start with the script (Python) or with the command.
 
     `interface` is the network interface over which the launcher is to let the ranks talk.
@@ -89,8 +81,7 @@ class Program:
     interface: str | None = None
 
 
-@dataclass(frozen=True)
-class LogLine:
+class LogLine(NamedTuple):
     """A kind of line in the framework's log that says how fast it trains.
 
     `pattern` is a regular expression to search a line for, with a named field for each number;
@@ -102,8 +93,7 @@ class LogLine:
     source: str
 
 
-@dataclass(frozen=True)
-class Saving:
+class Saving(NamedTuple):
     """How a training is told to save and end, and where it says which checkpoint is its newest.
 
     `told`: "file", it looks for the file that CLUSTERJOBS_STOP_FILE names; "clock", it is started
@@ -125,7 +115,7 @@ class Framework(Protocol):
     name: str
     saving: Saving
     launchers: tuple[str, ...]
-    options: type[BaseModel] | None
+    options: type[Part] | None
     log_lines: tuple[LogLine, ...]
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:
@@ -140,13 +130,13 @@ class ConfigReader(Protocol):
     text. What is rendered does not depend on them: they are checked.
     """
 
-    def config_files(self, options: BaseModel | None) -> tuple[str, ...]:
+    def config_files(self, options: Part | None) -> tuple[str, ...]:
         """The files' paths, as they are seen from `workdir`."""
 
     def completed(
         self,
         experiment: Experiment,
-        options: BaseModel | None,
+        options: Part | None,
         texts: Mapping[str, str],
         ledger: Ledger,
     ) -> Experiment:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, Field
-
 from clusterjobs.frameworks.contract import (
     JOB_DIR,
     OWN_SCRIPT,
@@ -30,7 +28,7 @@ from clusterjobs.frameworks.ds_config import (
     derived_config,
 )
 from clusterjobs.ledger import Ledger
-from clusterjobs.spec.experiment import Part
+from clusterjobs.spec.part import Field, Part
 
 
 class Options(Part):
@@ -46,7 +44,7 @@ class DeepSpeed:
     name = "deepspeed"
     saving = Saving("file", OWN_SCRIPT.reason, marker="latest")
     launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
-    options: type[BaseModel] | None = Options
+    options: type[Part] | None = Options
     log_lines: tuple[LogLine, ...] = (THROUGHPUT,)
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:

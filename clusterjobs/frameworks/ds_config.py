@@ -12,7 +12,7 @@ from typing import Any
 
 from clusterjobs.frameworks.contract import LogLine, Task, Variable
 from clusterjobs.ledger import Ledger
-from clusterjobs.spec.experiment import Part
+from clusterjobs.spec.part import Part
 from clusterjobs.spec.references import has_variable
 from clusterjobs.spec.words import Stage
 from clusterjobs.yaml_source import Path, dotted

@@ -6,8 +6,6 @@ and end well. Source: fairseq 0.12, fairseq/distributed/utils.py and fairseq_cli
 
 from __future__ import annotations
 
-from pydantic import BaseModel
-
 from clusterjobs.frameworks.contract import LogLine, Program, Saving, Task
 from clusterjobs.frameworks.fairseq_settings import (
     OF_THE_LAUNCHER,
@@ -18,7 +16,8 @@ from clusterjobs.frameworks.fairseq_settings import (
 )
 from clusterjobs.frameworks.fairseq_words import argument_keys, flag_of, hydra_words, train_words
 from clusterjobs.ledger import Ledger
-from clusterjobs.spec.experiment import Experiment, Part
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import Part
 
 
 class Options(Part):
@@ -47,7 +46,7 @@ class Fairseq:
         "it saves every save-interval-updates; --stop-time-hours counts the hours of all attempts",
     )
     launchers: tuple[str, ...] = ("srun", "torchrun")
-    options: type[BaseModel] | None = Options
+    options: type[Part] | None = Options
     log_lines: tuple[LogLine, ...] = (_INNER,)
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:

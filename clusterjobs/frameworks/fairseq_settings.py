@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from clusterjobs.frameworks.contract import Task, folder_on_the_node
 from clusterjobs.spec import words
-from clusterjobs.spec.experiment import Experiment, Part
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import Part
 from clusterjobs.spec.words import Count
 from clusterjobs.yaml_source import Path
 
@@ -34,8 +34,7 @@ class Settings(Part):
     config_name: words.Plain | None = None
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """`group.key = value` of fairseq's config, and the key of the spec that it follows from.
 
     True is a switch.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pydantic import BaseModel
-
 from clusterjobs.frameworks.contract import (
     JOB_DIR,
     ConfigFile,
@@ -50,6 +48,7 @@ from clusterjobs.frameworks.neox_launch import (
 )
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import Part
 from clusterjobs.spec.references import expanding, has_variable
 
 
@@ -61,10 +60,10 @@ class GptNeoX:
         "never", "GPT-NeoX has no way to be told: it saves every checkpoint_factor steps", "latest"
     )
     launchers: tuple[str, ...] = ("deepy",)
-    options: type[BaseModel] | None = Options
+    options: type[Part] | None = Options
     log_lines: tuple[LogLine, ...] = (ITERATION,)
 
-    def config_files(self, options: BaseModel | None) -> tuple[str, ...]:
+    def config_files(self, options: Part | None) -> tuple[str, ...]:
         assert isinstance(options, Options)
         folder = f"{options.config_dir}/" if options.config_dir else ""
         return tuple(
@@ -75,7 +74,7 @@ class GptNeoX:
     def completed(
         self,
         experiment: Experiment,
-        options: BaseModel | None,
+        options: Part | None,
         texts: Mapping[str, str],
         ledger: Ledger,
     ) -> Experiment:

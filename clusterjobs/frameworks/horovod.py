@@ -5,8 +5,6 @@ Source: Horovod 0.28.1, runner/launch.py and runner/gloo_run.py; its guides to M
 
 from __future__ import annotations
 
-from pydantic import BaseModel
-
 from clusterjobs.frameworks.contract import (
     OWN_SCRIPT,
     LogLine,
@@ -18,7 +16,7 @@ from clusterjobs.frameworks.contract import (
 )
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec import words
-from clusterjobs.spec.experiment import Part
+from clusterjobs.spec.part import Part
 
 
 class Settings(Part):
@@ -46,7 +44,7 @@ class Horovod:
     name = "horovod"
     saving = OWN_SCRIPT
     launchers: tuple[str, ...] = ("horovodrun", "mpirun")
-    options: type[BaseModel] | None = Options
+    options: type[Part] | None = Options
     log_lines: tuple[LogLine, ...] = (_BENCHMARK,)
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:

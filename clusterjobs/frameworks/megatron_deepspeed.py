@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field
-
 from clusterjobs.frameworks.contract import (
     EXIT_MINUTES,
     JOB_DIR,
@@ -36,7 +34,8 @@ from clusterjobs.frameworks.ds_config import (
     extensions_folder,
 )
 from clusterjobs.ledger import Ledger
-from clusterjobs.spec.experiment import Experiment, Part
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import BeforeValidator, Field, Part
 from clusterjobs.spec.words import Count
 
 
@@ -96,7 +95,7 @@ class MegatronDeepSpeed:
         "latest_checkpointed_iteration.txt",
     )
     launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
-    options: type[BaseModel] | None = Options
+    options: type[Part] | None = Options
     log_lines: tuple[LogLine, ...] = (_ITERATION,)
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusterjobs import yaml_source
 from clusterjobs.errors import InputError, Location, Problem
@@ -17,8 +16,7 @@ from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Batch, Experiment, Model, Parallel
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """A value of a config file, and where it stands."""
 
     value: Any
@@ -95,12 +93,13 @@ def with_their_numbers(experiment: Experiment, given: Givens, ledger: Ledger) ->
     update: dict[str, Any] = {}
     if experiment.model is None:
         model = _counts("model", _MODEL, given, ledger)
-        update["model"] = Model(**model) if len(model) == len(_MODEL) else None
+        update["model"] = Model.model_validate(model) if len(model) == len(_MODEL) else None
     if experiment.batch is None:
         batch = _counts("batch", _BATCH, given, ledger)
-        update["batch"] = Batch(**batch) if batch.keys() & {"micro", "global"} else None
+        says_size = batch.keys() & {"micro", "global"}
+        update["batch"] = Batch.model_validate(batch) if says_size else None
     if "parallel" not in experiment.model_fields_set:
-        update["parallel"] = Parallel(**_counts("parallel", _PARALLEL, given, ledger))
+        update["parallel"] = Parallel.model_validate(_counts("parallel", _PARALLEL, given, ledger))
     return experiment.model_copy(update=update)
 
 

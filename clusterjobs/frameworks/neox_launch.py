@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from clusterjobs.frameworks.contract import LogLine, Task
 from clusterjobs.frameworks.ds_config import Zero
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec import words
-from clusterjobs.spec.experiment import Experiment, Part
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import Field, Part
 
 LAUNCH_NAME = "clusterjobs_launch.yml"
 MASTER_NAME = "clusterjobs_master.yml"  # templates/launch/deepy.sh.j2 writes it in the job

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
-
 from clusterjobs.frameworks.contract import (
     OWN_SCRIPT,
     LogLine,
@@ -13,6 +11,7 @@ from clusterjobs.frameworks.contract import (
     script_of,
 )
 from clusterjobs.ledger import Ledger
+from clusterjobs.spec.part import Part
 
 
 class Torchrun:
@@ -21,7 +20,7 @@ class Torchrun:
     name = "torchrun"
     saving = OWN_SCRIPT
     launchers: tuple[str, ...] = ("torchrun", "srun")
-    options: type[BaseModel] | None = None
+    options: type[Part] | None = None
     log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
 
     def program(self, task: Task, ledger: Ledger) -> Program | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.cluster.facts import Cluster
 from clusterjobs.frameworks.contract import JOB_DIR, Variable, folder_on_the_node
@@ -24,8 +24,7 @@ from clusterjobs.yaml_source import Path
 HERE = variable("PWD")  # the script goes to workdir first, and the ranks run where it is
 
 
-@dataclass(frozen=True)
-class Mounted:
+class Mounted(NamedTuple):
     """A folder of the node inside the container. `path` is the key of the spec that asks for it."""
 
     source: str
@@ -35,8 +34,7 @@ class Mounted:
     path: Path = ("software", "container")
 
 
-@dataclass(frozen=True)
-class ContainerPlan:
+class ContainerPlan(NamedTuple):
     """`names`: the variables that the ranks find set, whatever the image says of them.
 
     `options` are the runtime's own, pyxis' those of srun. `over_ssh`: one process on the first

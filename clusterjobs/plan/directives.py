@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
 
 
-@dataclass(frozen=True)
-class Directive:
+class Directive(NamedTuple):
     """One sbatch or srun option: `value` True is a bare flag."""
 
     name: str

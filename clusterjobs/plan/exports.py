@@ -8,7 +8,7 @@ Source: the FSx for Lustre user guide, "Automatically export updates to your S3 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.errors import Location
 from clusterjobs.frameworks.contract import JOB_DIR
@@ -21,8 +21,7 @@ from clusterjobs.yaml_source import Path
 EXPORT_PROGRAMS = ("export.py", "stage_log.py")
 
 
-@dataclass(frozen=True)
-class Export:
+class Export(NamedTuple):
     """One folder on its way out. `by_association`: FSx does it, and the job does nothing."""
 
     source: str

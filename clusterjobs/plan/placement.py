@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.catalog.instances import InstanceType, find_instance_type
 from clusterjobs.cluster.facts import Cluster, ComputeResource, Queue
@@ -14,8 +14,7 @@ from clusterjobs.ledger import Ledger
 from clusterjobs.spec.experiment import Experiment
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """The job's share of the cluster. `cpus` are Slurm's, of one whole node; None is unknown.
 
     `constraint` is the Slurm feature to ask for where the queue mixes instance types, else "".

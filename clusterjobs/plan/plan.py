@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.cluster.associations import DataRepositoryAssociation
 from clusterjobs.errors import Problem
@@ -19,8 +19,7 @@ from clusterjobs.plan.staging import Stage
 from clusterjobs.spec.experiment import Experiment
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """One job. `command` is what the launcher is given, word by word.
 
     `marker`: a file that the training writes after each complete checkpoint.

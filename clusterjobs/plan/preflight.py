@@ -8,7 +8,7 @@ manual; AWS the EC2 user guide on EFA; facts of clusters stand in their configs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.cluster.facts import Cluster
 from clusterjobs.frameworks.contract import JOB_DIR, Variable, folder_on_the_node
@@ -28,16 +28,14 @@ _PACKAGES = {
 _COMPILES = ("deepspeed", "megatron-deepspeed", "gpt-neox")
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """One question: `word` is the argument of the node's program, `check=wanted`."""
 
     word: str
     reason: str
 
 
-@dataclass(frozen=True)
-class PreflightPlan:
+class PreflightPlan(NamedTuple):
     """`excludes`: the job starts again without bad nodes. `reads_nccl`: its log must show EFA."""
 
     asked: tuple[Asked, ...]

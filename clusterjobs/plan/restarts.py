@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.frameworks.contract import JOB_DIR, Framework, Saving, Variable
 from clusterjobs.launchers import Launcher
@@ -15,8 +15,7 @@ from clusterjobs.spec.experiment import Experiment, Restarts
 _MARGIN_SECONDS = 60
 
 
-@dataclass(frozen=True)
-class RestartPlan:
+class RestartPlan(NamedTuple):
     """The spec's `restarts` with what follows from them. All times in seconds."""
 
     budgets: Restarts

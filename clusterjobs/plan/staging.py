@@ -10,7 +10,7 @@ files into your file system".
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.cluster.associations import DataRepositoryAssociation
 from clusterjobs.errors import Location
@@ -33,8 +33,7 @@ _COPY = (
 )
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """One data set on its way. `by_association`: FSx shows it, and the job only preloads it."""
 
     source: str

@@ -6,7 +6,7 @@ Facts of the config and of the instance type. What is staged or exported is deci
 from __future__ import annotations
 
 import pathlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.cluster.facts import Cluster
 from clusterjobs.plan.placement import Placement
@@ -17,8 +17,7 @@ ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
 ALWAYS_OWN = ("/tmp", "/var/tmp", "/dev/shm")
 
 
-@dataclass(frozen=True)
-class Storage:
+class Storage(NamedTuple):
     """`scratch` is where ParallelCluster mounts a node's NVMe disks.
 
     `nvme_gb`: what they hold, None for an instance type that is not known. `shared` may lack

@@ -7,10 +7,10 @@ import pathlib
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
+import jinja2.compiler
 
 from clusterjobs import __version__, resources
 from clusterjobs.frameworks.contract import ConfigFile, Variable
@@ -18,6 +18,7 @@ from clusterjobs.plan.inherited import PREFIXES
 from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
+from clusterjobs.render.byte_code import ByteCode
 from clusterjobs.render.container import container_context
 from clusterjobs.render.launch_lines import launch_context
 from clusterjobs.render.lines import WIDTH, command_text, once_per_node, path_text, with_reason
@@ -53,6 +54,7 @@ def _environment(folder: pathlib.Path) -> jinja2.Environment:
     """Bash's `${#array[@]}` looks like Jinja's usual comment, hence the delimiters."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
+        bytecode_cache=ByteCode((jinja2.compiler.__file__, shell.__file__, __file__)),
         finalize=shell.finalize,
         undefined=jinja2.StrictUndefined,
         autoescape=False,
@@ -148,8 +150,7 @@ def _restarts(plan: Plan) -> dict[str, Any]:
 # ------------------------------------------------------------------ parameters
 
 
-@dataclass(frozen=True)
-class _ParameterText:
+class _ParameterText(NamedTuple):
     name: ShellText
     assignment: ShellText
     pattern: ShellText
@@ -179,8 +180,7 @@ def _parameter(name: str, parameter: Parameter) -> _ParameterText:
 # ------------------------------------------------------------------ environment and files
 
 
-@dataclass(frozen=True)
-class _CodeText:
+class _CodeText(NamedTuple):
     key: ShellText
     code: ShellText
 
@@ -213,8 +213,7 @@ def _export(variable: Variable) -> list[ShellText]:
     return [line] if variable.expand else with_reason(line, variable.reason)
 
 
-@dataclass(frozen=True)
-class _SecretText:
+class _SecretText(NamedTuple):
     name: ShellText
     current: ShellText
     value: ShellText
@@ -242,8 +241,7 @@ def _secret(name: str, secret: Secret) -> _SecretText:
 # ------------------------------------------------------------------ files and steps
 
 
-@dataclass(frozen=True)
-class _FileText:
+class _FileText(NamedTuple):
     name: ShellText
     text: ShellText
     end: ShellText

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs import __version__
 from clusterjobs.plan.plan import Plan
@@ -14,8 +14,7 @@ from clusterjobs.render.job_script import render_job_script, template_texts
 MANIFEST = "manifest.json"
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(NamedTuple):
     """The texts that a render was made from, by kind: (file name, text)."""
 
     spec: tuple[str, str]

@@ -8,16 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-
 from clusterjobs.spec import images, words
+from clusterjobs.spec.part import BeforeValidator, Field, Part
 from clusterjobs.spec.words import Budget, Count
-
-
-class Part(BaseModel):
-    """A map of the spec: no unknown keys, and nothing changes once it is read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Mount(Part):
@@ -145,7 +138,11 @@ def _secrets(value: Any) -> Any:
     """A list of names, or a map; a name with nothing behind it is one of the list."""
     if isinstance(value, dict):
         return {name: {} if item is None else item for name, item in value.items()}
-    return {name: {} for name in value} if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    if any(isinstance(name, (dict, list)) for name in value):
+        raise ValueError("a list of names belongs here: [A_KEY], or a map, {A_KEY: {file: ...}}")
+    return {name: {} for name in value}
 
 
 def _step(value: Any) -> Any:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
-
+from clusterjobs.spec.part import BeforeValidator
 from clusterjobs.spec.references import has_variable
 from clusterjobs.spec.words import first_control_character, path, plain, word
 

@@ -7,14 +7,12 @@ whatever is found later can be shown where it was written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Any, NamedTuple
 
 from clusterjobs import yaml_source
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import Part
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.validate import OptionModels, validate
@@ -24,8 +22,7 @@ from clusterjobs.yaml_source import Document, Path, dotted
 _CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
 
 
-@dataclass(frozen=True)
-class Override:
+class Override(NamedTuple):
     """One `--set key=value`, with where to show it."""
 
     path: Path
@@ -33,8 +30,7 @@ class Override:
     where: Location
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Where each value of the spec was written."""
 
     document: Document
@@ -47,7 +43,7 @@ class Source:
         return self._override(path) or self.document.locate_key(path)
 
     def _override(self, path: Path) -> Location | None:
-        for override in reversed(self.overrides):
+        for override in self.overrides[::-1]:
             inner, outer = sorted((path, override.path), key=len)
             if outer[: len(inner)] == inner and (inner == override.path or not self._written(path)):
                 return override.where
@@ -62,12 +58,11 @@ class Source:
         return True
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(NamedTuple):
     """A loaded spec: the experiment, its framework's own options, and where it all stood."""
 
     experiment: Experiment
-    options: BaseModel | None
+    options: Part | None
     source: Source
 
 

@@ -1,6 +1,6 @@
 """A spec's data held against the models, each complaint turned into a Problem with its place.
 
-pydantic judges; here its words become ours: what is wrong, where, what to write instead.
+pydantic's core judges; here its words become ours: what is wrong, where, what to write instead.
 """
 
 from __future__ import annotations
@@ -8,25 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic_core import ValidationError
 
 from clusterjobs.errors import Problem, did_you_mean
 from clusterjobs.ledger import Locator
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import Part, annotations_of
 from clusterjobs.yaml_source import Path, dotted
 
-OptionModels = Mapping[str, type[BaseModel] | None]
+OptionModels = Mapping[str, type[Part] | None]
 
 
 def validate(
     data: dict[str, Any], source: Locator, option_models: OptionModels, problems: list[Problem]
-) -> tuple[Experiment | None, BaseModel | None]:
+) -> tuple[Experiment | None, Part | None]:
     """The experiment and its framework's options; what is wrong is added to `problems`.
 
     With a framework that is not known, any framework's keys pass: one mistake, one message.
     """
-    framework = data.get("framework")
-    model = option_models.get(framework) if isinstance(framework, str) else None
+    written = data.get("framework")
+    framework = written if isinstance(written, str) else ""
+    model = option_models.get(framework)
     own = set(model.model_fields) if model else set()
     foreign = _foreign_keys(data, own, option_models)
     common = {key: value for key, value in data.items() if key not in own and key not in foreign}
@@ -37,9 +39,7 @@ def validate(
             model, {key: data[key] for key in data if key in own}, data, source, problems, own
         )
     if framework in option_models:
-        problems += [
-            _foreign_problem(key, str(framework), source, option_models) for key in foreign
-        ]
+        problems += [_foreign_problem(key, framework, source, option_models) for key in foreign]
     told = {problem.path for problem in problems}
     nulls = [path for path in _nulls(data, ()) if dotted(path) not in told]
     problems += [_null_problem(path, source) for path in nulls]
@@ -66,8 +66,11 @@ def _null_problem(path: Path, source: Locator) -> Problem:
 
 
 def _foreign_keys(data: Mapping[str, Any], own: set[str], option_models: OptionModels) -> list[str]:
-    known = {name for model in option_models.values() if model for name in model.model_fields}
-    return [key for key in data if key in known - own and key not in Experiment.model_fields]
+    """The keys that other frameworks have; those are only looked at for a key that nobody knows."""
+    unknown = [key for key in data if key not in own and key not in Experiment.model_fields]
+    models = option_models.values() if unknown else ()
+    known = {name for model in models if model for name in model.model_fields}
+    return [key for key in unknown if key in known]
 
 
 def _foreign_problem(
@@ -83,7 +86,7 @@ def _foreign_problem(
 
 
 def _build(
-    model: type[BaseModel],
+    model: type[Part],
     values: Mapping[str, Any],
     data: Mapping[str, Any],
     source: Locator,
@@ -117,7 +120,7 @@ def _problem_of(
     detail: dict[str, Any],
     data: Mapping[str, Any],
     source: Locator,
-    model: type[BaseModel],
+    model: type[Part],
     more_keys: set[str],
 ) -> Problem:
     path = _path_of(detail["loc"], data)
@@ -176,11 +179,11 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
     return tuple(path)
 
 
-def _known_keys(model: type[BaseModel], path: Path) -> Iterator[str]:
+def _known_keys(model: type[Part], path: Path) -> Iterator[str]:
     for step in path:
         if step not in model.model_fields:  # a place in a list, or a name that the user chose
             continue
-        inner = _model_in(model.model_fields[str(step)].annotation)
+        inner = _model_in(annotations_of(model)[str(step)])
         if inner is None:
             return
         model = inner
@@ -188,8 +191,8 @@ def _known_keys(model: type[BaseModel], path: Path) -> Iterator[str]:
         yield field.alias or name
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _model_in(annotation: Any) -> type[Part] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Part):
         return annotation
     for part in getattr(annotation, "__args__", ()):
         if found := _model_in(part):

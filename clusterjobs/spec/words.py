@@ -12,8 +12,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
-
+from clusterjobs.spec.part import AfterValidator, BeforeValidator, Field
 from clusterjobs.spec.references import as_text, has_variable, show
 
 MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name adds the job id
@@ -367,8 +366,4 @@ Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1_000_000)]
 Budget = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1_000_000)]
 Port = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=65_535)]
 Stage = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=3)]
-Arguments = Annotated[
-    Annotated[dict[ArgumentName, ArgumentValue], Tag("map")]
-    | Annotated[tuple[Word, ...], Tag("list")],
-    Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "map"),
-]
+Arguments = dict[ArgumentName, ArgumentValue] | tuple[Word, ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections.abc import Iterator
 
@@ -25,19 +24,15 @@ NODES = 512
 
 def grown(cluster: Cluster) -> Cluster:
     """The same cluster with hundreds of nodes in each compute resource."""
-    return dataclasses.replace(
-        cluster,
-        queues=tuple(
-            dataclasses.replace(
-                queue,
-                compute_resources=tuple(
-                    dataclasses.replace(resource, max_count=NODES)
-                    for resource in queue.compute_resources
-                ),
+    queues = (
+        queue._replace(
+            compute_resources=tuple(
+                resource._replace(max_count=NODES) for resource in queue.compute_resources
             )
-            for queue in cluster.queues
-        ),
+        )
+        for queue in cluster.queues
     )
+    return cluster._replace(queues=tuple(queues))
 
 
 @pytest.fixture(scope="module", params=CLUSTERS)
