@@ -20,7 +20,10 @@ _NAMES = ("cold_start", "throughput", "launch", "staging")
 @click.argument("names", nargs=-1, type=click.Choice(_NAMES), metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def main(names: tuple[str, ...], as_json: bool) -> None:
-    """Measure floor and clusterjobs in turns. NAMEs: cold_start, throughput, launch, staging. Else all."""
+    """Measure floor and clusterjobs in turns.
+
+    NAMEs: cold_start, throughput, launch, staging; all of them if none is given.
+    """
     report: dict[str, Any] = {"load_before": _load(), "cpus": os.cpu_count(), "benchmarks": {}}
     for name in names or _NAMES:
         module = importlib.import_module(f"benchmarks.{name}")

@@ -1,4 +1,4 @@
-"""A bucket on loopback that costs next to nothing: `python bucket_server.py FOLDER` prints its port.
+"""A cheap bucket on loopback: `python bucket_server.py FOLDER` prints its port.
 
 As much of S3's REST interface as listing and reading need (ListObjectsV2, GetObject with a range,
 HeadObject), so that what is measured is the reader.
@@ -51,7 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                         self.connection.fileno(), file.fileno(), start, end + 1 - start
                     )
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815 - http.server's name
 
     def _list(self, asked: dict[str, str]) -> None:
         keys = [key for key in ETAGS if key.startswith(asked.get("prefix", ""))]
