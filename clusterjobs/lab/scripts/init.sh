@@ -74,8 +74,11 @@ serve() { # VERB NODE
     kill-slurmd) # bash's own kill: a small system has no other
       inside "$2" bash -c "kill -KILL $(< "$lab/nodes/$2/slurmd.pid")" ;;
     restart-slurmctld)
-      kill -KILL "$(< $lab/state/slurmctld.pid)"
-      rm -f $lab/state/slurmctld.pid
+      # TERM, as systemd says it: then it saves its state, which else is up to 5 s old.
+      local controller
+      controller=$(< $lab/state/slurmctld.pid)
+      kill -TERM "$controller"
+      while [[ -e /proc/$controller ]]; do sleep 0.1; done
       start_controller ;;
   esac
 }
