@@ -1,8 +1,9 @@
 """Runs a rendered script in real bash, with stand-ins on PATH that write down what they are given.
 
-srun, scontrol, python3, torchrun and deepspeed are stand-ins; bash, tee, cat, mkdir are real. A
-stand-in records its arguments, environment and working folder as bytes; srun then runs what it
-was given, as the real one would. `touch` and CANARY leave a trace: nothing may ever call them.
+srun, scontrol, squeue, python3, the launchers and the engines of containers are stand-ins; bash,
+tee, cat and mkdir are real. A stand-in records its arguments, environment and working folder as
+bytes; srun then runs what it was given, as the real one would. `touch` and CANARY leave a trace:
+nothing may ever call them.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ exec "$@"
 _STAND_INS = {
     "srun": _SRUN,
     "scontrol": "#!/bin/sh\nprintf 'node-1\\nnode-2\\n'\n",
+    "squeue": "#!/bin/sh\n",
     "secret": _RECORD + "printf 'value of the secret'\n",
     "touch": '#!/bin/sh\n: > "$RECORD/EXECUTED"\n',
     "CANARY": '#!/bin/sh\n: > "$RECORD/EXECUTED"\n',
     **dict.fromkeys(("python3", "torchrun", "deepspeed", "wrap"), _RECORD + _WAIT),
-    **dict.fromkeys(("step", "sidecar", "module", "conda"), _RECORD),
+    **dict.fromkeys(("step", "sidecar", "module", "conda", "docker", "apptainer"), _RECORD),
 }
 
 
