@@ -132,7 +132,8 @@ def cluster_data(config: Config) -> dict[str, Any]:
 
 
 def _row_data(row: NodesRow) -> dict[str, Any]:
-    return {**dataclasses.asdict(row), "usd_per_hour_all": row.usd_per_hour}
+    price = row.price._asdict() if row.price else None
+    return {**dataclasses.asdict(row), "price": price, "usd_per_hour_all": row.usd_per_hour}
 
 
 def value_text(value: Any) -> str:
