@@ -301,9 +301,12 @@ def test_what_else_a_node_prints_is_passed_on(preflight) -> None:
 def test_a_preflight_that_is_told_to_end_ends(preflight) -> None:
     begun = preflight.folder / "begun"
     preflight.fault("node-1", f"echo $BASHPID > {begun}; exec sleep 300 2> /dev/null")
-    started = preflight.start("shm=0")
+    folder = preflight.folder / "shared"
+    folder.mkdir()
+    started = preflight.start("shm=0", f"folder={folder}")
     until(lambda: begun.exists() and begun.read_text(), 30, lambda: "not begun")
     started.send_signal(signal.SIGTERM)
-    assert started.wait(30) == -signal.SIGTERM
+    assert started.wait(30) == 128 + signal.SIGTERM
+    assert list(folder.iterdir()) == []  # nothing is left behind
     os.kill(int(begun.read_text()), signal.SIGKILL)  # no Slurm here to end it
     started.communicate(timeout=30)
