@@ -229,7 +229,6 @@ else:
     import _signal as signal
 
 FAILED = 69  # EX_UNAVAILABLE of sysexits.h: not a training's usual code, nor a shell's
-TOLD_TO_END = 128 + 15
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -239,7 +238,7 @@ Row = namedtuple("Row", "node check verdict seen wanted")
 
 def main(words: list[str]) -> int:
     start = time.monotonic()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TOLD_TO_END))  # and srun ends, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + 15))  # and srun ends, too
     first, second = (i for i, word in enumerate(words) if word == "--")
     nodes, checks, srun = words[:first], words[first + 1 : second], words[second + 1 :]
     wanted = dict(check.partition("=")[::2] for check in checks)
@@ -430,7 +429,8 @@ def print_table(nodes: list[str], rows: list[Row]) -> None:
     lines = [("", "check", "seen", "wanted", "nodes")]
     for (verdict, check, _), alike in groups.items():
         mark = verdict.upper() if verdict == "bad" else verdict
-        who = named(nodes, [row.node for row in alike])
+        where = [row.node for row in alike]
+        who = f"all {len(nodes)}" if len(nodes) == len(set(where)) > 1 else hostlist(where)
         lines.append((mark, check, span([row.seen for row in alike]), alike[0].wanted, who))
     widths = [max(len(line[i]) for line in lines) for i in range(4)]
     for line in lines:
@@ -450,10 +450,6 @@ def number(text: str) -> float:
         return 0.0
 
 
-def named(nodes: list[str], some: list[str]) -> str:
-    return f"all {len(nodes)}" if len(nodes) == len(set(some)) > 1 else hostlist(some)
-
-
 def hostlist(nodes: list[str]) -> str:
     """Slurm's short form, `train-dy-p4d-[1-3,7]`."""
     unique = ",".join(dict.fromkeys(nodes))
@@ -468,8 +464,20 @@ def hostlist(nodes: list[str]) -> str:
         return unique
 
 
+def causes(batch_host: str, bad: list[Row]) -> list[Row]:
+    """Without what follows from a missing mount: what lies below it, the batch host's to all."""
+    kinds = [(row, *row.check.partition(" ")[::2]) for row in bad]
+    lost = [(row.node, f"{path}/") for row, kind, path in kinds if kind in ("mount", "lustre")]
+    return [
+        row
+        for row, kind, path in kinds
+        if kind not in ("folder", "space")
+        or not any(node in (row.node, batch_host) and path.startswith(at) for node, at in lost)
+    ]
+
+
 def print_verdict(nodes: list[str], rows: list[Row], seconds: float) -> int:
-    bad = [row for row in rows if row.verdict == "bad"]
+    bad = causes(nodes[0], [row for row in rows if row.verdict == "bad"])
     if any(row.verdict == "absent" for row in rows):
         print("clusterjobs: this is a lab: what is absent here is no fault")
     if not bad:
