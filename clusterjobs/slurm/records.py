@@ -11,7 +11,7 @@ from typing import Any
 class Attempt:
     """One run of a job. `seconds` of its script, `ended` in seconds since 1970; None: not known.
 
-    `reason`: completed, failure, time_limit, node_failure, cancelled or not_started.
+    `reason`: completed, failure, time_limit, node_failure, bad_node, cancelled or not_started.
     """
 
     number: int

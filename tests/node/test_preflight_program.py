@@ -184,12 +184,38 @@ def test_folders_mounts_and_space(preflight, tmp_path: pathlib.Path) -> None:
     assert code == 0, said
     assert list(folder.iterdir()) == []  # nothing is left behind
     code, said = preflight.run(
-        f"folder={folder}/none", f"mount={folder}", f"space=1000000:{folder}"
+        f"folder={folder}.none", f"mount={folder}", f"space=1000000:{folder}"
     )
     assert code == FAILED
-    assert f"folder {folder}/none: not there; wanted: the batch host's, writable" in said
+    assert f"folder {folder}.none: not there; wanted: the batch host's, writable" in said
     assert f"mount {folder}: a folder of the node's own; wanted: a mount" in said
     assert re.search(rf"space {folder}: [\d.]+ GiB; wanted: 1e\+06 GiB free", said)
+
+
+def test_what_follows_from_a_missing_mount_is_no_fault_of_its_own(preflight, tmp_path) -> None:
+    """Of node-1 it is the batch host's, so that the others see nothing of what was made there."""
+    answers = (
+        'for node in $NODES; do\n  . "$FAULTS/$node"\n'
+        "  printf 'preflight\\t%s\\tmount /fsx\\t%s\\tnfs\\ta mount\\n' $node $mount\n"
+        "  printf 'preflight\\t%s\\tfolder /fsx/a\\tbad\\tnot there\\tthe same\\n' $node\n"
+        "  printf 'preflight\\t%s\\tspace /tmp\\tbad\\t1 GiB\\t10 GiB free\\n' $node\n"
+        "  printf 'preflight\\t%s\\t\\tend\\t\\t\\n' $node\ndone\n"
+    )
+    preflight.program("srun", f"#!/bin/bash\n{answers}")
+    for lost, others in (("node-1", ""), ("node-2", "node-1")):
+        for node in ("node-1", "node-2"):
+            preflight.fault(node, f"mount={'bad' if node == lost else 'ok'}")
+        _, said = preflight.run("mount=/fsx", "folder=/fsx/a", "space=10:/tmp")
+        failed = [line.partition(" on ")[2] for line in said.splitlines() if "failed" in line]
+        assert failed == [
+            f"node {lost}: mount /fsx: nfs; wanted: a mount",
+            *(
+                f"node {node}: folder /fsx/a: not there; wanted: the same"
+                for node in others.split()
+            ),
+            "nodes [node-1,node-2]: space /tmp: 1 GiB; wanted: 10 GiB free",
+        ]
+        assert row_of(said, "folder /fsx/a").endswith(" all 2")  # it is told all the same
 
 
 def test_a_mount_of_another_kind_is_not_lustre(preflight) -> None:
@@ -301,9 +327,12 @@ def test_what_else_a_node_prints_is_passed_on(preflight) -> None:
 def test_a_preflight_that_is_told_to_end_ends(preflight) -> None:
     begun = preflight.folder / "begun"
     preflight.fault("node-1", f"echo $BASHPID > {begun}; exec sleep 300 2> /dev/null")
-    started = preflight.start("shm=0")
+    folder = preflight.folder / "shared"
+    folder.mkdir()
+    started = preflight.start("shm=0", f"folder={folder}")
     until(lambda: begun.exists() and begun.read_text(), 30, lambda: "not begun")
     started.send_signal(signal.SIGTERM)
-    assert started.wait(30) == -signal.SIGTERM
+    assert started.wait(30) == 128 + signal.SIGTERM
+    assert list(folder.iterdir()) == []  # nothing is left behind
     os.kill(int(begun.read_text()), signal.SIGKILL)  # no Slurm here to end it
     started.communicate(timeout=30)

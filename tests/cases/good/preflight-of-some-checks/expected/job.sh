@@ -34,6 +34,7 @@ attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
 (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
 reason= # for the end, where the exit code does not say it
 sidecars=()
+asking= # the preflight, while it runs
 
 fail() { # before the training: another try would end like this one
   printf 'clusterjobs: %s\n' "$1" >&2
@@ -58,6 +59,7 @@ finish() {
   trap - EXIT
   trap '' USR1
   trap 'reason=cancelled' TERM
+  [[ -z $asking ]] || kill -- "$asking" 2>/dev/null || true
   kill -- "${sidecars[@]}" 2>/dev/null || true
   if [[ -z $reason ]]; then
     reason=completed
@@ -157,8 +159,10 @@ asked=(
 rm -f -- "$job_dir/bad_nodes"
 "$python" -IS "$job_dir/preflight.py" "${nodes[@]}" -- "${asked[@]}" -- srun --overlap \
   --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --chdir=/ --kill-on-bad-exit=0 &
+asking=$!
 status=0
-wait "$!" || status=$?
+wait "$asking" || status=$?
+asking=
 if (( status )); then
   reason=not_started
   exit "$status"
@@ -226,18 +230,21 @@ unless they are so many that the fault is hardly theirs.
 
 from __future__ import annotations
 
-import contextlib
+import _socket
 import os
 import select
-import socket
-import subprocess
 import sys
 import time
 from collections import namedtuple
 
-TYPE_CHECKING = False  # the launch waits for this program, and typing takes as long as the rest
+# Until srun has started, the launch waits for this program: of the standard library it takes the
+# halves that are written in C, and forks by itself (subprocess alone takes as long as the rest).
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from typing import Any, Iterator
+else:
+    import _signal as signal
 
 FAILED = 69  # EX_UNAVAILABLE of sysexits.h: not a training's usual code, nor a shell's
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -249,52 +256,58 @@ Row = namedtuple("Row", "node check verdict seen wanted")
 
 def main(words: list[str]) -> int:
     start = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + 15))  # and srun ends, too
     first, second = (i for i, word in enumerate(words) if word == "--")
     nodes, checks, srun = words[:first], words[first + 1 : second], words[second + 1 :]
     wanted = dict(check.partition("=")[::2] for check in checks)
     seconds = float(wanted.get("seconds", 60))
-    folders = [check.partition("=")[2] for check in checks if check.startswith("folder=")]
     token = f".clusterjobs-{os.urandom(8).hex()}"
+    # A node ends by itself before it is given up here, and says which check has hung.
+    own = [f"token={token}", f"seconds={seconds * 2 / 3:g}"]
+    asked = [one for one in checks if one.partition("=")[0] not in ("seconds", "clock")]
     listener, rows = listen(nodes[0]) if "port" in wanted else (None, [])
-    with tokens(folders, token):
-        # A node ends by itself before it is given up here, and says which check has hung.
-        own = [f"token={token}", f"seconds={seconds * 2 / 3:g}"]
-        asked = [one for one in checks if one.partition("=")[0] not in ("seconds", "clock")]
-        if listener is None and "port" in wanted:
-            asked.remove("port")
-        asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
+    if listener is None and "port" in wanted:
+        asked.remove("port")
+    asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
+    folders = [check.partition("=")[2] for check in checks if check.startswith("folder=")]
+    try:
+        put_tokens(folders, token)
         rows += asking.ask([*srun, sys.executable, "-IS", "-", *own, *asked])
+    finally:
+        remove_tokens(folders, token)
     rows = in_order(nodes, checks, rows + asking.silent(nodes))
     print_table(nodes, rows)
     return print_verdict(nodes, rows, time.monotonic() - start)
 
 
-def listen(master: str) -> tuple[socket.socket | None, list[Row]]:
+def listen(master: str) -> tuple[_socket.socket | None, list[Row]]:
     """On MASTER_PORT, as the training will: is it free? And the nodes are to call it."""
     port = int(os.environ["MASTER_PORT"])
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("", port))
+        listener.bind(("0.0.0.0", port))
         listener.listen(1024)
     except OSError as error:
         return None, [Row(master, "port", "bad", f"{port}: {error.strerror}", "a free port")]
     return listener, []
 
 
-@contextlib.contextmanager
-def tokens(folders: list[str], token: str) -> Iterator[None]:
+def put_tokens(folders: list[str], token: str) -> None:
     """A file in each folder, for the nodes to see. Where it cannot be, this node says so too."""
-    paths = [os.path.join(folder, token) for folder in folders]
-    for path in paths:
-        with contextlib.suppress(OSError), open(path, "w"):
+    for folder in folders:
+        try:
+            os.close(os.open(os.path.join(folder, token), os.O_CREAT | os.O_WRONLY, 0o666))
+        except OSError:
             pass
-    try:
-        yield
-    finally:
-        for path in paths:
-            with contextlib.suppress(OSError):
-                os.remove(path)
+
+
+def remove_tokens(folders: list[str], token: str) -> None:
+    for folder in folders:
+        try:
+            os.remove(os.path.join(folder, token))
+        except OSError:
+            pass
 
 
 # ------------------------------------------------------------------ asking
@@ -304,24 +317,23 @@ class Asking:
     """One srun and what it printed: `ended` are the nodes that have answered everything."""
 
     def __init__(
-        self, count: int, seconds: float, tolerance: float, listener: socket.socket | None
+        self, count: int, seconds: float, tolerance: float, listener: _socket.socket | None
     ) -> None:
         self.count, self.seconds, self.tolerance = count, seconds, tolerance
         self.listener = listener
-        self.callers: list[socket.socket] = []
+        self.callers: list[int] = []
         self.ended: list[str] = []
         self.why = f"no answer in {seconds:g} s"
 
     def ask(self, command: list[str]) -> list[Row]:
         """The answers that came in time."""
         self.began = time.time()
-        with open(os.path.join(HERE, "preflight_node.py"), "rb") as program:
-            srun = subprocess.Popen(command, stdin=program, stdout=subprocess.PIPE)
-        assert srun.stdout is not None
-        rows = [row for line in self.lines(srun.stdout.fileno()) for row in self.rows(line)]
-        if len(self.ended) < self.count:
-            stop(srun)
-        return rows  # a step whose tasks have ended goes by itself: nobody has to wait for it
+        srun, output = started(command)
+        try:
+            return [row for line in self.lines(output) for row in self.rows(line)]
+        finally:  # a step whose tasks have ended goes by itself: nobody has to wait for it
+            if len(self.ended) < self.count:
+                stop(srun)
 
     def lines(self, output: int) -> Iterator[str]:
         """What srun prints, until all nodes have answered, it ends, or the time is over."""
@@ -330,8 +342,7 @@ class Asking:
             sources: list[Any] = [output, self.listener] if self.listener else [output]
             ready = select.select(sources, [], [], max(0.0, deadline - time.monotonic()))[0]
             if self.listener in ready and self.listener is not None:
-                self.callers.append(self.listener.accept()[0])
-                self.callers[:-100] = []  # the caller hangs up first: no TIME_WAIT on this port
+                self.hold(self.listener._accept()[0])  # type: ignore[attr-defined]
             if output in ready:
                 data = os.read(output, 65536)
                 if not data:
@@ -342,6 +353,13 @@ class Asking:
                     yield line.decode("utf-8", "replace")
             if not ready:
                 return
+
+    def hold(self, caller: int) -> None:
+        """The caller hangs up first, so that no TIME_WAIT is left on this port."""
+        self.callers.append(caller)
+        for old in self.callers[:-100]:
+            os.close(old)
+        self.callers[:-100] = []
 
     def rows(self, line: str) -> list[Row]:
         """A node's line as a row; what else a node printed is passed on."""
@@ -372,12 +390,35 @@ class Asking:
         return [Row(node, "answers", "bad", self.why, "an answer") for node in quiet]
 
 
-def stop(srun: subprocess.Popen[bytes]) -> None:
+def started(command: list[str]) -> tuple[int, int]:
+    """srun's process, with the node's program as its input, and where its output can be read."""
+    output, into = os.pipe()
+    process = os.fork()
+    if process == 0:
+        try:
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
+            os.dup2(os.open(os.path.join(HERE, "preflight_node.py"), os.O_RDONLY), 0)
+            os.dup2(into, 1)
+            os.execvp(command[0], command)
+        except OSError as error:
+            os.write(2, f"clusterjobs: {command[0]}: {error.strerror}\n".encode())
+        finally:
+            os._exit(127)
+    os.close(into)
+    return process, output
+
+
+def stop(srun: int) -> None:
     """With SIGTERM if it obeys: a task in a dead mount may never end."""
-    for end in (srun.terminate, srun.kill):
-        end()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            srun.wait(5)
+    for end in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + 5
+        try:
+            os.kill(srun, end)
+            while time.monotonic() < deadline:
+                if os.waitpid(srun, os.WNOHANG)[0]:
+                    return
+                time.sleep(0.02)
+        except OSError:  # it has ended
             return
 
 
@@ -406,7 +447,8 @@ def print_table(nodes: list[str], rows: list[Row]) -> None:
     lines = [("", "check", "seen", "wanted", "nodes")]
     for (verdict, check, _), alike in groups.items():
         mark = verdict.upper() if verdict == "bad" else verdict
-        who = named(nodes, [row.node for row in alike])
+        where = [row.node for row in alike]
+        who = f"all {len(nodes)}" if len(nodes) == len(set(where)) > 1 else hostlist(where)
         lines.append((mark, check, span([row.seen for row in alike]), alike[0].wanted, who))
     widths = [max(len(line[i]) for line in lines) for i in range(4)]
     for line in lines:
@@ -426,23 +468,34 @@ def number(text: str) -> float:
         return 0.0
 
 
-def named(nodes: list[str], some: list[str]) -> str:
-    return f"all {len(nodes)}" if len(nodes) == len(set(some)) > 1 else hostlist(some)
-
-
 def hostlist(nodes: list[str]) -> str:
     """Slurm's short form, `train-dy-p4d-[1-3,7]`."""
     unique = ",".join(dict.fromkeys(nodes))
     if "," not in unique:
         return unique
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
+    import subprocess  # where nodes differ, and nobody waits for the training
+
+    try:
         show = ["scontrol", "show", "hostlist", unique]
         return subprocess.check_output(show, timeout=10).decode().strip()
-    return unique
+    except (OSError, subprocess.SubprocessError):
+        return unique
+
+
+def causes(batch_host: str, bad: list[Row]) -> list[Row]:
+    """Without what follows from a missing mount: what lies below it, the batch host's to all."""
+    kinds = [(row, *row.check.partition(" ")[::2]) for row in bad]
+    lost = [(row.node, f"{path}/") for row, kind, path in kinds if kind in ("mount", "lustre")]
+    return [
+        row
+        for row, kind, path in kinds
+        if kind not in ("folder", "space")
+        or not any(node in (row.node, batch_host) and path.startswith(at) for node, at in lost)
+    ]
 
 
 def print_verdict(nodes: list[str], rows: list[Row], seconds: float) -> int:
-    bad = [row for row in rows if row.verdict == "bad"]
+    bad = causes(nodes[0], [row for row in rows if row.verdict == "bad"])
     if any(row.verdict == "absent" for row in rows):
         print("clusterjobs: this is a lab: what is absent here is no fault")
     if not bad:
