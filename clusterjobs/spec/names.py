@@ -54,7 +54,7 @@ def environment_name(value: str) -> str:
     if not _ENVIRONMENT_NAME.fullmatch(value):
         raise ValueError("a variable's name has only letters, digits and _, no digit first")
     if _OF_THE_SCRIPT.fullmatch(value):
-        raise ValueError(f"{value} is reserved: the script has one of that name, so choose another")
+        raise ValueError(f"{value} is reserved: a variable of the script, so choose another name")
     if reason := RESERVED_NAMES.get(value):
         raise ValueError(f"{value} is reserved: {reason}")
     if value.startswith(("SLURM", "SBATCH_", "SRUN_", "BASH")):

@@ -100,7 +100,7 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (names.environment_name, "LD_PRELOAD", "reserved"),
         (names.environment_name, "SLURM_X", "reserved"),
         (names.environment_name, "BASH_FUNC_x", "reserved"),
-        (names.environment_name, "command", "the script has one"),
+        (names.environment_name, "command", "a variable of the script"),
         (names.environment_name, "VIRTUAL_ENV", "software.venv"),
         (names.parameter_name, "lr", "capitals"),
         (names.parameter_name, "MASTER_PORT", "reserved"),

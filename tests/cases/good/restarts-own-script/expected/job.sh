@@ -100,7 +100,9 @@ may_restart() { # REASON
     return 1
   fi
   last=$(newest_checkpoint)
-  stalled=$(tail -n 3 "$job_dir/attempts.jsonl" | grep -cF "\"checkpoint\": \"$last\",") || true
+  # One line of each attempt: two tell of an attempt whose node was lost.
+  stalled=$(sort -t: -k2,2n -u -- "$job_dir/attempts.jsonl" | tail -n 3 \
+    | grep -cF "\"checkpoint\": \"$last\",") || true
   if (( stalled == 3 )); then
     printf 'clusterjobs: no restart: the last two brought no newer checkpoint than %s\n' \
       "${last:-none}"
