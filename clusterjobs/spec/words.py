@@ -1,4 +1,4 @@
-"""The kinds of text a spec holds: words, arguments, paths, environment names, time limits.
+"""The kinds of text a spec holds: words, arguments, paths, time limits.
 
 Each function takes what YAML gave and returns text, or raises ValueError saying what to write
 instead. None of them expands or executes anything.
@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from clusterjobs.spec.names import environment_name, parameter_name
 from clusterjobs.spec.part import AfterValidator, BeforeValidator, Field
 from clusterjobs.spec.references import as_text, has_variable, show
 
@@ -220,56 +221,6 @@ def first_control_character(text: str) -> str | None:
         if unicodedata.category(character) in ("Cc", "Zl", "Zp"):
             return names.get(character, f"the control character U+{ord(character):04X}")
     return None
-
-
-_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-RESERVED_NAMES = {
-    **dict.fromkeys(
-        ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
-        "the launcher sets it for every rank",
-    ),
-    **dict.fromkeys(("MASTER_ADDR", "MASTER_PORT"), "the script sets it from Slurm's variables"),
-    **dict.fromkeys(
-        ("LD_PRELOAD", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS", "PS4", "BASH", "UID"),
-        "it would change how the script itself runs",
-    ),
-    **dict.fromkeys(("POSIXLY_CORRECT", "GLOBIGNORE", "TMOUT"), "it would change how bash runs"),
-    **dict.fromkeys(
-        (
-            *("_", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME"),
-            *("PPID", "EUID", "GROUPS", "DIRSTACK", "FUNCNAME", "HISTCMD", "PIPESTATUS", "SHLVL"),
-            *("PWD", "OLDPWD", "OPTIND", "OPTERR", "PS1", "COMP_WORDBREAKS"),
-        ),
-        "bash sets it itself, so that the value would not arrive",
-    ),
-    **dict.fromkeys(
-        ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), "Slurm sets it to the job's GPUs"
-    ),
-}
-
-
-def environment_name(value: str) -> str:
-    """The name of an environment variable that a spec may set."""
-    if not _ENVIRONMENT_NAME.fullmatch(value):
-        raise ValueError("a variable's name has only letters, digits and _, no digit first")
-    if reason := RESERVED_NAMES.get(value):
-        raise ValueError(f"{value} is reserved: {reason}")
-    if value.startswith(("SLURM", "SBATCH_", "SRUN_", "BASH")):
-        raise ValueError(f"{value} is reserved: Slurm and bash read it; use sbatch: or srun:")
-    if value.startswith("CLUSTERJOBS_"):
-        raise ValueError(f"{value} is reserved: the script tells the ranks something by it")
-    return value
-
-
-_PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-
-
-def parameter_name(value: str) -> str:
-    """The name of a parameter: capitals, so that it is never a variable of the script's own."""
-    if not _PARAMETER_NAME.fullmatch(value):
-        raise ValueError("a parameter's name is written in capitals, LIKE_THIS")
-    return environment_name(value)
 
 
 _TIME_LIMIT = re.compile(r"(?:\d+-\d+(?::\d+){0,2}|\d+(?::\d+){0,2})|UNLIMITED|INFINITE", re.ASCII)

@@ -3,7 +3,7 @@
 Started once for each rank. Who it is and where the others are it learns from the environment alone
 (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), whichever launcher has set it. A batch
 depends only on the seed, the step and the rank, so a run that goes on from a checkpoint repeats the
-losses that it would have had without the interruption.
+losses that it would have had without the interruption, on CPUs bit for bit.
 """
 
 import argparse

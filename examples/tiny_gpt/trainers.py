@@ -18,6 +18,10 @@ class PlainTrainer:
         self.model = nn.parallel.DistributedDataParallel(model)
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
         self.micro_batch, self.accumulation = args.micro_batch, 1
+        # DDP groups the gradients anew after its first pass, and sums them in another order then.
+        # One pass for nothing, so that a run that goes on sums as one that was not interrupted.
+        token = torch.zeros(1, 1, dtype=torch.long, device=next(model.parameters()).device)
+        self.model(token, token).backward()
 
     def train(self, inputs: Tensor, targets: Tensor) -> Tensor:
         loss = self.model(inputs, targets)

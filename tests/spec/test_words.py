@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.spec import words
+from clusterjobs.spec import names, words
 from clusterjobs.spec.references import variable
 
 P = variable("LR")
@@ -43,8 +43,8 @@ P = variable("LR")
         (words.option_value, 4, "4"),
         (words.argument, [1, "a"], ("1", "a")),
         (words.argument, False, False),
-        (words.environment_name, "_A1", "_A1"),
-        (words.parameter_name, "LR_2", "LR_2"),
+        (names.environment_name, "_A1", "_A1"),
+        (names.parameter_name, "LR_2", "LR_2"),
         (words.directive_name, "mail-type", "mail-type"),
     ],
 )
@@ -92,16 +92,18 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (words.option_value, P, "parameter"),
         (words.argument, None, "true for a bare flag"),
         (words.argument, {"a": 1}, "single value"),
-        (words.environment_name, "A B", "letters, digits"),
-        (words.environment_name, "A\n", "letters, digits"),
-        (words.environment_name, "ÄB", "letters, digits"),
-        (words.environment_name, "", "letters, digits"),
-        (words.environment_name, "RANK", "launcher"),
-        (words.environment_name, "LD_PRELOAD", "reserved"),
-        (words.environment_name, "SLURM_X", "reserved"),
-        (words.environment_name, "BASH_FUNC_x", "reserved"),
-        (words.parameter_name, "lr", "capitals"),
-        (words.parameter_name, "MASTER_PORT", "reserved"),
+        (names.environment_name, "A B", "letters, digits"),
+        (names.environment_name, "A\n", "letters, digits"),
+        (names.environment_name, "ÄB", "letters, digits"),
+        (names.environment_name, "", "letters, digits"),
+        (names.environment_name, "RANK", "launcher"),
+        (names.environment_name, "LD_PRELOAD", "reserved"),
+        (names.environment_name, "SLURM_X", "reserved"),
+        (names.environment_name, "BASH_FUNC_x", "reserved"),
+        (names.environment_name, "command", "a variable of the script"),
+        (names.environment_name, "VIRTUAL_ENV", "software.venv"),
+        (names.parameter_name, "lr", "capitals"),
+        (names.parameter_name, "MASTER_PORT", "reserved"),
         (words.directive_name, "--nodes", "dashes"),
         (words.directive_name, "a b", "long name"),
         (words.directive_name, "a\n", "long name"),

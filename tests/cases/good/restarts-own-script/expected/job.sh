@@ -100,7 +100,8 @@ may_restart() { # REASON
     return 1
   fi
   last=$(newest_checkpoint)
-  stalled=$(grep -v '"reason": "bad_node"' "$job_dir/attempts.jsonl" \
+  # One line of each attempt: two tell of one whose node was lost. At a bad node none trained.
+  stalled=$(grep -v '"reason": "bad_node"' "$job_dir/attempts.jsonl" | sort -t: -k2,2n -u \
     | tail -n 3 | grep -cF "\"checkpoint\": \"$last\",") || true
   if (( stalled == 3 )); then
     printf 'clusterjobs: no restart: the last two brought no newer checkpoint than %s\n' \

@@ -1,0 +1,71 @@
+"""Names of variables that a spec may set: none that somebody else sets, or reads as an order.
+
+Variables of the ranks, parameters and secrets are variables of the script too, which exports them.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+
+# What the templates assign: the ranks would find the script's value, or it theirs. A test reads
+# these names from the templates.
+_OF_THE_SCRIPT = re.compile(
+    "alive|asked|attempt|budget|code|command|container|container_env|container_mounts"
+    "|deadline|excluded|exit_minutes|exit_second|exporter|exports|horovodrun|host_keys"
+    "|hostfile|hosts|inside|interface|job|job_dir|last|launcher_environment|lifeline"
+    "|limit|log_writer|mounts|mpirun|name|needle|newest|node|nodes|on_every_node"
+    "|own_id|port|python|ranks|reason|requeue|sidecars|srun_options|ssh_dir"
+    "|ssh_folder|ssh_key|ssh_nodes|ssh_port|sshd|sshd_step|staging|stalled|status"
+    "|used"
+)
+
+RESERVED_NAMES = {
+    "VIRTUAL_ENV": "software.venv sets it",
+    **dict.fromkeys(("DLTS_HOSTFILE", "PDSH_SSH_ARGS_APPEND"), "the script sets it for DeepSpeed"),
+    **dict.fromkeys(
+        ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
+        "the launcher sets it for every rank",
+    ),
+    **dict.fromkeys(("MASTER_ADDR", "MASTER_PORT"), "the script sets it from Slurm's variables"),
+    **dict.fromkeys(
+        ("LD_PRELOAD", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS", "PS4", "BASH", "UID"),
+        "it would change how the script itself runs",
+    ),
+    **dict.fromkeys(("POSIXLY_CORRECT", "GLOBIGNORE", "TMOUT"), "it would change how bash runs"),
+    **dict.fromkeys(
+        (
+            *("_", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME"),
+            *("PPID", "EUID", "GROUPS", "DIRSTACK", "FUNCNAME", "HISTCMD", "PIPESTATUS", "SHLVL"),
+            *("PWD", "OLDPWD", "OPTIND", "OPTERR", "PS1", "COMP_WORDBREAKS"),
+        ),
+        "bash sets it itself, so that the value would not arrive",
+    ),
+    **dict.fromkeys(
+        ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), "Slurm sets it to the job's GPUs"
+    ),
+}
+
+
+def environment_name(value: str) -> str:
+    """The name of an environment variable that a spec may set."""
+    if not _ENVIRONMENT_NAME.fullmatch(value):
+        raise ValueError("a variable's name has only letters, digits and _, no digit first")
+    if _OF_THE_SCRIPT.fullmatch(value):
+        raise ValueError(f"{value} is reserved: a variable of the script, so choose another name")
+    if reason := RESERVED_NAMES.get(value):
+        raise ValueError(f"{value} is reserved: {reason}")
+    if value.startswith(("SLURM", "SBATCH_", "SRUN_", "BASH")):
+        raise ValueError(f"{value} is reserved: Slurm and bash read it; use sbatch: or srun:")
+    if value.startswith("CLUSTERJOBS_"):
+        raise ValueError(f"{value} is reserved: the script tells the ranks something by it")
+    return value
+
+
+def parameter_name(value: str) -> str:
+    """The name of a parameter: capitals, so that it is never a variable of the script's own."""
+    if not _PARAMETER_NAME.fullmatch(value):
+        raise ValueError("a parameter's name is written in capitals, LIKE_THIS")
+    return environment_name(value)

@@ -1,0 +1,94 @@
+"""When a script starts its job again: its own functions in bash, over records of attempts."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+from test_job_script import script
+
+BUDGETS = {"time_limit": 4, "failure": 3, "node_failure": 2}
+CHECKPOINTS = "checkpoints"
+
+
+def function(text: str, name: str) -> str:
+    found = re.search(rf"(?m)^{name}\(\) \{{.*?^\}}", text, re.DOTALL)
+    assert found, f"no function {name} in the script"
+    return found[0]
+
+
+def answer(folder: pathlib.Path, reason: str, lines: list[str], newest: str = "step-9") -> str:
+    """What the script says to another attempt after these, whose newest checkpoint is `newest`."""
+    checkpoints = {"path": str(folder / CHECKPOINTS), "marker": "latest"}
+    text = script(checkpoints=checkpoints, restarts=BUDGETS, time_limit="1-00:00:00")
+    (folder / CHECKPOINTS).mkdir()
+    (folder / CHECKPOINTS / "latest").write_text(newest)
+    (folder / "attempts.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    budget = re.search(r"(?m)^declare -A budget=.*$", text)
+    assert budget
+    code = "\n".join(
+        [
+            f"set -euo pipefail; job_dir={folder}",
+            *(function(text, name) for name in ("newest_checkpoint", "may_restart")),
+            budget[0],
+            f"if may_restart {reason}; then echo again; fi",
+        ]
+    )
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def record(attempt: int, reason: str, checkpoint: str) -> str:
+    return (
+        f'{{"attempt": {attempt}, "reason": "{reason}", "checkpoint": "{checkpoint}", '
+        '"exit_code": 1, "nodes": "n[1-2]", "seconds": 7, "ended": 5}'
+    )
+
+
+@pytest.mark.parametrize(("reason", "budget"), BUDGETS.items())
+def test_each_reason_has_a_budget_of_its_own(
+    tmp_path: pathlib.Path, reason: str, budget: int
+) -> None:
+    lines = [record(number, reason, f"step-{number}") for number in range(1, budget + 1)]
+    assert answer(tmp_path, reason, lines) == "again"
+    one_more = tmp_path / "one-more"
+    one_more.mkdir()
+    said = answer(one_more, reason, [*lines, record(budget + 1, reason, "step-8")])
+    assert said == f"clusterjobs: no restart: restarts.{reason} allows {budget}"
+
+
+def test_what_ended_well_or_was_cancelled_has_none(tmp_path: pathlib.Path) -> None:
+    for reason in ("completed", "cancelled", "not_started", "bad_node"):
+        folder = tmp_path / reason
+        folder.mkdir()
+        assert answer(folder, reason, [record(1, reason, "step-1")]) == ""
+
+
+def test_two_restarts_without_a_newer_checkpoint_are_the_last(tmp_path: pathlib.Path) -> None:
+    lines = [record(number, "failure", "step-9") for number in (1, 2, 3)]
+    said = answer(tmp_path, "failure", lines)
+    assert said == "clusterjobs: no restart: the last two brought no newer checkpoint than step-9"
+
+
+def test_one_of_three_attempts_that_brought_a_checkpoint_is_enough(tmp_path: pathlib.Path) -> None:
+    lines = [record(1, "failure", "step-8"), *(record(n, "failure", "step-9") for n in (2, 3))]
+    assert answer(tmp_path, "failure", lines) == "again"
+
+
+def test_an_attempt_of_which_two_lines_tell_is_one(tmp_path: pathlib.Path) -> None:
+    """A lost node: the script was told to end, and the next attempt knew why."""
+    lines = [
+        record(1, "cancelled", "step-9"),
+        record(1, "node_failure", "step-9"),
+        record(2, "failure", "step-9"),
+    ]
+    assert answer(tmp_path, "failure", lines) == "again"
+
+
+def test_attempts_are_counted_and_not_sorted_as_text(tmp_path: pathlib.Path) -> None:
+    lines = [record(number, "time_limit", f"step-{number}") for number in range(5, 10)]
+    lines = [*lines[1:], *(record(number, "failure", "step-9") for number in (10, 11))]
+    said = answer(tmp_path, "failure", lines)
+    assert said == "clusterjobs: no restart: the last two brought no newer checkpoint than step-9"

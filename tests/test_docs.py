@@ -1,0 +1,111 @@
+"""The pages say what is there: links lead somewhere, tables and printed lines are the code's."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+from collections.abc import Callable
+
+import pytest
+
+import clusterjobs as package
+from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.spec.experiment import Restarts
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+RESTARTS = (ROOT / "docs" / "restarts.md").read_text(encoding="utf-8")
+JOBS = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
+
+
+def anchors(page: pathlib.Path) -> set[str]:
+    """The headings of a page, as they stand in a link."""
+    headings = re.findall(r"(?m)^#+ (.*)$", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_page_and_a_heading(page: pathlib.Path) -> None:
+    for target, anchor in re.findall(
+        r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", page.read_text(encoding="utf-8")
+    ):
+        to = page.parent / target if target else page
+        assert to.exists(), target
+        assert not anchor or anchor in anchors(to), f"{target}#{anchor}"
+
+
+def test_the_rooms_are_those_of_the_tree() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    table = text.partition("| room |")[2].partition("\n\n")[0]
+    told = {
+        name.strip("/")
+        for first in re.findall(r"(?m)^\| (`.*?) \|", table)
+        for name in re.findall(r"`(.*?)`", first)
+    }
+    folder = pathlib.Path(package.__path__[0])
+    there = {one.name for one in folder.iterdir() if not one.name.startswith("_")}
+    assert told - {"cluster/validation"} == there
+    rows = re.findall(r"(?m)^\| `(\w+)/` \|(.*)\|$", table)
+    for room, words in rows:
+        for file in re.findall(r"`(\w+\.py)`", words):
+            assert (folder / room / file).exists(), f"{room}/{file}"
+
+
+def test_each_framework_is_told_as_the_page_says() -> None:
+    rows = re.findall(r"(?m)^\| (`.*?) \| (.*?) \| (.*?) \|$", RESTARTS)
+    said = {
+        name: (told, marker)
+        for names, told, marker in rows
+        for name in re.findall(r"`([\w-]+)`", names)
+        if name in FRAMEWORKS
+    }
+    assert set(said) == set(FRAMEWORKS)
+    words = {"file": ("by the file", "the same"), "clock": ("by the clock",), "never": ("never",)}
+    for name, framework in FRAMEWORKS.items():
+        told, marker = said[name]
+        saving = framework.saving
+        assert told.startswith(words[saving.told]), name
+        assert marker.startswith(f"`{saving.marker}`" if saving.marker else "none"), name
+
+
+def test_the_keys_of_restarts_and_their_defaults_are_on_the_page() -> None:
+    rows = dict(re.findall(r"(?m)^\| `(\w+)` \| .*\| (\w+) \|$", RESTARTS))
+    defaults = {name: getattr(Restarts(), name) for name in Restarts.__annotations__}
+    assert {name: rows[name] for name in defaults} == {
+        name: "none" if value is None else str(value) for name, value in defaults.items()
+    }
+
+
+def test_status_prints_what_the_page_shows(
+    clusterjobs: Callable[..., object], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = re.findall(r"```console\n(\$ clusterjobs status.*?)```", JOBS, re.DOTALL)
+    assert len(shown) == 2
+    records = [json.loads(line) for line in re.findall(r"(?m)^\{.*\}$", RESTARTS)]
+    records += [
+        {**records[0], "attempt": attempt, "reason": reason, "checkpoint": checkpoint}
+        | {"exit_code": code, "seconds": seconds}
+        for attempt, reason, checkpoint, code, seconds in (
+            (3, "failure", "global_step373", 143, 32),
+            (4, "completed", "global_step600", 0, 37),
+        )
+    ]
+    for job_id, lines in (("251726", records), ("251727", [])):
+        folder = tmp_path / "logs" / job_id
+        folder.mkdir(parents=True)
+        (folder / "attempts.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+    (tmp_path / "gpt.yaml").write_text(
+        "{name: gpt, cluster: small, framework: command, command: x}"
+    )
+    squeue = tmp_path / "bin" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text("#!/bin/bash\necho '251727|RUNNING|None|29:00|train-dy-small-[1-2]'\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{squeue.parent}{os.pathsep}/bin:/usr/bin")
+    monkeypatch.chdir(tmp_path)
+    for block in shown:
+        command, _, expected = block.partition("\n")
+        said = clusterjobs(*command.split()[2:])
+        assert (said.out, said.err) == (expected, "")
