@@ -3,10 +3,15 @@
     job_ssh.py keys                        prints new keys, as one line of JSON
     job_ssh.py serve FOLDER PORT HOST...   reads that line, runs an sshd until its input ends
     job_ssh.py reach FOLDER HOST...        whether every host can be reached; silent if so
+    job_ssh.py rank FOLDER FILE            runs the command in FILE, each word ended by a zero byte
 
 FOLDER is in memory (/dev/shm), and has a config for ssh: `ssh -F FOLDER/.ssh/config HOST`. The
 keys are in no other file. Who logs in finds the environment and the folder that `serve` has, so
 that secrets too are in no file. Nobody but this user gets in, and by nothing but the key.
+
+Some launchers paste what they start, and their environment, into a remote shell. They are given
+`sh FOLDER/rank` instead (not all memory can be executed): that is `rank` with the file `rank`
+beside this program, and it finds what a login finds, and what horovodrun sets.
 """
 
 from __future__ import annotations
@@ -16,17 +21,22 @@ import json
 import os
 import pwd
 import select
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 MEMORY = Path("/dev/shm")
 # What srun says of the task that `serve` is; to a rank it would be a lie.
 KEPT_OF_SLURM = ("SLURM_JOB_", "SLURM_SUBMIT_", "SLURM_RESTART_COUNT", "SLURM_NODEID", "SLURM_NNO")
+# Where a command failed, its launcher may end the others in its own way before `serve` does.
+PATIENCE_SECONDS = 10
 
 
 def keys() -> None:
@@ -50,7 +60,10 @@ def lay_out(folder: Path, port: str, hosts: Iterable[str], made: dict[str, str])
     shutil.rmtree(str(folder), ignore_errors=True)
     folder.mkdir(mode=0o700)
     (folder / ".ssh").mkdir(mode=0o700)
+    (folder / "ranks").mkdir(mode=0o700)
     user = pwd.getpwuid(os.getuid()).pw_name
+    own, python = Path(__file__).resolve(), shlex.quote(sys.executable)
+    words = shlex.quote(str(own.with_name("rank")))
     files = {
         "login": made["login"],
         "host": made["host"],
@@ -58,13 +71,14 @@ def lay_out(folder: Path, port: str, hosts: Iterable[str], made: dict[str, str])
         "known_hosts": f"clusterjobs {made['host.pub']}",
         "pid": f"{os.getpid()} {started(os.getpid())}\n",
         ".ssh/config": CLIENT.format(folder=folder, port=port, user=user, hosts=" ".join(hosts)),
-        "sshd_config": SERVER.format(folder=folder, port=port, user=user, python=sys.executable),
+        "sshd_config": SERVER.format(folder=folder, port=port, user=user, python=python),
+        "rank": f"exec {python} {folder}/job_ssh.py rank {folder} {words}\n",
     }
     for name, text in files.items():
         where = os.open(str(folder / name), os.O_WRONLY | os.O_CREAT, 0o600)
         with os.fdopen(where, "w") as file:
             file.write(text)
-    shutil.copy(str(Path(__file__).resolve()), str(folder / "job_ssh.py"))
+    shutil.copy(str(own), str(folder / "job_ssh.py"))
 
 
 CLIENT = """\
@@ -125,7 +139,10 @@ def started(pid: int) -> str:
 
 
 def serve(place: str, port: str, *hosts: str) -> None:
-    """Run sshd until the input ends, or says so. Told to end, it tells the sessions and goes on."""
+    """Run sshd until the input ends, or says so. Told to end, it tells the ranks and goes on.
+
+    A command that failed ends it too: pdsh would wait for the other nodes, and they for this one.
+    """
     folder, control = Path(place), os.fdopen(0, "rb", buffering=0)
     sweep()
     lay_out(folder, port, hosts, json.loads(control.readline().decode()))
@@ -136,17 +153,37 @@ def serve(place: str, port: str, *hosts: str) -> None:
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(parents=True, exist_ok=True)  # root's sshd locks itself up there
     server = subprocess.Popen([sshd, "-D", "-e", "-f", str(folder / "sshd_config")])
-    signal.signal(signal.SIGTERM, lambda *_: tell(sessions(server.pid), signal.SIGTERM))
+    signal.signal(signal.SIGTERM, lambda *_: tell_to_end(folder, server.pid))
     try:
-        while server.poll() is None and not select.select([control], [], [], 1)[0]:
-            pass
-        code = server.poll()
+        said = why_end(folder, server, control, port)
     finally:
         tell(sessions(server.pid), signal.SIGKILL)
         server.kill()
         shutil.rmtree(place, ignore_errors=True)
-    if code is not None:
-        sys.exit(f"job_ssh: sshd ended with {code}; is port {port} taken?")
+    if said is not None:
+        sys.exit(f"job_ssh: {said}")
+
+
+def why_end(
+    folder: Path, server: subprocess.Popen[bytes], control: IO[bytes], port: str
+) -> str | None:
+    """Waits until there is a reason to end: None where it was asked to."""
+    failed, told, since = folder / "failed", folder / "told", None
+    while not select.select([control], [], [], 1)[0]:
+        if server.poll() is not None:
+            return f"sshd ended with {server.returncode}; is port {port} taken?"
+        if failed.exists() and not told.exists():
+            since = since or time.monotonic()
+            if time.monotonic() - since > PATIENCE_SECONDS:
+                return f"a command that was started here by ssh ended with {failed.read_text()}"
+    return None
+
+
+def tell_to_end(folder: Path, server: int) -> None:
+    """To the ranks alone where they are known: a shell around them would end before they do."""
+    (folder / "told").touch()
+    ranks = [int(entry.name) for entry in (folder / "ranks").iterdir()]
+    tell(ranks or sessions(server), signal.SIGTERM)
 
 
 def sessions(server: int) -> list[int]:
@@ -178,14 +215,46 @@ def tell(pids: Iterable[int], number: int) -> None:
 
 def session(place: str) -> None:
     """What sshd runs for each login: the command, in the environment and the folder of `serve`."""
+    environment, folder = of_serve(place)
+    environment.update({k: v for k, v in os.environ.items() if k in ("SSH_CONNECTION", "SSH_TTY")})
+    command = os.environ.get("SSH_ORIGINAL_COMMAND")
+    words = ["bash", "-c", command] if command else ["bash"]
+    shell = subprocess.Popen(words, env=environment, cwd=folder)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `serve` tells the command itself
+    code = shell.wait()
+    code = 128 - code if code < 0 else code
+    if code:
+        with contextlib.suppress(OSError):
+            Path(place, "failed").write_text(str(code))
+    sys.exit(code)
+
+
+def rank(place: str, file: str) -> None:
+    """One rank in place of this process. horovodrun starts those of its own node without ssh."""
+    environment, folder = of_serve(place)
+    set_by_horovodrun = {k: v for k, v in os.environ.items() if k.startswith("HOROVOD_")}
+    environment.update(set_by_horovodrun)
+    first = environment["MASTER_ADDR"]
+    if set_by_horovodrun.get("HOROVOD_HOSTNAME", first) != first:
+        # All ranks are given the name that the first node's interface has; names differ.
+        ask = [sys.executable, str(Path(file).with_name("over_ssh.py")), "interface", first]
+        environment["HOROVOD_GLOO_IFACE"] = subprocess.check_output(ask).decode().strip()
+    command = [os.fsdecode(word) for word in Path(file).read_bytes().split(b"\0")[:-1]]
+    Path(place, "ranks", str(os.getpid())).touch()
+    if Path(place, "told").exists():
+        sys.exit(128 + signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whatever the launcher has left it at
+    os.chdir(folder)
+    os.execvpe(command[0], command, environment)
+
+
+def of_serve(place: str) -> tuple[dict[str, str], str]:
+    """The environment and the folder that `serve` was started with."""
     process = Path("/proc", Path(place, "pid").read_text().split()[0])
     pairs = [item.partition(b"=") for item in (process / "environ").read_bytes().split(b"\0")]
     environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
     environment = {name: value for name, value in environment.items() if is_true_here(name)}
-    environment.update({k: v for k, v in os.environ.items() if k in ("SSH_CONNECTION", "SSH_TTY")})
-    os.chdir(str(process / "cwd"))
-    command = os.environ.get("SSH_ORIGINAL_COMMAND")
-    os.execvpe("bash", ["bash", "-c", command] if command else ["bash"], environment)
+    return environment, os.readlink(str(process / "cwd"))
 
 
 def is_true_here(name: str) -> bool:
@@ -206,5 +275,5 @@ def reach(place: str, *hosts: str) -> None:
 
 if __name__ == "__main__":
     commands: dict[str, Callable[..., None]]
-    commands = {"keys": keys, "serve": serve, "session": session, "reach": reach}
+    commands = {"keys": keys, "serve": serve, "session": session, "reach": reach, "rank": rank}
     commands[sys.argv[1]](*sys.argv[2:])
