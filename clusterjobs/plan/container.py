@@ -53,7 +53,7 @@ class ContainerPlan(NamedTuple):
     @property
     def programs(self) -> tuple[str, ...]:
         """The files of the room `node/` that it needs inside."""
-        return ("job_ssh.py",) if self.ssh_inside else ()
+        return ("job_ssh.py", "job_ssh_login.py") if self.ssh_inside else ()
 
 
 def resolve_container(

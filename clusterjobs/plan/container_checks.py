@@ -26,7 +26,7 @@ def check_container(
     container = experiment.software.container
     assert container is not None
     _check_launcher(container, placement, launcher, ledger)
-    _check_ssh(experiment, container, launcher, ledger)
+    _check_ssh(experiment, launcher, ledger)
     _check_image(container, ledger)
     _check_software(experiment, ledger)
     _check_mounts(container, list(automatic), ledger)
@@ -92,9 +92,7 @@ def _check_launcher(
         )
 
 
-def _check_ssh(
-    experiment: Experiment, container: Container, launcher: Launcher, ledger: Ledger
-) -> None:
+def _check_ssh(experiment: Experiment, launcher: Launcher, ledger: Ledger) -> None:
     """The job brings its own sshd, in the container, and nothing else is asked to start a rank."""
     if experiment.ssh is not None and launcher.over_ssh:
         ledger.problem(
@@ -102,7 +100,7 @@ def _check_ssh(
             "an sshd of the node leads to the node, and not into its container",
             "remove it: each container has an sshd of this job alone",
         )
-    if experiment.srun and (container.runtime, launcher.name) in SSH_INSIDE:
+    if experiment.srun and launcher.over_ssh:
         ledger.problem(
             ("srun",),
             f"{launcher.name} starts the ranks by ssh, and srun only the containers",

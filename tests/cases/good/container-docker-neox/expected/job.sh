@@ -160,6 +160,7 @@ unpack() {
   sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
 }
 unpack job_ssh.py
+unpack job_ssh_login.py
 
 # ---- container: one on every node, by docker
 mounts=( # from the node into the container
@@ -221,7 +222,7 @@ srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c 
 ssh_port=$((10000 + SLURM_JOB_ID % 2000))
 exec {lifeline}> >(
   trap '' TERM
-  exec srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --label \
+  exec srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
     "${container[@]}" bash -c '
     exec python3 "$@"' node \
     "$job_dir/job_ssh.py" serve "$ssh_folder" "$ssh_port" "${nodes[@]}"
@@ -238,21 +239,31 @@ until docker exec "clusterjobs-$SLURM_JOB_ID" python3 "$job_dir/job_ssh.py" reac
   sleep 1
 done
 
+# In the first node's container, and not by `docker exec`, whose client leaves when Slurm says TERM.
+in_first_container() {
+  local code=
+  rm -f -- "$job_dir/launched"
+  printf '%s\0' "$@" > "$job_dir/launch"
+  printf 'run\n' >&"$lifeline"
+  while kill -0 "$ssh_nodes" 2>/dev/null && [[ ! -e $job_dir/launched ]]; do sleep 1; done
+  { read -r code < "$job_dir/launched"; } 2>/dev/null || true
+  return "${code:-1}" # 1: the containers have ended before it
+}
+
 # ---- launch: deepy.py has DeepSpeed start the ranks by ssh
 command=(
   python3 -u deepy.py train.py -d configs small.yml "$job_dir/clusterjobs_launch.yml" "$job_dir/clusterjobs_master.yml"
 )
 # A missing host file would silently train on one node, so it is written here, by this job.
-export DLTS_HOSTFILE="$job_dir/hostfile"
+DLTS_HOSTFILE="$job_dir/hostfile"
 printf '%s slots=8\n' "${nodes[@]}" > "$DLTS_HOSTFILE"
 # Not told the address, DeepSpeed would ask the first node for it by ssh.
 printf '{"master_addr": "%s", "master_port": %s}\n' "$MASTER_ADDR" "$MASTER_PORT" \
   > "$job_dir/clusterjobs_master.yml"
 # deepy.py runs in this node's container, and reaches the others with pdsh, over the job's own ssh.
-export PDSH_SSH_ARGS_APPEND="-F $ssh_folder/.ssh/config"
 start_ranks() {
-  docker exec --env=DLTS_HOSTFILE --env=PDSH_SSH_ARGS_APPEND "clusterjobs-$SLURM_JOB_ID" bash -c '
-    exec "$@"' deepy "${command[@]}"
+  in_first_container env DLTS_HOSTFILE="$DLTS_HOSTFILE" \
+    PDSH_SSH_ARGS_APPEND="-F $ssh_folder/.ssh/config" "${command[@]}"
 }
 
 # In the background, for bash hears no signal while a child runs in the foreground. A signal ends
@@ -280,22 +291,21 @@ esac
 """ssh between the nodes of one job, with keys that are made for it alone and vanish with it.
 
     job_ssh.py keys                        prints new keys, as one line of JSON
-    job_ssh.py serve FOLDER PORT HOST...   reads that line, runs an sshd until its input ends
+    job_ssh.py serve FOLDER PORT HOST...   reads that line, runs an sshd until it reads `end`
     job_ssh.py reach FOLDER HOST...        whether every host can be reached; silent if so
-    job_ssh.py rank FOLDER FILE            runs the command in FILE, each word ended by a zero byte
 
 FOLDER is in memory (/dev/shm), and has a config for ssh: `ssh -F FOLDER/.ssh/config HOST`. The
-keys are in no other file. Who logs in finds the environment and the folder that `serve` has, so
-that secrets too are in no file. Nobody but this user gets in, and by nothing but the key.
+keys are in no other file. Nobody but this user gets in, and by nothing but the key. What a login
+finds is job_ssh_login.py's to say.
 
-Some launchers paste what they start, and their environment, into a remote shell. They are given
-`sh FOLDER/rank` instead (not all memory can be executed): that is `rank` with the file `rank`
-beside this program, and it finds what a login finds, and what horovodrun sets.
+When the first node's `serve` reads `run`, it starts the command in the file `launch` beside this
+program, and writes its exit code to `launched`. `sh FOLDER/rank` runs the one in the file `rank`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import pwd
@@ -312,10 +322,9 @@ from pathlib import Path
 from typing import IO
 
 MEMORY = Path("/dev/shm")
-# What srun says of the task that `serve` is; to a rank it would be a lie.
-KEPT_OF_SLURM = ("SLURM_JOB_", "SLURM_SUBMIT_", "SLURM_RESTART_COUNT", "SLURM_NODEID", "SLURM_NNO")
 # Where a command failed, its launcher may end the others in its own way before `serve` does.
 PATIENCE_SECONDS = 10
+PR_SET_PDEATHSIG = 1
 
 
 def keys() -> None:
@@ -341,8 +350,7 @@ def lay_out(folder: Path, port: str, hosts: Iterable[str], made: dict[str, str])
     (folder / ".ssh").mkdir(mode=0o700)
     (folder / "ranks").mkdir(mode=0o700)
     user = pwd.getpwuid(os.getuid()).pw_name
-    own, python = Path(__file__).resolve(), shlex.quote(sys.executable)
-    words = shlex.quote(str(own.with_name("rank")))
+    python, command = shlex.quote(sys.executable), shlex.quote(str(beside("rank")))
     files = {
         "login": made["login"],
         "host": made["host"],
@@ -351,13 +359,14 @@ def lay_out(folder: Path, port: str, hosts: Iterable[str], made: dict[str, str])
         "pid": f"{os.getpid()} {started(os.getpid())}\n",
         ".ssh/config": CLIENT.format(folder=folder, port=port, user=user, hosts=" ".join(hosts)),
         "sshd_config": SERVER.format(folder=folder, port=port, user=user, python=python),
-        "rank": f"exec {python} {folder}/job_ssh.py rank {folder} {words}\n",
+        # Read by a shell, for not all memory can be executed.
+        "rank": f"exec {python} {folder}/job_ssh_login.py rank {folder} {command}\n",
     }
     for name, text in files.items():
         where = os.open(str(folder / name), os.O_WRONLY | os.O_CREAT, 0o600)
         with os.fdopen(where, "w") as file:
             file.write(text)
-    shutil.copy(str(own), str(folder / "job_ssh.py"))
+    shutil.copy(str(beside("job_ssh_login.py")), str(folder))
 
 
 CLIENT = """\
@@ -392,7 +401,7 @@ PermitTunnel no
 MaxStartups 1000
 MaxSessions 1000
 LogLevel ERROR
-ForceCommand {python} {folder}/job_ssh.py session {folder}
+ForceCommand {python} {folder}/job_ssh_login.py session {folder}
 """
 
 
@@ -431,7 +440,8 @@ def serve(place: str, port: str, *hosts: str) -> None:
         sys.exit("job_ssh: there is no sshd here: the image needs openssh-server")
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(parents=True, exist_ok=True)  # root's sshd locks itself up there
-    server = subprocess.Popen([sshd, "-D", "-e", "-f", str(folder / "sshd_config")])
+    command = [sshd, "-D", "-e", "-f", str(folder / "sshd_config")]
+    server = subprocess.Popen(command, preexec_fn=end_with_parent)
     signal.signal(signal.SIGTERM, lambda *_: tell_to_end(folder, server.pid))
     try:
         said = why_end(folder, server, control, port)
@@ -440,7 +450,12 @@ def serve(place: str, port: str, *hosts: str) -> None:
         server.kill()
         shutil.rmtree(place, ignore_errors=True)
     if said is not None:
-        sys.exit(f"job_ssh: {said}")
+        sys.exit(f"job_ssh on {os.uname().nodename}: {said}")
+
+
+def end_with_parent() -> None:
+    """In the new process: killed when `serve` is."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def why_end(
@@ -448,14 +463,38 @@ def why_end(
 ) -> str | None:
     """Waits until there is a reason to end: None where it was asked to."""
     failed, told, since = folder / "failed", folder / "told", None
-    while not select.select([control], [], [], 1)[0]:
+    launcher = None
+    while True:
+        if select.select([control], [], [], 1)[0]:
+            if control.readline() != b"run\n":
+                return None
+            launcher = launch() if os.environ.get("SLURM_NODEID") == "0" else None
+        if launcher and launcher.poll() is not None:
+            code = launcher.returncode
+            write_whole(beside("launched"), f"{128 - code if code < 0 else code}\n")
+            launcher = None
         if server.poll() is not None:
             return f"sshd ended with {server.returncode}; is port {port} taken?"
         if failed.exists() and not told.exists():
             since = since or time.monotonic()
             if time.monotonic() - since > PATIENCE_SECONDS:
                 return f"a command that was started here by ssh ended with {failed.read_text()}"
-    return None
+
+
+def launch() -> subprocess.Popen[bytes]:
+    """Hears none of the signals of `serve`: the ranks do, and it ends when they have."""
+    words = beside("launch").read_bytes().split(b"\0")[:-1]
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL)
+
+
+def beside(name: str) -> Path:
+    return Path(__file__).resolve().with_name(name)
+
+
+def write_whole(file: Path, text: str) -> None:
+    draft = file.with_name(f"{file.name}.new")
+    draft.write_text(text)
+    draft.replace(file)
 
 
 def tell_to_end(folder: Path, server: int) -> None:
@@ -492,6 +531,46 @@ def tell(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
+# ------------------------------------------------------------------ asking
+
+
+def reach(place: str, *hosts: str) -> None:
+    """Log in everywhere at once; the exit code says whether all of it worked."""
+    command = ["ssh", "-F", f"{place}/.ssh/config", "-o", "ConnectTimeout=5", "-o", "BatchMode=yes"]
+    tries = [subprocess.Popen([*command, host, "true"], stdin=subprocess.DEVNULL) for host in hosts]
+    codes = [one.wait() for one in tries]
+    sys.exit(1 if any(codes) else 0)
+
+
+if __name__ == "__main__":
+    commands: dict[str, Callable[..., None]]
+    commands = {"keys": keys, "serve": serve, "reach": reach}
+    commands[sys.argv[1]](*sys.argv[2:])
+end of job_ssh.py
+: <<'end of job_ssh_login.py'
+"""What a login finds, by the ssh of job_ssh.py: the environment and the folder of its `serve`.
+
+    job_ssh_login.py session FOLDER     what sshd runs, whatever it is asked for
+    job_ssh_login.py rank FOLDER FILE   becomes the command in FILE, its words ended by zero bytes
+
+They are read from the process itself, so that secrets are in no file. `rank` is for launchers that
+paste what they start, and their own environment, into a remote shell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+# What srun says of the task that `serve` is; to a rank it would be a lie.
+KEPT_OF_SLURM = ("SLURM_JOB_", "SLURM_SUBMIT_", "SLURM_RESTART_COUNT", "SLURM_NODEID", "SLURM_NNO")
+
+
 def session(place: str) -> None:
     """What sshd runs for each login: the command, in the environment and the folder of `serve`."""
     environment, folder = of_serve(place)
@@ -503,7 +582,7 @@ def session(place: str) -> None:
     code = shell.wait()
     code = 128 - code if code < 0 else code
     if code:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # `serve` may have ended, and its folder with it
             Path(place, "failed").write_text(str(code))
     sys.exit(code)
 
@@ -541,19 +620,7 @@ def is_true_here(name: str) -> bool:
     return not foreign or name.startswith(KEPT_OF_SLURM)
 
 
-# ------------------------------------------------------------------ asking
-
-
-def reach(place: str, *hosts: str) -> None:
-    """Log in everywhere at once; the exit code says whether all of it worked."""
-    command = ["ssh", "-F", f"{place}/.ssh/config", "-o", "ConnectTimeout=5", "-o", "BatchMode=yes"]
-    tries = [subprocess.Popen([*command, host, "true"], stdin=subprocess.DEVNULL) for host in hosts]
-    codes = [one.wait() for one in tries]
-    sys.exit(1 if any(codes) else 0)
-
-
 if __name__ == "__main__":
-    commands: dict[str, Callable[..., None]]
-    commands = {"keys": keys, "serve": serve, "session": session, "reach": reach, "rank": rank}
+    commands: dict[str, Callable[..., None]] = {"session": session, "rank": rank}
     commands[sys.argv[1]](*sys.argv[2:])
-end of job_ssh.py
+end of job_ssh_login.py
