@@ -83,18 +83,23 @@ def test_ranks_of_horovodrun_find_what_the_container_has(jobs, prepared) -> None
 
 
 def test_horovod_trains_in_containers(jobs, prepared) -> None:  # noqa: F811
-    (jobs.lab.folder.shared("/fsx") / "hvd-trains").mkdir()
+    shared = jobs.lab.folder.shared("/fsx")
+    (shared / "hvd-trains").mkdir()
     spec = spec_of(
         *(jobs, prepared, "hvd-trains"),
         script=os.fspath(HERE / "train_horovod.py"),
         args={"save": "/fsx/hvd-trains"},
+        horovod={"interface": "eth0"},
+        logs="/fsx/it's $(touch never)",
     )
     ended = jobs.run(spec)
-    assert ended.exit_code == 0, ended.log
+    log = (shared / "it's $(touch never)" / ended.job_id / "job.log").read_text()
+    assert ended.exit_code == 0, log
     first, second = jobs.lab.facts.nodes
     for rank, node in enumerate((first, first, second, second)):
-        assert f"rank {rank} of 4, {rank % 2} on {node}" in ended.log, ended.log
-        assert f"rank {rank} sees 4 ranks, same weights: True" in ended.log
+        assert f"rank {rank} of 4, {rank % 2} on {node}" in log, log
+        assert f"rank {rank} sees 4 ranks, same weights: True" in log
+    assert log.count("interface eth0,") == 4
     check_nothing_is_left(jobs, "hvd-trains")
 
 
