@@ -24,7 +24,8 @@ Entry = namedtuple("Entry", "kind size mtime mode origin ctime")
 # A block to copy. `existing`: a file that may hold it already; `known`: the sum it then must have,
 # None to take it of the source.
 Task = namedtuple("Task", "source copy existing known offset length size mtime mode")
-KEPT = 1 << 32  # added to a sum: the existing file holds the block, and nothing was copied
+# Added to a sum where nothing was copied: the target holds the block, or the unfinished copy does.
+KEPT, FOUND = 1 << 32, 1 << 33
 
 
 # ------------------------------------------------------------------ what lies in a folder
@@ -104,7 +105,7 @@ def copy_block(task: Task) -> int:
         if task.existing is not None:
             expected = task.known if task.known is not None else _sum_of(task.source, task)
             if _sum_of(task.existing, task) == expected:
-                return int(expected) + (KEPT if task.existing != task.copy else 0)
+                return int(expected) + (KEPT if task.existing != task.copy else FOUND)
         return _copied(task)
     except OSError as error:
         raise failure(str(error.filename or task.copy), error) from None

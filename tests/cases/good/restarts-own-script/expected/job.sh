@@ -108,14 +108,16 @@ may_restart() { # REASON
   fi
 }
 
+# A bare `return` would give the code from before the trap that runs it: here, the job's.
 restart() {
-  may_restart "$reason" || return
+  may_restart "$reason" || return 1
   printf 'clusterjobs: requeued after %s, from the checkpoint %s\n' "$reason" "$(newest_checkpoint)"
   for _ in 1 2 3 4 5; do
-    [[ $reason != cancelled ]] || return # meanwhile: it must not come back
-    if scontrol requeue "$own_id"; then return; fi
+    [[ $reason != cancelled ]] || return 1 # meanwhile: it must not come back
+    if scontrol requeue "$own_id"; then return 0; fi
     sleep 5 # the controller may be starting again
   done
+  return 1
 }
 
 # An attempt that says nothing of a restart was ended by Slurm, which has requeued the job: a node
