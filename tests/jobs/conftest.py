@@ -122,19 +122,3 @@ def jobs(lab: Lab, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> J
 
 
 Render = Callable[[dict[str, Any]], pathlib.Path]
-
-
-_FAULTS: list[str] = []
-
-
-@pytest.fixture
-def fault_table() -> list[str]:
-    """What was broken and what it cost: a line each, printed when all tests are done."""
-    return _FAULTS
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _FAULTS:
-        terminalreporter.section("faults")
-        for line in _FAULTS:
-            terminalreporter.write_line(line)
