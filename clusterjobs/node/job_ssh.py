@@ -1,32 +1,40 @@
 """ssh between the nodes of one job, with keys that are made for it alone and vanish with it.
 
     job_ssh.py keys                        prints new keys, as one line of JSON
-    job_ssh.py serve FOLDER PORT HOST...   reads that line, runs an sshd until its input ends
+    job_ssh.py serve FOLDER PORT HOST...   reads that line, runs an sshd until it reads `end`
     job_ssh.py reach FOLDER HOST...        whether every host can be reached; silent if so
 
 FOLDER is in memory (/dev/shm), and has a config for ssh: `ssh -F FOLDER/.ssh/config HOST`. The
-keys are in no other file. Who logs in finds the environment and the folder that `serve` has, so
-that secrets too are in no file. Nobody but this user gets in, and by nothing but the key.
+keys are in no other file. Nobody but this user gets in, and by nothing but the key. What a login
+finds is job_ssh_login.py's to say.
+
+When the first node's `serve` reads `run`, it starts the command in the file `launch` beside this
+program, and writes its exit code to `launched`. `sh FOLDER/rank` runs the one in the file `rank`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import pwd
 import select
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 MEMORY = Path("/dev/shm")
-# What srun says of the task that `serve` is; to a rank it would be a lie.
-KEPT_OF_SLURM = ("SLURM_JOB_", "SLURM_SUBMIT_", "SLURM_RESTART_COUNT", "SLURM_NODEID", "SLURM_NNO")
+# Where a command failed, its launcher may end the others in its own way before `serve` does.
+PATIENCE_SECONDS = 10
+PR_SET_PDEATHSIG = 1
 
 
 def keys() -> None:
@@ -50,7 +58,9 @@ def lay_out(folder: Path, port: str, hosts: Iterable[str], made: dict[str, str])
     shutil.rmtree(str(folder), ignore_errors=True)
     folder.mkdir(mode=0o700)
     (folder / ".ssh").mkdir(mode=0o700)
+    (folder / "ranks").mkdir(mode=0o700)
     user = pwd.getpwuid(os.getuid()).pw_name
+    python, command = shlex.quote(sys.executable), shlex.quote(str(beside("rank")))
     files = {
         "login": made["login"],
         "host": made["host"],
@@ -58,13 +68,15 @@ def lay_out(folder: Path, port: str, hosts: Iterable[str], made: dict[str, str])
         "known_hosts": f"clusterjobs {made['host.pub']}",
         "pid": f"{os.getpid()} {started(os.getpid())}\n",
         ".ssh/config": CLIENT.format(folder=folder, port=port, user=user, hosts=" ".join(hosts)),
-        "sshd_config": SERVER.format(folder=folder, port=port, user=user, python=sys.executable),
+        "sshd_config": SERVER.format(folder=folder, port=port, user=user, python=python),
+        # Read by a shell, for not all memory can be executed.
+        "rank": f"exec {python} {folder}/job_ssh_login.py rank {folder} {command}\n",
     }
     for name, text in files.items():
         where = os.open(str(folder / name), os.O_WRONLY | os.O_CREAT, 0o600)
         with os.fdopen(where, "w") as file:
             file.write(text)
-    shutil.copy(str(Path(__file__).resolve()), str(folder / "job_ssh.py"))
+    shutil.copy(str(beside("job_ssh_login.py")), str(folder))
 
 
 CLIENT = """\
@@ -99,7 +111,7 @@ PermitTunnel no
 MaxStartups 1000
 MaxSessions 1000
 LogLevel ERROR
-ForceCommand {python} {folder}/job_ssh.py session {folder}
+ForceCommand {python} {folder}/job_ssh_login.py session {folder}
 """
 
 
@@ -125,7 +137,10 @@ def started(pid: int) -> str:
 
 
 def serve(place: str, port: str, *hosts: str) -> None:
-    """Run sshd until the input ends, or says so. Told to end, it tells the sessions and goes on."""
+    """Run sshd until the input ends, or says so. Told to end, it tells the ranks and goes on.
+
+    A command that failed ends it too: pdsh would wait for the other nodes, and they for this one.
+    """
     folder, control = Path(place), os.fdopen(0, "rb", buffering=0)
     sweep()
     lay_out(folder, port, hosts, json.loads(control.readline().decode()))
@@ -135,18 +150,68 @@ def serve(place: str, port: str, *hosts: str) -> None:
         sys.exit("job_ssh: there is no sshd here: the image needs openssh-server")
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(parents=True, exist_ok=True)  # root's sshd locks itself up there
-    server = subprocess.Popen([sshd, "-D", "-e", "-f", str(folder / "sshd_config")])
-    signal.signal(signal.SIGTERM, lambda *_: tell(sessions(server.pid), signal.SIGTERM))
+    command = [sshd, "-D", "-e", "-f", str(folder / "sshd_config")]
+    server = subprocess.Popen(command, preexec_fn=end_with_parent)
+    signal.signal(signal.SIGTERM, lambda *_: tell_to_end(folder, server.pid))
     try:
-        while server.poll() is None and not select.select([control], [], [], 1)[0]:
-            pass
-        code = server.poll()
+        said = why_end(folder, server, control, port)
     finally:
         tell(sessions(server.pid), signal.SIGKILL)
         server.kill()
         shutil.rmtree(place, ignore_errors=True)
-    if code is not None:
-        sys.exit(f"job_ssh: sshd ended with {code}; is port {port} taken?")
+    if said is not None:
+        sys.exit(f"job_ssh on {os.uname().nodename}: {said}")
+
+
+def end_with_parent() -> None:
+    """In the new process: killed when `serve` is."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def why_end(
+    folder: Path, server: subprocess.Popen[bytes], control: IO[bytes], port: str
+) -> str | None:
+    """Waits until there is a reason to end: None where it was asked to."""
+    failed, told, since = folder / "failed", folder / "told", None
+    launcher = None
+    while True:
+        if select.select([control], [], [], 1)[0]:
+            if control.readline() != b"run\n":
+                return None
+            launcher = launch() if os.environ.get("SLURM_NODEID") == "0" else None
+        if launcher and launcher.poll() is not None:
+            code = launcher.returncode
+            write_whole(beside("launched"), f"{128 - code if code < 0 else code}\n")
+            launcher = None
+        if server.poll() is not None:
+            return f"sshd ended with {server.returncode}; is port {port} taken?"
+        if failed.exists() and not told.exists():
+            since = since or time.monotonic()
+            if time.monotonic() - since > PATIENCE_SECONDS:
+                return f"a command that was started here by ssh ended with {failed.read_text()}"
+
+
+def launch() -> subprocess.Popen[bytes]:
+    """Hears none of the signals of `serve`: the ranks do, and it ends when they have."""
+    words = beside("launch").read_bytes().split(b"\0")[:-1]
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL)
+
+
+def beside(name: str) -> Path:
+    return Path(__file__).resolve().with_name(name)
+
+
+def write_whole(file: Path, text: str) -> None:
+    draft = file.with_name(f"{file.name}.new")
+    draft.write_text(text)
+    draft.replace(file)
+
+
+def tell_to_end(folder: Path, server: int) -> None:
+    """To the ranks alone where they are known: a shell around them would end before they do."""
+    (folder / "told").touch()
+    ranks = [int(entry.name) for entry in (folder / "ranks").iterdir()]
+    tell(ranks or sessions(server), signal.SIGTERM)
 
 
 def sessions(server: int) -> list[int]:
@@ -176,23 +241,6 @@ def tell(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def session(place: str) -> None:
-    """What sshd runs for each login: the command, in the environment and the folder of `serve`."""
-    process = Path("/proc", Path(place, "pid").read_text().split()[0])
-    pairs = [item.partition(b"=") for item in (process / "environ").read_bytes().split(b"\0")]
-    environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
-    environment = {name: value for name, value in environment.items() if is_true_here(name)}
-    environment.update({k: v for k, v in os.environ.items() if k in ("SSH_CONNECTION", "SSH_TTY")})
-    os.chdir(str(process / "cwd"))
-    command = os.environ.get("SSH_ORIGINAL_COMMAND")
-    os.execvpe("bash", ["bash", "-c", command] if command else ["bash"], environment)
-
-
-def is_true_here(name: str) -> bool:
-    foreign = not name or name.startswith(("SLURM_", "SRUN_", "PMI"))
-    return not foreign or name.startswith(KEPT_OF_SLURM)
-
-
 # ------------------------------------------------------------------ asking
 
 
@@ -206,5 +254,5 @@ def reach(place: str, *hosts: str) -> None:
 
 if __name__ == "__main__":
     commands: dict[str, Callable[..., None]]
-    commands = {"keys": keys, "serve": serve, "session": session, "reach": reach}
+    commands = {"keys": keys, "serve": serve, "reach": reach}
     commands[sys.argv[1]](*sys.argv[2:])

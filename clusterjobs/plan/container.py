@@ -14,7 +14,7 @@ from clusterjobs.cluster.facts import Cluster
 from clusterjobs.frameworks.contract import JOB_DIR, Variable, folder_on_the_node
 from clusterjobs.launchers import Launcher
 from clusterjobs.ledger import Ledger
-from clusterjobs.plan.container_checks import check_container
+from clusterjobs.plan.container_checks import SSH_INSIDE, check_container
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Container, Experiment
@@ -37,8 +37,8 @@ class Mounted(NamedTuple):
 class ContainerPlan(NamedTuple):
     """`names`: the variables that the ranks find set, whatever the image says of them.
 
-    `options` are the runtime's own, pyxis' those of srun. `over_ssh`: one process on the first
-    node reaches the others by ssh, into containers that wait there.
+    `options` are the runtime's own, pyxis' those of srun. `ssh_inside`: one process in the
+    first node's container reaches the others by ssh, into containers that wait there.
     """
 
     runtime: str
@@ -46,14 +46,14 @@ class ContainerPlan(NamedTuple):
     mounts: tuple[Mounted, ...]
     options: tuple[Directive, ...]
     names: tuple[str, ...]
-    over_ssh: bool
+    ssh_inside: bool
     venv: str | None
     efa_of_the_host: bool
 
     @property
     def programs(self) -> tuple[str, ...]:
         """The files of the room `node/` that it needs inside."""
-        return ("job_ssh.py",) if self.over_ssh else ()
+        return ("job_ssh.py", "job_ssh_login.py") if self.ssh_inside else ()
 
 
 def resolve_container(
@@ -80,7 +80,7 @@ def resolve_container(
         (*automatic, *own),
         tuple(_options(container, placement, ledger)),
         tuple(_names(experiment, environment)),
-        launcher.name == "deepy",
+        (container.runtime, launcher.name) in SSH_INSIDE,
         experiment.software.venv,
         container.efa == "host" and placement.efa,
     )

@@ -26,6 +26,7 @@ def check_container(
     container = experiment.software.container
     assert container is not None
     _check_launcher(container, placement, launcher, ledger)
+    _check_ssh(experiment, launcher, ledger)
     _check_image(container, ledger)
     _check_software(experiment, ledger)
     _check_mounts(container, list(automatic), ledger)
@@ -52,40 +53,58 @@ _DERIVED = (
 
 # ------------------------------------------------------------------ launchers
 
-_CANNOT = {
-    ("docker", "srun"): (
-        "docker with launcher: srun would be a container for each rank, and the GPUs of a node "
-        "talk through memory that containers do not share",
-        "launcher: torchrun, or runtime: pyxis, whose ranks share a container",
-    ),
-    ("pyxis", "deepy"): (
-        "deepy.py calls srun itself, and inside of a container there is none",
-        "runtime: docker, whose containers reach each other by ssh",
-    ),
-    ("apptainer", "deepy"): (
-        "deepy.py calls srun itself, and inside of a container there is none",
-        "runtime: docker, whose containers reach each other by ssh",
-    ),
+# One process in the first node's container reaches the others by ssh, with an sshd in each.
+SSH_INSIDE = frozenset({("docker", "deepy"), ("docker", "horovodrun")})
+
+_RANK_EACH = (
+    "docker with launcher: srun would be a container for each rank, and the GPUs of a node talk "
+    "through memory that containers do not share",
+    "launcher: torchrun, or runtime: pyxis, whose ranks share a container",
+)
+_OUTSIDE = "would start the ranks on the nodes, outside of the containers"
+_BY_SSH = {  # what they cannot do elsewhere
+    "deepy": "deepy.py calls srun itself, and inside of a container there is none",
+    "horovodrun": f"horovodrun {_OUTSIDE}",
+}
+_NEVER = {  # what to choose in their place
+    "deepspeed-pdsh": "launcher: deepspeed, which Slurm starts in each container",
+    "mpirun": "launcher: horovodrun with runtime: docker, or no container",
 }
 
 
 def _check_launcher(
     container: Container, placement: Placement, launcher: Launcher, ledger: Ledger
 ) -> None:
-    if found := _CANNOT.get((container.runtime, launcher.name)):
-        ledger.problem((*_KEY, "runtime"), *found)
-    if launcher.over_ssh or launcher.name == "mpirun":
-        ledger.problem(
-            _KEY,
-            f"{launcher.name} would start the ranks on the nodes, outside of the containers",
-            "a launcher that Slurm starts: srun, torchrun; or no container",
-        )
+    runtime, name = container.runtime, launcher.name
+    if (runtime, name) == ("docker", "srun"):
+        ledger.problem((*_KEY, "runtime"), *_RANK_EACH)
+    elif name in _BY_SSH and runtime != "docker":
+        hint = "runtime: docker, whose containers reach each other by ssh"
+        ledger.problem((*_KEY, "runtime"), _BY_SSH[name], hint)
+    elif name in _NEVER:
+        ledger.problem((*_KEY, "runtime"), f"{name} {_OUTSIDE}", _NEVER[name])
     if container.runtime == "docker" and not placement.exclusive:
         ledger.problem(
             (*_KEY, "runtime"),
             "Docker's containers are outside of Slurm's limits: they see all GPUs of a node, "
             "and this job shares its nodes",
             "whole nodes, or runtime: pyxis",
+        )
+
+
+def _check_ssh(experiment: Experiment, launcher: Launcher, ledger: Ledger) -> None:
+    """The job brings its own sshd, in the container, and nothing else is asked to start a rank."""
+    if experiment.ssh is not None and launcher.over_ssh:
+        ledger.problem(
+            ("ssh",),
+            "an sshd of the node leads to the node, and not into its container",
+            "remove it: each container has an sshd of this job alone",
+        )
+    if experiment.srun and launcher.over_ssh:
+        ledger.problem(
+            ("srun",),
+            f"{launcher.name} starts the ranks by ssh, and srun only the containers",
+            "remove it",
         )
 
 

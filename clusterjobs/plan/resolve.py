@@ -125,8 +125,9 @@ def _resolve_job(
 
 
 def _calls_srun(launcher: Launcher, experiment: Experiment) -> bool:
-    """Whether the script itself calls srun: an sshd that runs already needs none."""
-    return launcher.takes_srun_options and not (launcher.over_ssh and experiment.ssh)
+    """Whether the script itself calls srun for the ranks, or for the sshd that they need."""
+    elsewhere = experiment.ssh or experiment.software.container
+    return launcher.takes_srun_options and not (launcher.over_ssh and elsewhere)
 
 
 def _is_misshaped(ledger: Ledger) -> bool:
@@ -193,13 +194,15 @@ def _check_ssh(experiment: Experiment, launcher: Launcher, ledger: Ledger) -> No
             f"{launcher.name} uses no ssh",
             "remove it, or choose a launcher that does: deepspeed-pdsh, horovodrun",
         )
-    if experiment.srun and not _calls_srun(launcher, experiment) and launcher.name != "deepy":
+    contained = experiment.software.container is not None  # has checks of its own
+    calls_srun = _calls_srun(launcher, experiment) or launcher.name == "deepy" or contained
+    if experiment.srun and not calls_srun:
         ledger.problem(
             ("srun",),
             f"{launcher.name} starts the ranks, and srun is not called",
             "remove it, or choose a launcher that it starts",
         )
-    if experiment.secrets and launcher.over_ssh:
+    if experiment.secrets and launcher.over_ssh and not contained:
         ledger.problem(
             ("secrets",),
             f"with {launcher.name} a secret would have to go over ssh, in a file",

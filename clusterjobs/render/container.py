@@ -29,19 +29,22 @@ _TITLES = {
     "docker": "one on every node, by docker",
 }
 # Docker hands on nothing that it is not told; the others hand on everything.
-_OF_SLURM = ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NNODES", "SLURM_NODEID", "USER")
+_OF_SLURM = (
+    *("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NNODES", "SLURM_NODEID"),
+    *("SLURM_RESTART_COUNT", "USER"),
+)
 
 
 def launch_template(plan: Plan) -> str:
     """The launcher's template; another where the nodes are reached by ssh instead of srun."""
-    over_ssh = plan.container is not None and plan.container.over_ssh
-    return f"launch/{plan.launcher.name}{'_in_docker' if over_ssh else ''}.sh.j2"
+    ssh_inside = plan.container is not None and plan.container.ssh_inside
+    return f"launch/{plan.launcher.name}{'_in_docker' if ssh_inside else ''}.sh.j2"
 
 
 def launch_title(plan: Plan) -> str:
     """How the ranks are started, in a line."""
-    over_ssh = plan.container is not None and plan.container.over_ssh
-    return "deepy.py has DeepSpeed start the ranks by ssh" if over_ssh else plan.launcher.reason
+    by_deepy = plan.launcher.name == "deepy" and plan.container is not None
+    return "deepy.py has DeepSpeed start the ranks by ssh" if by_deepy else plan.launcher.reason
 
 
 def container_context(plan: Plan) -> Mapping[str, Any]:
@@ -49,7 +52,7 @@ def container_context(plan: Plan) -> Mapping[str, Any]:
     container = plan.container
     if container is None:
         return _WITHOUT
-    runtime, over_ssh = container.runtime, container.over_ssh
+    runtime, ssh_inside = container.runtime, container.ssh_inside
     is_docker, is_pyxis = runtime == "docker", runtime == "pyxis"
     return {
         "contained": True,
@@ -61,12 +64,12 @@ def container_context(plan: Plan) -> Mapping[str, Any]:
         "image": shell.quote(container.image),
         "mounts": [line for one in container.mounts for line in _mount(runtime, one)],
         "inside_names": _names(container),
-        "ssh_inside": over_ssh,
+        "ssh_inside": ssh_inside,
         "on_first_node": ShellText('docker exec "clusterjobs-$SLURM_JOB_ID" '),
         "once_per_node": once_per_node(plan.shape.nodes),
         "container_words": _NOTHING if is_pyxis else ShellText('"${container[@]}" '),
-        "lifeline": ShellText(' <&"$lifeline"') if is_docker and not over_ssh else _NOTHING,
-        "lifeline_inside": is_docker and not over_ssh,
+        "lifeline": ShellText(' <&"$lifeline"') if is_docker and not ssh_inside else _NOTHING,
+        "lifeline_inside": is_docker and not ssh_inside,
         "venv_inside": container.venv is not None,
         "efa_of_the_host": container.efa_of_the_host,
         "efa_libraries": ShellText(EFA_LIBRARIES),

@@ -25,7 +25,7 @@ def launch_context(plan: Plan) -> dict[str, Any]:
         "ranks_per_node": plan.shape.ranks_per_node,
         "no_python": ShellText(no_python),
         "world_size": plan.shape.world_size,
-        "over_ssh": plan.launcher.over_ssh,
+        "over_ssh": plan.launcher.over_ssh and plan.container is None,
         **_ssh(plan),
         "command": _lines(plan.command, len(plan.experiment.prefix)),
         "srun_options": [line for one in plan.srun_options for line in option_lines(one)],
@@ -42,7 +42,15 @@ def _ssh(plan: Plan) -> dict[str, Any]:
         "ssh_key": path_text(ssh.key if ssh and ssh.key else "."),
         "interface_given": plan.interface is not None,
         "interface": shell.quote(plan.interface or ""),
+        "own_interface": _own_interface(plan),
     }
+
+
+def _own_interface(plan: Plan) -> ShellText:
+    """In front of a rank's command: horovodrun's own word for it is the first node's."""
+    if plan.interface is None:
+        return ShellText("")
+    return ShellText(f"env HOROVOD_GLOO_IFACE={shell.quote(plan.interface)} ")
 
 
 def _lines(words: tuple[str, ...], prefix: int) -> list[ShellText]:

@@ -142,7 +142,7 @@ def test_what_a_crashed_node_leaves_is_removed_when_the_next_job_starts_there(jo
     until(
         lambda: set(jobs.lab.node_states().values()) == {"idle"},
         120,
-        lambda: str(jobs.lab.node_states()),
+        lambda: jobs.lab.run(["sinfo", "--list-reasons"]).stdout,
     )
     left = [json.loads(file.read_text()) for file in containers(jobs, name)]
     assert [info["name"] for info in left] == [f"clusterjobs-{job_id}"]
@@ -180,8 +180,8 @@ def alone(jobs, tools):
     """A script that serves on both nodes without containers until /fsx/NAME.go is there."""
 
     def submit(name: str) -> str:
-        program = jobs.lab.folder.shared("/fsx") / "job_ssh.py"
-        program.write_text(node_program("job_ssh.py"))
+        for program in ("job_ssh.py", "job_ssh_login.py"):
+            (jobs.lab.folder.shared("/fsx") / program).write_text(node_program(program))
         script = jobs.folder / f"{name}.sh"
         script.write_text(ALONE.format(name=name, tools=shlex.quote(os.fspath(tools))))
         return jobs.lab.sbatch(script, "--nodes=2", "--no-requeue", cwd=jobs.folder)
@@ -276,7 +276,7 @@ def test_keys_are_gone_after_a_power_cut_and_after_the_next_start(jobs, alone) -
     until(
         lambda: set(jobs.lab.node_states().values()) == {"idle"},
         120,
-        lambda: str(jobs.lab.node_states()),
+        lambda: jobs.lab.run(["sinfo", "--list-reasons"]).stdout,
     )
     assert in_memory(jobs, first) == [f"clusterjobs-{job_id}"]
     assert in_memory(jobs, second) == []

@@ -19,6 +19,8 @@ def image_environment() -> dict[str, str]:
     path = f"{pathlib.Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/usr/sbin"
     extra = os.environ.get("IMAGE_PATH")
     found = {"PATH": f"{extra}:{path}" if extra else path}
+    if libraries := os.environ.get("IMAGE_LD_LIBRARY_PATH"):
+        found["LD_LIBRARY_PATH"] = libraries
     return {**found, "NCCL_DEBUG": "OF_THE_IMAGE", "OF_THE_IMAGE": "1"}
 
 

@@ -1,4 +1,4 @@
-"""In place of GPT-NeoX's train.py: writes down what it is told; then it may fail or go on."""
+"""In place of GPT-NeoX's train.py: writes down what it is told, then may fail or go on."""
 
 import os
 import pathlib
@@ -16,5 +16,6 @@ if __name__ == "__main__":
     record_rank.main()
     if does == "fail" and os.environ["RANK"] == "3":
         sys.exit(17)
-    if does != "end":
+    again = os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
+    if does != "end" and not (again and does == "go on once"):
         time.sleep(300)

@@ -173,7 +173,7 @@ inside=( # what the ranks find set, whatever the image says; by name, so that no
   MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
   TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_FR_DUMP_TEMP_FILE
   TORCH_NCCL_DEBUG_INFO_TEMP_FILE FI_PROVIDER FI_EFA_USE_HUGE_PAGE WANDB_API_KEY VIRTUAL_ENV
-  SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURM_NODEID USER
+  SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURM_NODEID SLURM_RESTART_COUNT USER
 )
 export VIRTUAL_ENV=/opt/venv # in the container
 exec {lifeline}<> <(:) # an input that ends with this script, and not before
@@ -194,15 +194,26 @@ container=(
   --env=HOME=/tmp # the image knows no home of this user
   nvcr.io/nvidia/pytorch:24.01-py3
 )
-# Left behind where a node crashed: containers of this user whose job is over, or is this one.
+# Left behind where a node crashed, or still on its way out: containers of this user whose job is
+# over, or is this one.
 srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
   set -eo pipefail
-  alive=" $(squeue --noheader --user="$UID" --states=running,completing --format=%A | tr "\n" " ")"
-  docker ps --all --filter="label=clusterjobs.user=$UID" --format="{{.Names}}" |
-    while read -r name; do
-      job=${name#clusterjobs-}
-      [[ $job != "$SLURM_JOB_ID" && $alive == *" $job "* ]] || docker rm --force "$name"
-    done' || fail 'docker does not answer on all nodes: may this user call it there?'
+  states=running,suspended,completing
+  alive=" $(squeue --noheader --user="$UID" --states="$states" --format=%A | tr "\n" " ")"
+  left() {
+    docker ps --all --filter="label=clusterjobs.user=$UID" --format="{{.Names}}" |
+      while read -r name; do
+        job=${name#clusterjobs-}
+        [[ $job != "$SLURM_JOB_ID" && $alive == *" $job "* ]] || printf "%s\n" "$name"
+      done
+  }
+  for _ in {1..60}; do
+    names=$(left)
+    [[ -n $names ]] || exit 0
+    xargs docker rm --force <<< "$names" || sleep 1 # it is being removed
+  done
+  printf "not removed: %s\n" "$names" >&2
+  exit 1' || fail 'docker does not answer on all nodes: may this user call it there?'
 
 # ---- launch: one deepspeed per node starts the node's ranks
 command=(

@@ -160,6 +160,7 @@ unpack() {
   sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
 }
 unpack job_ssh.py
+unpack job_ssh_login.py
 
 # ---- container: one on every node, by docker
 mounts=( # from the node into the container
@@ -169,7 +170,8 @@ inside=( # what the ranks find set, whatever the image says; by name, so that no
   MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
   TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_FR_DUMP_TEMP_FILE
   TORCH_NCCL_DEBUG_INFO_TEMP_FILE FI_PROVIDER FI_EFA_USE_HUGE_PAGE LOCAL_WORLD_SIZE
-  TORCH_EXTENSIONS_DIR SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURM_NODEID USER
+  TORCH_EXTENSIONS_DIR SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURM_NODEID
+  SLURM_RESTART_COUNT USER
 )
 # sshd and ssh want to know who they are, and the image does not know this user.
 ssh_folder=/dev/shm/clusterjobs-$SLURM_JOB_ID # in the memory of each container
@@ -193,15 +195,26 @@ container=(
   --env=HOME=/tmp # the image knows no home of this user
   my.registry:5000/gpt-neox:2.0
 )
-# Left behind where a node crashed: containers of this user whose job is over, or is this one.
+# Left behind where a node crashed, or still on its way out: containers of this user whose job is
+# over, or is this one.
 srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
   set -eo pipefail
-  alive=" $(squeue --noheader --user="$UID" --states=running,completing --format=%A | tr "\n" " ")"
-  docker ps --all --filter="label=clusterjobs.user=$UID" --format="{{.Names}}" |
-    while read -r name; do
-      job=${name#clusterjobs-}
-      [[ $job != "$SLURM_JOB_ID" && $alive == *" $job "* ]] || docker rm --force "$name"
-    done' || fail 'docker does not answer on all nodes: may this user call it there?'
+  states=running,suspended,completing
+  alive=" $(squeue --noheader --user="$UID" --states="$states" --format=%A | tr "\n" " ")"
+  left() {
+    docker ps --all --filter="label=clusterjobs.user=$UID" --format="{{.Names}}" |
+      while read -r name; do
+        job=${name#clusterjobs-}
+        [[ $job != "$SLURM_JOB_ID" && $alive == *" $job "* ]] || printf "%s\n" "$name"
+      done
+  }
+  for _ in {1..60}; do
+    names=$(left)
+    [[ -n $names ]] || exit 0
+    xargs docker rm --force <<< "$names" || sleep 1 # it is being removed
+  done
+  printf "not removed: %s\n" "$names" >&2
+  exit 1' || fail 'docker does not answer on all nodes: may this user call it there?'
 
 # ---- ssh: one sshd in each container, on a port of its own, with a key for this job alone ---------
 # The key is made here and comes to the containers through their lifeline: it is in no file but in
@@ -209,31 +222,48 @@ srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c 
 ssh_port=$((10000 + SLURM_JOB_ID % 2000))
 exec {lifeline}> >(
   trap '' TERM
-  exec srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --label \
-    "${container[@]}" python3 "$job_dir/job_ssh.py" serve "$ssh_folder" "$ssh_port" "${nodes[@]}"
+  exec srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
+    "${container[@]}" bash -c '
+    exec python3 "$@"' node \
+    "$job_dir/job_ssh.py" serve "$ssh_folder" "$ssh_port" "${nodes[@]}"
 )
 ssh_nodes=$!
 python3 "$job_dir/job_ssh.py" keys >&"$lifeline"
-until docker exec "clusterjobs-$SLURM_JOB_ID" python3 "$job_dir/job_ssh.py" reach "$ssh_folder" "${nodes[@]}"; do
-  kill -0 "$ssh_nodes" || fail 'the nodes do not reach each other by ssh'
+deadline=$((SECONDS + 1800)) # a node may have to fetch the image first
+until docker exec "clusterjobs-$SLURM_JOB_ID" python3 "$job_dir/job_ssh.py" reach \
+  "$ssh_folder" "${nodes[@]}" > "$job_dir/ssh.log" 2>&1; do
+  if ! kill -0 "$ssh_nodes" 2>/dev/null || (( SECONDS > deadline )); then
+    cat -- "$job_dir/ssh.log"
+    fail 'the nodes do not reach each other by ssh'
+  fi
   sleep 1
-done 2> "$job_dir/ssh.log"
+done
+
+# In the first node's container, and not by `docker exec`, whose client leaves when Slurm says TERM.
+in_first_container() {
+  local code=
+  rm -f -- "$job_dir/launched"
+  printf '%s\0' "$@" > "$job_dir/launch"
+  printf 'run\n' >&"$lifeline"
+  while kill -0 "$ssh_nodes" 2>/dev/null && [[ ! -e $job_dir/launched ]]; do sleep 1; done
+  { read -r code < "$job_dir/launched"; } 2>/dev/null || true
+  return "${code:-1}" # 1: the containers have ended before it
+}
 
 # ---- launch: deepy.py has DeepSpeed start the ranks by ssh
 command=(
   python3 -u deepy.py train.py -d configs small.yml "$job_dir/clusterjobs_launch.yml" "$job_dir/clusterjobs_master.yml"
 )
 # A missing host file would silently train on one node, so it is written here, by this job.
-export DLTS_HOSTFILE="$job_dir/hostfile"
+DLTS_HOSTFILE="$job_dir/hostfile"
 printf '%s slots=8\n' "${nodes[@]}" > "$DLTS_HOSTFILE"
 # Not told the address, DeepSpeed would ask the first node for it by ssh.
 printf '{"master_addr": "%s", "master_port": %s}\n' "$MASTER_ADDR" "$MASTER_PORT" \
   > "$job_dir/clusterjobs_master.yml"
 # deepy.py runs in this node's container, and reaches the others with pdsh, over the job's own ssh.
-export PDSH_SSH_ARGS_APPEND="-F $ssh_folder/.ssh/config"
 start_ranks() {
-  docker exec --env=DLTS_HOSTFILE --env=PDSH_SSH_ARGS_APPEND "clusterjobs-$SLURM_JOB_ID" bash -c '
-    exec "$@"' deepy "${command[@]}"
+  in_first_container env DLTS_HOSTFILE="$DLTS_HOSTFILE" \
+    PDSH_SSH_ARGS_APPEND="-F $ssh_folder/.ssh/config" "${command[@]}"
 }
 
 # In the background, for bash hears no signal while a child runs in the foreground. A signal ends
@@ -261,32 +291,40 @@ esac
 """ssh between the nodes of one job, with keys that are made for it alone and vanish with it.
 
     job_ssh.py keys                        prints new keys, as one line of JSON
-    job_ssh.py serve FOLDER PORT HOST...   reads that line, runs an sshd until its input ends
+    job_ssh.py serve FOLDER PORT HOST...   reads that line, runs an sshd until it reads `end`
     job_ssh.py reach FOLDER HOST...        whether every host can be reached; silent if so
 
 FOLDER is in memory (/dev/shm), and has a config for ssh: `ssh -F FOLDER/.ssh/config HOST`. The
-keys are in no other file. Who logs in finds the environment and the folder that `serve` has, so
-that secrets too are in no file. Nobody but this user gets in, and by nothing but the key.
+keys are in no other file. Nobody but this user gets in, and by nothing but the key. What a login
+finds is job_ssh_login.py's to say.
+
+When the first node's `serve` reads `run`, it starts the command in the file `launch` beside this
+program, and writes its exit code to `launched`. `sh FOLDER/rank` runs the one in the file `rank`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import pwd
 import select
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 MEMORY = Path("/dev/shm")
-# What srun says of the task that `serve` is; to a rank it would be a lie.
-KEPT_OF_SLURM = ("SLURM_JOB_", "SLURM_SUBMIT_", "SLURM_RESTART_COUNT", "SLURM_NODEID", "SLURM_NNO")
+# Where a command failed, its launcher may end the others in its own way before `serve` does.
+PATIENCE_SECONDS = 10
+PR_SET_PDEATHSIG = 1
 
 
 def keys() -> None:
@@ -310,7 +348,9 @@ def lay_out(folder: Path, port: str, hosts: Iterable[str], made: dict[str, str])
     shutil.rmtree(str(folder), ignore_errors=True)
     folder.mkdir(mode=0o700)
     (folder / ".ssh").mkdir(mode=0o700)
+    (folder / "ranks").mkdir(mode=0o700)
     user = pwd.getpwuid(os.getuid()).pw_name
+    python, command = shlex.quote(sys.executable), shlex.quote(str(beside("rank")))
     files = {
         "login": made["login"],
         "host": made["host"],
@@ -318,13 +358,15 @@ def lay_out(folder: Path, port: str, hosts: Iterable[str], made: dict[str, str])
         "known_hosts": f"clusterjobs {made['host.pub']}",
         "pid": f"{os.getpid()} {started(os.getpid())}\n",
         ".ssh/config": CLIENT.format(folder=folder, port=port, user=user, hosts=" ".join(hosts)),
-        "sshd_config": SERVER.format(folder=folder, port=port, user=user, python=sys.executable),
+        "sshd_config": SERVER.format(folder=folder, port=port, user=user, python=python),
+        # Read by a shell, for not all memory can be executed.
+        "rank": f"exec {python} {folder}/job_ssh_login.py rank {folder} {command}\n",
     }
     for name, text in files.items():
         where = os.open(str(folder / name), os.O_WRONLY | os.O_CREAT, 0o600)
         with os.fdopen(where, "w") as file:
             file.write(text)
-    shutil.copy(str(Path(__file__).resolve()), str(folder / "job_ssh.py"))
+    shutil.copy(str(beside("job_ssh_login.py")), str(folder))
 
 
 CLIENT = """\
@@ -359,7 +401,7 @@ PermitTunnel no
 MaxStartups 1000
 MaxSessions 1000
 LogLevel ERROR
-ForceCommand {python} {folder}/job_ssh.py session {folder}
+ForceCommand {python} {folder}/job_ssh_login.py session {folder}
 """
 
 
@@ -385,7 +427,10 @@ def started(pid: int) -> str:
 
 
 def serve(place: str, port: str, *hosts: str) -> None:
-    """Run sshd until the input ends, or says so. Told to end, it tells the sessions and goes on."""
+    """Run sshd until the input ends, or says so. Told to end, it tells the ranks and goes on.
+
+    A command that failed ends it too: pdsh would wait for the other nodes, and they for this one.
+    """
     folder, control = Path(place), os.fdopen(0, "rb", buffering=0)
     sweep()
     lay_out(folder, port, hosts, json.loads(control.readline().decode()))
@@ -395,18 +440,68 @@ def serve(place: str, port: str, *hosts: str) -> None:
         sys.exit("job_ssh: there is no sshd here: the image needs openssh-server")
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(parents=True, exist_ok=True)  # root's sshd locks itself up there
-    server = subprocess.Popen([sshd, "-D", "-e", "-f", str(folder / "sshd_config")])
-    signal.signal(signal.SIGTERM, lambda *_: tell(sessions(server.pid), signal.SIGTERM))
+    command = [sshd, "-D", "-e", "-f", str(folder / "sshd_config")]
+    server = subprocess.Popen(command, preexec_fn=end_with_parent)
+    signal.signal(signal.SIGTERM, lambda *_: tell_to_end(folder, server.pid))
     try:
-        while server.poll() is None and not select.select([control], [], [], 1)[0]:
-            pass
-        code = server.poll()
+        said = why_end(folder, server, control, port)
     finally:
         tell(sessions(server.pid), signal.SIGKILL)
         server.kill()
         shutil.rmtree(place, ignore_errors=True)
-    if code is not None:
-        sys.exit(f"job_ssh: sshd ended with {code}; is port {port} taken?")
+    if said is not None:
+        sys.exit(f"job_ssh on {os.uname().nodename}: {said}")
+
+
+def end_with_parent() -> None:
+    """In the new process: killed when `serve` is."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def why_end(
+    folder: Path, server: subprocess.Popen[bytes], control: IO[bytes], port: str
+) -> str | None:
+    """Waits until there is a reason to end: None where it was asked to."""
+    failed, told, since = folder / "failed", folder / "told", None
+    launcher = None
+    while True:
+        if select.select([control], [], [], 1)[0]:
+            if control.readline() != b"run\n":
+                return None
+            launcher = launch() if os.environ.get("SLURM_NODEID") == "0" else None
+        if launcher and launcher.poll() is not None:
+            code = launcher.returncode
+            write_whole(beside("launched"), f"{128 - code if code < 0 else code}\n")
+            launcher = None
+        if server.poll() is not None:
+            return f"sshd ended with {server.returncode}; is port {port} taken?"
+        if failed.exists() and not told.exists():
+            since = since or time.monotonic()
+            if time.monotonic() - since > PATIENCE_SECONDS:
+                return f"a command that was started here by ssh ended with {failed.read_text()}"
+
+
+def launch() -> subprocess.Popen[bytes]:
+    """Hears none of the signals of `serve`: the ranks do, and it ends when they have."""
+    words = beside("launch").read_bytes().split(b"\0")[:-1]
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL)
+
+
+def beside(name: str) -> Path:
+    return Path(__file__).resolve().with_name(name)
+
+
+def write_whole(file: Path, text: str) -> None:
+    draft = file.with_name(f"{file.name}.new")
+    draft.write_text(text)
+    draft.replace(file)
+
+
+def tell_to_end(folder: Path, server: int) -> None:
+    """To the ranks alone where they are known: a shell around them would end before they do."""
+    (folder / "told").touch()
+    ranks = [int(entry.name) for entry in (folder / "ranks").iterdir()]
+    tell(ranks or sessions(server), signal.SIGTERM)
 
 
 def sessions(server: int) -> list[int]:
@@ -436,23 +531,6 @@ def tell(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def session(place: str) -> None:
-    """What sshd runs for each login: the command, in the environment and the folder of `serve`."""
-    process = Path("/proc", Path(place, "pid").read_text().split()[0])
-    pairs = [item.partition(b"=") for item in (process / "environ").read_bytes().split(b"\0")]
-    environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
-    environment = {name: value for name, value in environment.items() if is_true_here(name)}
-    environment.update({k: v for k, v in os.environ.items() if k in ("SSH_CONNECTION", "SSH_TTY")})
-    os.chdir(str(process / "cwd"))
-    command = os.environ.get("SSH_ORIGINAL_COMMAND")
-    os.execvpe("bash", ["bash", "-c", command] if command else ["bash"], environment)
-
-
-def is_true_here(name: str) -> bool:
-    foreign = not name or name.startswith(("SLURM_", "SRUN_", "PMI"))
-    return not foreign or name.startswith(KEPT_OF_SLURM)
-
-
 # ------------------------------------------------------------------ asking
 
 
@@ -466,6 +544,83 @@ def reach(place: str, *hosts: str) -> None:
 
 if __name__ == "__main__":
     commands: dict[str, Callable[..., None]]
-    commands = {"keys": keys, "serve": serve, "session": session, "reach": reach}
+    commands = {"keys": keys, "serve": serve, "reach": reach}
     commands[sys.argv[1]](*sys.argv[2:])
 end of job_ssh.py
+: <<'end of job_ssh_login.py'
+"""What a login finds, by the ssh of job_ssh.py: the environment and the folder of its `serve`.
+
+    job_ssh_login.py session FOLDER     what sshd runs, whatever it is asked for
+    job_ssh_login.py rank FOLDER FILE   becomes the command in FILE, its words ended by zero bytes
+
+They are read from the process itself, so that secrets are in no file. `rank` is for launchers that
+paste what they start, and their own environment, into a remote shell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+# What srun says of the task that `serve` is; to a rank it would be a lie.
+KEPT_OF_SLURM = ("SLURM_JOB_", "SLURM_SUBMIT_", "SLURM_RESTART_COUNT", "SLURM_NODEID", "SLURM_NNO")
+
+
+def session(place: str) -> None:
+    """What sshd runs for each login: the command, in the environment and the folder of `serve`."""
+    environment, folder = of_serve(place)
+    environment.update({k: v for k, v in os.environ.items() if k in ("SSH_CONNECTION", "SSH_TTY")})
+    command = os.environ.get("SSH_ORIGINAL_COMMAND")
+    words = ["bash", "-c", command] if command else ["bash"]
+    shell = subprocess.Popen(words, env=environment, cwd=folder)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `serve` tells the command itself
+    code = shell.wait()
+    code = 128 - code if code < 0 else code
+    if code:
+        with contextlib.suppress(OSError):  # `serve` may have ended, and its folder with it
+            Path(place, "failed").write_text(str(code))
+    sys.exit(code)
+
+
+def rank(place: str, file: str) -> None:
+    """One rank in place of this process. horovodrun starts those of its own node without ssh."""
+    environment, folder = of_serve(place)
+    set_by_horovodrun = {k: v for k, v in os.environ.items() if k.startswith("HOROVOD_")}
+    environment.update(set_by_horovodrun)
+    first = environment["MASTER_ADDR"]
+    if set_by_horovodrun.get("HOROVOD_HOSTNAME", first) != first:
+        # All ranks are given the name that the first node's interface has; names differ.
+        ask = [sys.executable, str(Path(file).with_name("over_ssh.py")), "interface", first]
+        environment["HOROVOD_GLOO_IFACE"] = subprocess.check_output(ask).decode().strip()
+    command = [os.fsdecode(word) for word in Path(file).read_bytes().split(b"\0")[:-1]]
+    Path(place, "ranks", str(os.getpid())).touch()
+    if Path(place, "told").exists():
+        sys.exit(128 + signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whatever the launcher has left it at
+    os.chdir(folder)
+    os.execvpe(command[0], command, environment)
+
+
+def of_serve(place: str) -> tuple[dict[str, str], str]:
+    """The environment and the folder that `serve` was started with."""
+    process = Path("/proc", Path(place, "pid").read_text().split()[0])
+    pairs = [item.partition(b"=") for item in (process / "environ").read_bytes().split(b"\0")]
+    environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+    environment = {name: value for name, value in environment.items() if is_true_here(name)}
+    return environment, os.readlink(str(process / "cwd"))
+
+
+def is_true_here(name: str) -> bool:
+    foreign = not name or name.startswith(("SLURM_", "SRUN_", "PMI"))
+    return not foreign or name.startswith(KEPT_OF_SLURM)
+
+
+if __name__ == "__main__":
+    commands: dict[str, Callable[..., None]] = {"session": session, "rank": rank}
+    commands[sys.argv[1]](*sys.argv[2:])
+end of job_ssh_login.py
