@@ -35,18 +35,28 @@ class Asked(NamedTuple):
     reason: str
 
 
+class AllReduce(NamedTuple):
+    """What an all-reduce must reach: `percent` of `gbps`, the rate of one node (0: not known)."""
+
+    gbps: str
+    percent: int
+    ranks_per_node: int
+
+
 class PreflightPlan(NamedTuple):
     """`excludes`: the job starts again without bad nodes. `reads_nccl`: its log must show EFA."""
 
     asked: tuple[Asked, ...]
     excludes: bool
     reads_nccl: bool
+    all_reduce: AllReduce | None = None
 
     @property
     def programs(self) -> tuple[str, ...]:
         """The files of the room `node/` that it takes."""
         asking = ("preflight.py", "preflight_node.py") if self.asked else ()
-        return (*asking, "nccl_log.py") if self.reads_nccl else asking
+        reading = ("nccl_log.py",) if self.reads_nccl else ()
+        return (*asking, *reading, *(("all_reduce.py",) if self.all_reduce else ()))
 
     @property
     def environment(self) -> tuple[Variable, ...]:
@@ -88,7 +98,32 @@ def resolve_preflight(
     if asked:
         reason = "for all of it; a node that is silent is bad"
         asked.insert(0, Asked(f"seconds={wish.seconds}", reason))
-    return PreflightPlan(tuple(asked), wish.on_bad_node == "exclude", "nccl" in chosen)
+    all_reduce = _all_reduce(experiment, wish, placement, ledger)
+    excludes = wish.on_bad_node == "exclude"
+    return PreflightPlan(tuple(asked), excludes, "nccl" in chosen, all_reduce)
+
+
+def _all_reduce(
+    experiment: Experiment, wish: Preflight, placement: Placement, ledger: Ledger
+) -> AllReduce | None:
+    percent, key = wish.bandwidth_percent, ("preflight", "bandwidth_percent")
+    if percent is None:
+        return None
+    if percent > 100:
+        ledger.problem(key, f"{percent} % is more than the network gives", "a half is 50")
+    elif placement.nodes == 1:
+        ledger.problem(key, "there is no network within one node", "remove it", warning=True)
+    elif getattr(experiment.software, "container", None):
+        what = (
+            "the all-reduce is measured by the job's own Python, and the ranks' is in a container"
+        )
+        ledger.problem(key, what, "remove it")
+    else:
+        gbps = f"{placement.instance.network_gbps:g}" if placement.instance else "0"
+        reason = f"the network of a {placement.instance_type}, both ways, and {percent} % of it"
+        ledger.derive("preflight.all_reduce", f"{gbps} Gbps", reason, "catalogue")
+        return AllReduce(gbps, percent, placement.ranks_per_node)
+    return None
 
 
 def _check_unread_pins(experiment: Experiment, ledger: Ledger) -> None:

@@ -191,12 +191,14 @@ class Preflight(Part):
     """What is asked of every node before the training; all that applies, if not said.
 
     `free_gib`: space that must be left where the job writes. `seconds`: how long it may take.
+    `bandwidth_percent`: of the network's own rate, what an all-reduce must reach; None: not tried.
     """
 
     checks: tuple[PreflightCheck, ...] | None = None
     on_bad_node: Literal["fail", "exclude"] = "fail"
     free_gib: Count = 10
     seconds: Count = 60
+    bandwidth_percent: Count | None = None
 
 
 def _parameter(value: Any) -> Any:

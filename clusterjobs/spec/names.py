@@ -13,7 +13,7 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 # What the templates assign: the ranks would find the script's value, or it theirs. A test reads
 # these names from the templates.
 _OF_THE_SCRIPT = re.compile(
-    "alive|asked|attempt|budget|code|command|container|container_env|container_mounts"
+    "alive|asked|asking|attempt|budget|code|command|container|container_env|container_mounts"
     "|deadline|excluded|exit_minutes|exit_second|exporter|exports|horovodrun|host_keys"
     "|hostfile|hosts|inside|interface|job|job_dir|last|launcher_environment|lifeline"
     "|limit|log_writer|mounts|mpirun|name|needle|newest|node|nodes|on_every_node"

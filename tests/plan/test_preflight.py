@@ -97,3 +97,21 @@ def test_an_instance_type_that_is_not_in_the_catalogue_has_no_efa_to_count() -> 
     words = words_of(config=config_of(own), gpus_per_node=8, cluster="own")
     assert "gpus=8" in words
     assert not any(word.startswith("efa") for word in words)
+
+
+def test_an_all_reduce_is_held_against_the_network_of_a_node() -> None:
+    plan = plan_of(nodes=2, preflight={"checks": ["port"], "bandwidth_percent": 50})
+    assert plan.preflight.all_reduce == ("400", 50, 8)
+    assert "all_reduce.py" in plan.programs
+    assert plan_of(nodes=2, preflight=True).preflight.all_reduce is None
+
+
+def test_an_all_reduce_that_cannot_be_is_refused() -> None:
+    (problem,) = problems_of(nodes=2, preflight={"bandwidth_percent": 101})
+    assert problem.what == "101 % is more than the network gives"
+    image = {"container": {"runtime": "pyxis", "image": "a#b:1"}}
+    (problem,) = problems_of(nodes=2, preflight={"bandwidth_percent": 50}, software=image)
+    assert "the ranks' is in a container" in problem.what
+    plan = plan_of(nodes=1, preflight={"bandwidth_percent": 50})
+    assert plan.preflight.all_reduce is None
+    assert "there is no network within one node" in [one.what for one in plan.warnings]
