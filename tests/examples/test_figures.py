@@ -29,7 +29,7 @@ WORDS = {
         *("deepy.py train.py", "small.yml local_setup.yml"),
     ),
     "horovod-2node-docker": (
-        *("horovodrun --gloo", "-np 16", "--network=host", "horovod/horovod:0.28.1"),
+        *("horovodrun --gloo", "-np 16", "--network=host", "my.registry:5000/horovod:0.28.1"),
         *('-p "$ssh_port" --network-interfaces "$interface"', "--batch-size 64"),
     ),
     "gpt2-345m": (
