@@ -13,13 +13,13 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 # What the templates assign: the ranks would find the script's value, or it theirs. A test reads
 # these names from the templates.
 _OF_THE_SCRIPT = re.compile(
-    "alive|asked|asking|attempt|budget|code|command|container|container_env|container_mounts"
-    "|deadline|excluded|exit_minutes|exit_second|exporter|exports|horovodrun|host_keys"
-    "|hostfile|hosts|inside|interface|job|job_dir|last|launcher_environment|lifeline"
-    "|limit|log_writer|mounts|mpirun|name|needle|newest|node|nodes|on_every_node"
-    "|own_id|port|python|ranks|reason|requeue|sidecars|srun_options|ssh_dir"
-    "|ssh_folder|ssh_key|ssh_nodes|ssh_port|sshd|sshd_step|staging|stalled|status"
-    "|used"
+    "alive|asked|asking|attempt|budget|code|command|container|container_env"
+    "|container_mounts|deadline|excluded|exit_minutes|exit_second|exporter|exports"
+    "|horovodrun|host_keys|hostfile|hosts|inside|interface|job|job_dir|last"
+    "|launcher_environment|lifeline|limit|log_writer|mounts|mpirun|name|names|needle"
+    "|newest|node|nodes|on_every_node|own_id|port|python|ranks|reason|requeue|sidecars"
+    "|srun_options|ssh_dir|ssh_folder|ssh_key|ssh_nodes|ssh_port|sshd|sshd_step|staging"
+    "|stalled|states|status|used"
 )
 
 RESERVED_NAMES = {
