@@ -7,19 +7,25 @@ number) and "1.1" (what PyYAML's safe_load does, because ParallelCluster reads i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from clusterjobs.errors import InputError, Location, Problem, one_problem
+from clusterjobs.yaml_scalars import (
+    STANDARD_TAG,
+    TAG_NAMES,
+    Rules,
+    core_kind,
+    legacy_kind,
+    value_of,
+)
 from clusterjobs.yaml_syntax import OTHER_BREAK, line_of, other_break, syntax_problem
 
 Path = tuple[str | int, ...]
-Rules = Literal["core", "1.1"]
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 60
@@ -27,18 +33,6 @@ MAX_VALUES = 200_000  # after aliases are expanded: a hundred thousand times wha
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _WRONG_FILE = "is this the right file?"
 _MAX_DIGITS = 4000  # Python refuses to read longer whole numbers
-
-
-class WrittenInt(int):
-    """A whole number that remembers how it was written (`0x10`, `007`)."""
-
-    text: str
-
-
-class WrittenFloat(float):
-    """A number that remembers how it was written (`1.5e-4`)."""
-
-    text: str
 
 
 class Document(NamedTuple):
@@ -135,20 +129,8 @@ def dotted(path: Path) -> str:
     return text
 
 
-# ------------------------------------------------------------------ scalars
+# ------------------------------------------------------------------ text to nodes
 
-_CORE_INT = re.compile(r"[-+]?[0-9]+$|0o[0-7]+$|0x[0-9a-fA-F]+$")
-_CORE_FLOAT = re.compile(
-    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"
-    r"|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
-)
-_CORE_WORDS = {
-    **dict.fromkeys(("null", "Null", "NULL", "~", ""), "null"),
-    **dict.fromkeys(("true", "True", "TRUE", "false", "False", "FALSE"), "bool"),
-}
-_NUMBER_STARTS = frozenset("0123456789+-.")
-_STANDARD_TAG = "tag:yaml.org,2002:"
-_TAG_NAMES = frozenset(("str", "int", "float", "bool", "null", "map", "seq", "merge", "timestamp"))
 _KIND_OF_COLLECTION: dict[type[Node], str] = {MappingNode: "map", SequenceNode: "seq"}
 
 
@@ -166,7 +148,7 @@ class _Composer(CParser):
 
     def __init__(self, text: str, rules: Rules) -> None:
         super().__init__(text)
-        self._kind = _core_kind if rules == "core" else _legacy_kind
+        self._kind = core_kind if rules == "core" else legacy_kind
         self._depth = 0
 
     def resolve(self, node_type: type[Node], value: str, implicit: Any) -> str:
@@ -181,48 +163,6 @@ class _Composer(CParser):
 
     def ascend_resolver(self) -> None:
         self._depth -= 1
-
-
-def _core_kind(text: str) -> str:
-    if word := _CORE_WORDS.get(text):
-        return word
-    if text[0] in _NUMBER_STARTS:
-        if _CORE_INT.match(text):
-            return "int"
-        if _CORE_FLOAT.match(text):
-            return "float"
-    return "str"
-
-
-_legacy_resolver = yaml.resolver.Resolver()
-
-
-def _legacy_kind(text: str) -> str:
-    tag: object = _legacy_resolver.resolve(ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
-    kind = str(tag).removeprefix(_STANDARD_TAG)
-    return kind if kind in _TAG_NAMES else "str"
-
-
-_legacy_constructor = yaml.constructor.SafeConstructor()
-_LEGACY_CONSTRUCT = {
-    "int": _legacy_constructor.construct_yaml_int,
-    "float": _legacy_constructor.construct_yaml_float,
-    "bool": _legacy_constructor.construct_yaml_bool,
-}
-
-
-def _core_int(text: str) -> int:
-    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
-    number = WrittenInt(text if base == 10 else text[2:], base)
-    number.text = text
-    return number
-
-
-def _core_float(text: str) -> float:
-    bare = text.lstrip("+-").lower()
-    number = WrittenFloat(text.lower().replace(".", "") if bare in (".inf", ".nan") else text)
-    number.text = text
-    return number
 
 
 # ------------------------------------------------------------------ nodes to data
@@ -253,8 +193,8 @@ class _Reader:
         tag: str = node.tag
         if not tag.startswith(("!", "tag:")):
             return tag
-        kind = tag.removeprefix(_STANDARD_TAG)
-        if kind in _TAG_NAMES:
+        kind = tag.removeprefix(STANDARD_TAG)
+        if kind in TAG_NAMES:
             return kind
         if self.document.rules == "core":
             self._problem(
@@ -281,11 +221,7 @@ class _Reader:
             self._problem(f"a number of {len(text):,} digits", node, "quote it if it is text")
             return 0
         try:
-            if self.document.rules == "1.1":
-                return _LEGACY_CONSTRUCT[kind](node)
-            if kind == "bool":
-                return {"true": True, "false": False}[text.lower()]
-            return _core_int(text) if kind == "int" else _core_float(text)
+            return value_of(kind, node, self.document.rules)
         except (ValueError, KeyError):
             self._problem(f"{text!r} is not a YAML {kind}", node, "quote it if it is text")
             return None
