@@ -65,3 +65,19 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     path.mkdir()
     monkeypatch.chdir(path)
     return path
+
+
+_FAULTS: list[str] = []
+
+
+@pytest.fixture(scope="session")
+def fault_table() -> list[str]:
+    """What was broken and what it cost: a line each, printed when all tests are done."""
+    return _FAULTS
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _FAULTS:
+        terminalreporter.section("faults")
+        for line in _FAULTS:
+            terminalreporter.write_line(line)

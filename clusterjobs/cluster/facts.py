@@ -49,12 +49,16 @@ class Queue(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """One entry of `SharedStorage`: a folder that all nodes share, always an absolute path."""
+    """One entry of `SharedStorage`: a folder that all nodes share, always an absolute path.
+
+    `capacity_gib`: of a file system that the config makes; of one that is there already, unknown.
+    """
 
     directory: str
     name: str
     storage_type: str
     path: Path
+    capacity_gib: int | None = None
 
 
 class Cluster(NamedTuple):

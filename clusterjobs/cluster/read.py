@@ -139,4 +139,5 @@ def _mount(data: dict[str, Any], path: Path) -> Mount | None:
         name=text(at(data, "Name")) or "",
         storage_type=text(at(data, "StorageType")) or "",
         path=path,
+        capacity_gib=number(at(data, "FsxLustreSettings", "StorageCapacity")),
     )

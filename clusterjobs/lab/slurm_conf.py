@@ -16,7 +16,10 @@ from clusterjobs.lab.shape import HEAD_NODE, LabSpec
 LAB = "/.lab"
 
 # EnforcePartLimits refuses a job of more nodes than there are, which would wait for ever.
-# Timeouts are short so that a lost node is noticed, and its job requeued, within seconds.
+# Timeouts are short so that a lost node is noticed, and its job requeued, within seconds. But
+# MessageTimeout is longer than KillWait: slurmd answers an order to end a step once it has ended,
+# and an order without an answer is given again after a minute. By then the job may have been
+# requeued, and its new ranks are told to end; elsewhere cred_expire, 120 s, keeps them apart.
 # AuthType=auth/none needs no munge daemon: the lab's network can only be reached from within.
 # config_overrides lets a node say 96 CPUs where the machine has two.
 _FIXED = f"""\
@@ -45,7 +48,7 @@ EnforcePartLimits=ALL
 SlurmctldTimeout=10
 SlurmdTimeout=3
 TCPTimeout=2
-MessageTimeout=5
+MessageTimeout=40
 BatchStartTimeout=5
 InactiveLimit=0
 MinJobAge=86400

@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-from stage_log import Progress, StageError, counted, failure, say, shown, size
+from stage_log import Progress, StageError, counted, failure, mark, say, shown, size
 
 AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
 BATCH_BYTES = 64 << 10  # of names on one command line
@@ -88,6 +88,7 @@ def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
         busy = [path for path, said in _answers(lfs, "hsm_action", asked) if said != "NOOP"]
         if len(busy) < len(asked):
             moved = time.monotonic()
+            mark()
             progress.add(sum(wanted[path] for path in set(asked) - set(busy)))
         elif time.monotonic() - moved > STALL_SECONDS:
             raise StageError("%s: does not come" % shown(busy[0]))

@@ -89,6 +89,7 @@ class Stage:
             lock.assert_held()
             put_in_place(self.place, listing)
             self._write_record(sums, listing, state)
+            lock.moved()
         except OSError as error:
             raise failure(str(error.filename or self.place.target), error) from None
         finally:

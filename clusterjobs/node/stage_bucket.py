@@ -103,7 +103,7 @@ class Bucket:
                 for command in self._commands(wanted, to)
             ]
             try:
-                _wait(running, to, progress)
+                _wait(running, wanted, to, progress, lock)
             finally:
                 for tool in running:
                     tool.kill()
@@ -156,15 +156,19 @@ def _environment() -> Dict[str, str]:
     return {**ours, **os.environ}
 
 
-def _wait(running: Sequence[Any], to: str, progress: Progress) -> None:
+def _wait(running: Sequence[Any], wanted: Objects, to: str, progress: Progress, lock: Lock) -> None:
     """Until all have ended; tools that move nothing for long are ended by who called."""
     began = moved = time.monotonic()
     before, next_look = progress.bytes, began
+    whole = _arrived(wanted, to)[1]
     while any(tool.poll() is None for tool in running):
         time.sleep(0.1)
         now = time.monotonic()
         if now >= next_look:
-            progress.bytes = _bytes_in(to)
+            progress.bytes, now_whole = _arrived(wanted, to)
+            if now_whole > whole:
+                whole = now_whole
+                lock.moved()
             took = time.monotonic() - now
             next_look = now + max(1.0, 20 * took)
             if progress.bytes != before:
@@ -174,12 +178,22 @@ def _wait(running: Sequence[Any], to: str, progress: Progress) -> None:
         progress.tick()
 
 
-def _bytes_in(path: str) -> int:
-    total = 0
-    for folder, _, names in os.walk(path):
+def _arrived(wanted: Objects, to: str) -> Tuple[int, int]:
+    """The bytes that are there, with those of unfinished objects; how many objects are whole.
+
+    While an object comes, aws keeps it beside its place, as NAME.1a2B3c4D.
+    """
+    total = whole = 0
+    for folder, _, names in os.walk(os.path.dirname(to)):
         for name in names:
+            path = os.path.join(folder, name)
+            if not path.startswith(to):
+                continue
             try:
-                total += os.lstat(os.path.join(folder, name)).st_size
+                size = os.lstat(path).st_size
             except FileNotFoundError:  # the tool has just renamed it
                 continue
-    return total
+            total += size
+            row = wanted.get(path[len(to) + 1 :])
+            whole += row is not None and row[0] == size
+    return total, whole

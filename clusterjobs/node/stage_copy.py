@@ -129,7 +129,7 @@ def check_space(place: Place, listing: Dict[str, Entry], needed: int) -> None:
 
 
 def _copied(place: Place, tasks: List[Task], names: List[str], lock: Lock) -> List[int]:
-    """Each task's sum, with KEPT where nothing was copied. The journal hears of each batch."""
+    """Each task's sum, with KEPT or FOUND where nothing was copied. Each batch is journalled."""
     results = [0] * len(tasks)
     progress = Progress(
         "stage %s" % shown(place.target), sum(task.length for task in tasks), lock.beat
@@ -137,6 +137,8 @@ def _copied(place: Place, tasks: List[Task], names: List[str], lock: Lock) -> Li
 
     def done(first: int, end: int, sums: Any) -> None:
         results[first:end] = sums
+        if min(sums) < KEPT:
+            lock.moved()
         rows = []
         for number in range(first, end):
             task = tasks[number]

@@ -1,8 +1,9 @@
 """What lies in a folder, and its files copied by several processes at once, each one checked.
 
-A file is copied in blocks. Of each block the CRC-32 is taken of what was read, and again of what
-the copy then holds. CRC-32 finds what goes wrong by itself, at several GB/s in Python; it proves
-nothing against somebody who means harm. A copy has the permissions and the time of its original.
+A file is copied in blocks. Of each block the CRC-32 is taken of what was read, and what the copy
+then holds is read back and compared. CRC-32 finds what goes wrong by itself, at several GB/s in
+Python; it proves nothing against somebody who means harm. A copy has the permissions and the time
+of its original.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from typing import Any, Dict, List, Tuple
 from stage_log import StageError, failure, shown
 
 BLOCK = 32 << 20  # large files are shared out, checked and resumed in pieces of this size
-BUFFER = 1 << 20  # stays in a core's cache
+BUFFER = 1 << 18  # stays in a core's cache while it is read, written and read back
+_READ, _AGAIN = bytearray(BUFFER), bytearray(BUFFER)  # new memory costs as much as the copying
 
 # kind: file, folder or link. `origin`: the path to read from; of a link, what it says.
 Entry = namedtuple("Entry", "kind size mtime mode origin ctime")
 # A block to copy. `existing`: a file that may hold it already; `known`: the sum it then must have,
 # None to take it of the source.
 Task = namedtuple("Task", "source copy existing known offset length size mtime mode")
-KEPT = 1 << 32  # added to a sum: the existing file holds the block, and nothing was copied
+# Added to a sum where nothing was copied: the target holds the block, or the unfinished copy does.
+KEPT, FOUND = 1 << 32, 1 << 33
 
 
 # ------------------------------------------------------------------ what lies in a folder
@@ -104,7 +107,7 @@ def copy_block(task: Task) -> int:
         if task.existing is not None:
             expected = task.known if task.known is not None else _sum_of(task.source, task)
             if _sum_of(task.existing, task) == expected:
-                return int(expected) + (KEPT if task.existing != task.copy else 0)
+                return int(expected) + (KEPT if task.existing != task.copy else FOUND)
         return _copied(task)
     except OSError as error:
         raise failure(str(error.filename or task.copy), error) from None
@@ -128,13 +131,13 @@ def _sum_of(path: str, task: Task) -> int:
 
 def sum_of_range(file: int, offset: int, length: int) -> int:
     """The CRC-32 of a part of an open file; -1 where it ends too early."""
-    crc, end = 0, offset + length
+    crc, end, buffer = 0, offset + length, memoryview(_READ)
     while offset < end:
-        data = os.pread(file, min(BUFFER, end - offset), offset)
-        if not data:
+        size = os.preadv(file, [buffer[: end - offset]], offset)
+        if not size:
             return -1
-        crc = zlib.crc32(data, crc)
-        offset += len(data)
+        crc = zlib.crc32(buffer[:size], crc)
+        offset += size
     return crc
 
 
@@ -149,7 +152,7 @@ def _copied(task: Task) -> int:
                 crc = _transfer(source, copy, task)
                 if not _is_as_listed(source, task):
                     break
-                if crc == sum_of_range(copy, task.offset, task.length):
+                if crc >= 0:
                     if task.length == task.size:
                         os.utime(copy, ns=(task.mtime, task.mtime))
                     return crc
@@ -182,14 +185,24 @@ def _opened_copy(task: Task) -> int:
 
 
 def _transfer(source: int, copy: int, task: Task) -> int:
+    """The CRC-32 of what was read; -1 where the copy, read back, holds something else."""
     crc, at, end = 0, task.offset, task.offset + task.length
+    buffer = memoryview(_READ)
     while at < end:
-        data = os.pread(source, min(BUFFER, end - at), at)
-        if not data:
+        size = os.preadv(source, [buffer[: end - at]], at)
+        if not size:
             raise StageError("%s: became shorter while it was copied" % shown(task.source))
+        data = buffer[:size]
         crc = zlib.crc32(data, crc)
-        written = os.pwrite(copy, data, at)
-        while written < len(data):
+        written = 0
+        while written < size:
             written += os.pwrite(copy, data[written:], at + written)
-        at += len(data)
+        if not _holds(copy, data, at):
+            return -1
+        at += size
     return crc
+
+
+def _holds(file: int, data: memoryview, offset: int) -> bool:
+    again = memoryview(_AGAIN)[: len(data)]
+    return os.preadv(file, [again], offset) == len(data) and _AGAIN.startswith(data)

@@ -16,7 +16,7 @@ import socket
 import time
 from typing import Tuple
 
-from stage_log import StageError, failure, say
+from stage_log import StageError, failure, mark, say
 
 LEASE_SECONDS = 60
 _BEAT_SECONDS = 5
@@ -31,9 +31,11 @@ class Lock:
     def __init__(self, path: str) -> None:
         self._path = path
         self._lease = path + ".lease"
+        self._moves = path + ".moves"
         self._has_lease = False
         self._seen: Tuple[str, float] = ("", 0.0)
         self._changed = self._beaten = time.monotonic()
+        self._moved = -float(_BEAT_SECONDS)
         self._me = "job %s on %s, process %d" % (
             os.environ.get("SLURM_JOB_ID", "?"),
             socket.gethostname(),
@@ -44,7 +46,10 @@ class Lock:
         """Wait for it, and say in the log for whom."""
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
         said = -float(_SAY_EVERY_SECONDS)
+        moves = self._time_of_moves()
         while not self._try():
+            if self._time_of_moves() != moves:
+                mark()
             if time.monotonic() - said >= _SAY_EVERY_SECONDS:
                 said = time.monotonic()
                 say("stage: waiting for %s" % (self._holder() or "another job"))
@@ -64,6 +69,21 @@ class Lock:
             self._beaten = now
             self.assert_held()
             os.utime(self._lease)
+
+    def moved(self) -> None:
+        """Data has come and stays: nearer to the end for this job, and for all that wait."""
+        now = time.monotonic()
+        if now - self._moved >= _BEAT_SECONDS:
+            self._moved = now
+            mark()
+            open(self._moves, "a").close()
+            os.utime(self._moves)
+
+    def _time_of_moves(self) -> int:
+        try:
+            return os.stat(self._moves).st_mtime_ns
+        except OSError:
+            return 0
 
     def assert_held(self) -> None:
         """Raise StageError where another job has taken the lease over."""

@@ -13,7 +13,7 @@ import shutil
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from stage_files import Entry, scan
-from stage_log import StageError
+from stage_log import StageError, failure
 
 VERSION = 1
 Sums = Dict[str, List[int]]
@@ -75,8 +75,11 @@ class Place:
 
     def append_journal(self, rows: Iterable[Tuple[str, int, int, int, int]]) -> None:
         """Blocks that are copied, so that they need not be copied again."""
-        with open(self._journal, "a") as file:
-            file.write(json.dumps(list(rows)) + "\n")
+        try:
+            with open(self._journal, "a") as file:
+                file.write("\n" + json.dumps(list(rows)))  # a line that was cut off stands alone
+        except OSError as error:
+            raise failure(self._journal, error) from None
 
     def load_journal(self) -> Dict[Block, int]:
         """The sums of the blocks that a copy has by now; they are held against what it has."""
@@ -84,11 +87,19 @@ class Place:
         try:
             with open(self._journal) as file:
                 for line in file:
-                    for name, offset, size, mtime, crc in json.loads(line):
+                    for name, offset, size, mtime, crc in _rows_in(line):
                         found[name, offset, size, mtime] = crc
-        except (OSError, ValueError):  # not there, or its last line is half written
+        except OSError:
             pass
         return found
+
+
+def _rows_in(line: str) -> List[List[Any]]:
+    try:
+        rows: List[List[Any]] = json.loads(line)
+    except ValueError:  # empty, or cut off when its writer was killed
+        return []
+    return rows
 
 
 def _sync_folder(path: str) -> None:

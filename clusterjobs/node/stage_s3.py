@@ -1,8 +1,8 @@
 """Objects of a bucket copied beside the target by s5cmd or aws, and held against the listing.
 
-An object counts when its size is the listed one and
-its MD5 its ETag. An ETag of parts is the MD5 of the parts' MD5s: the usual sizes of parts are
-tried. With KMS an ETag is no checksum, which S3 is asked when one does not match.
+An object counts when its size is the listed one and its MD5 its ETag. An ETag of parts is the MD5
+of the parts' MD5s: the usual sizes of parts are tried. With KMS an ETag is no checksum, which S3 is
+asked when one does not match.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ def fetch_object(source: str, path: str, place: Place, lock: Lock) -> Objects:
         raise StageError("%s: not one object" % source)
     check_space(place, {}, objects[""][0])
     progress = Progress("stage %s" % shown(place.target), objects[""][0], lock.beat)
-    said = why = ""
-    for number in range(ROUNDS):
-        said = bucket.copy(objects, path, progress, lock)
+    said = ""
+    for number in range(ROUNDS + 1):
         _, bad = _verified(path, objects, progress, bucket)
-        if not bad:
+        if not bad:  # at once, where it came before an earlier attempt was ended
             return objects
-        why = bad[""]
         remove(path)
-        time.sleep(2**number)
-    raise StageError("%s: %s%s" % (source, why, said))
+        if number < ROUNDS:
+            time.sleep(2 * number)
+            said = bucket.copy(objects, path, progress, lock)
+    raise StageError("%s: %s%s" % (source, bad[""], said))
 
 
 def _listing(objects: Objects, source: str) -> Dict[str, Entry]:

@@ -16,7 +16,7 @@ from clusterjobs.cluster.associations import DataRepositoryAssociation
 from clusterjobs.errors import Location
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.exports import EXPORT_PROGRAMS, Export
-from clusterjobs.plan.staging_checks import check_data, check_overlaps
+from clusterjobs.plan.staging_checks import check_data, check_overlaps, check_room
 from clusterjobs.plan.storage import Storage
 from clusterjobs.spec.experiment import Data, Experiment
 from clusterjobs.spec.references import show
@@ -53,6 +53,7 @@ def resolve_stages(experiment: Experiment, storage: Storage, ledger: Ledger) -> 
         for index, data in enumerate(experiment.data)
     ]
     check_overlaps(experiment.data, ledger)
+    check_room(experiment.data, storage, ledger)
     return tuple(sorted(stages, key=lambda stage: stage.per_node))
 
 

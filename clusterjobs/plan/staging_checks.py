@@ -120,3 +120,22 @@ def check_overlaps(data: Sequence[Data], ledger: Ledger) -> None:
                     "one lies in the other",
                     "a folder of its own for each",
                 )
+
+
+def check_room(data: Sequence[Data], storage: Storage, ledger: Ledger) -> None:
+    """What is staged to a folder of known size, against that size."""
+    for folder, capacity in storage.capacities:
+        wanted = 0
+        for index, one in enumerate(data):
+            if one.size_gib is None or not is_below(one.target, folder):
+                continue
+            wanted += one.size_gib
+            if wanted > capacity:
+                ledger.problem(
+                    ("data", index, "size_gib"),
+                    f"{folder} has {capacity:,} GiB, and {wanted:,} GiB are staged to it",
+                    "a larger StorageCapacity, or less data"
+                    if folder in storage.shared
+                    else "scope: shared, or an instance type with larger disks",
+                )
+                break

@@ -21,7 +21,7 @@ class Storage(NamedTuple):
     """`scratch` is where ParallelCluster mounts a node's NVMe disks.
 
     `nvme_gb`: what they hold, None for an instance type that is not known. `shared` may lack
-    folders where `complete` is False.
+    folders where `complete` is False. `capacities`: folders whose size is known, in GiB.
     """
 
     cluster: str
@@ -31,6 +31,7 @@ class Storage(NamedTuple):
     scratch: str
     instance_type: str
     nvme_gb: int | None
+    capacities: tuple[tuple[str, int], ...] = ()
 
     def is_on_lustre(self, folder: str) -> bool:
         """Whether it is a fixed folder on FSx for Lustre, which alone can be tied to a bucket."""
@@ -52,15 +53,21 @@ class Storage(NamedTuple):
 def find_storage(cluster: Cluster, placement: Placement) -> Storage:
     """The storage of the queue that the job runs in."""
     queue = next(one for one in cluster.queues if one.name == placement.queue)
+    scratch = "/" + queue.scratch_dir.strip("/")
+    nvme_gb = placement.instance.nvme_gb if placement.instance else None
+    capacities = [(one.directory, one.capacity_gib) for one in cluster.mounts if one.capacity_gib]
+    if nvme_gb:
+        capacities.append((scratch, nvme_gb * 10**9 // 2**30))
     lustre = (one.directory for one in cluster.mounts if one.storage_type == "FsxLustre")
     return Storage(
         cluster.name,
         tuple(lustre),
         (*ALWAYS_SHARED, *(mount.directory for mount in cluster.mounts)),
         cluster.mounts_complete,
-        "/" + queue.scratch_dir.strip("/"),
+        scratch,
         placement.instance_type,
-        placement.instance.nvme_gb if placement.instance else None,
+        nvme_gb,
+        tuple(capacities),
     )
 
 

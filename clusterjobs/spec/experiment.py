@@ -116,7 +116,7 @@ class Data(Part):
     """A data set: where it is, and where the job wants it, once or on every node.
 
     `check` says what a later job looks at before it takes what is there: the record and the
-    files as they look, the source as well, or every byte.
+    files as they look, the source as well, or every byte. `size_gib`, where it is said, has to fit.
     """
 
     source: words.Repository
@@ -125,6 +125,7 @@ class Data(Part):
     via: Literal["association", "copy"] | None = None
     unpack: words.Flag = False
     check: Literal["record", "source", "contents"] = "record"
+    size_gib: Count | None = None
 
 
 class Secret(Part):

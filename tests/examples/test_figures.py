@@ -23,6 +23,15 @@ WORDS = {
     "horovod-2node": ("horovodrun --gloo", "-np 16", "--batch-size 64"),
     "gpt-neox-20b": ("#SBATCH --nodes=12", "deepy.py train.py"),
     "gpt-neox-2node": ("#SBATCH --nodes=2", "deepy.py train.py", "small.yml local_setup.yml"),
+    "gpt-neox-2node-docker": (
+        *("#SBATCH --nodes=2", "--network=host", "--gpus=all", "--shm-size=16g"),
+        *("--ulimit=memlock=-1:-1", "my.registry:5000/gpt-neox:2.0", '"launcher": "pdsh"'),
+        *("deepy.py train.py", "small.yml local_setup.yml"),
+    ),
+    "horovod-2node-docker": (
+        *("horovodrun --gloo", "-np 16", "--network=host", "my.registry:5000/horovod:0.28.1"),
+        *('-p "$ssh_port" --network-interfaces "$interface"', "--batch-size 64"),
+    ),
     "gpt2-345m": (
         *("--num-layers 24", "--hidden-size 1024", "--num-attention-heads 16"),
         *("--seq-length 1024", "--micro-batch-size 8", "--global-batch-size 64"),

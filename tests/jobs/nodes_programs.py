@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from conftest import shape_of
+from rendered_jobs import shape_of
 
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm

@@ -11,6 +11,7 @@ import pathlib
 import sys
 import time
 
+RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK")  # each launcher's own name for it
 STOP = pathlib.Path(os.environ.get("CLUSTERJOBS_STOP_FILE", "/nowhere"))
 
 
@@ -24,7 +25,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--save-bytes", type=int, default=1000)
     parser.add_argument("--fail-at", type=int, help="exit 7 at this step, always")
     parser.add_argument("--deaf", action="store_true", help="hear of no time limit")
-    return parser.parse_args()
+    return parser.parse_known_args()[0]  # not --deepspeed_config
 
 
 def write_whole(path: pathlib.Path, content: bytes, seconds: float = 0) -> None:
@@ -77,7 +78,8 @@ def wait_for_rank_0(args: argparse.Namespace, end: pathlib.Path) -> int:
 
 def main() -> int:
     args = parse_args()
-    rank, restarts = os.environ["RANK"], os.environ.get("SLURM_RESTART_COUNT", "0")
+    rank = next(os.environ[name] for name in RANKS if name in os.environ)
+    restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
     args.folder.joinpath("checkpoints").mkdir(parents=True, exist_ok=True)
     (args.folder / f"pid.{restarts}.{rank}").write_text(f"{os.getpid()}")
     end = args.folder / f"end.{restarts}"

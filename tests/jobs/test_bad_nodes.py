@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import Jobs, shape_of
 from faults import Running
+from rendered_jobs import Jobs, shape_of
 
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm

@@ -14,10 +14,12 @@ import subprocess
 from typing import Any
 
 import pytest
+from faults import TIMEOUT, Running
 from nodes_programs import Prepared, prepared, prepared_folders  # noqa: F401
 
 from clusterjobs.frameworks.fairseq import Fairseq
 from clusterjobs.frameworks.fairseq_words import _quoted
+from clusterjobs.lab.polling import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.frameworks]
 
@@ -69,7 +71,7 @@ def fairseq_spec(jobs, prepared: Prepared, data: pathlib.Path, cli: str, **keys:
         model={"layers": 2, "hidden": 32, "heads": 2, "sequence": 64},
         batch={"micro": 4, "global": 32},
         args=FLAGS if cli == "fairseq-train" else OVERRIDES,
-        checkpoints={"path": f"/fsx/check points/{cli}"},
+        checkpoints={"path": f"/fsx/check points/{cli}-{keys.get('launcher', 'srun')}"},
         **keys,
     )
     del spec["script"]
@@ -79,7 +81,7 @@ def fairseq_spec(jobs, prepared: Prepared, data: pathlib.Path, cli: str, **keys:
 @pytest.mark.parametrize(
     ("cli", "launcher"),
     [("fairseq-train", "srun"), ("fairseq-train", "torchrun"), ("fairseq-hydra-train", "srun")],
-    ids="-by-".join,
+    ids=("fairseq-train-by-srun", "fairseq-train-by-torchrun", "hydra-by-srun"),
 )
 def test_fairseq_trains_one_model_in_four_ranks(
     jobs,
@@ -102,8 +104,39 @@ def test_fairseq_trains_one_model_in_four_ranks(
     assert [match["step"] for match in found] == ["2", "4", "6"], ended.log
     assert "bsz=32" in ended.log
     assert ended.log.count("done training in") == 1
-    checkpoints = jobs.lab.folder.shared("/fsx") / "check points" / cli
+    checkpoints = jobs.lab.folder.shared("/fsx") / "check points" / f"{cli}-{launcher}"
     assert (checkpoints / "checkpoint_last.pt").exists()
+
+
+@pytest.mark.slow
+def test_fairseq_goes_on_from_its_last_checkpoint_after_the_time_limit(
+    jobs,
+    prepared,  # noqa: F811
+    data: pathlib.Path,
+) -> None:
+    spec = fairseq_spec(jobs, prepared, data, "fairseq-train")
+    spec["name"] = "fairseq-limit"
+    spec["args"] = {
+        **FLAGS,
+        "max-update": 10**6,
+        "save-interval-updates": 4,
+        "no-epoch-checkpoints": True,
+    }
+    spec["checkpoints"] = {"path": "/fsx/fairseq limit"}
+    spec["time_limit"] = "00:30:00"
+    spec["restarts"] = {"time_limit": 1, "grace_seconds": 1}
+    folder = jobs.lab.folder.shared("/fsx") / "fairseq limit"
+    job = Running(jobs.lab, jobs.submit(jobs.render(spec), **prepared.environment), folder)
+    job.reach("checkpoint_last.pt")
+    job.scancel("--batch", "--signal=USR1")  # what Slurm does for --signal=B:USR1@...
+    loaded = re.compile(r"Loaded checkpoint \S*/fairseq limit/checkpoint_last.pt .*@ (\d+) updates")
+    until(lambda: loaded.search(job.log()), TIMEOUT, job.log)
+    job.scancel()
+    job.wait()
+    found = loaded.search(job.log())
+    assert found
+    assert int(found[1]) >= 4
+    assert [one["reason"] for one in job.records()] == ["time_limit", "cancelled"]
 
 
 ASKED = """

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import Jobs, shape_of
+from rendered_jobs import Jobs, shape_of
 
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm

@@ -107,7 +107,7 @@ def test_deepspeed_trains_over_the_nodes_own_sshd(jobs, prepared, own_sshd) -> N
         batch={"micro": 4, "accumulation": 2},
         zero={"stage": 1},
         args={"layers": 1, "hidden": 64, "steps": 3, "log-every": 1},
-        ds_config={"log_level": "info"},
+        ds_config={"log_level": "info", "steps_per_print": 1},
     )
     ended = jobs.end(jobs.submit(jobs.render(spec), **prepared.environment), "own-sshd", 500)
     assert ended.exit_code == 0, ended.log

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import Ended, Jobs, shape_of
+from rendered_jobs import Ended, Jobs, shape_of
 
 from clusterjobs.lab.breakage import kill_node, start_node
 from clusterjobs.lab.lab import Lab, running_lab

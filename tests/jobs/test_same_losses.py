@@ -78,22 +78,45 @@ def kill_and_truncate(job: Running) -> None:
             file.truncate(size // 2)
 
 
-def test_five_interruptions_leave_no_trace_in_the_losses(jobs) -> None:
+INTERRUPTIONS = (
+    ("time limit", tell),
+    ("rank killed", kill),
+    ("time limit", tell),
+    ("rank killed and newest checkpoint truncated", kill_and_truncate),
+    ("time limit", tell),
+)
+
+
+def done_again(job: Running) -> list[int]:
+    """For each attempt but the first, how many steps it did that had been done before."""
+    done, again = 0, []
+    for step, resumed in re.findall(r"step (\d+)/\d+ loss|resuming after step (\d+)", job.log()):
+        if resumed:
+            again.append(done - int(resumed))
+        done = int(step or resumed)
+    return again
+
+
+def test_five_interruptions_leave_no_trace_in_the_losses(jobs, fault_table: list[str]) -> None:
     straight = start(jobs, "straight")
     assert straight.wait() == 0
     expected = dict(losses(straight))
     assert sorted(expected) == list(range(1, STEPS + 1))
 
     job = start(jobs, "interrupted")
-    for attempt, interrupt in enumerate((tell, kill, tell, kill_and_truncate, tell), 1):
+    for attempt, (_, interrupt) in enumerate(INTERRUPTIONS, 1):
         said = len(losses(job))
         until(lambda: len(losses(job)) > said + SAVE_EVERY + 5, TIMEOUT, job.log)  # noqa: B023
         interrupt(job)
         until(lambda: len(job.records()) == attempt, TIMEOUT, job.log)  # noqa: B023
     assert job.wait() == 0
-    assert len(job.records()) == 6
+    records = job.records()
+    assert len(records) == 6
     seen = losses(job)
     assert {step for step, _ in seen} == set(expected)
     wrong = [(step, loss, expected[step]) for step, loss in seen if loss != expected[step]]
     assert not wrong, wrong[:5]
-    print(f"{len(seen) - STEPS} of {STEPS} steps were done again in 5 interruptions")
+    again = done_again(job)
+    assert [steps for steps in again if not 0 <= steps <= 2 * SAVE_EVERY] == []
+    for (fault, _), record, steps in zip(INTERRUPTIONS, records[:-1], again, strict=True):
+        fault_table.append(f"tiny GPT, {fault}: {record['reason']}; steps done again: {steps}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from faults import TIMEOUT, Running
 
 from clusterjobs.lab.polling import until
 
@@ -52,7 +54,7 @@ def test_data_is_on_shared_storage_and_on_every_nodes_disk_before_a_rank_starts(
     second = jobs.run(staged(jobs, "again", read, data=data))
     assert second.exit_code == 0, second.log
     assert second.log.count("is there, 2 files") == 3
-    assert "complete" not in second.log
+    assert "complete," not in second.log
 
 
 def test_jobs_that_start_together_copy_once(jobs, fsx) -> None:
@@ -81,9 +83,7 @@ def test_a_job_without_its_data_does_not_start_and_says_why(jobs, fsx) -> None:
 
 def test_a_job_that_is_told_to_end_while_it_waits_for_data_ends_with_a_true_code(jobs, fsx) -> None:
     write_books(fsx)
-    (fsx / ".to.stage").mkdir()
-    lock = (fsx / ".to.stage" / "lock").open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)  # so that the staging takes as long as this test likes
+    lock = held(fsx, "to")
     data = [{"source": f"/fsx/{fsx.name}/from", "target": f"/fsx/{fsx.name}/to"}]
     job_id = jobs.submit(jobs.render(staged(jobs, "ended", "true", data=data)))
     log = jobs.lab.folder.shared("/fsx") / "logs" / job_id / "job.log"
@@ -116,3 +116,80 @@ def test_an_export_that_fails_says_so_and_hides_nothing(jobs, fsx) -> None:
     assert ended.exit_code == 0, ended.log
     assert f"export failed: {here}/file/below" in ended.log
     assert f"export {here}/saved: NOT all of it is in {here}/file/below" in ended.log
+
+
+# ------------------------------------------------------------------ the time limit
+
+
+def held(fsx: pathlib.Path, name: str) -> Any:
+    """The lock of a target: its staging takes as long as this test likes."""
+    (fsx / f".{name}.stage").mkdir()
+    lock = (fsx / f".{name}.stage" / "lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def limited(jobs, fsx: pathlib.Path, name: str, *targets: str) -> Running:
+    """A job that stages the books to each of the targets, and may be started again often."""
+    here = f"/fsx/{fsx.name}"
+    train = f"cat {here}/{targets[-1]}/words; echo 1 > {here}/saved/step-1"
+    spec = staged(
+        *(jobs, name, train),
+        nodes=1,
+        data=[{"source": f"{here}/from", "target": f"{here}/{one}"} for one in targets],
+        checkpoints={"path": f"{here}/saved", "export": f"{here}/kept"},
+        restarts={"time_limit": 9, "grace_seconds": 5},
+        time_limit="00:30:00",
+    )
+    return Running(jobs.lab, jobs.submit(jobs.render(spec)), fsx)
+
+
+def say_the_limit_is_near(job: Running, attempt: int) -> None:
+    """What Slurm does for --signal=B:USR1@..., once this attempt waits for data."""
+
+    def waits() -> bool:
+        parts = re.split(r"clusterjobs: attempt \d+,", job.log())
+        return len(parts) == attempt and "waiting for" in parts[-1]
+
+    until(waits, TIMEOUT, job.log)
+    job.scancel("--batch", "--signal=USR1")
+
+
+def test_a_time_limit_while_staging_costs_nothing_and_the_training_runs_in_the_end(
+    jobs, fsx, fault_table
+) -> None:
+    write_books(fsx)
+    (fsx / "saved").mkdir()
+    (fsx / "saved" / "step-0").touch()
+    targets = ["one", "two", "three"]
+    locks = [held(fsx, name) for name in targets]
+    job = limited(jobs, fsx, "limited", *targets)
+    for attempt, lock in enumerate(locks, 1):
+        say_the_limit_is_near(job, attempt)
+        until(lambda n=attempt: len(job.records()) == n, TIMEOUT, job.log)
+        lock.close()  # the next attempt gets one further
+    assert job.wait() == 0, job.log()
+    assert [one["reason"] for one in job.records()] == ["time_limit"] * 3 + ["completed"]
+    assert [one.get("data_came", False) for one in job.records()] == [False] + [True] * 3
+    assert all(job.log().count(f"/{name}: complete") == 1 for name in targets), job.log()
+    assert "the words" in job.log()
+    assert (fsx / "kept" / "step-1").exists(), job.log()
+    fault_table.append(
+        "time limit while staging, three times: time_limit x 3, completed; exit code 0; "
+        "copied twice: nothing"
+    )
+
+
+def test_a_job_whose_staging_gets_nowhere_stops_and_says_why(jobs, fsx, fault_table) -> None:
+    write_books(fsx)
+    lock = held(fsx, "stuck")
+    job = limited(jobs, fsx, "stuck", "stuck")
+    for attempt in (1, 2, 3):
+        say_the_limit_is_near(job, attempt)
+        until(lambda n=attempt: len(job.records()) == n, TIMEOUT, job.log)
+    assert job.wait() == 124, job.log()
+    lock.close()
+    assert "no restart: the last two brought no newer checkpoint than none, nor data" in job.log()
+    fault_table.append(
+        "time limit while staging, and no data comes: time_limit x 3; exit code 124; stopped"
+    )

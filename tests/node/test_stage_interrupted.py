@@ -7,11 +7,13 @@ import errno
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import zlib
 
 import pytest
 from conftest import PROGRAMS, command, content, write_tree
@@ -36,7 +38,9 @@ def kill(process: subprocess.Popen[str], number: int) -> str:
 
 
 @pytest.mark.slow
-def test_killed_at_fifty_random_points_it_is_never_half_there(tmp_path, staged) -> None:
+def test_killed_at_fifty_random_points_it_is_never_half_there(
+    tmp_path, staged, fault_table
+) -> None:
     source = write_tree(tmp_path / "source", 400, 70 << 20)  # the large one in three blocks
     target, chance = tmp_path / "to", random.Random(7)
     before = time.monotonic()
@@ -66,6 +70,10 @@ def test_killed_at_fifty_random_points_it_is_never_half_there(tmp_path, staged) 
     assert content(target) == wanted
     assert states["not there"], states
     assert not (target.with_name(".to.stage") / "copy").exists()
+    fault_table.append(
+        f"staging killed at 50 random moments: not there {states['not there']} times, "
+        f"not mended {states['broken']}, whole {states['whole']}, half there 0; at the end whole"
+    )
 
 
 def state_of(target: pathlib.Path, wanted: dict[bytes, object]) -> str:
@@ -139,7 +147,7 @@ def held(target: pathlib.Path):
 # ------------------------------------------------------------------ many jobs
 
 
-def test_ten_jobs_that_start_together_copy_once(tmp_path) -> None:
+def test_ten_jobs_that_start_together_copy_once(tmp_path, fault_table) -> None:
     source, target = write_tree(tmp_path / "source", 60), tmp_path / "to"
     processes = [start(source, target) for _ in range(10)]
     said = [process.communicate(timeout=120)[0] for process in processes]
@@ -147,6 +155,9 @@ def test_ten_jobs_that_start_together_copy_once(tmp_path) -> None:
     assert sum("complete" in text for text in said) == 1
     assert sum("is there" in text for text in said) == 9
     assert content(target) == content(source)
+    fault_table.append(
+        "ten jobs staging the same data: exit code 0 x 10; copied once, found 9 times"
+    )
 
 
 def test_who_waits_says_for_whom_and_goes_on_when_the_holder_dies(tmp_path) -> None:
@@ -229,7 +240,7 @@ def on_a_small_disk(disk: pathlib.Path, *words: str) -> subprocess.CompletedProc
     )
 
 
-def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path) -> None:
+def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path, fault_table) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     large = write_tree(tmp_path / "large", 2, 4 << 20)
@@ -240,9 +251,10 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path) -
     done = on_a_small_disk(disk, *command("stage.py", many, disk / "to"))
     assert done.returncode == 1
     assert "no room: 305 files" in done.stdout
+    fault_table.append("disk too small for the data: exit code 1; nothing written, said how much")
 
 
-def test_a_disk_that_becomes_full_is_an_error_that_names_the_file(tmp_path) -> None:
+def test_a_disk_that_becomes_full_is_an_error_that_names_the_file(tmp_path, fault_table) -> None:
     """The check beforehand is left out, as if another job had filled the disk since."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -255,7 +267,9 @@ def test_a_disk_that_becomes_full_is_an_error_that_names_the_file(tmp_path) -> N
     )
     done = on_a_small_disk(disk, sys.executable, "-Bc", program)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert f"stage failed: {disk}/.to.stage/copy/large: No space left on device" in done.stdout
+    said = rf"stage failed: {re.escape(str(disk))}/\.to\.stage/(copy/large|journal): No space left"
+    assert re.search(said, done.stdout), done.stdout  # whichever is written to first
+    fault_table.append("disk full while staging: exit code 1; the target not there, the file named")
 
 
 # ------------------------------------------------------------------ one block
@@ -291,14 +305,19 @@ def test_what_is_read_back_must_be_what_was_written(tmp_path, modules, monkeypat
 
     source = tmp_path / "source"
     source.write_bytes(b"x" * 100)
-    answers = [1, 2]  # wrong twice, then as it is
-    true = stage_files.sum_of_range
-    monkeypatch.setattr(
-        stage_files, "sum_of_range", lambda *of: answers.pop() if answers else true(*of)
-    )
+    answers = [0, 0]  # the copy is spoilt twice before it is read back
+    holds = stage_files._holds
+
+    def spoilt(file: int, data: memoryview, offset: int) -> bool:
+        if answers:
+            os.pwrite(file, b"y", offset + answers.pop())
+        return holds(file, data, offset)
+
+    monkeypatch.setattr(stage_files, "_holds", spoilt)
     task = task_of(stage_files, source, tmp_path / "copy")
-    assert stage_files.copy_block(task) == true(os.open(source, os.O_RDONLY), 0, 100)
-    monkeypatch.setattr(stage_files, "sum_of_range", lambda *_: 3)
+    assert stage_files.copy_block(task) == zlib.crc32(b"x" * 100)
+    assert (tmp_path / "copy").read_bytes() == b"x" * 100
+    answers += [0, 0, 99]
     with pytest.raises(stage_files.StageError, match="copy: read back, it was not"):
         stage_files.copy_block(task)
 

@@ -49,10 +49,12 @@ class Line:
             "AWS_ENDPOINT_URL": self.address,
         }
 
-    def run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, program: str, *arguments: object, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command(program, *arguments),
-            env=self.environment,
+            env={**self.environment, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -138,31 +140,34 @@ def names(folder: pathlib.Path) -> dict[bytes, object]:
 
 
 def test_a_bucket_arrives_though_every_fourth_request_fails_and_all_are_slow(
-    tmp_path, line
+    tmp_path, line, fault_table
 ) -> None:
     source = write_tree(tmp_path / "source", 40, 30 << 20)  # the large one comes in parts
     (source / "sign [a]*?+é & #").write_text("odd")
     line.upload(source, "s3://corpus/books")
-    line.failing_of, line.seconds = 4, 0.02
+    line.failing_of, line.seconds = 4, 0.1
     done = line.run("stage.py", "s3://corpus/books", tmp_path / "to")
     assert done.returncode == 0, done.stdout
     assert names(tmp_path / "to") == names(source)
     before = line.requests
     assert "is there, 42 files" in line.run("stage.py", "s3://corpus/books", tmp_path / "to").stdout
     assert line.requests == before
+    fault_table.append("S3 answers 500 to every fourth request, and slowly: exit code 0; whole")
 
 
-def test_a_bucket_that_answers_nothing_but_500_is_an_error(tmp_path, line) -> None:
+def test_a_bucket_that_answers_nothing_but_500_is_an_error(tmp_path, line, fault_table) -> None:
     line.upload(write_tree(tmp_path / "source", 3, 10), "s3://corpus/books")
     line.failing_of = 1
-    done = line.run("stage.py", "s3://corpus/books", tmp_path / "to")
+    few = {"AWS_MAX_ATTEMPTS": "2"}  # or this test waits for half a minute
+    done = line.run("stage.py", "s3://corpus/books", tmp_path / "to", **few)
     assert done.returncode == 1
     assert "stage failed: s3://corpus/books: " in done.stdout
     assert "InternalError" in done.stdout
     assert not (tmp_path / "to").exists()
+    fault_table.append("S3 answers nothing but 500: exit code 1; the target not there, S3's reason")
 
 
-def test_what_the_line_has_changed_is_fetched_again_or_named(tmp_path, line) -> None:
+def test_what_the_line_has_changed_is_fetched_again_or_named(tmp_path, line, fault_table) -> None:
     source = write_tree(tmp_path / "source", 5, 1000)
     line.upload(source, "s3://corpus/books")
     line.corrupt["corpus/books/large"] = 1
@@ -175,9 +180,12 @@ def test_what_the_line_has_changed_is_fetched_again_or_named(tmp_path, line) -> 
     assert done.returncode == 1
     assert "stage failed: s3://corpus/books/large: " in done.stdout
     assert not (tmp_path / "other").exists()
+    fault_table.append(
+        "an object changed on its way, once: fetched again; always: exit code 1, named"
+    )
 
 
-def test_checkpoints_arrive_in_a_bucket_over_the_same_line(tmp_path, line) -> None:
+def test_checkpoints_arrive_in_a_bucket_over_the_same_line(tmp_path, line, fault_table) -> None:
     source = write_tree(tmp_path / "saved", 20, 20 << 20)
     (source / "latest").write_text("step-1")
     line.failing_of, line.seconds = 5, 0.01
@@ -186,3 +194,4 @@ def test_checkpoints_arrive_in_a_bucket_over_the_same_line(tmp_path, line) -> No
     line.failing_of = 0
     assert line.run("stage.py", "s3://corpus/saved", tmp_path / "back").returncode == 0
     assert names(tmp_path / "back") == names(source)
+    fault_table.append("S3 answers 500 to every fifth request of an export: exit code 0; all there")

@@ -4,10 +4,8 @@ import pytest
 import yaml
 from single_changes import base_text
 
-from clusterjobs.cluster.validation.account import Account
 from clusterjobs.cluster.validation.account_file import load_account_file, with_facts
 from clusterjobs.cluster.validation.assume import assume_account
-from clusterjobs.cluster.validation.own_storage import Staged, check_room
 
 WIDE = yaml.safe_load(base_text("wide"))
 
@@ -60,30 +58,6 @@ def test_facts_go_over_what_was_assumed_and_name_what_is_new() -> None:
     assert account.subnets["subnet-9"].vpc == "other"
     assert account.vpcs.keys() == {"main", "other"}
     assert account.subnets["subnet-0a1b2c3d4e5f60001"].vpc == "main"
-
-
-# ------------------------------------------------------------------ room for the data
-
-
-@pytest.mark.parametrize(
-    ("gib", "found"), [((9000,), 0), ((9601,), 1), ((5000, 4601), 1), ((5000, 4600), 0)]
-)
-def test_data_that_is_staged_must_fit_on_the_file_system(gib: tuple[int, ...], found: int) -> None:
-    data = yaml.safe_load(base_text("p4d-a100"))
-    staged = [Staged(f"/fsx/data/{number}", size) for number, size in enumerate(gib)]
-    elsewhere = [Staged("/fsx2/data", 100_000), Staged("/scratch", 100_000)]
-    findings = list(check_room(data, Account(), [*staged, *elsewhere]))
-    assert len(findings) == found
-    if findings:
-        assert findings[0].path[-1] == "StorageCapacity"
-        assert findings[0].text == "/fsx has 9,600 GiB, and 9,601 GiB are staged to it"
-
-
-def test_room_of_an_existing_file_system_is_a_fact_of_the_account() -> None:
-    facts = {"file_systems": {"fs-0a1b2c3d4e5f60001": {"capacity_gib": 1200}}}
-    account = with_facts(assume_account(WIDE), facts)
-    assert list(check_room(WIDE, account, [Staged("/fsx/x", 1201)]))
-    assert not list(check_room(WIDE, assume_account(WIDE), [Staged("/fsx/x", 1201)]))
 
 
 # ------------------------------------------------------------------ a real account

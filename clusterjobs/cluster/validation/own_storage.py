@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from clusterjobs.catalog.instances import find_instance_type
-from clusterjobs.cluster.lenient import at, number, text
+from clusterjobs.cluster.lenient import at, text
 from clusterjobs.cluster.validation import walk
 from clusterjobs.cluster.validation.account import Account
 from clusterjobs.cluster.validation.assume import storage_ids
@@ -148,27 +147,3 @@ def check_zones(data: Data, account: Account) -> Iterator[Finding]:
                 what = f"{name} stands in {found.zone}, the nodes in {', '.join(sorted(zones))}"
                 hint = "put the queue's subnet and the file system in one zone"
                 yield Finding(what, (*path, settings, key), "warning", hint=hint)
-
-
-@dataclass(frozen=True)
-class Staged:
-    """Data that an experiment puts on a shared folder. `gib` is its size."""
-
-    directory: str
-    gib: int
-
-
-def check_room(data: Data, account: Account, staged: list[Staged]) -> Iterator[Finding]:
-    """File systems that are smaller than what the experiment stages to them."""
-    for path, storage in walk.storages(data):
-        directory = _absolute(text(at(storage, "MountDir")) or "")
-        wanted = sum(item.gib for item in staged if _contains(directory, item.directory))
-        capacity = number(at(storage, FSX_LUSTRE, "StorageCapacity")) or sum(
-            account.file_systems[name].capacity_gib
-            for _, name in storage_ids(storage)
-            if name in account.file_systems
-        )
-        if capacity and wanted > capacity:
-            what = f"{directory} has {capacity:,} GiB, and {wanted:,} GiB are staged to it"
-            where: Path = (*path, FSX_LUSTRE, "StorageCapacity")
-            yield Finding(what, where, hint="StorageCapacity: 1200, 2400, or a multiple of 2400")

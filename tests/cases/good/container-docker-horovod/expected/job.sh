@@ -111,7 +111,8 @@ may_restart() { # REASON
   last=$(newest_checkpoint)
   # One line of each attempt: two tell of one whose node was lost. At a bad node none trained.
   stalled=$(grep -v '"reason": "bad_node"' "$job_dir/attempts.jsonl" | sort -t: -k2,2n -u \
-    | tail -n 3 | grep -cF "\"checkpoint\": \"$last\",") || true
+    | tail -n 3 \
+    | grep -cF "\"checkpoint\": \"$last\",") || true
   if (( stalled == 3 )); then
     printf 'clusterjobs: no restart: the last two brought no newer checkpoint than %s\n' \
       "${last:-none}"
@@ -119,14 +120,16 @@ may_restart() { # REASON
   fi
 }
 
+# A bare `return` would give the code from before the trap that runs it: here, the job's.
 restart() {
-  may_restart "$reason" || return
+  may_restart "$reason" || return 1
   printf 'clusterjobs: requeued after %s, from the checkpoint %s\n' "$reason" "$(newest_checkpoint)"
   for _ in 1 2 3 4 5; do
-    [[ $reason != cancelled ]] || return # meanwhile: it must not come back
-    if scontrol requeue "$own_id"; then return; fi
+    [[ $reason != cancelled ]] || return 1 # meanwhile: it must not come back
+    if scontrol requeue "$own_id"; then return 0; fi
     sleep 5 # the controller may be starting again
   done
+  return 1
 }
 
 # An attempt that says nothing of a restart was ended by Slurm, which has requeued the job: a node
@@ -359,6 +362,8 @@ esac
 """Starts a rank that a launcher reaches by ssh as it would be started by Slurm.
 
     over_ssh.py keep FOLDER COMMAND...   on the first node: what the ranks are to find
+    over_ssh.py serve FOLDER SSHD        on every node: the sshd by which the ranks are reached
+    over_ssh.py deaf COMMAND...          the launcher, which SIGTERM does not reach
     over_ssh.py run FOLDER               on any node: one rank, with all that was kept
     over_ssh.py interface NODE           the network interface that leads to another node
 
@@ -366,8 +371,8 @@ ssh leaves the job's environment and folder behind, and the launchers paste what
 into a remote shell, unquoted or half quoted: a value with a dollar would be run. So they are given
 one word, this program's, and the rest lies in FOLDER/rank.json, which only the job's user reads.
 
-A rank ends with its launcher: when the connection is cut, or the job removes FOLDER, the rank is
-told to end, and killed if it does not.
+A rank ends with its launcher: when the connection is cut, or rank.json is removed, the rank is told
+to end, and killed if it does not. The job removes it, or a rank that failed.
 """
 
 from __future__ import annotations
@@ -399,7 +404,8 @@ NOT_KEPT = (
 )
 GRACE_SECONDS = 25  # below KillWait's default, 30 s
 SIOCGIFADDR = 0x8915  # Linux: ioctl that asks for an interface's address
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 def keep(folder: str, command: list[str]) -> None:
@@ -411,7 +417,57 @@ def keep(folder: str, command: list[str]) -> None:
     file.write_text(json.dumps(kept))
 
 
+def serve(folder: str, sshd: str) -> int:
+    """An sshd. Told to end, it lets nobody in any more and ends with the last who is in.
+
+    Slurm tells all processes of a step, also those of sshd, and when the step's task has ended, it
+    kills what is left: so this is the task, and waits for what sshd leaves behind.
+    """
+    set_option(PR_SET_CHILD_SUBREAPER, 1)
+    server = subprocess.Popen([sshd, "-D", "-e", "-f", f"{folder}/sshd_config"])
+    told: list[bool] = []
+
+    def stop(*_: Any) -> None:
+        if not told:
+            signal.alarm(GRACE_SECONDS)
+            server.kill()
+        told.append(True)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))  # nobody is in
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(1))
+    while someone_is_below():
+        if not is_there(pathlib.Path(folder, "rank.json")):
+            stop()
+        time.sleep(0.2)
+    return 0 if told else 1
+
+
+def someone_is_below() -> bool:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+        return True
+    return False
+
+
+def is_there(file: pathlib.Path) -> bool:
+    """Opened, for NFS may remember for a minute what `stat` would ask."""
+    try:
+        file.open().close()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def deaf(command: list[str]) -> None:
+    """Blocked, for a launcher's own handler would override `ignored`."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    os.execvp(command[0], command)
+
+
 def run(folder: str) -> int:
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until they can be handed on
     parent = os.getppid()
     file = pathlib.Path(folder, "rank.json")
     kept = json.loads(file.read_text())
@@ -423,13 +479,22 @@ def run(folder: str) -> int:
     def hand_on(number: int, _frame: Any) -> None:
         tell(rank.pid, number)
 
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, hand_on)
-    while rank.poll() is None:
-        if os.getppid() != parent or not file.exists():
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    while not has_ended(rank):
+        if os.getppid() != parent or not is_there(file):
             return end(rank)
-        time.sleep(0.2)
+    if rank.returncode:  # without it the others would wait for this one
+        with contextlib.suppress(FileNotFoundError):
+            file.unlink()
     return rank.returncode
+
+
+def has_ended(rank: subprocess.Popen[bytes]) -> bool:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        rank.wait(1)
+    return rank.returncode is not None
 
 
 def set_by_launcher(environment: Mapping[str, str]) -> dict[str, str]:
@@ -448,11 +513,16 @@ def name_interface(environment: dict[str, str], kept: Mapping[str, Any]) -> None
 
 
 def become_rank() -> None:
-    """In the new process: a group of its own, as it is with srun; no signal ignored."""
+    """In the new process: a group of its own, as it is with srun; no signal ignored or blocked."""
     os.setsid()
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    set_option(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def set_option(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value)
 
 
 def end(rank: subprocess.Popen[bytes]) -> int:
@@ -491,6 +561,10 @@ def main(words: list[str]) -> int:
     if words[0] == "interface":
         sys.stdout.write(f"{interface(words[1])}\n")
         return 0
+    if words[0] == "deaf":
+        deaf(words[1:])
+    if words[0] == "serve":
+        return serve(words[1], words[2])
     code = run(words[1])
     return 128 - code if code < 0 else code
 

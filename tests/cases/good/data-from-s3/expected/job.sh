@@ -34,6 +34,7 @@ attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
 # Job ids begin anew with a new cluster: these were another's.
 (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
 reason= # for the end, where the exit code does not say it
+staging=
 
 fail() { # before the training: another try would end like this one
   printf 'clusterjobs: %s\n' "$1" >&2
@@ -60,6 +61,10 @@ finish() {
   trap - EXIT
   trap '' USR1
   trap 'reason=cancelled' TERM
+  if [[ -n $staging ]]; then # what it has brought by now is kept
+    kill -- "$staging" 2>/dev/null || true
+    timeout 10 tail --pid="$staging" -f /dev/null || true
+  fi
   if [[ -z $reason ]]; then
     reason=completed
     (( status == 0 )) || reason=failure
@@ -153,7 +158,8 @@ stage() {
     code=0
     wait "$staging" || code=$?
   done
-  return "$code"
+  staging=
+  (( code == 0 )) # srun's own may be that of the nodes which it ended because of another
 }
 stage python3 -B "$job_dir/preload.py" /fsx/corpus/books
 
@@ -221,7 +227,7 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-from stage_log import Progress, StageError, counted, failure, say, shown, size
+from stage_log import Progress, StageError, counted, failure, mark, say, shown, size
 
 AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
 BATCH_BYTES = 64 << 10  # of names on one command line
@@ -292,6 +298,7 @@ def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
         busy = [path for path, said in _answers(lfs, "hsm_action", asked) if said != "NOOP"]
         if len(busy) < len(asked):
             moved = time.monotonic()
+            mark()
             progress.add(sum(wanted[path] for path in set(asked) - set(busy)))
         elif time.monotonic() - moved > STALL_SECONDS:
             raise StageError("%s: does not come" % shown(busy[0]))
@@ -377,6 +384,7 @@ end of preload.py
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Callable
@@ -404,6 +412,13 @@ def say(text: str) -> None:
     """One line of the log, at once."""
     sys.stdout.write("clusterjobs: %s\n" % text)
     sys.stdout.flush()
+
+
+def mark() -> None:
+    """Tell the job that something has come which its next attempt need not bring."""
+    path = os.environ.get("STAGE_MARK")
+    if path:
+        open(path, "a").close()
 
 
 def size(count: float) -> str:

@@ -20,6 +20,7 @@
 #SBATCH --output=%x-%j.out
 #SBATCH --open-mode=append
 #SBATCH --requeue
+#SBATCH --signal=B:USR1@240
 
 set -euo pipefail
 
@@ -34,6 +35,8 @@ attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
 # Job ids begin anew with a new cluster: these were another's.
 (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
 reason= # for the end, where the exit code does not say it
+sidecars=()
+staging=
 exporter=
 
 fail() { # before the training: another try would end like this one
@@ -45,6 +48,7 @@ fail() { # before the training: another try would end like this one
 # One line of JSON for each attempt; of two for the same, the later counts.
 record() { # ATTEMPT REASON EXIT_CODE NODES SECONDS
   printf '{"attempt": %s, "reason": "%s", "checkpoint": "%s", ' "$1" "$2" "$(newest_checkpoint)"
+  [[ ! -e $job_dir/data_came ]] || printf '"data_came": true, '
   printf '"exit_code": %s, "nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$3" "$4" "$5" -1
 } >> "$job_dir/attempts.jsonl"
 
@@ -61,6 +65,11 @@ finish() {
   trap - EXIT
   trap '' USR1
   trap 'reason=cancelled' TERM
+  kill -- "${sidecars[@]}" 2>/dev/null || true
+  if [[ -n $staging ]]; then # what it has brought by now is kept
+    kill -- "$staging" 2>/dev/null || true
+    timeout 10 tail --pid="$staging" -f /dev/null || true
+  fi
   if [[ -z $reason ]]; then
     reason=completed
     (( status == 0 )) || reason=failure
@@ -68,6 +77,7 @@ finish() {
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" || true
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  if restart; then exporter=; fi # the next attempt goes on copying
   [[ -z $exporter ]] || stage_out
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null || true
@@ -84,6 +94,72 @@ told_to_end() {
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 trap told_to_end TERM
+
+# ---- restarts: the same job again, within a budget for each reason ---------------------------
+declare -A budget=([time_limit]=5 [failure]=0 [node_failure]=3)
+
+# After an attempt is recorded: whether another may follow. Says why, where it may not.
+may_restart() { # REASON
+  local used last stalled
+  [[ -n ${budget[$1]:-} ]] || return 1
+  used=$(grep -c "\"reason\": \"$1\"" "$job_dir/attempts.jsonl") || true
+  if (( used > budget[$1] )); then
+    printf 'clusterjobs: no restart: restarts.%s allows %s\n' "$1" "${budget[$1]}"
+    return 1
+  fi
+  last=$(newest_checkpoint)
+  # One line of each attempt: two tell of one whose node was lost. At a bad node none trained.
+  stalled=$(grep -v '"reason": "bad_node"' "$job_dir/attempts.jsonl" | sort -t: -k2,2n -u \
+    | tail -n 3 | grep -vF '"data_came": true,' \
+    | grep -cF "\"checkpoint\": \"$last\",") || true
+  if (( stalled == 3 )); then
+    printf 'clusterjobs: no restart: the last two brought no newer checkpoint than %s, nor data\n' \
+      "${last:-none}"
+    return 1
+  fi
+}
+
+# A bare `return` would give the code from before the trap that runs it: here, the job's.
+restart() {
+  may_restart "$reason" || return 1
+  printf 'clusterjobs: requeued after %s, from the checkpoint %s\n' "$reason" "$(newest_checkpoint)"
+  for _ in 1 2 3 4 5; do
+    [[ $reason != cancelled ]] || return 1 # meanwhile: it must not come back
+    if scontrol requeue "$own_id"; then return 0; fi
+    sleep 5 # the controller may be starting again
+  done
+  return 1
+}
+
+# An attempt that says nothing of a restart was ended by Slurm, which has requeued the job: a node
+# was lost, or somebody asked for it.
+if (( attempt > 1 )) && ! tail -n 1 "$job_dir/attempts.jsonl" 2>/dev/null \
+  | grep -qE "^\{\"attempt\": $((attempt - 1)), \"reason\": \"(time_limit|failure|bad_node)\""; then
+  record "$((attempt - 1))" node_failure null '' null
+  may_restart node_failure || fail 'this restart is one too many'
+fi
+rm -f -- "$job_dir/data_came"
+(( attempt == 1 )) || printf 'clusterjobs: attempt %s, from the checkpoint %s\n' \
+  "$attempt" "$(newest_checkpoint)"
+
+# Slurm says USR1 240 s before the time limit, or up to a minute earlier.
+rm -f -- "$job_dir/stop"
+near_the_limit() {
+  reason=time_limit
+  [[ -n $ranks ]] || exit 124
+  printf 'clusterjobs: the time limit is near, the ranks have 180 s to save and end\n'
+  : > "$job_dir/stop"
+  # Whoever does not hear it is told to end, and then left behind.
+  {
+    sleep 180
+    tell_ranks TERM
+    sleep 20
+    kill -KILL "$ranks"
+  } > /dev/null 2>&1 &
+  sidecars+=("$!")
+}
+trap near_the_limit USR1
+tell_ranks() { scancel --signal="$1" "$own_id"; }
 
 cd -- /fsx/code/gpt || fail 'no workdir /fsx/code/gpt here'
 
@@ -133,6 +209,7 @@ export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
 export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
+export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
 # libfabric and its NCCL plugin, wherever the AMI has them
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -157,30 +234,7 @@ unpack stage_pool.py
 unpack stage_record.py
 unpack stage_s3.py
 
-# ---- stage: the data, whole and checked, before a rank starts -------------------------------
-# In the background, for bash hears no signal while a child runs in the foreground.
-stage() {
-  local code=0
-  "$@" &
-  staging=$!
-  while kill -0 "$staging" 2>/dev/null; do
-    code=0
-    wait "$staging" || code=$?
-  done
-  return "$code"
-}
-on_every_node=(
-  srun --overlap --cpu-bind=none --label --kill-on-bad-exit=1 --wait=0
-  --nodes=2 --ntasks=2 --ntasks-per-node=1
-  --cpus-per-task="$SLURM_CPUS_ON_NODE" # a task would get one CPU
-)
-stage python3 -B "$job_dir/preload.py" /fsx/corpus/books
-stage python3 -B "$job_dir/stage.py" --unpack s3://my-corpus/eval.tar.gz "/fsx/eval sets/$USER"
-stage python3 -B "$job_dir/stage.py" --refresh s3://my-corpus/more /fsx/more
-stage "${on_every_node[@]}" python3 -B "$job_dir/stage.py" /fsx/corpus/books /scratch/books
-stage "${on_every_node[@]}" python3 -B "$job_dir/stage.py" --reread '/home/ubuntu/it'\''s a $vocab' /scratch/vocab
-
-# ---- stage out: beside the training from now on, and once more by `finish` --------------------
+# ---- stage out: beside all that follows, and once more by `finish` ----------------------------
 # What it cannot do, it says; the job's exit code stays the training's.
 exports=(
   /fsx/saved/gpt /home/ubuntu/saved
@@ -194,6 +248,31 @@ stage_out() {
   wait "$exporter" || true
   python3 -B "$job_dir/export.py" "${exports[@]}" || true
 }
+
+# ---- stage: the data, whole and checked, before a rank starts -------------------------------
+# In the background, for bash hears no signal while a child runs in the foreground.
+# The mark says that this attempt has brought something, and `may_restart` looks for it.
+stage() {
+  local code=0
+  STAGE_MARK="$job_dir/data_came" "$@" &
+  staging=$!
+  while kill -0 "$staging" 2>/dev/null; do
+    code=0
+    wait "$staging" || code=$?
+  done
+  staging=
+  (( code == 0 )) # srun's own may be that of the nodes which it ended because of another
+}
+on_every_node=(
+  srun --overlap --cpu-bind=none --label --kill-on-bad-exit=1 --wait=0
+  --nodes=2 --ntasks=2 --ntasks-per-node=1
+  --cpus-per-task="$SLURM_CPUS_ON_NODE" # a task would get one CPU
+)
+stage python3 -B "$job_dir/preload.py" /fsx/corpus/books
+stage python3 -B "$job_dir/stage.py" --unpack s3://my-corpus/eval.tar.gz "/fsx/eval sets/$USER"
+stage python3 -B "$job_dir/stage.py" --refresh s3://my-corpus/more /fsx/more
+stage "${on_every_node[@]}" python3 -B "$job_dir/stage.py" /fsx/corpus/books /scratch/books
+stage "${on_every_node[@]}" python3 -B "$job_dir/stage.py" --reread '/home/ubuntu/it'\''s a $vocab' /scratch/vocab
 
 # ---- launch: one torchrun per node starts the node's ranks
 command=(
@@ -457,7 +536,7 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-from stage_log import Progress, StageError, counted, failure, say, shown, size
+from stage_log import Progress, StageError, counted, failure, mark, say, shown, size
 
 AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
 BATCH_BYTES = 64 << 10  # of names on one command line
@@ -528,6 +607,7 @@ def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
         busy = [path for path, said in _answers(lfs, "hsm_action", asked) if said != "NOOP"]
         if len(busy) < len(asked):
             moved = time.monotonic()
+            mark()
             progress.add(sum(wanted[path] for path in set(asked) - set(busy)))
         elif time.monotonic() - moved > STALL_SECONDS:
             raise StageError("%s: does not come" % shown(busy[0]))
@@ -700,6 +780,7 @@ class Stage:
             lock.assert_held()
             put_in_place(self.place, listing)
             self._write_record(sums, listing, state)
+            lock.moved()
         except OSError as error:
             raise failure(str(error.filename or self.place.target), error) from None
         finally:
@@ -1077,7 +1158,7 @@ class Bucket:
                 for command in self._commands(wanted, to)
             ]
             try:
-                _wait(running, to, progress)
+                _wait(running, wanted, to, progress, lock)
             finally:
                 for tool in running:
                     tool.kill()
@@ -1130,15 +1211,19 @@ def _environment() -> Dict[str, str]:
     return {**ours, **os.environ}
 
 
-def _wait(running: Sequence[Any], to: str, progress: Progress) -> None:
+def _wait(running: Sequence[Any], wanted: Objects, to: str, progress: Progress, lock: Lock) -> None:
     """Until all have ended; tools that move nothing for long are ended by who called."""
     began = moved = time.monotonic()
     before, next_look = progress.bytes, began
+    whole = _arrived(wanted, to)[1]
     while any(tool.poll() is None for tool in running):
         time.sleep(0.1)
         now = time.monotonic()
         if now >= next_look:
-            progress.bytes = _bytes_in(to)
+            progress.bytes, now_whole = _arrived(wanted, to)
+            if now_whole > whole:
+                whole = now_whole
+                lock.moved()
             took = time.monotonic() - now
             next_look = now + max(1.0, 20 * took)
             if progress.bytes != before:
@@ -1148,15 +1233,25 @@ def _wait(running: Sequence[Any], to: str, progress: Progress) -> None:
         progress.tick()
 
 
-def _bytes_in(path: str) -> int:
-    total = 0
-    for folder, _, names in os.walk(path):
+def _arrived(wanted: Objects, to: str) -> Tuple[int, int]:
+    """The bytes that are there, with those of unfinished objects; how many objects are whole.
+
+    While an object comes, aws keeps it beside its place, as NAME.1a2B3c4D.
+    """
+    total = whole = 0
+    for folder, _, names in os.walk(os.path.dirname(to)):
         for name in names:
+            path = os.path.join(folder, name)
+            if not path.startswith(to):
+                continue
             try:
-                total += os.lstat(os.path.join(folder, name)).st_size
+                size = os.lstat(path).st_size
             except FileNotFoundError:  # the tool has just renamed it
                 continue
-    return total
+            total += size
+            row = wanted.get(path[len(to) + 1 :])
+            whole += row is not None and row[0] == size
+    return total, whole
 end of stage_bucket.py
 : <<'end of stage_copy.py'
 """The files of a folder copied beside the target, as far as they are not there already."""
@@ -1290,7 +1385,7 @@ def check_space(place: Place, listing: Dict[str, Entry], needed: int) -> None:
 
 
 def _copied(place: Place, tasks: List[Task], names: List[str], lock: Lock) -> List[int]:
-    """Each task's sum, with KEPT where nothing was copied. The journal hears of each batch."""
+    """Each task's sum, with KEPT or FOUND where nothing was copied. Each batch is journalled."""
     results = [0] * len(tasks)
     progress = Progress(
         "stage %s" % shown(place.target), sum(task.length for task in tasks), lock.beat
@@ -1298,6 +1393,8 @@ def _copied(place: Place, tasks: List[Task], names: List[str], lock: Lock) -> Li
 
     def done(first: int, end: int, sums: Any) -> None:
         results[first:end] = sums
+        if min(sums) < KEPT:
+            lock.moved()
         rows = []
         for number in range(first, end):
             task = tasks[number]
@@ -1327,9 +1424,10 @@ end of stage_copy.py
 : <<'end of stage_files.py'
 """What lies in a folder, and its files copied by several processes at once, each one checked.
 
-A file is copied in blocks. Of each block the CRC-32 is taken of what was read, and again of what
-the copy then holds. CRC-32 finds what goes wrong by itself, at several GB/s in Python; it proves
-nothing against somebody who means harm. A copy has the permissions and the time of its original.
+A file is copied in blocks. Of each block the CRC-32 is taken of what was read, and what the copy
+then holds is read back and compared. CRC-32 finds what goes wrong by itself, at several GB/s in
+Python; it proves nothing against somebody who means harm. A copy has the permissions and the time
+of its original.
 """
 
 from __future__ import annotations
@@ -1344,14 +1442,16 @@ from typing import Any, Dict, List, Tuple
 from stage_log import StageError, failure, shown
 
 BLOCK = 32 << 20  # large files are shared out, checked and resumed in pieces of this size
-BUFFER = 1 << 20  # stays in a core's cache
+BUFFER = 1 << 18  # stays in a core's cache while it is read, written and read back
+_READ, _AGAIN = bytearray(BUFFER), bytearray(BUFFER)  # new memory costs as much as the copying
 
 # kind: file, folder or link. `origin`: the path to read from; of a link, what it says.
 Entry = namedtuple("Entry", "kind size mtime mode origin ctime")
 # A block to copy. `existing`: a file that may hold it already; `known`: the sum it then must have,
 # None to take it of the source.
 Task = namedtuple("Task", "source copy existing known offset length size mtime mode")
-KEPT = 1 << 32  # added to a sum: the existing file holds the block, and nothing was copied
+# Added to a sum where nothing was copied: the target holds the block, or the unfinished copy does.
+KEPT, FOUND = 1 << 32, 1 << 33
 
 
 # ------------------------------------------------------------------ what lies in a folder
@@ -1431,7 +1531,7 @@ def copy_block(task: Task) -> int:
         if task.existing is not None:
             expected = task.known if task.known is not None else _sum_of(task.source, task)
             if _sum_of(task.existing, task) == expected:
-                return int(expected) + (KEPT if task.existing != task.copy else 0)
+                return int(expected) + (KEPT if task.existing != task.copy else FOUND)
         return _copied(task)
     except OSError as error:
         raise failure(str(error.filename or task.copy), error) from None
@@ -1455,13 +1555,13 @@ def _sum_of(path: str, task: Task) -> int:
 
 def sum_of_range(file: int, offset: int, length: int) -> int:
     """The CRC-32 of a part of an open file; -1 where it ends too early."""
-    crc, end = 0, offset + length
+    crc, end, buffer = 0, offset + length, memoryview(_READ)
     while offset < end:
-        data = os.pread(file, min(BUFFER, end - offset), offset)
-        if not data:
+        size = os.preadv(file, [buffer[: end - offset]], offset)
+        if not size:
             return -1
-        crc = zlib.crc32(data, crc)
-        offset += len(data)
+        crc = zlib.crc32(buffer[:size], crc)
+        offset += size
     return crc
 
 
@@ -1476,7 +1576,7 @@ def _copied(task: Task) -> int:
                 crc = _transfer(source, copy, task)
                 if not _is_as_listed(source, task):
                     break
-                if crc == sum_of_range(copy, task.offset, task.length):
+                if crc >= 0:
                     if task.length == task.size:
                         os.utime(copy, ns=(task.mtime, task.mtime))
                     return crc
@@ -1509,17 +1609,27 @@ def _opened_copy(task: Task) -> int:
 
 
 def _transfer(source: int, copy: int, task: Task) -> int:
+    """The CRC-32 of what was read; -1 where the copy, read back, holds something else."""
     crc, at, end = 0, task.offset, task.offset + task.length
+    buffer = memoryview(_READ)
     while at < end:
-        data = os.pread(source, min(BUFFER, end - at), at)
-        if not data:
+        size = os.preadv(source, [buffer[: end - at]], at)
+        if not size:
             raise StageError("%s: became shorter while it was copied" % shown(task.source))
+        data = buffer[:size]
         crc = zlib.crc32(data, crc)
-        written = os.pwrite(copy, data, at)
-        while written < len(data):
+        written = 0
+        while written < size:
             written += os.pwrite(copy, data[written:], at + written)
-        at += len(data)
+        if not _holds(copy, data, at):
+            return -1
+        at += size
     return crc
+
+
+def _holds(file: int, data: memoryview, offset: int) -> bool:
+    again = memoryview(_AGAIN)[: len(data)]
+    return os.preadv(file, [again], offset) == len(data) and _AGAIN.startswith(data)
 end of stage_files.py
 : <<'end of stage_lock.py'
 """Of all jobs that stage the same data, one at a time; the death of a holder frees the lock.
@@ -1540,7 +1650,7 @@ import socket
 import time
 from typing import Tuple
 
-from stage_log import StageError, failure, say
+from stage_log import StageError, failure, mark, say
 
 LEASE_SECONDS = 60
 _BEAT_SECONDS = 5
@@ -1555,9 +1665,11 @@ class Lock:
     def __init__(self, path: str) -> None:
         self._path = path
         self._lease = path + ".lease"
+        self._moves = path + ".moves"
         self._has_lease = False
         self._seen: Tuple[str, float] = ("", 0.0)
         self._changed = self._beaten = time.monotonic()
+        self._moved = -float(_BEAT_SECONDS)
         self._me = "job %s on %s, process %d" % (
             os.environ.get("SLURM_JOB_ID", "?"),
             socket.gethostname(),
@@ -1568,7 +1680,10 @@ class Lock:
         """Wait for it, and say in the log for whom."""
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
         said = -float(_SAY_EVERY_SECONDS)
+        moves = self._time_of_moves()
         while not self._try():
+            if self._time_of_moves() != moves:
+                mark()
             if time.monotonic() - said >= _SAY_EVERY_SECONDS:
                 said = time.monotonic()
                 say("stage: waiting for %s" % (self._holder() or "another job"))
@@ -1588,6 +1703,21 @@ class Lock:
             self._beaten = now
             self.assert_held()
             os.utime(self._lease)
+
+    def moved(self) -> None:
+        """Data has come and stays: nearer to the end for this job, and for all that wait."""
+        now = time.monotonic()
+        if now - self._moved >= _BEAT_SECONDS:
+            self._moved = now
+            mark()
+            open(self._moves, "a").close()
+            os.utime(self._moves)
+
+    def _time_of_moves(self) -> int:
+        try:
+            return os.stat(self._moves).st_mtime_ns
+        except OSError:
+            return 0
 
     def assert_held(self) -> None:
         """Raise StageError where another job has taken the lease over."""
@@ -1660,6 +1790,7 @@ end of stage_lock.py
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Callable
@@ -1687,6 +1818,13 @@ def say(text: str) -> None:
     """One line of the log, at once."""
     sys.stdout.write("clusterjobs: %s\n" % text)
     sys.stdout.flush()
+
+
+def mark() -> None:
+    """Tell the job that something has come which its next attempt need not bring."""
+    path = os.environ.get("STAGE_MARK")
+    if path:
+        open(path, "a").close()
 
 
 def size(count: float) -> str:
@@ -1987,7 +2125,7 @@ import shutil
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from stage_files import Entry, scan
-from stage_log import StageError
+from stage_log import StageError, failure
 
 VERSION = 1
 Sums = Dict[str, List[int]]
@@ -2049,8 +2187,11 @@ class Place:
 
     def append_journal(self, rows: Iterable[Tuple[str, int, int, int, int]]) -> None:
         """Blocks that are copied, so that they need not be copied again."""
-        with open(self._journal, "a") as file:
-            file.write(json.dumps(list(rows)) + "\n")
+        try:
+            with open(self._journal, "a") as file:
+                file.write("\n" + json.dumps(list(rows)))  # a line that was cut off stands alone
+        except OSError as error:
+            raise failure(self._journal, error) from None
 
     def load_journal(self) -> Dict[Block, int]:
         """The sums of the blocks that a copy has by now; they are held against what it has."""
@@ -2058,11 +2199,19 @@ class Place:
         try:
             with open(self._journal) as file:
                 for line in file:
-                    for name, offset, size, mtime, crc in json.loads(line):
+                    for name, offset, size, mtime, crc in _rows_in(line):
                         found[name, offset, size, mtime] = crc
-        except (OSError, ValueError):  # not there, or its last line is half written
+        except OSError:
             pass
         return found
+
+
+def _rows_in(line: str) -> List[List[Any]]:
+    try:
+        rows: List[List[Any]] = json.loads(line)
+    except ValueError:  # empty, or cut off when its writer was killed
+        return []
+    return rows
 
 
 def _sync_folder(path: str) -> None:
@@ -2118,9 +2267,9 @@ end of stage_record.py
 : <<'end of stage_s3.py'
 """Objects of a bucket copied beside the target by s5cmd or aws, and held against the listing.
 
-An object counts when its size is the listed one and
-its MD5 its ETag. An ETag of parts is the MD5 of the parts' MD5s: the usual sizes of parts are
-tried. With KMS an ETag is no checksum, which S3 is asked when one does not match.
+An object counts when its size is the listed one and its MD5 its ETag. An ETag of parts is the MD5
+of the parts' MD5s: the usual sizes of parts are tried. With KMS an ETag is no checksum, which S3 is
+asked when one does not match.
 """
 
 from __future__ import annotations
@@ -2186,16 +2335,16 @@ def fetch_object(source: str, path: str, place: Place, lock: Lock) -> Objects:
         raise StageError("%s: not one object" % source)
     check_space(place, {}, objects[""][0])
     progress = Progress("stage %s" % shown(place.target), objects[""][0], lock.beat)
-    said = why = ""
-    for number in range(ROUNDS):
-        said = bucket.copy(objects, path, progress, lock)
+    said = ""
+    for number in range(ROUNDS + 1):
         _, bad = _verified(path, objects, progress, bucket)
-        if not bad:
+        if not bad:  # at once, where it came before an earlier attempt was ended
             return objects
-        why = bad[""]
         remove(path)
-        time.sleep(2**number)
-    raise StageError("%s: %s%s" % (source, why, said))
+        if number < ROUNDS:
+            time.sleep(2 * number)
+            said = bucket.copy(objects, path, progress, lock)
+    raise StageError("%s: %s%s" % (source, bad[""], said))
 
 
 def _listing(objects: Objects, source: str) -> Dict[str, Entry]:

@@ -75,6 +75,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   reason=cancelled
+  rm -f -- "$job_dir/ssh/rank.json" # watched by ranks that Slurm does not know
   [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
   [[ -n $ranks ]] || exit 143
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
@@ -202,21 +203,20 @@ printf '#!/bin/sh\nexec %q %q run %q\n' "$(type -P python3)" "$job_dir/over_ssh.
 chmod 700 "$ssh_dir/bin/ssh" "$ssh_dir/rank"
 python3 "$job_dir/over_ssh.py" keep "$ssh_dir" "${command[@]}"
 
-# Nothing of the job's environment: the launchers would paste it into a remote shell.
+# Nothing of the job's environment: the launchers would paste it into a remote shell. Of SIGTERM they
+# hear nothing: they would cut off ranks that are saving.
 launcher_environment=(
   PATH="$ssh_dir/bin:$PATH" HOME="$HOME" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" PYTHONUNBUFFERED=1
 )
-# As a step of this job, so that what is started by ssh is the job's, and ends with it. In the
-# subshell of start_ranks TERM is ignored, which srun must not be.
+# As a step of this job, so that what is started by ssh is the job's, and ends with it.
 open_nodes() {
-  (trap - TERM && exec srun "${srun_options[@]}" "$sshd" -D -e -f "$ssh_dir/sshd_config") \
-    < /dev/null &
+  srun "${srun_options[@]}" python3 "$job_dir/over_ssh.py" serve "$ssh_dir" "$sshd" < /dev/null &
   sshd_step=$!
   ssh_answers
 }
-close_nodes() {
-  kill "$sshd_step" 2>/dev/null
-  wait "$sshd_step" 2>/dev/null
+close_nodes() { # EXIT_CODE: after a failure ranks may be left, which end when rank.json is gone
+  if (( $1 == 0 )); then kill -USR1 "$sshd_step"; else rm -f -- "$ssh_dir/rank.json"; fi 2>/dev/null
+  wait "$sshd_step"
 }
 ssh_answers() {
   local node deadline=$((SECONDS + 120))
@@ -243,8 +243,9 @@ horovodrun=(
 start_ranks() {
   local code=0
   open_nodes || return
-  (cd / && exec env -i "${launcher_environment[@]}" "${horovodrun[@]}" "$ssh_dir/rank") || code=$?
-  close_nodes
+  (cd / && exec env -i "${launcher_environment[@]}" python3 "$job_dir/over_ssh.py" deaf \
+    "${horovodrun[@]}" "$ssh_dir/rank") || code=$?
+  close_nodes "$code"
   return "$code"
 }
 
@@ -273,6 +274,8 @@ esac
 """Starts a rank that a launcher reaches by ssh as it would be started by Slurm.
 
     over_ssh.py keep FOLDER COMMAND...   on the first node: what the ranks are to find
+    over_ssh.py serve FOLDER SSHD        on every node: the sshd by which the ranks are reached
+    over_ssh.py deaf COMMAND...          the launcher, which SIGTERM does not reach
     over_ssh.py run FOLDER               on any node: one rank, with all that was kept
     over_ssh.py interface NODE           the network interface that leads to another node
 
@@ -280,8 +283,8 @@ ssh leaves the job's environment and folder behind, and the launchers paste what
 into a remote shell, unquoted or half quoted: a value with a dollar would be run. So they are given
 one word, this program's, and the rest lies in FOLDER/rank.json, which only the job's user reads.
 
-A rank ends with its launcher: when the connection is cut, or the job removes FOLDER, the rank is
-told to end, and killed if it does not.
+A rank ends with its launcher: when the connection is cut, or rank.json is removed, the rank is told
+to end, and killed if it does not. The job removes it, or a rank that failed.
 """
 
 from __future__ import annotations
@@ -313,7 +316,8 @@ NOT_KEPT = (
 )
 GRACE_SECONDS = 25  # below KillWait's default, 30 s
 SIOCGIFADDR = 0x8915  # Linux: ioctl that asks for an interface's address
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 def keep(folder: str, command: list[str]) -> None:
@@ -325,7 +329,57 @@ def keep(folder: str, command: list[str]) -> None:
     file.write_text(json.dumps(kept))
 
 
+def serve(folder: str, sshd: str) -> int:
+    """An sshd. Told to end, it lets nobody in any more and ends with the last who is in.
+
+    Slurm tells all processes of a step, also those of sshd, and when the step's task has ended, it
+    kills what is left: so this is the task, and waits for what sshd leaves behind.
+    """
+    set_option(PR_SET_CHILD_SUBREAPER, 1)
+    server = subprocess.Popen([sshd, "-D", "-e", "-f", f"{folder}/sshd_config"])
+    told: list[bool] = []
+
+    def stop(*_: Any) -> None:
+        if not told:
+            signal.alarm(GRACE_SECONDS)
+            server.kill()
+        told.append(True)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))  # nobody is in
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(1))
+    while someone_is_below():
+        if not is_there(pathlib.Path(folder, "rank.json")):
+            stop()
+        time.sleep(0.2)
+    return 0 if told else 1
+
+
+def someone_is_below() -> bool:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+        return True
+    return False
+
+
+def is_there(file: pathlib.Path) -> bool:
+    """Opened, for NFS may remember for a minute what `stat` would ask."""
+    try:
+        file.open().close()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def deaf(command: list[str]) -> None:
+    """Blocked, for a launcher's own handler would override `ignored`."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    os.execvp(command[0], command)
+
+
 def run(folder: str) -> int:
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until they can be handed on
     parent = os.getppid()
     file = pathlib.Path(folder, "rank.json")
     kept = json.loads(file.read_text())
@@ -337,13 +391,22 @@ def run(folder: str) -> int:
     def hand_on(number: int, _frame: Any) -> None:
         tell(rank.pid, number)
 
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, hand_on)
-    while rank.poll() is None:
-        if os.getppid() != parent or not file.exists():
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    while not has_ended(rank):
+        if os.getppid() != parent or not is_there(file):
             return end(rank)
-        time.sleep(0.2)
+    if rank.returncode:  # without it the others would wait for this one
+        with contextlib.suppress(FileNotFoundError):
+            file.unlink()
     return rank.returncode
+
+
+def has_ended(rank: subprocess.Popen[bytes]) -> bool:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        rank.wait(1)
+    return rank.returncode is not None
 
 
 def set_by_launcher(environment: Mapping[str, str]) -> dict[str, str]:
@@ -362,11 +425,16 @@ def name_interface(environment: dict[str, str], kept: Mapping[str, Any]) -> None
 
 
 def become_rank() -> None:
-    """In the new process: a group of its own, as it is with srun; no signal ignored."""
+    """In the new process: a group of its own, as it is with srun; no signal ignored or blocked."""
     os.setsid()
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    set_option(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def set_option(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value)
 
 
 def end(rank: subprocess.Popen[bytes]) -> int:
@@ -405,6 +473,10 @@ def main(words: list[str]) -> int:
     if words[0] == "interface":
         sys.stdout.write(f"{interface(words[1])}\n")
         return 0
+    if words[0] == "deaf":
+        deaf(words[1:])
+    if words[0] == "serve":
+        return serve(words[1], words[2])
     code = run(words[1])
     return 128 - code if code < 0 else code
 

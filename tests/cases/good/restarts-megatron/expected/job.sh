@@ -101,7 +101,8 @@ may_restart() { # REASON
   last=$(newest_checkpoint)
   # One line of each attempt: two tell of one whose node was lost. At a bad node none trained.
   stalled=$(grep -v '"reason": "bad_node"' "$job_dir/attempts.jsonl" | sort -t: -k2,2n -u \
-    | tail -n 3 | grep -cF "\"checkpoint\": \"$last\",") || true
+    | tail -n 3 \
+    | grep -cF "\"checkpoint\": \"$last\",") || true
   if (( stalled == 3 )); then
     printf 'clusterjobs: no restart: the last two brought no newer checkpoint than %s\n' \
       "${last:-none}"
@@ -109,14 +110,16 @@ may_restart() { # REASON
   fi
 }
 
+# A bare `return` would give the code from before the trap that runs it: here, the job's.
 restart() {
-  may_restart "$reason" || return
+  may_restart "$reason" || return 1
   printf 'clusterjobs: requeued after %s, from the checkpoint %s\n' "$reason" "$(newest_checkpoint)"
   for _ in 1 2 3 4 5; do
-    [[ $reason != cancelled ]] || return # meanwhile: it must not come back
-    if scontrol requeue "$own_id"; then return; fi
+    [[ $reason != cancelled ]] || return 1 # meanwhile: it must not come back
+    if scontrol requeue "$own_id"; then return 0; fi
     sleep 5 # the controller may be starting again
   done
+  return 1
 }
 
 # An attempt that says nothing of a restart was ended by Slurm, which has requeued the job: a node

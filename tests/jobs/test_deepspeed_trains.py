@@ -1,0 +1,40 @@
+"""DeepSpeed trains on two nodes x two ranks, by each launcher that Slurm starts on the nodes.
+
+Its own launcher over ssh is in test_over_ssh.py.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+
+from clusterjobs.frameworks.deepspeed import DeepSpeed
+
+pytest.importorskip("deepspeed", reason="needs the extra 'train'")
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "tiny_gpt" / "train.py"
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun", "deepspeed"])
+def test_deepspeed_trains_one_model_in_four_ranks(jobs, launcher: str) -> None:
+    spec = jobs.spec(
+        f"trains-{launcher}",
+        framework="deepspeed",
+        launcher=launcher,
+        script=str(SCRIPT),
+        batch={"micro": 4, "global": 32},
+        zero={"stage": 1},
+        args={"layers": 1, "hidden": 64, "steps": 3, "log-every": 1},
+        ds_config={"log_level": "info", "steps_per_print": 1},
+    )
+    ended = jobs.end(jobs.submit(jobs.render(spec)), spec["name"], 500)
+    assert ended.exit_code == 0, ended.log
+    first, second = jobs.lab.facts.nodes
+    for rank, node in enumerate((first, first, second, second)):
+        assert f"rank {rank} of 4: local rank {rank % 2} on {node}" in ended.log, ended.log
+    assert re.findall(r"step (\d)/3 loss", ended.log) == ["1", "2", "3"]
+    (line,) = DeepSpeed.log_lines
+    assert re.search(line.pattern, ended.log), ended.log
