@@ -171,7 +171,8 @@ def test_what_is_not_the_trainings_fault_costs_no_restart(
     reasons = tuple(one["reason"] for one in records)
     fault_table.append(f"{told(case, reasons)}; exit code {exit_code}")
     assert reasons == case.reasons, job.log()
-    assert f"ended with exit code {case.exit_code} after" in job.log().splitlines()[-1], job.log()
+    last = [line for line in job.log().splitlines() if "ended with exit code" in line][-1]
+    assert f"ended with exit code {case.exit_code} after" in last, job.log()
     if reasons[-1] != "cancelled" and case.fault != "real time limit":  # Slurm's own words for both
         assert exit_code == case.exit_code, job.log()
     trained = [one for one in records if one["reason"] in ("completed", "failure")]

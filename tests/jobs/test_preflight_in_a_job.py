@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -256,21 +257,28 @@ def test_a_small_dev_shm_and_a_full_disk_are_seen(jobs: Jobs, fault_table: list[
     ]
 
 
-def test_a_job_can_be_cancelled_while_a_check_hangs(jobs: Jobs) -> None:
+@pytest.mark.parametrize("script_hears", ["first", "last"])
+def test_a_job_can_be_cancelled_while_a_check_hangs(jobs: Jobs, script_hears: str) -> None:
+    """Slurm ends the step and tells the script; which of them is quicker changes nothing."""
+    name = f"cancelled-{script_hears}"
     env = with_stand_ins(
         jobs, nvidia_smi=NVIDIA_SMI.replace("sleep 600", "touch /fsx/hung; sleep 600")
     )
     shared = jobs.lab.folder.shared("/fsx")
     (shared / "hang").touch()
     try:
-        job_id = jobs.submit(jobs.render(spec_of(jobs, "cancelled", env=env)))
+        script = jobs.render(spec_of(jobs, name, env=env))
+        if script_hears == "last":
+            changed(script, "# ---- preflight:", "trap '' TERM\n# ---- preflight:")
+        job_id = jobs.submit(script)
         until(lambda: (shared / "hung").exists(), 60, lambda: "nothing hangs")
         assert jobs.lab.run(["scancel", job_id]).returncode == 0
-        ended = jobs.end(job_id, "cancelled")
+        ended = jobs.end(job_id, name)
     finally:
         (shared / "hang").unlink()
+        (shared / "hung").unlink(missing_ok=True)
     assert ended.ranks == {}
-    assert "ended with exit code 143" in ended.log
+    assert re.search(r"ended with exit code 143 after \d+ s: cancelled", ended.log), ended.log
 
 
 def test_a_check_that_hangs_ends_the_job_and_is_named(jobs: Jobs, fault_table: list[str]) -> None:

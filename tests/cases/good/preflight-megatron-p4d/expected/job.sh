@@ -165,6 +165,13 @@ unpack preflight_node.py
 unpack nccl_log.py
 
 # ---- preflight: each node says whether it is what the training needs ------------------------
+# Slurm ends the steps of a job before it tells this script: a step that was ended is no verdict.
+ended_by_slurm() {
+  case $(timeout 5 squeue --noheader --job="$own_id" --format=%T) in
+    RUNNING | '') return 1 ;;
+  esac
+}
+
 # By the system's own Python if it can be: it starts fastest, and is on no shared folder.
 python=/usr/bin/python3
 [[ -x $python ]] || python=python3
@@ -214,6 +221,7 @@ status=0
 wait "$asking" || status=$?
 asking=
 if (( status )); then
+  if ended_by_slurm; then told_to_end; fi
   reason=not_started
   if [[ -s $job_dir/bad_nodes ]]; then
     reason=bad_node

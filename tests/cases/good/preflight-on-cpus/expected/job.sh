@@ -128,6 +128,13 @@ unpack preflight.py
 unpack preflight_node.py
 
 # ---- preflight: each node says whether it is what the training needs ------------------------
+# Slurm ends the steps of a job before it tells this script: a step that was ended is no verdict.
+ended_by_slurm() {
+  case $(timeout 5 squeue --noheader --job="$own_id" --format=%T) in
+    RUNNING | '') return 1 ;;
+  esac
+}
+
 # By the system's own Python if it can be: it starts fastest, and is on no shared folder.
 python=/usr/bin/python3
 [[ -x $python ]] || python=python3
@@ -152,6 +159,7 @@ status=0
 wait "$asking" || status=$?
 asking=
 if (( status )); then
+  if ended_by_slurm; then told_to_end; fi
   reason=not_started
   exit "$status"
 fi
