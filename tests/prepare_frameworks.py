@@ -1,6 +1,6 @@
 """Builds fairseq and Horovod once for this machine, into the user's cache, and says where.
 
-    python tests/prepare_frameworks.py     # about three minutes on two cores, the first time
+    python tests/prepare_frameworks.py     # three to four minutes on two cores, the first time
 
 Neither has a wheel for a current Python. Only what the tests need is built: of fairseq's
 extensions the two that prepare batches, of Horovod PyTorch's with gloo and MPI. torch itself comes
@@ -130,7 +130,7 @@ def _fetch(work: pathlib.Path, site: pathlib.Path) -> None:
     except subprocess.CalledProcessError as error:
         said = error.stdout.strip().splitlines()
         if "No matching distribution" in error.stdout or "Connection" in error.stdout:
-            raise CannotError(f"the package index gives no {FAIRSEQ}: {said[-1]}") from None
+            raise CannotError(f"the package index lacks what is needed: {said[-1]}") from None
         raise SystemExit("\n".join(said[-20:])) from None
     for archive in work.glob("*.tar.gz"):
         with tarfile.open(archive) as opened:

@@ -6,7 +6,7 @@ and end well. Source: fairseq 0.12, fairseq/distributed/utils.py and fairseq_cli
 
 from __future__ import annotations
 
-from clusterjobs.frameworks.contract import LogLine, Program, Saving, Task
+from clusterjobs.frameworks.contract import LogLine, Program, Saving, Task, Variable
 from clusterjobs.frameworks.fairseq_settings import (
     OF_THE_LAUNCHER,
     Setting,
@@ -64,7 +64,25 @@ class Fairseq:
         _derive(task, ledger)
         on_cpus = not task.shape.gpus_per_node and task.shape.world_size > 1
         words = hydra_words if fairseq.cli == "fairseq-hydra-train" else train_words
-        return Program(words(experiment, fairseq, settings, on_cpus), is_python=False)
+        return Program(
+            words(experiment, fairseq, settings, on_cpus),
+            is_python=False,
+            environment=_environment(experiment),
+        )
+
+
+def _environment(experiment: Experiment) -> tuple[Variable, ...]:
+    """None where the spec sets its opposite: with both, torch loads nothing."""
+    if "TORCH_FORCE_WEIGHTS_ONLY_LOAD" in experiment.env:
+        return ()
+    return (
+        Variable(
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD",
+            "1",
+            "torch 2.6 and later load fairseq's checkpoints only so",
+            "fairseq checkpoint_utils.py; torch, Miscellaneous Environment Variables",
+        ),
+    )
 
 
 def _check_program(experiment: Experiment, fairseq: Settings, ledger: Ledger) -> None:

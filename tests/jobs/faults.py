@@ -20,7 +20,7 @@ from clusterjobs.lab.polling import until
 
 STEPS = pathlib.Path(__file__).with_name("steps.py")
 SAVE_EVERY = 10
-TIMEOUT = 80  # for whatever has to happen; on an idle machine all of it takes seconds
+TIMEOUT = 300  # for whatever has to happen; on an idle machine all of it takes seconds
 
 
 @dataclass

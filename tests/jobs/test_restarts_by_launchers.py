@@ -78,7 +78,7 @@ def test_the_ranks_save_at_the_time_limit_and_go_on(jobs, prepared, launcher: st
     check_nothing_is_left(jobs, job)
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", ["horovodrun", "mpirun"])
 def test_ranks_that_hear_nothing_are_ended_before_the_job_comes_back(
     jobs,
     prepared,  # noqa: F811
