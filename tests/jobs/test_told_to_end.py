@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import pytest
 
 from clusterjobs.lab.polling import until
+from clusterjobs.slurm.records import read_attempts
 
 pytestmark = pytest.mark.lab
 
@@ -36,3 +38,30 @@ def test_a_job_that_is_cancelled_before_its_training_does_not_start_it(jobs) -> 
     ended = jobs.end(job_id, "early")
     assert ended.ranks == {}
     assert "ended with exit code 143" in ended.log
+
+
+@pytest.mark.parametrize("ranks_end", ["well", "badly"])
+def test_a_script_that_hears_of_its_end_last_is_cancelled_all_the_same(
+    jobs, ranks_end: str
+) -> None:
+    """Slurm ends the steps first. It has not failed, is not done, and does not come back."""
+    name = f"last-{ranks_end}"
+    program = {"well": "trap exit TERM", "badly": ":"}[ranks_end]
+    spec = jobs.spec(
+        name,
+        framework="command",
+        command=["bash", "-c", f"{program}; touch /fsx/{name}.$RANK; while :; do sleep 0.1; done"],
+        time_limit="00:30:00",
+        checkpoints={"path": f"/fsx/{name}"},
+        restarts={"failure": 3},
+    )
+    script = jobs.render(spec)
+    script.write_text(script.read_text().replace("ranks=$!", "ranks=$!; trap '' TERM"))
+    folder = jobs.lab.folder.shared("/fsx")
+    job_id = jobs.submit(script)
+    until(lambda: len(list(folder.glob(f"{name}.*"))) == 4, 60, lambda: "no ranks")
+    assert jobs.lab.run(["scancel", job_id]).returncode == 0
+    ended = jobs.end(job_id, name)
+    assert re.search(r"ended with exit code 143 after \d+ s: cancelled", ended.log), ended.log
+    assert jobs.lab.job(job_id).state == "CANCELLED"
+    assert len(read_attempts((folder / "logs" / job_id / "attempts.jsonl").read_text())) == 1

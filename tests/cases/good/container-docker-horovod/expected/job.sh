@@ -96,6 +96,13 @@ told_to_end() {
 }
 trap told_to_end TERM
 
+# Slurm ends the steps of a job before it tells this script: what was ended so is no failure.
+ended_by_slurm() {
+  case $(timeout 5 squeue --noheader --job="$own_id" --format=%T) in
+    RUNNING | '') return 1 ;;
+  esac
+}
+
 # ---- restarts: the same job again, within a budget for each reason ---------------------------
 declare -A budget=([time_limit]=20 [failure]=2 [node_failure]=3)
 
@@ -351,6 +358,7 @@ while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=1 # where the code was never written
 read -r status < "$job_dir/exit_code" || true
 ranks=
+if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
 (( status == 0 )) || exit "$status"
 case $reason in # ranks that were told to end are not done, though they ended well
   time_limit) exit 124 ;;

@@ -84,6 +84,13 @@ told_to_end() {
 }
 trap told_to_end TERM
 
+# Slurm ends the steps of a job before it tells this script: what was ended so is no failure.
+ended_by_slurm() {
+  case $(timeout 5 squeue --noheader --job="$own_id" --format=%T) in
+    RUNNING | '') return 1 ;;
+  esac
+}
+
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
 for name in "${!SLURM_@}" "${!SRUN_@}"; do
@@ -146,13 +153,6 @@ unpack nccl_log.py
 unpack all_reduce.py
 
 # ---- preflight: each node says whether it is what the training needs ------------------------
-# Slurm ends the steps of a job before it tells this script: a step that was ended is no verdict.
-ended_by_slurm() {
-  case $(timeout 5 squeue --noheader --job="$own_id" --format=%T) in
-    RUNNING | '') return 1 ;;
-  esac
-}
-
 # By the system's own Python if it can be: it starts fastest, and is on no shared folder.
 python=/usr/bin/python3
 [[ -x $python ]] || python=python3
@@ -232,6 +232,7 @@ while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=1 # where the code was never written
 read -r status < "$job_dir/exit_code" || true
 ranks=
+if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
 (( status == 0 )) || exit "$status"
 case $reason in # ranks that were told to end are not done, though they ended well
   time_limit) exit 124 ;;
