@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import STAND_INS, command, content, write_tree
+from node_programs import STAND_INS, command, content, write_tree
 
 from clusterjobs.lab.polling import until
 

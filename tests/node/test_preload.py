@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import STAND_INS, command, write_tree
+from node_programs import STAND_INS, command, write_tree
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import tarfile
 import zipfile
 
 import pytest
-from conftest import content, write_tree
+from node_programs import content, write_tree
 
 KINDS = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz"}
 

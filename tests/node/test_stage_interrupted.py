@@ -16,7 +16,7 @@ import time
 import zlib
 
 import pytest
-from conftest import PROGRAMS, command, content, write_tree
+from node_programs import PROGRAMS, command, content, write_tree
 
 from clusterjobs.lab.polling import until
 

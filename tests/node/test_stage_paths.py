@@ -8,7 +8,7 @@ import pathlib
 import socket
 
 import pytest
-from conftest import content, write_tree
+from node_programs import content, write_tree
 
 
 def record_of(target: pathlib.Path) -> pathlib.Path:

@@ -11,7 +11,7 @@ import sys
 import tarfile
 
 import pytest
-from conftest import PROGRAMS, STAND_INS, command, content, write_tree
+from node_programs import PROGRAMS, STAND_INS, command, content, write_tree
 
 from clusterjobs.lab.polling import until
 

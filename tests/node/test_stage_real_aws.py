@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from conftest import command, content, write_tree
+from node_programs import command, content, write_tree
 
 pytest.importorskip("moto")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from conftest import STAND_INS, content, write_tree
+from node_programs import STAND_INS, content, write_tree
 
 
 @dataclass
