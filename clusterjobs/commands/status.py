@@ -13,7 +13,7 @@ from clusterjobs.commands.job_folders import chosen_folder, job_folders
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.show import printable, table
 from clusterjobs.slurm.queue import Queued, queued_jobs
-from clusterjobs.slurm.records import Attempt, read_attempts
+from clusterjobs.slurm.records import read_attempts, read_data
 
 _EXAMPLES = """\b
 Examples:
@@ -30,7 +30,7 @@ _HEAD = ("job", "state", "attempts", "last checkpoint", "why")
 @click.argument("job_id", required=False)
 @click.option("--json", "as_json", is_flag=True, help="All jobs and attempts as JSON.")
 def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
-    """Show the jobs of SPEC, or each attempt of one: why it ended, and its last checkpoint.
+    """Show the jobs of SPEC, or each attempt of one: why it ended, its last checkpoint, its data.
 
     It reads what the jobs have written into `logs`, and asks Slurm for those that still run.
     """
@@ -46,10 +46,12 @@ def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
     if job_id:
         click.echo()
         click.echo(table([_ATTEMPT_HEAD, *map(_attempt_row, jobs[0]["attempts"])]))
+        if jobs[0]["data"]:
+            click.echo()
+            click.echo(table([_DATA_HEAD, *map(_data_row, jobs[0]["data"])]))
 
 
 def _job(job_id: str, folder: pathlib.Path, queued: Queued | None) -> dict[str, Any]:
-    attempts = _attempts(folder)
     return {
         "job_id": job_id,
         "state": queued.state if queued else "",
@@ -57,16 +59,16 @@ def _job(job_id: str, folder: pathlib.Path, queued: Queued | None) -> dict[str, 
         "time_left": queued.time_left if queued else "",
         "nodes": queued.nodes if queued else "",
         "log": str(folder / "job.log"),
-        "attempts": [asdict(one) for one in attempts],
+        "attempts": [asdict(one) for one in read_attempts(_text(folder / "attempts.jsonl"))],
+        "data": [asdict(one) for one in read_data(_text(folder / "data.jsonl"))],
     }
 
 
-def _attempts(folder: pathlib.Path) -> tuple[Attempt, ...]:
+def _text(file: pathlib.Path) -> str:
     try:
-        text = (folder / "attempts.jsonl").read_text(encoding="utf-8", errors="replace")
+        return file.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return ()
-    return read_attempts(text)
+        return ""
 
 
 def _row(job: dict[str, Any]) -> tuple[str, ...]:
@@ -89,3 +91,10 @@ _ATTEMPT_HEAD = ("attempt", "why it ended", "exit code", "last checkpoint", "sec
 def _attempt_row(attempt: dict[str, Any]) -> tuple[str, ...]:
     names = ("number", "reason", "exit_code", "checkpoint", "seconds", "nodes")
     return tuple("" if attempt[name] is None else printable(str(attempt[name])) for name in names)
+
+
+_DATA_HEAD = ("data", "node", "how it stands")
+
+
+def _data_row(state: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(printable(state[name]) for name in ("what", "node", "said"))

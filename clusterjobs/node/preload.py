@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-from stage_log import Progress, StageError, counted, failure, mark, say, shown, size
+from stage_log import Progress, StageError, counted, failure, mark, say, shown, size, tell
 
 AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
 BATCH_BYTES = 64 << 10  # of names on one command line
@@ -49,7 +49,7 @@ def preload(folder: str) -> None:
         _check_space(folder, sum(sizes[path] for path in released))
         _restore(lfs, folder, {path: sizes[path] for path in released})
     total = size(sum(sizes.values()))
-    say("preload %s: is there, %s, %s" % (shown(folder), counted(len(sizes), "file"), total))
+    tell("preload %s" % shown(folder), "is there, %s, %s" % (counted(len(sizes), "file"), total))
 
 
 def _files(folder: str) -> Dict[str, int]:
@@ -158,10 +158,10 @@ def main() -> int:
     try:
         preload(options.folder)
     except StageError as error:
-        say("preload failed: %s" % error)
+        tell("preload failed", str(error))
         return 1
     except (OSError, subprocess.TimeoutExpired) as error:
-        say("preload failed: %s: %s" % (shown(options.folder), error))
+        tell("preload failed", "%s: %s" % (shown(options.folder), error))
         return 1
     return 0
 

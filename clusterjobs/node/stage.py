@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from stage_copy import bring_files, path_of
 from stage_files import Entry, scan
 from stage_lock import Lock
-from stage_log import StageError, counted, failure, say, shown, size
+from stage_log import StageError, counted, failure, say, shown, size, tell
 from stage_place import put_in_place
 from stage_record import Place, Sums, compare, rows_of
 
@@ -74,11 +74,11 @@ class Stage:
     def _say_there(self, record: Dict[str, Any]) -> None:
         total = sum(row[0] for row in record["files"].values())
         files = counted(len(record["files"]), "file")
-        say("%s: is there, %s, %s" % (self.name, files, size(total)))
+        tell(self.name, "is there, %s, %s" % (files, size(total)))
 
     def _under_lock(self) -> None:
         os.makedirs(self.place.folder, exist_ok=True)
-        lock = Lock(self.place.lock)
+        lock = Lock(self.place.lock, self.name)
         lock.acquire()
         try:
             record = self.finished()  # another job may have brought it while this one waited
@@ -129,7 +129,7 @@ class Stage:
         record = {"source": self._identity(), "state": state, "files": files, "others": others}
         self.place.write_record(dict(record, job=job))
         total = sum(row[0] for row in files.values())
-        say("%s: complete, %s, %s" % (self.name, counted(len(files), "file"), size(total)))
+        tell(self.name, "complete, %s, %s" % (counted(len(files), "file"), size(total)))
 
 
 def _check_apart(source: str, target: str) -> None:
@@ -166,13 +166,13 @@ def main() -> int:
     try:
         Stage(options).run()
     except StageError as error:
-        say("stage failed: %s" % error)
+        tell("stage failed", str(error))
         return 1
     except OSError as error:
-        say("stage failed: %s" % failure(str(error.filename or options.target), error))
+        tell("stage failed", str(failure(str(error.filename or options.target), error)))
         return 1
     except Ended as ended:
-        say("stage %s: told to end; what is copied is kept" % shown(options.target))
+        tell("stage %s" % shown(options.target), "told to end; what is copied is kept")
         return 128 + int(ended.args[0])
     return 0
 

@@ -16,7 +16,7 @@ import socket
 import time
 from typing import Tuple
 
-from stage_log import StageError, failure, mark, say
+from stage_log import StageError, failure, mark, tell
 
 LEASE_SECONDS = 60
 _BEAT_SECONDS = 5
@@ -28,8 +28,9 @@ _NO_FLOCK = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 class Lock:
     """Held from `acquire` to the end of the process and of those that it started."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, what: str) -> None:
         self._path = path
+        self._what = what
         self._lease = path + ".lease"
         self._moves = path + ".moves"
         self._has_lease = False
@@ -52,7 +53,7 @@ class Lock:
                 mark()
             if time.monotonic() - said >= _SAY_EVERY_SECONDS:
                 said = time.monotonic()
-                say("stage: waiting for %s" % (self._holder() or "another job"))
+                tell(self._what, "waiting for %s" % (self._holder() or "another job"))
             time.sleep(_POLL_SECONDS)
         if not self._has_lease:
             os.ftruncate(self._file, 0)

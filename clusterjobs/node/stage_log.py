@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -32,11 +33,25 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def tell(what: str, said: str) -> None:
+    """How something stands, in the log, and in the job's folder for `clusterjobs status`."""
+    say("%s: %s" % (what, said))
+    folder = os.environ.get("STAGE_DIR")
+    if folder:
+        node = os.environ.get("SLURMD_NODENAME", "") if "SLURM_STEP_ID" in os.environ else ""
+        line = {"node": node, "what": what, "said": said, "time": int(time.time())}
+        try:
+            with open(os.path.join(folder, "data.jsonl"), "a") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError:  # a full disk: the log has said it
+            return
+
+
 def mark() -> None:
     """Tell the job that something has come which its next attempt need not bring."""
-    path = os.environ.get("STAGE_MARK")
-    if path:
-        open(path, "a").close()
+    folder = os.environ.get("STAGE_DIR")
+    if folder:
+        open(os.path.join(folder, "data_came"), "a").close()
 
 
 def size(count: float) -> str:
@@ -68,7 +83,7 @@ class Progress:
         now = time.monotonic()
         if now - self._last >= EVERY_SECONDS:
             self._last = now
-            say("%s: %s" % (self._what, self._now(now)))
+            tell(self._what, self._now(now))
 
     def _now(self, now: float) -> str:
         rate = self.bytes / (now - self._began)

@@ -1,8 +1,9 @@
-"""What a job script wrote down of its attempts: `attempts.jsonl` in the job's folder."""
+"""What a job wrote down of its attempts and of its data, in files of its folder."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,17 +24,44 @@ class Attempt:
     ended: int | None
 
 
+@dataclass(frozen=True)
+class DataState:
+    """How a data set stands: `what` it is, on which node ("": for all), and what was said last.
+
+    `time` in seconds since 1970.
+    """
+
+    node: str
+    what: str
+    said: str
+    time: int | None
+
+
 def read_attempts(text: str) -> tuple[Attempt, ...]:
-    """The last record of each attempt, in order. A line that a full disk cut off is no record."""
-    found: dict[int, Attempt] = {}
+    """The last record of each attempt of `attempts.jsonl`, in order."""
+    found = {one["attempt"]: _attempt(one) for one in _records(text, "attempt", int)}
+    return tuple(found[number] for number in sorted(found))
+
+
+def read_data(text: str) -> tuple[DataState, ...]:
+    """What `data.jsonl` says last of each data set, in the order in which they were first named."""
+    found: dict[tuple[str, str], DataState] = {}
+    for one in _records(text, "what", str):
+        node = str(one.get("node") or "")
+        said, time = str(one.get("said", "")), _number(one.get("time"))
+        found[one["what"], node] = DataState(node, one["what"], said, time)
+    return tuple(found.values())
+
+
+def _records(text: str, key: str, kind: type) -> Iterator[dict[str, Any]]:
+    """A line that a full disk cut off is no record."""
     for line in text.splitlines():
         try:
             record = json.loads(line)
         except ValueError:
             continue
-        if isinstance(record, dict) and isinstance(record.get("attempt"), int):
-            found[record["attempt"]] = _attempt(record)
-    return tuple(found[number] for number in sorted(found))
+        if isinstance(record, dict) and isinstance(record.get(key), kind):
+            yield record
 
 
 def _attempt(record: dict[str, Any]) -> Attempt:

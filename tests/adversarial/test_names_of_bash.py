@@ -80,7 +80,7 @@ _ASSIGNED = (
 )
 _DECLARED = re.compile(r"\b(?:local|export)((?: +[A-Za-z_]\w*(?:=\S*)?)+)")
 _GROW = {"PATH", "LD_LIBRARY_PATH"}  # the spec's own value stays in what the script makes of it
-_FOR_ONE_COMMAND = {"IFS", "DS_ENV_FILE", "HOME", "PYTHONUNBUFFERED", "STAGE_MARK"}
+_FOR_ONE_COMMAND = {"IFS", "DS_ENV_FILE", "HOME", "PYTHONUNBUFFERED", "STAGE_DIR"}
 _BY_A_KEY = {"HOROVOD_GLOO_IFACE"}  # horovod.interface; without it the spec's own is taken
 
 

@@ -79,6 +79,25 @@ def test_status_of_one_job_shows_its_attempts(
     ]
 
 
+def test_status_of_one_job_says_how_its_data_stands(
+    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    said = [
+        {"node": "", "what": "stage /fsx/books", "said": "1 GB of 2 GB (50 %)", "time": 5},
+        {"node": "n1", "what": "stage /scratch/v", "said": "complete, 1 file, 3 kB", "time": 6},
+        {"node": "", "what": "stage /fsx/books", "said": "complete, 9 files, 2 GB", "time": 7},
+    ]
+    text = "".join(f"{json.dumps(one)}\n" for one in said)
+    (spec.parent / "logs" / "12" / "data.jsonl").write_text(text + '{"node": "", "what": "sta')
+    done = clusterjobs("status", spec, "12")
+    assert [line.split(maxsplit=2) for line in done.out.splitlines()[-2:]] == [
+        ["stage", "/fsx/books", "complete, 9 files, 2 GB"],
+        ["stage", "/scratch/v", "n1    complete, 1 file, 3 kB"],
+    ]
+    data = json.loads(clusterjobs("status", spec, "--json").out)["jobs"]
+    assert [one["data"] for one in data] == [[], [said[2], said[1]]]
+
+
 def test_status_as_json(
     clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from faults import TIMEOUT, Running
 
 from clusterjobs.lab.polling import until
+from clusterjobs.slurm.records import read_data
 
 pytestmark = pytest.mark.lab
 
@@ -51,6 +52,9 @@ def test_data_is_on_shared_storage_and_on_every_nodes_disk_before_a_rank_starts(
     for node in (0, 1):
         line = f"{node}: clusterjobs: stage /scratch/{fsx.name}: complete, 2 files"
         assert line in first.log
+    states = read_data((fsx.parent / "logs" / first.job_id / "data.jsonl").read_text())
+    assert [one.said.startswith("complete, 2 files") for one in states] == [True] * 3
+    assert sorted(one.node for one in states) == ["", "train-dy-small-1", "train-dy-small-2"]
     second = jobs.run(staged(jobs, "again", read, data=data))
     assert second.exit_code == 0, second.log
     assert second.log.count("is there, 2 files") == 3

@@ -188,11 +188,11 @@ def no_flock(modules, monkeypatch: pytest.MonkeyPatch) -> object:
 def test_without_flock_a_lease_is_kept_and_taken_from_the_dead(
     tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = no_flock.Lock(str(tmp_path / "lock"))
+    first = no_flock.Lock(str(tmp_path / "lock"), "stage x")
     first.acquire()
     monkeypatch.setattr(no_flock, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(no_flock, "LEASE_SECONDS", 0.2)
-    second = no_flock.Lock(str(tmp_path / "lock"))
+    second = no_flock.Lock(str(tmp_path / "lock"), "stage x")
     second._me = "job 2"
     assert not second._try_lease()
     second._file = os.open(tmp_path / "lock", os.O_RDWR)
@@ -208,7 +208,7 @@ def test_a_lease_that_is_kept_alive_is_not_taken(
     tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(no_flock, "_BEAT_SECONDS", 0)
-    first, second = (no_flock.Lock(str(tmp_path / "lock")) for _ in range(2))
+    first, second = (no_flock.Lock(str(tmp_path / "lock"), "stage x") for _ in range(2))
     first.acquire()
     second._me = "job 2"
     monkeypatch.setattr(no_flock, "LEASE_SECONDS", 3600)

@@ -14,6 +14,7 @@ import pytest
 from node_programs import PROGRAMS, STAND_INS, command, content, write_tree
 
 from clusterjobs.lab.polling import until
+from clusterjobs.slurm.records import read_data
 
 _KILLED_AT_THE_END = """
 import os, signal, sys
@@ -26,9 +27,9 @@ stage.main()
 
 @pytest.fixture
 def mark(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The file that says that something has come, as job.sh names it."""
+    """The file that says that something has come, in the folder of the job."""
     path = tmp_path / "data_came"
-    monkeypatch.setenv("STAGE_MARK", str(path))
+    monkeypatch.setenv("STAGE_DIR", str(tmp_path))
     return path
 
 
@@ -131,3 +132,15 @@ def test_an_archive_that_had_come_is_not_fetched_again(tmp_path, staged, mark) -
     assert set(content(tmp_path / "to")) == set(content(source))
     assert '"cp"' not in (bucket.parent / ".calls").read_text()
     assert came(mark)  # unpacked, and complete
+
+
+def test_how_the_data_stands_is_in_the_jobs_folder(tmp_path, staged, mark) -> None:
+    source, target = write_tree(tmp_path / "source", 5), tmp_path / "to"
+    assert staged(source, target).returncode == 0
+    (state,) = read_data((tmp_path / "data.jsonl").read_text())
+    assert (state.node, state.what) == ("", f"stage {target}")
+    assert state.said.startswith("complete, 6 files, ")
+    failed = staged(tmp_path / "nowhere", target)
+    state = read_data((tmp_path / "data.jsonl").read_text())[-1]
+    assert f"clusterjobs: {state.what}: {state.said}\n" in failed.stdout
+    assert "nowhere" in state.said

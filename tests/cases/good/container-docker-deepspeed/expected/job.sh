@@ -31,7 +31,7 @@ own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may ans
 [[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || own_id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
 # Job ids begin anew with a new cluster: these were another's.
-(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
+(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" "$job_dir/data.jsonl"
 reason= # for the end, where the exit code does not say it
 staging=
 
@@ -161,10 +161,11 @@ unpack preload.py
 unpack stage_log.py
 
 # ---- stage: the data, whole and checked, before a rank starts -------------------------------
-# In the background, for bash hears no signal while a child runs in the foreground.
+# In the background, for bash hears no signal while a child runs in the foreground. STAGE_DIR gets
+# `data.jsonl`, for `clusterjobs status`.
 stage() {
   local code=0
-  "$@" &
+  STAGE_DIR="$job_dir" "$@" &
   staging=$!
   while kill -0 "$staging" 2>/dev/null; do
     code=0
@@ -303,7 +304,7 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-from stage_log import Progress, StageError, counted, failure, mark, say, shown, size
+from stage_log import Progress, StageError, counted, failure, mark, say, shown, size, tell
 
 AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
 BATCH_BYTES = 64 << 10  # of names on one command line
@@ -335,7 +336,7 @@ def preload(folder: str) -> None:
         _check_space(folder, sum(sizes[path] for path in released))
         _restore(lfs, folder, {path: sizes[path] for path in released})
     total = size(sum(sizes.values()))
-    say("preload %s: is there, %s, %s" % (shown(folder), counted(len(sizes), "file"), total))
+    tell("preload %s" % shown(folder), "is there, %s, %s" % (counted(len(sizes), "file"), total))
 
 
 def _files(folder: str) -> Dict[str, int]:
@@ -444,10 +445,10 @@ def main() -> int:
     try:
         preload(options.folder)
     except StageError as error:
-        say("preload failed: %s" % error)
+        tell("preload failed", str(error))
         return 1
     except (OSError, subprocess.TimeoutExpired) as error:
-        say("preload failed: %s: %s" % (shown(options.folder), error))
+        tell("preload failed", "%s: %s" % (shown(options.folder), error))
         return 1
     return 0
 
@@ -460,6 +461,7 @@ end of preload.py
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -490,11 +492,25 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def tell(what: str, said: str) -> None:
+    """How something stands, in the log, and in the job's folder for `clusterjobs status`."""
+    say("%s: %s" % (what, said))
+    folder = os.environ.get("STAGE_DIR")
+    if folder:
+        node = os.environ.get("SLURMD_NODENAME", "") if "SLURM_STEP_ID" in os.environ else ""
+        line = {"node": node, "what": what, "said": said, "time": int(time.time())}
+        try:
+            with open(os.path.join(folder, "data.jsonl"), "a") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError:  # a full disk: the log has said it
+            return
+
+
 def mark() -> None:
     """Tell the job that something has come which its next attempt need not bring."""
-    path = os.environ.get("STAGE_MARK")
-    if path:
-        open(path, "a").close()
+    folder = os.environ.get("STAGE_DIR")
+    if folder:
+        open(os.path.join(folder, "data_came"), "a").close()
 
 
 def size(count: float) -> str:
@@ -526,7 +542,7 @@ class Progress:
         now = time.monotonic()
         if now - self._last >= EVERY_SECONDS:
             self._last = now
-            say("%s: %s" % (self._what, self._now(now)))
+            tell(self._what, self._now(now))
 
     def _now(self, now: float) -> str:
         rate = self.bytes / (now - self._began)

@@ -33,7 +33,7 @@ own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may ans
 [[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || own_id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
 # Job ids begin anew with a new cluster: these were another's.
-(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
+(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" "$job_dir/data.jsonl"
 reason= # for the end, where the exit code does not say it
 sidecars=()
 staging=
@@ -257,11 +257,11 @@ stage_out() {
 }
 
 # ---- stage: the data, whole and checked, before a rank starts -------------------------------
-# In the background, for bash hears no signal while a child runs in the foreground.
-# The mark says that this attempt has brought something, and `may_restart` looks for it.
+# In the background, for bash hears no signal while a child runs in the foreground. STAGE_DIR gets
+# `data.jsonl`, for `clusterjobs status`, and `data_came` once there is some, for `may_restart`.
 stage() {
   local code=0
-  STAGE_MARK="$job_dir/data_came" "$@" &
+  STAGE_DIR="$job_dir" "$@" &
   staging=$!
   while kill -0 "$staging" 2>/dev/null; do
     code=0
@@ -544,7 +544,7 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-from stage_log import Progress, StageError, counted, failure, mark, say, shown, size
+from stage_log import Progress, StageError, counted, failure, mark, say, shown, size, tell
 
 AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
 BATCH_BYTES = 64 << 10  # of names on one command line
@@ -576,7 +576,7 @@ def preload(folder: str) -> None:
         _check_space(folder, sum(sizes[path] for path in released))
         _restore(lfs, folder, {path: sizes[path] for path in released})
     total = size(sum(sizes.values()))
-    say("preload %s: is there, %s, %s" % (shown(folder), counted(len(sizes), "file"), total))
+    tell("preload %s" % shown(folder), "is there, %s, %s" % (counted(len(sizes), "file"), total))
 
 
 def _files(folder: str) -> Dict[str, int]:
@@ -685,10 +685,10 @@ def main() -> int:
     try:
         preload(options.folder)
     except StageError as error:
-        say("preload failed: %s" % error)
+        tell("preload failed", str(error))
         return 1
     except (OSError, subprocess.TimeoutExpired) as error:
-        say("preload failed: %s: %s" % (shown(options.folder), error))
+        tell("preload failed", "%s: %s" % (shown(options.folder), error))
         return 1
     return 0
 
@@ -715,7 +715,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from stage_copy import bring_files, path_of
 from stage_files import Entry, scan
 from stage_lock import Lock
-from stage_log import StageError, counted, failure, say, shown, size
+from stage_log import StageError, counted, failure, say, shown, size, tell
 from stage_place import put_in_place
 from stage_record import Place, Sums, compare, rows_of
 
@@ -773,11 +773,11 @@ class Stage:
     def _say_there(self, record: Dict[str, Any]) -> None:
         total = sum(row[0] for row in record["files"].values())
         files = counted(len(record["files"]), "file")
-        say("%s: is there, %s, %s" % (self.name, files, size(total)))
+        tell(self.name, "is there, %s, %s" % (files, size(total)))
 
     def _under_lock(self) -> None:
         os.makedirs(self.place.folder, exist_ok=True)
-        lock = Lock(self.place.lock)
+        lock = Lock(self.place.lock, self.name)
         lock.acquire()
         try:
             record = self.finished()  # another job may have brought it while this one waited
@@ -828,7 +828,7 @@ class Stage:
         record = {"source": self._identity(), "state": state, "files": files, "others": others}
         self.place.write_record(dict(record, job=job))
         total = sum(row[0] for row in files.values())
-        say("%s: complete, %s, %s" % (self.name, counted(len(files), "file"), size(total)))
+        tell(self.name, "complete, %s, %s" % (counted(len(files), "file"), size(total)))
 
 
 def _check_apart(source: str, target: str) -> None:
@@ -865,13 +865,13 @@ def main() -> int:
     try:
         Stage(options).run()
     except StageError as error:
-        say("stage failed: %s" % error)
+        tell("stage failed", str(error))
         return 1
     except OSError as error:
-        say("stage failed: %s" % failure(str(error.filename or options.target), error))
+        tell("stage failed", str(failure(str(error.filename or options.target), error)))
         return 1
     except Ended as ended:
-        say("stage %s: told to end; what is copied is kept" % shown(options.target))
+        tell("stage %s" % shown(options.target), "told to end; what is copied is kept")
         return 128 + int(ended.args[0])
     return 0
 
@@ -1658,7 +1658,7 @@ import socket
 import time
 from typing import Tuple
 
-from stage_log import StageError, failure, mark, say
+from stage_log import StageError, failure, mark, tell
 
 LEASE_SECONDS = 60
 _BEAT_SECONDS = 5
@@ -1670,8 +1670,9 @@ _NO_FLOCK = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 class Lock:
     """Held from `acquire` to the end of the process and of those that it started."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, what: str) -> None:
         self._path = path
+        self._what = what
         self._lease = path + ".lease"
         self._moves = path + ".moves"
         self._has_lease = False
@@ -1694,7 +1695,7 @@ class Lock:
                 mark()
             if time.monotonic() - said >= _SAY_EVERY_SECONDS:
                 said = time.monotonic()
-                say("stage: waiting for %s" % (self._holder() or "another job"))
+                tell(self._what, "waiting for %s" % (self._holder() or "another job"))
             time.sleep(_POLL_SECONDS)
         if not self._has_lease:
             os.ftruncate(self._file, 0)
@@ -1798,6 +1799,7 @@ end of stage_lock.py
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -1828,11 +1830,25 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def tell(what: str, said: str) -> None:
+    """How something stands, in the log, and in the job's folder for `clusterjobs status`."""
+    say("%s: %s" % (what, said))
+    folder = os.environ.get("STAGE_DIR")
+    if folder:
+        node = os.environ.get("SLURMD_NODENAME", "") if "SLURM_STEP_ID" in os.environ else ""
+        line = {"node": node, "what": what, "said": said, "time": int(time.time())}
+        try:
+            with open(os.path.join(folder, "data.jsonl"), "a") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError:  # a full disk: the log has said it
+            return
+
+
 def mark() -> None:
     """Tell the job that something has come which its next attempt need not bring."""
-    path = os.environ.get("STAGE_MARK")
-    if path:
-        open(path, "a").close()
+    folder = os.environ.get("STAGE_DIR")
+    if folder:
+        open(os.path.join(folder, "data_came"), "a").close()
 
 
 def size(count: float) -> str:
@@ -1864,7 +1880,7 @@ class Progress:
         now = time.monotonic()
         if now - self._last >= EVERY_SECONDS:
             self._last = now
-            say("%s: %s" % (self._what, self._now(now)))
+            tell(self._what, self._now(now))
 
     def _now(self, now: float) -> str:
         rate = self.bytes / (now - self._began)
