@@ -19,7 +19,7 @@ demo: ## train a small GPT on a two-node Slurm cluster on this machine
 test: ## lint, types, layers and all tests
 	@tools/setup.sh dev train aws
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(PYTEST_ARGS)
 
 lint: ## ruff, mypy, import-linter, shellcheck
 	@tools/setup.sh dev

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import pathlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -67,7 +69,10 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     return path
 
 
+# ------------------------------------------------------------------ what is printed at the end
+
 _FAULTS: list[str] = []
+_TALLIES: dict[str, collections.Counter[str]] = {}
 
 
 @pytest.fixture(scope="session")
@@ -76,8 +81,49 @@ def fault_table() -> list[str]:
     return _FAULTS
 
 
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Iterator[collections.Counter[str]]:
+    """Counts of this test: tried, intact, refused, executed, directives, directives wrong."""
+    counts: collections.Counter[str] = collections.Counter()
+    yield counts
+    _TALLIES.setdefault(request.node.originalname, collections.Counter()).update(counts)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of several processes hands its part to the one that prints."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["faults"] = _FAULTS
+        session.config.workeroutput["tallies"] = {name: dict(one) for name, one in _TALLIES.items()}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    said = getattr(node, "workeroutput", {})
+    _FAULTS.extend(said.get("faults", []))
+    for name, counts in said.get("tallies", {}).items():
+        _TALLIES.setdefault(name, collections.Counter()).update(counts)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _TALLIES:
+        terminalreporter.section("hostile values")
+        for name, counts in sorted(_TALLIES.items()):
+            terminalreporter.write_line(f"{name}: {_line(counts)}")
+        together = sum(_TALLIES.values(), collections.Counter())
+        terminalreporter.write_line(f"together: {_line(together)}")
     if _FAULTS:
         terminalreporter.section("faults")
         for line in _FAULTS:
             terminalreporter.write_line(line)
+
+
+def _line(counts: collections.Counter[str]) -> str:
+    text = (
+        f"{counts['tried']} values tried, {counts['intact']} intact, {counts['refused']} refused "
+        f"with their position, {counts['executed']} executed"
+    )
+    if counts["directives"]:
+        text += f"; {counts['directives']} directives, {counts['directives_wrong']} lost or added"
+    if counts["scripts"]:
+        text += f"; {counts['scripts']} scripts run"
+    return text
