@@ -17,9 +17,9 @@ _OF_THE_SCRIPT = re.compile(
     "|container_mounts|deadline|excluded|exit_minutes|exit_second|exporter|exports"
     "|horovodrun|host_keys|hostfile|hosts|inside|interface|job|job_dir|last"
     "|launcher_environment|lifeline|limit|log_writer|mounts|mpirun|name|names|needle"
-    "|newest|node|nodes|on_every_node|own_id|port|python|ranks|reason|requeue|sidecars"
-    "|srun_options|ssh_dir|ssh_folder|ssh_key|ssh_nodes|ssh_port|sshd|sshd_step|staging"
-    "|stalled|states|status|used"
+    "|newest|node|nodes|on_every_node|own_id|port|previous|python|ranks|reason|requeue"
+    "|sidecars|srun_options|ssh_dir|ssh_folder|ssh_key|ssh_nodes|ssh_port|sshd|sshd_step"
+    "|staging|stalled|states|status|used"
 )
 
 RESERVED_NAMES = {

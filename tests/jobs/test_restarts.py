@@ -101,6 +101,29 @@ def test_what_the_script_itself_refuses_is_not_tried_again(jobs) -> None:
     assert "no virtual environment" in job.log()
 
 
+def test_a_job_whose_folder_is_full_says_the_truth_and_does_not_come_back(jobs) -> None:
+    """Its records cannot be written, by which restarts are counted."""
+    job = start(jobs, "full", "--seconds", "0.2", restarts={"failure": 3})
+    job.reach_step(5)
+    folder = f"/fsx/logs/{job.job_id}"
+    full = 'mount -t tmpfs -o size=4k,nr_inodes=2 full "$1" && ! head -c 9999 /dev/zero > "$1/x"'
+    done = jobs.lab.node_run(job.nodes()[0], ["bash", "-c", full, "full", folder])
+    assert done.returncode == 0, done.stderr
+    job.kill_rank(3)
+    assert job.wait() not in (0, None)
+    assert "cannot be written" in job.log()
+    assert len(job.trace()) == 1
+
+
+def test_a_training_that_is_done_is_not_done_again_for_the_sake_of_what_follows(jobs) -> None:
+    wait = "touch /fsx/faults/after/begun; sleep 3"
+    job = start(jobs, "after", after=[["bash", "-c", wait]])
+    job.reach("begun")
+    job.scancel("--batch", "--signal=USR1")
+    assert job.wait() == 0
+    assert reasons(job) == ["completed"]
+
+
 def test_each_task_of_an_array_is_requeued_alone(jobs) -> None:
     own_folder = "/fsx/faults/task-${SLURM_ARRAY_TASK_ID}"
     run = f'exec python3 "$1" "{own_folder}" --seconds 0.2'

@@ -92,3 +92,80 @@ def test_attempts_are_counted_and_not_sorted_as_text(tmp_path: pathlib.Path) -> 
     lines = [*lines[1:], *(record(number, "failure", "step-9") for number in (10, 11))]
     said = answer(tmp_path, "failure", lines)
     assert said == "clusterjobs: no restart: the last two brought no newer checkpoint than step-9"
+
+
+def test_what_cannot_be_recorded_is_not_tried_again(tmp_path: pathlib.Path) -> None:
+    """Budgets are counted from the records: without them a job would come back for ever."""
+    for number, lines in enumerate(([], [record(1, "time_limit", "step-1")], ['{"attempt": 2, '])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        said = answer(folder, "failure", lines)
+        assert said == f"clusterjobs: no restart: {folder}/attempts.jsonl cannot be written"
+
+
+def begun(folder: pathlib.Path, attempt: int, lines: list[str]) -> list[str]:
+    """The reasons in the records once this attempt has begun over what lies in its folder."""
+    text = script(checkpoints={"path": "/c"}, restarts=BUDGETS, time_limit="1-00:00:00")
+    first = text[text.index("previous=0\n") : text.index("reason= #")]
+    then = text[text.index("if (( previous > 0 )) && !") : text.index("(( attempt == 1 )) ||")]
+    if lines:
+        (folder / "attempts.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    code = "\n".join(
+        [
+            f"set -euo pipefail; job_dir={folder}; attempt={attempt}",
+            "newest_checkpoint() { :; }; may_restart() { :; }",
+            first,
+            re.search(r"(?m)^record\(\) .*?^\} >> .*?$", text, re.DOTALL)[0],
+            then,
+        ]
+    )
+    subprocess.run(["bash", "-c", code], check=True)
+    file = folder / "attempts.jsonl"
+    written = file.read_text().splitlines() if file.exists() else []
+    return [re.search(r'"reason": "(\w+)"', line)[1] for line in written]
+
+
+def test_a_requeue_before_the_script_began_is_no_lost_node(tmp_path: pathlib.Path) -> None:
+    assert begun(tmp_path, 2, []) == []
+    assert begun(tmp_path, 3, []) == ["node_failure"]  # attempt 2 began, and said nothing
+
+
+def test_an_attempt_that_announced_its_restart_was_not_lost(tmp_path: pathlib.Path) -> None:
+    assert begun(tmp_path, 1, []) == []
+    told = [record(1, "time_limit", "")]
+    assert begun(tmp_path, 3, told) == ["time_limit"]  # attempt 2 never began
+
+
+def test_what_another_clusters_job_has_left_is_not_counted(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "started").write_text("4\n")
+    assert begun(tmp_path, 1, [record(4, "failure", "")]) == []
+
+
+def test_a_full_disk_does_not_keep_the_ranks_from_being_told(tmp_path: pathlib.Path) -> None:
+    keys = {"time_limit": 1, "signal": "USR1"}
+    text = script(checkpoints={"path": "/c"}, restarts=keys, time_limit="1-00:00:00")
+    code = "\n".join(
+        [
+            f"set -euo pipefail; job_dir={tmp_path}/nowhere; ranks=1; own_id=7; sidecars=()",
+            "sleep() { exit; }; scancel() { echo scancel $*; }",
+            function(text, "near_the_limit"),
+            function(text, "tell_ranks"),
+            "near_the_limit; echo and goes on",
+        ]
+    )
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1:] == ["scancel --signal=USR1 7", "and goes on"]
+
+
+def test_a_staging_that_fails_at_once_has_failed(tmp_path: pathlib.Path) -> None:
+    """Before bash asks whether it still runs, it may be over."""
+    data = [{"source": "/fsx/from", "target": "/fsx/to"}]
+    code = "\n".join(
+        [
+            f"set -euo pipefail; job_dir={tmp_path}",
+            function(script(data=data), "stage"),
+            "for ((n = 0; n < 1000; n++)); do ! stage false || echo well; done",
+        ]
+    )
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == ""

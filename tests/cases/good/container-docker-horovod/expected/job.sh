@@ -32,8 +32,14 @@ log_writer=$!
 own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
 [[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || own_id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
-# Job ids begin anew with a new cluster: these were another's.
-(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
+# The attempt that last came as far as this. Where there is none, what lies here is another job's:
+# ids begin anew with a new cluster.
+previous=0
+{ read -r previous < "$job_dir/started"; } 2>/dev/null || true
+if [[ ! $previous =~ ^[0-9]+$ ]] || (( previous >= attempt )); then previous=0; fi
+(( previous > 0 )) || rm -f -- "$job_dir/attempts.jsonl"
+printf '%s\n' "$attempt" > "$job_dir/started.new" \
+  && mv -f -- "$job_dir/started.new" "$job_dir/started" || true # on a full disk the old one stays
 reason= # for the end, where the exit code does not say it
 sidecars=()
 
@@ -67,21 +73,23 @@ end_ssh() {
 
 finish() {
   local status=$?
+  set +e # whatever fails here keeps nothing else from being done
   trap - EXIT
   trap '' USR1
   trap 'reason=cancelled' TERM
-  kill -- "${sidecars[@]}" 2>/dev/null || true
+  kill -- "${sidecars[@]}" 2>/dev/null
   end_ssh
   if [[ -z $reason ]]; then
     reason=completed
     (( status == 0 )) || reason=failure
   fi
-  record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" || true
+  if [[ $reason == failure ]] && ended_by_slurm; then why_ended; fi
+  record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
-  restart || true
+  restart
   exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null || true
+  timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
 }
 trap finish EXIT
@@ -89,10 +97,13 @@ trap finish EXIT
 # scancel and the time limit say TERM first, and KILL after Slurm's KillWait.
 ranks=
 told_to_end() {
-  reason=cancelled
-  [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
+  why_ended
   [[ -n $ranks ]] || exit 143
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
+}
+why_ended() {
+  reason=cancelled
+  [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
 }
 trap told_to_end TERM
 
@@ -110,6 +121,10 @@ declare -A budget=([time_limit]=20 [failure]=2 [node_failure]=3)
 may_restart() { # REASON
   local used last stalled
   [[ -n ${budget[$1]:-} ]] || return 1
+  if [[ $(tail -n 1 -- "$job_dir/attempts.jsonl") != *"\"reason\": \"$1\","*'}' ]]; then
+    printf 'clusterjobs: no restart: %s cannot be written\n' "$job_dir/attempts.jsonl"
+    return 1
+  fi
   used=$(grep -c "\"reason\": \"$1\"" "$job_dir/attempts.jsonl") || true
   if (( used > budget[$1] )); then
     printf 'clusterjobs: no restart: restarts.%s allows %s\n' "$1" "${budget[$1]}"
@@ -132,6 +147,7 @@ restart() {
   may_restart "$reason" || return 1
   printf 'clusterjobs: requeued after %s, from the checkpoint %s\n' "$reason" "$(newest_checkpoint)"
   for _ in 1 2 3 4 5; do
+    if ended_by_slurm; then why_ended; fi
     [[ $reason != cancelled ]] || return 1 # meanwhile: it must not come back
     if scontrol requeue "$own_id"; then return 0; fi
     sleep 5 # the controller may be starting again
@@ -139,11 +155,11 @@ restart() {
   return 1
 }
 
-# An attempt that says nothing of a restart was ended by Slurm, which has requeued the job: a node
-# was lost, or somebody asked for it.
-if (( attempt > 1 )) && ! tail -n 1 "$job_dir/attempts.jsonl" 2>/dev/null \
-  | grep -qE "^\{\"attempt\": $((attempt - 1)), \"reason\": \"(time_limit|failure|bad_node)\""; then
-  record "$((attempt - 1))" node_failure null '' null
+# An attempt that began, and says nothing of a restart, was ended by Slurm, which has requeued the
+# job: a node was lost, or somebody asked for it.
+if (( previous > 0 )) && ! tail -n 1 -- "$job_dir/attempts.jsonl" 2>/dev/null \
+  | grep -qE "^\{\"attempt\": $previous, \"reason\": \"(time_limit|failure|bad_node)\""; then
+  record "$previous" node_failure null '' null || fail "$job_dir/attempts.jsonl cannot be written"
   may_restart node_failure || fail 'this restart is one too many'
 fi
 (( attempt == 1 )) || printf 'clusterjobs: attempt %s, from the checkpoint %s\n' \
@@ -155,7 +171,7 @@ near_the_limit() {
   reason=time_limit
   [[ -n $ranks ]] || exit 124
   printf 'clusterjobs: the time limit is near, the ranks have 180 s to save and end\n'
-  : > "$job_dir/stop"
+  : > "$job_dir/stop" || true # a full disk ends no rank that saves
   # Whoever does not hear it is told to end, and then left behind.
   {
     sleep 180
@@ -166,7 +182,13 @@ near_the_limit() {
   sidecars+=("$!")
 }
 trap near_the_limit USR1
-tell_ranks() { scancel --signal="$1" "$own_id"; }
+tell_ranks() { # the controller may be starting again
+  for _ in 1 2 3; do
+    if scancel --signal="$1" "$own_id"; then return 0; fi
+    sleep 2
+  done
+  return 0
+}
 
 cd -- /fsx/code/train || fail 'no workdir /fsx/code/train here'
 
@@ -346,24 +368,22 @@ start_ranks() {
 
 # In the background, for bash hears no signal while a child runs in the foreground. A signal ends
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
-rm -f -- "$job_dir/exit_code"
 (
   trap '' TERM
-  code=0
-  start_ranks || code=$?
-  printf '%s\n' "$code" > "$job_dir/exit_code"
+  start_ranks || exit "$?"
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
-status=1 # where the code was never written
-read -r status < "$job_dir/exit_code" || true
+status=0
+wait "$ranks" || status=$? # bash keeps it
 ranks=
 if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-(( status == 0 )) || exit "$status"
-case $reason in # ranks that were told to end are not done, though they ended well
+case $reason in # ranks that were told to end are not done, however they ended
   time_limit) exit 124 ;;
   cancelled) exit 143 ;;
 esac
+(( status == 0 )) || exit "$status"
+trap '' USR1 # the training is done
 
 # ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
 : <<'end of over_ssh.py'

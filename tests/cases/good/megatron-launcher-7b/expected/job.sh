@@ -31,8 +31,14 @@ log_writer=$!
 own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
 [[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || own_id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
-# Job ids begin anew with a new cluster: these were another's.
-(( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl"
+# The attempt that last came as far as this. Where there is none, what lies here is another job's:
+# ids begin anew with a new cluster.
+previous=0
+{ read -r previous < "$job_dir/started"; } 2>/dev/null || true
+if [[ ! $previous =~ ^[0-9]+$ ]] || (( previous >= attempt )); then previous=0; fi
+(( previous > 0 )) || rm -f -- "$job_dir/attempts.jsonl"
+printf '%s\n' "$attempt" > "$job_dir/started.new" \
+  && mv -f -- "$job_dir/started.new" "$job_dir/started" || true # on a full disk the old one stays
 reason= # for the end, where the exit code does not say it
 
 fail() { # before the training: another try would end like this one
@@ -56,6 +62,7 @@ newest_checkpoint() {
 
 finish() {
   local status=$?
+  set +e # whatever fails here keeps nothing else from being done
   trap - EXIT
   trap '' USR1
   trap 'reason=cancelled' TERM
@@ -63,11 +70,11 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
-  record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS" || true
+  record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
   exec >&- 2>&- # the log is complete once its writer has read the end
-  timeout 10 tail --pid="$log_writer" -f /dev/null || true
+  timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
 }
 trap finish EXIT
@@ -75,10 +82,13 @@ trap finish EXIT
 # scancel and the time limit say TERM first, and KILL after Slurm's KillWait.
 ranks=
 told_to_end() {
-  reason=cancelled
-  [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
+  why_ended
   [[ -n $ranks ]] || exit 143
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
+}
+why_ended() {
+  reason=cancelled
+  [[ $(timeout 5 squeue --noheader --job="$own_id" --format=%r) != TimeLimit ]] || reason=time_limit
 }
 trap told_to_end TERM
 
@@ -250,21 +260,18 @@ start_ranks() {
 
 # In the background, for bash hears no signal while a child runs in the foreground. A signal ends
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
-rm -f -- "$job_dir/exit_code"
 (
   trap '' TERM
-  code=0
-  start_ranks || code=$?
-  printf '%s\n' "$code" > "$job_dir/exit_code"
+  start_ranks || exit "$?"
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
-status=1 # where the code was never written
-read -r status < "$job_dir/exit_code" || true
+status=0
+wait "$ranks" || status=$? # bash keeps it
 ranks=
 if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-(( status == 0 )) || exit "$status"
-case $reason in # ranks that were told to end are not done, though they ended well
+case $reason in # ranks that were told to end are not done, however they ended
   time_limit) exit 124 ;;
   cancelled) exit 143 ;;
 esac
+(( status == 0 )) || exit "$status"
