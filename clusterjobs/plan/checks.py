@@ -1,14 +1,15 @@
-"""What is legal and probably not meant: warnings, which stop nothing."""
+"""What is legal by itself and not meant: warnings, and paths that would mean two folders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.cluster.facts import Cluster
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import ALWAYS_SHARED, is_below
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import show
 from clusterjobs.yaml_source import Path
 
 _READ_PRECISION = ("deepspeed", "fairseq", "gpt-neox", "megatron-deepspeed")
@@ -21,12 +22,31 @@ def check_intentions(
     _check_idle_gpus(experiment, placement, ledger)
     _check_network(placement, ledger)
     _check_shared_folders(experiment, cluster, ledger)
-    if experiment.precision and experiment.framework not in _READ_PRECISION:
+    _check_relative_checkpoints(experiment, ledger)
+    if experiment.framework not in _READ_PRECISION and _is_untold(experiment):
         ledger.problem(
             ("precision",),
             f"{experiment.framework} is told nothing of it",
             'pass it on: args: {precision: "{{ precision }}"}, as your program names it',
             warning=True,
+        )
+
+
+def _is_untold(experiment: Experiment) -> bool:
+    """Whether there is a precision, and no argument has its name."""
+    precision, args = experiment.precision, experiment.args
+    words = (*args, *(args.values() if isinstance(args, Mapping) else ()))
+    return precision is not None and not any(precision in str(word) for word in words)
+
+
+def _check_relative_checkpoints(experiment: Experiment, ledger: Ledger) -> None:
+    checkpoints, workdir = experiment.checkpoints, experiment.workdir
+    if checkpoints and workdir and not checkpoints.path.startswith(("/", "${", "\0")):
+        ledger.problem(
+            ("checkpoints", "path"),
+            f"{show(checkpoints.path)} is one folder for the job, which counts from where sbatch "
+            "is called, and another for the training, which runs in workdir",
+            f"the whole path: /fsx/{show(checkpoints.path)}",
         )
 
 

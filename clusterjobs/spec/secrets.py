@@ -26,7 +26,9 @@ _LOOKS = {
 }
 _SECRET_NAME = re.compile(r"(?i)(?:api_?key|access_?key|secret|token|passw(?:or)?d)$")
 _RANDOM = re.compile(r"[A-Za-z0-9+/=_.~-]{20,}")
-_HINT = "name it under secrets: and its value stays out of every file; and renew it"
+_KEY_NAME, _LONG_KEY = re.compile(r"(?i)key$"), re.compile(r"[A-Za-z0-9]{32,}")
+_PASSWORD_NAME = re.compile(r"(?i)passw(?:or)?d$")
+_HINT = "name it under secrets: and its value stays out of every file; this one has leaked: make another"
 
 
 def find_secrets(data: Any, source: Locator) -> list[Problem]:
@@ -45,18 +47,22 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _texts(item, (*path, index))
-    elif isinstance(value, str) and len(value) >= 16:
+    elif isinstance(value, str) and value:
         yield path, value
 
 
 def _kind(path: Path, value: str) -> str | None:
-    for kind, pattern in _LOOKS.items():
+    for kind, pattern in _LOOKS.items() if len(value) >= 16 else ():
         if pattern.search(value):
             return kind
-    name = str(path[-1]) if path else ""
-    if _SECRET_NAME.search(name.replace("-", "_")) and _RANDOM.fullmatch(value):
-        return "the value of a secret" if any(c.isdigit() for c in value) else None
-    return None
+    name = str(path[-1]).replace("-", "_") if path else ""
+    if _PASSWORD_NAME.search(name) and "${" not in value and "{{" not in value:
+        return "a password"
+    if not any(character.isdigit() for character in value):
+        return None
+    is_secret = _SECRET_NAME.search(name) and _RANDOM.fullmatch(value)
+    is_key = _KEY_NAME.search(name) and _LONG_KEY.fullmatch(value)
+    return "the value of a secret" if is_secret or is_key else None
 
 
 def _without_text(where: Location) -> Location:
