@@ -28,7 +28,7 @@ _SECRET_NAME = re.compile(r"(?i)(?:api_?key|access_?key|secret|token|passw(?:or)
 _RANDOM = re.compile(r"[A-Za-z0-9+/=_.~-]{20,}")
 _KEY_NAME, _LONG_KEY = re.compile(r"(?i)key$"), re.compile(r"[A-Za-z0-9]{32,}")
 _PASSWORD_NAME = re.compile(r"(?i)passw(?:or)?d$")
-_HINT = "name it under secrets: and its value stays out of every file; this one has leaked: make another"
+_HINT = "name it under secrets:, and no file has its value; this one has leaked: make another"
 
 
 def find_secrets(data: Any, source: Locator) -> list[Problem]:
