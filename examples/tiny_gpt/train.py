@@ -145,4 +145,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # a thread of PyTorch's now and then aborts the interpreter's own way out

@@ -180,6 +180,7 @@ def say_the_limit_is_near(job: Running) -> None:
 
 FAILED, LOST, LIMIT, DONE = "failure", "node_failure", "time_limit", "completed"
 SLOW = ("--seconds", "0.5")
+VERY_SLOW = ("--seconds", "1.5")  # Slurm finds out before all is done
 SLOW_SAVE = ("--save-seconds", "4")
 AT_15 = "between checkpoints"
 SAVING = "while saving"
@@ -192,11 +193,11 @@ _ROWS: tuple[tuple[str, str, Fault, tuple[str, ...], tuple[int, ...], tuple[str,
     ("power cut", "first node", at_step(15, cut("power", 0)), (LOST, DONE), (0,), ()),
     ("power cut", "second node", at_step(25, cut("power", 1)), (LOST, DONE), (0,), ()),
     ("power cut", SAVING, while_saving(cut("power", 0)), (LOST, DONE), (0,), SLOW_SAVE),
-    ("network cut", "first node", at_step(15, cut("network", 0)), (LOST, DONE), (0,), SLOW),
-    ("network cut", "second node", at_step(15, cut("network", 1)), (LOST, DONE), (0,), SLOW),
-    ("slurmd killed", AT_15, at_step(15, cut("slurmd", 1)), (LOST, DONE), (0,), SLOW),
-    ("scancel", AT_15, at_step(15, cancel), ("cancelled",), (15, 143), ()),
-    ("scancel", SAVING, while_saving(cancel), ("cancelled",), (15, 143), SLOW_SAVE),
+    ("network cut", "first node", at_step(15, cut("network", 0)), (LOST, DONE), (0,), VERY_SLOW),
+    ("network cut", "second node", at_step(15, cut("network", 1)), (LOST, DONE), (0,), VERY_SLOW),
+    ("slurmd killed", AT_15, at_step(15, cut("slurmd", 1)), (LOST, DONE), (0,), VERY_SLOW),
+    ("scancel", AT_15, at_step(15, cancel), ("cancelled",), (143,), ()),
+    ("scancel", SAVING, while_saving(cancel), ("cancelled",), (143,), SLOW_SAVE),
     ("time limit", AT_15, at_step(15, say_the_limit_is_near), (LIMIT, DONE), (0,), ()),
     ("time limit", SAVING, while_saving(say_the_limit_is_near), (LIMIT, DONE), (0,), SLOW_SAVE),
     (

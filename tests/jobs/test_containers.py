@@ -146,7 +146,7 @@ def test_a_container_does_not_outlive_the_client_that_is_killed(jobs) -> None:
     job_id, _ = ranks_that_save(jobs, "docker-kill")
     assert len(containers(jobs, "docker-kill")) == 2
     node = jobs.lab.facts.nodes[1]
-    shown = jobs.lab.node_run(node, ["ps", "-eo", "pid=,args="]).stdout.splitlines()
+    shown = jobs.lab.node_run(node, ["ps", "-ewwo", "pid=,args="]).stdout.splitlines()
     clients = [line.split()[0] for line in shown if "engines/docker/docker run" in line]
     assert clients
     # Whoever has no parent among them is the engine's side, which lives on.

@@ -221,16 +221,19 @@ def test_a_port_that_is_taken_is_seen(jobs: Jobs, fault_table: list[str]) -> Non
     ]
 
 
+ROOT = pathlib.Path("/")  # there whatever is mounted over
+
+
 @contextlib.contextmanager
 def mounted(lab: Lab, node: str, target: str, *options: str) -> Iterator[None]:
     """Something mounted over a folder or file of one node."""
-    done = lab.node_run(node, ["mount", *options, target])
+    done = lab.node_run(node, ["mount", *options, target], cwd=ROOT)
     if done.returncode != 0:
         pytest.skip(f"only root may mount in a lab: {done.stderr}")
     try:
         yield
     finally:
-        assert lab.node_run(node, ["umount", "-l", target]).returncode == 0
+        assert lab.node_run(node, ["umount", "-l", target], cwd=ROOT).returncode == 0
 
 
 def test_a_name_that_one_node_does_not_know_is_seen(

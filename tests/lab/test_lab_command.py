@@ -54,12 +54,23 @@ def test_run_shows_the_log_and_ends_with_the_jobs_exit_code(
     assert "\x1b" not in done.stderr
 
 
+def hear_ctrl_c() -> None:
+    """Whoever started pytest in the background, or in several processes, has had it ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.lab
 def test_ctrl_c_leaves_the_job_running(env: dict[str, str], tmp_path: Path) -> None:
     job = tmp_path / "job.sh"
     job.write_text("#!/bin/bash\n#SBATCH --output=/fsx/c.log\necho begun\nsleep 60\n")
     running = subprocess.Popen(
-        [*LAB, "run", str(job)], env=env, stdout=-1, stderr=-1, text=True, start_new_session=True
+        [*LAB, "run", str(job)],
+        env=env,
+        stdout=-1,
+        stderr=-1,
+        text=True,
+        start_new_session=True,
+        preexec_fn=hear_ctrl_c,
     )
     assert running.stdout is not None
     assert running.stdout.readline() == "begun\n"
@@ -84,6 +95,7 @@ def test_ctrl_c_while_the_lab_comes_up_leaves_nothing(env: dict[str, str], tmp_p
         stderr=-1,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_ctrl_c,
     )
     assert starting.stderr is not None
     assert "controller is started" in starting.stderr.readline()
