@@ -28,6 +28,16 @@ def test_the_readmes_commands_print_what_it_shows(
         assert said.out + said.err == expected
 
 
+def test_the_keys_of_a_long_run_go_with_the_first_spec(clusterjobs, tmp_path: pathlib.Path) -> None:
+    spec = tmp_path / "exp.yaml"
+    spec.write_text("".join(blocks("yaml")), encoding="utf-8")
+    said = clusterjobs("render", spec, "-o", tmp_path / "out")
+    assert (said.code, said.err) == (0, "")
+    script = (tmp_path / "out" / "job.sh").read_text()
+    for block in ("# ---- stage:", "# ---- preflight:", "# ---- restarts:"):
+        assert block in script
+
+
 def test_every_file_that_the_readme_links_is_there() -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8"))
     assert links
