@@ -245,7 +245,7 @@ unpack stage_s3.py
 # What it cannot do, it says; the job's exit code stays the training's.
 exports=(
   /fsx/saved/gpt /home/ubuntu/saved
-  "$job_dir" "s3://my-corpus/logs/$SLURM_JOB_ID"
+  --job "$job_dir" "s3://my-corpus/logs/$SLURM_JOB_ID"
 )
 python3 -B "$job_dir/export.py" --every 60 "${exports[@]}" &
 exporter=$!
@@ -327,12 +327,13 @@ esac
 
 # ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
 : <<'end of export.py'
-"""Copies what is new in folders away: `export.py [--every S] SOURCE TARGET [SOURCE TARGET ...]`.
+"""Copies what is new in folders away: `export.py [--every S] [SOURCE TARGET ...] [--job FROM TO]`.
 
 TARGET is a folder or s3://bucket/prefix. With `--every` it goes on until it is told to end. Nothing
-is ever removed from a target. A file that is still being written is left for the next time, and one
-that says which checkpoint is the latest goes last, so that it never names one that is not there.
-An export that fails is tried again; its own exit code says so, and nobody else's is changed by it.
+is ever removed from a target. Of a job's folder (`--job`) all goes but `ssh`, where its keys are.
+A file that is still being written is left for the next time, and one that says which checkpoint is
+the latest goes last, so that it never names one that is not there. An export that fails is tried
+again; its own exit code says so, and nobody else's is changed by it.
 """
 
 from __future__ import annotations
@@ -345,7 +346,7 @@ import stat
 import subprocess
 import sys
 import time
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 from stage_log import StageError, counted, failure, say, shown, size
 
@@ -354,22 +355,31 @@ SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
 STALL_SECONDS = 3600
 
 
-def export(source: str, target: str, settled: float) -> None:
+class Export(NamedTuple):
+    """A folder on its way out."""
+
+    source: str
+    target: str
+    without: Optional[str] = None  # a folder in it that stays here
+
+
+def export(one: Export, settled: float) -> None:
     """Bring the target up to date. Raises StageError where that cannot be done."""
-    if not os.path.isdir(source):
+    if not os.path.isdir(one.source):
         return  # nothing has been written yet
-    if target.startswith("s3://"):
-        _to_bucket(source, target)
+    if one.target.startswith("s3://"):
+        _to_bucket(one)
     else:
-        _to_folder(source, target, settled)
+        _to_folder(one, settled)
 
 
 # ------------------------------------------------------------------ to a folder
 
 
-def _to_folder(source: str, target: str, settled: float) -> None:
+def _to_folder(one: Export, settled: float) -> None:
+    source, target, _ = one
     files = total = 0
-    for name, status in _files(source):
+    for name, status in _files(one):
         if time.time() - status.st_mtime < settled:
             continue
         path = os.path.join(target, name)
@@ -381,10 +391,13 @@ def _to_folder(source: str, target: str, settled: float) -> None:
         say("export %s: to %s, %s, %s" % said)
 
 
-def _files(source: str) -> Iterator[Tuple[str, os.stat_result]]:
+def _files(one: Export) -> Iterator[Tuple[str, os.stat_result]]:
     """Files in the order in which they were written; those that name the latest one come last."""
+    source = one.source
     found: List[Tuple[Any, str, os.stat_result]] = []
-    for above, _, names in os.walk(source):
+    for above, folders, names in os.walk(source):
+        if above == source and one.without in folders:
+            folders.remove(one.without)
         for name in names:
             path = os.path.join(above, name)
             try:
@@ -394,7 +407,7 @@ def _files(source: str) -> Iterator[Tuple[str, os.stat_result]]:
             if stat.S_ISREG(status.st_mode):
                 rank = ("latest" in name, status.st_mtime_ns)
                 found.append((rank, os.path.relpath(path, source), status))
-    for _, name, status in sorted(found, key=lambda one: one[:2]):
+    for _, name, status in sorted(found, key=lambda file: file[:2]):
         yield name, status
 
 
@@ -438,19 +451,27 @@ def _copy(source: str, path: str, status: os.stat_result) -> None:
 # ------------------------------------------------------------------ to a bucket
 
 
-def _to_bucket(source: str, target: str) -> None:
+def _to_bucket(one: Export) -> None:
     """By s5cmd or aws, which check what they send; an object is there whole or not at all."""
+    source, target = os.path.abspath(one.source), one.target
     s5cmd, aws = shutil.which("s5cmd"), shutil.which("aws")
     if s5cmd:
-        sync = [s5cmd, "--log", "error", "sync"]
-        places = [source.rstrip("/") + "/", target.rstrip("/") + "/"]
+        sync = [s5cmd, "--log", "error", "sync", "--no-follow-symlinks"]
+        places = [source + "/", target.rstrip("/") + "/"]
     elif aws:
         sync = [aws, "s3", "sync", "--only-show-errors", "--no-follow-symlinks"]
         places = [source, target]
     else:
         raise StageError("%s: neither s5cmd nor aws is on this node" % target)
+    if one.without:
+        sync += _excluded(one.without + "/*", source)
     for options in (["--exclude", "*latest*"], []):
         _run([*sync, *options, *places], target)
+
+
+def _excluded(pattern: str, source: str) -> List[str]:
+    """What aws holds against names below the source, s5cmd's sync holds against whole paths."""
+    return ["--exclude", pattern, "--exclude", "%s/%s" % (source, pattern)]
 
 
 def _run(command: List[str], target: str) -> None:
@@ -489,35 +510,37 @@ def main() -> int:
     """0: all is there; 1: not all, and a message says why."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=float, metavar="SECONDS")
-    parser.add_argument("places", nargs="+", metavar="SOURCE TARGET")
+    parser.add_argument("places", nargs="*", metavar="SOURCE TARGET")
+    parser.add_argument("--job", nargs=2, action="append", default=[], metavar=("FROM", "TO"))
     options = parser.parse_args()
-    pairs = list(zip(options.places[::2], options.places[1::2]))
+    exports = [Export(*pair) for pair in zip(options.places[::2], options.places[1::2])]
+    exports += [Export(source, target, "ssh") for source, target in options.job]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     try:
         while options.every:
-            for source, target in pairs:
-                _tried(source, target, SETTLED_SECONDS, 1)
+            for one in exports:
+                _tried(one, SETTLED_SECONDS, 1)
             time.sleep(options.every)
-        good = [_tried(source, target, 0, ROUNDS) for source, target in pairs]
+        good = [_tried(one, 0, ROUNDS) for one in exports]
         return 0 if all(good) else 1
     except Ended as ended:
         return 128 + int(ended.args[0])
 
 
-def _tried(source: str, target: str, settled: float, rounds: int) -> bool:
+def _tried(one: Export, settled: float, rounds: int) -> bool:
     for number in range(rounds):
         try:
-            export(source, target, settled)
+            export(one, settled)
             return True
         except StageError as error:
             say("export failed: %s" % error)
         except OSError as error:
-            say("export failed: %s" % failure(str(error.filename or target), error))
+            say("export failed: %s" % failure(str(error.filename or one.target), error))
         if number + 1 < rounds:
             time.sleep(4**number)
     if rounds > 1:
-        say("export %s: NOT all of it is in %s" % (shown(source), shown(target)))
+        say("export %s: NOT all of it is in %s" % (shown(one.source), shown(one.target)))
     return False
 
 
@@ -940,7 +963,7 @@ def bring_archive(
 
 def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Sums:
     sums: Sums = {}
-    links: List[Tuple[str, str]] = []
+    links: List[Tuple[str, str, str]] = []
     modes: List[Tuple[str, int]] = []
     members = _of_zip(file) if source.lower().endswith(".zip") else _of_tar(file)
     for kind, raw, mode, mtime, size, content, said in members:
@@ -952,7 +975,7 @@ def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Su
         elif kind == "link":
             if _leads_out(name, said):
                 raise _refused(source, raw, "is a link that leads out of it")
-            links.append((path, said))
+            links.append((raw, path, said))
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             remove(path)  # a later member of the same name counts
@@ -966,12 +989,28 @@ def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Su
                 sums[name] = sums[original]
             elif content is not None:
                 sums[name] = _written(content, path, size, mode, mtime, file, progress)
-    for path, said in links:  # last, so that nothing is written through one
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.symlink(said, path)
+    _make_links(links, source, copy)  # last, so that nothing is written through one
     for path, mode in reversed(modes):
         os.chmod(path, mode | 0o700)
     return sums
+
+
+def _make_links(links: List[Tuple[str, str, str]], source: str, copy: str) -> None:
+    """Refuse those that lead out through another, before one is made there and after all are."""
+    for raw, path, said in links:
+        above = os.path.dirname(path)
+        if not _is_below(above, copy):
+            raise _refused(source, raw, "leads out of it through a link")
+        os.makedirs(above, exist_ok=True)
+        os.symlink(said, path)
+    for raw, path, _ in links:
+        if not _is_below(path, copy):
+            raise _refused(source, raw, "is a link that leads out of it through another")
+
+
+def _is_below(path: str, folder: str) -> bool:
+    real = os.path.realpath(folder)
+    return os.path.join(os.path.realpath(path), "").startswith(os.path.join(real, ""))
 
 
 def _inside(raw: str, source: str) -> str:
