@@ -10,12 +10,14 @@ again; its own exit code says so, and nobody else's is changed by it.
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import os
 import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -24,6 +26,7 @@ from stage_log import StageError, counted, failure, say, shown, size
 ROUNDS = 3  # of which the last is after 1 + 4 s: Slurm gives a job 30 s to end
 SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
 STALL_SECONDS = 3600
+LARGEST_MARKER = 1 << 20
 
 
 class Export(NamedTuple):
@@ -38,28 +41,34 @@ def export(one: Export, settled: float) -> None:
     """Bring the target up to date. Raises StageError where that cannot be done."""
     if not os.path.isdir(one.source):
         return  # nothing has been written yet
-    if one.target.startswith("s3://"):
-        _to_bucket(one)
-    else:
-        _to_folder(one, settled)
+    is_bucket = one.target.startswith("s3://")
+    left = _to_bucket(one) if is_bucket else _to_folder(one, settled)
+    if left and not settled:
+        raise StageError("%s: written to while it was copied" % shown(left[0]))
 
 
 # ------------------------------------------------------------------ to a folder
 
 
-def _to_folder(one: Export, settled: float) -> None:
+def _to_folder(one: Export, settled: float) -> List[str]:
+    """Gives what was left for the next time; with it, what says which checkpoint is the latest."""
     source, target, _ = one
-    files = total = 0
+    left: List[str] = []
+    began, files, total = time.time(), 0, 0
     for name, status in _files(one):
-        if time.time() - status.st_mtime < settled:
-            continue
-        path = os.path.join(target, name)
-        if not _is_there(path, status):
-            _copy(os.path.join(source, name), path, status)
-            files, total = files + 1, total + status.st_size
+        origin, path = os.path.join(source, name), os.path.join(target, name)
+        is_young = settled and status.st_mtime > began - settled
+        if is_young or (left and "latest" in os.path.basename(name)):
+            left.append(origin)
+        elif not _is_there(path, status):
+            if _copy(origin, path, status):
+                files, total = files + 1, total + status.st_size
+            else:
+                left.append(origin)
     if files:
         said = (shown(source), shown(target), counted(files, "file"), size(total))
         say("export %s: to %s, %s, %s" % said)
+    return left
 
 
 def _files(one: Export) -> Iterator[Tuple[str, os.stat_result]]:
@@ -90,8 +99,8 @@ def _is_there(path: str, status: os.stat_result) -> bool:
     return there.st_size == status.st_size and there.st_mtime_ns == status.st_mtime_ns
 
 
-def _copy(source: str, path: str, status: os.stat_result) -> None:
-    """Whole or not at all: under another name first."""
+def _copy(source: str, path: str, status: os.stat_result) -> bool:
+    """Whole or not at all: under another name first. False: it was written to meanwhile."""
     folder, name = os.path.split(path)
     partial = os.path.join(folder, ".%s.export" % name[:200])
     try:
@@ -105,8 +114,7 @@ def _copy(source: str, path: str, status: os.stat_result) -> None:
             os.close(file)
         now = os.stat(source)
         if (now.st_size, now.st_mtime_ns) != (copied, status.st_mtime_ns):
-            os.unlink(partial)
-            return  # written to meanwhile; the next time it is copied
+            return False
         os.chmod(partial, stat.S_IMODE(status.st_mode))
         os.utime(partial, ns=(status.st_mtime_ns, status.st_mtime_ns))
         os.replace(partial, path)
@@ -114,35 +122,64 @@ def _copy(source: str, path: str, status: os.stat_result) -> None:
         if os.path.exists(source):
             raise failure(path, error) from None
     except OSError as error:
+        raise failure(path, error) from None
+    finally:
         if os.path.lexists(partial):
             os.unlink(partial)
-        raise failure(path, error) from None
+    return True
 
 
 # ------------------------------------------------------------------ to a bucket
 
 
-def _to_bucket(one: Export) -> None:
-    """By s5cmd or aws, which check what they send; an object is there whole or not at all."""
+def _to_bucket(one: Export) -> List[str]:
+    """By s5cmd or aws, which check what they send; an object is there whole or not at all.
+
+    Gives what could not be read, for it was written to.
+    """
     source, target = os.path.abspath(one.source), one.target
     s5cmd, aws = shutil.which("s5cmd"), shutil.which("aws")
     if s5cmd:
-        sync = [s5cmd, "--log", "error", "sync", "--no-follow-symlinks"]
-        places = [source + "/", target.rstrip("/") + "/"]
+        sync, end = [s5cmd, "--log", "error", "sync"], "/"
     elif aws:
-        sync = [aws, "s3", "sync", "--only-show-errors", "--no-follow-symlinks"]
-        places = [source, target]
+        sync, end = [aws, "s3", "sync", "--only-show-errors"], ""
     else:
         raise StageError("%s: neither s5cmd nor aws is on this node" % target)
+    to = target.rstrip("/") + end
+    options = ["--no-follow-symlinks", *_excluded("*latest*", source)]
     if one.without:
-        sync += _excluded(one.without + "/*", source)
-    for options in (["--exclude", "*latest*"], []):
-        _run([*sync, *options, *places], target)
+        options += _excluded(one.without + "/*", source)
+    with tempfile.TemporaryDirectory(prefix="export.") as aside:
+        left = _put_aside(one, aside)
+        _run([*sync, *options, source + end, to], target)
+        if os.listdir(aside):
+            _run([*sync, aside + end, to], target)
+    return left
+
+
+def _put_aside(one: Export, aside: str) -> List[str]:
+    """What says now which checkpoint is the latest: all that it can name is there already.
+
+    Large files of such names are checkpoints themselves, and links to them do.
+    """
+    left = []
+    for name, status in _files(one):
+        origin, path = os.path.join(os.path.abspath(one.source), name), os.path.join(aside, name)
+        if "latest" not in name:
+            continue
+        if status.st_size > LARGEST_MARKER:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.symlink(origin, path)
+        elif not _copy(origin, path, status):
+            left.append(origin)
+    return left
 
 
 def _excluded(pattern: str, source: str) -> List[str]:
     """What aws holds against names below the source, s5cmd's sync holds against whole paths."""
-    return ["--exclude", pattern, "--exclude", "%s/%s" % (source, pattern)]
+    whole = "%s/%s" % (source.replace("[", "?"), pattern)
+    short = [] if fnmatch.fnmatchcase(source, pattern) else ["--exclude", pattern]
+    return [*short, "--exclude", whole]
 
 
 def _run(command: List[str], target: str) -> None:

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 from node_programs import STAND_INS, command, content, write_tree
@@ -121,6 +122,75 @@ def test_a_bucket_gets_the_same(tmp_path, bucket) -> None:
     done = exported(source, "s3://corpus/saved", **bucket)
     assert done.returncode == 1
     assert f"export {source}: NOT all of it is in s3://corpus/saved" in done.stdout
+
+
+def test_in_a_bucket_the_latest_is_one_that_was_there_before_all_was_copied(
+    tmp_path, bucket
+) -> None:
+    kept = tmp_path / "buckets" / "corpus"
+    source = tmp_path / "the latest run"
+    (source / "step-latest").mkdir(parents=True)
+    (source / "step-1").write_text("step-1")
+    (source / "latest").write_text("step-1")
+    (source / "step-latest" / "weights").write_bytes(b"w" * (2 << 20))
+    (tmp_path / "faults").write_text('{"train": 1}')
+    assert exported(source, "s3://corpus", **bucket).returncode == 0
+    assert (source / "latest").read_text() == "step-2"
+    assert (kept / "latest").read_text() == "step-1"
+    assert names(kept) == {"step-1", "latest", "step-latest/weights"}
+    assert exported(source, "s3://corpus", **bucket).returncode == 0
+    assert (kept / "latest").read_text() == "step-2"
+    assert names(kept) == names(source)
+
+
+def checkpoints(folder: pathlib.Path) -> pathlib.Path:
+    """Three, and a file that names the third; all written long ago."""
+    folder.mkdir()
+    for number, name in enumerate(["step-1", "step-2", "step-3", "latest"]):
+        (folder / name).write_text(name)
+        os.utime(folder / name, (number, number))
+    return folder
+
+
+def test_the_latest_is_held_back_while_something_is_new(tmp_path, modules) -> None:
+    import export
+
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
+    later = time.time() + 3600
+    os.utime(source / "step-3", (later, later))
+    one = export.Export(str(source), str(target))
+    export.export(one, 10)
+    assert names(target) == {"step-1", "step-2"}
+    export.export(one, 0)
+    assert names(target) == names(source)
+
+
+def test_the_latest_is_held_back_while_something_is_written_to(
+    tmp_path, modules, monkeypatch, capsys
+) -> None:
+    import shutil
+
+    import export
+
+    copyfile = shutil.copyfile
+
+    def training(origin: str, to: str) -> None:
+        copyfile(origin, to)
+        if origin.endswith("step-2"):
+            os.utime(origin, (os.stat(origin).st_mtime + 1,) * 2)
+
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
+    one = export.Export(str(source), str(target))
+    monkeypatch.setattr(export.time, "sleep", lambda _: None)
+    monkeypatch.setattr(shutil, "copyfile", training)
+    assert not export._tried(one, 0, export.ROUNDS)
+    assert names(target) == {"step-1", "step-3"}
+    said = capsys.readouterr().out
+    assert f"export failed: {source}/step-2: written to while it was copied" in said
+    assert f"export {source}: NOT all of it is in {target}" in said
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    assert export._tried(one, 0, export.ROUNDS)
+    assert names(target) == names(source)
 
 
 def job_folder(tmp_path: pathlib.Path) -> pathlib.Path:

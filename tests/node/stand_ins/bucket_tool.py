@@ -114,6 +114,9 @@ def sync(
             place = BUCKETS / bucket / prefix / name
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place)
+    if due("train"):  # a checkpoint is written after the tool has looked what there is
+        for name in ("step-2", "latest"):
+            (pathlib.Path(source) / name).write_text("step-2")
 
 
 def copy(source: str, target: str) -> None:
