@@ -845,9 +845,8 @@ class Stage:
                 self._say_there(record)
                 return
             sums, listing, state = self._bring(lock)
-            lock.assert_held()
-            put_in_place(self.place, listing)
-            self._write_record(sums, listing, state)
+            put_in_place(self.place, listing, lock)
+            self._write_record(sums, listing, state, lock)
             lock.moved()
         except OSError as error:
             raise failure(str(error.filename or self.place.target), error) from None
@@ -872,7 +871,7 @@ class Stage:
         sums = bring_files(self.place, listing, record, lock, self.options.reread)
         return sums, listing, rows_of(listing)
 
-    def _write_record(self, sums: Sums, listing: Dict[str, Entry], state: Any) -> None:
+    def _write_record(self, sums: Sums, listing: Dict[str, Entry], state: Any, lock: Lock) -> None:
         """Look at what is there now, all of it, and write it down."""
         there = scan(self.place.target, follow=False)
         files = {}
@@ -886,6 +885,7 @@ class Stage:
         others = {name: one.kind for name, one in listing.items() if one.kind != "file"}
         job = os.environ.get("SLURM_JOB_ID", "")
         record = {"source": self._identity(), "state": state, "files": files, "others": others}
+        lock.assert_held()
         self.place.write_record(dict(record, job=job))
         total = sum(row[0] for row in files.values())
         tell(self.name, "complete, %s, %s" % (counted(len(files), "file"), size(total)))
@@ -1722,15 +1722,18 @@ The lock is flock(2): the kernel, or the file server where the node itself died,
 holder that is gone, so that nobody has to guess from a clock who is still alive. ParallelCluster
 mounts FSx for Lustre with `flock`, which makes it one lock for all nodes; NFS (EFS) has the same.
 A file system without it answers ENOSYS or the like. There a lease is kept: a file that its holder
-touches, and that others take over when it has stood still for a minute by their own clock.
+touches from a thread of its own, whatever it is at, and that others take over when it has stood
+still for a minute by their own clock.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import socket
+import threading
 import time
 from typing import Tuple
 
@@ -1753,7 +1756,8 @@ class Lock:
         self._moves = path + ".moves"
         self._has_lease = False
         self._seen: Tuple[str, float] = ("", 0.0)
-        self._changed = self._beaten = time.monotonic()
+        self._changed = self._looked = time.monotonic()
+        self._released = threading.Event()
         self._moved = -float(_BEAT_SECONDS)
         self._me = "job %s on %s, process %d" % (
             os.environ.get("SLURM_JOB_ID", "?"),
@@ -1773,7 +1777,9 @@ class Lock:
                 said = time.monotonic()
                 tell(self._what, "waiting for %s" % (self._holder() or "another job"))
             time.sleep(_POLL_SECONDS)
-        if not self._has_lease:
+        if self._has_lease:
+            threading.Thread(target=self._keep_lease, daemon=True).start()
+        else:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, self._me.encode(), 0)
 
@@ -1784,10 +1790,9 @@ class Lock:
     def beat(self) -> None:
         """Called while the work goes on. Raises StageError where the lease is lost."""
         now = time.monotonic()
-        if self._has_lease and now - self._beaten >= _BEAT_SECONDS:
-            self._beaten = now
+        if self._has_lease and now - self._looked >= _BEAT_SECONDS:
+            self._looked = now
             self.assert_held()
-            os.utime(self._lease)
 
     def moved(self) -> None:
         """Data has come and stays: nearer to the end for this job, and for all that wait."""
@@ -1811,6 +1816,7 @@ class Lock:
             raise StageError("%s: another job took the lease over" % self._lease)
 
     def release(self) -> None:
+        self._released.set()
         if self._has_lease and self._read(self._lease) == self._me:
             os.unlink(self._lease)
         os.close(self._file)
@@ -1827,6 +1833,13 @@ class Lock:
             raise failure(self._path, error) from None
 
     # -------------------------------------------------------------- where there is no flock
+
+    def _keep_lease(self) -> None:
+        while not self._released.wait(_BEAT_SECONDS):
+            if self._read(self._lease) != self._me:
+                return  # whoever holds it now; `assert_held` says so
+            with contextlib.suppress(OSError):  # the next time, perhaps
+                os.utime(self._lease)
 
     def _try_lease(self) -> bool:
         mine = "%s.%d.%s" % (self._lease, os.getpid(), socket.gethostname())
@@ -2024,12 +2037,14 @@ from typing import Dict
 
 from stage_copy import path_of
 from stage_files import Entry
+from stage_lock import Lock
 from stage_log import StageError, shown
 from stage_record import Place, remove
 
 
-def put_in_place(place: Place, listing: Dict[str, Entry]) -> None:
+def put_in_place(place: Place, listing: Dict[str, Entry], lock: Lock) -> None:
     """Make the target what `listing` says. What else lies there stays. Raises StageError."""
+    lock.assert_held()
     is_new = not os.path.lexists(place.target)
     root = place.copy if is_new else place.target
     if not is_new:
@@ -2046,6 +2061,7 @@ def put_in_place(place: Place, listing: Dict[str, Entry]) -> None:
         if entry.kind == "folder":
             os.chmod(path_of(root, name), entry.mode)
     _sync(place)
+    lock.assert_held()  # to write all of it may have taken minutes
     if is_new:
         os.rename(place.copy, place.target)
 
