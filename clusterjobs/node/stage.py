@@ -86,9 +86,8 @@ class Stage:
                 self._say_there(record)
                 return
             sums, listing, state = self._bring(lock)
-            lock.assert_held()
-            put_in_place(self.place, listing)
-            self._write_record(sums, listing, state)
+            put_in_place(self.place, listing, lock)
+            self._write_record(sums, listing, state, lock)
             lock.moved()
         except OSError as error:
             raise failure(str(error.filename or self.place.target), error) from None
@@ -113,7 +112,7 @@ class Stage:
         sums = bring_files(self.place, listing, record, lock, self.options.reread)
         return sums, listing, rows_of(listing)
 
-    def _write_record(self, sums: Sums, listing: Dict[str, Entry], state: Any) -> None:
+    def _write_record(self, sums: Sums, listing: Dict[str, Entry], state: Any, lock: Lock) -> None:
         """Look at what is there now, all of it, and write it down."""
         there = scan(self.place.target, follow=False)
         files = {}
@@ -127,6 +126,7 @@ class Stage:
         others = {name: one.kind for name, one in listing.items() if one.kind != "file"}
         job = os.environ.get("SLURM_JOB_ID", "")
         record = {"source": self._identity(), "state": state, "files": files, "others": others}
+        lock.assert_held()
         self.place.write_record(dict(record, job=job))
         total = sum(row[0] for row in files.values())
         tell(self.name, "complete, %s, %s" % (counted(len(files), "file"), size(total)))

@@ -58,7 +58,7 @@ def bring_archive(
 
 def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Sums:
     sums: Sums = {}
-    links: List[Tuple[str, str]] = []
+    links: List[Tuple[str, str, str]] = []
     modes: List[Tuple[str, int]] = []
     members = _of_zip(file) if source.lower().endswith(".zip") else _of_tar(file)
     for kind, raw, mode, mtime, size, content, said in members:
@@ -70,7 +70,7 @@ def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Su
         elif kind == "link":
             if _leads_out(name, said):
                 raise _refused(source, raw, "is a link that leads out of it")
-            links.append((path, said))
+            links.append((raw, path, said))
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             remove(path)  # a later member of the same name counts
@@ -84,12 +84,28 @@ def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Su
                 sums[name] = sums[original]
             elif content is not None:
                 sums[name] = _written(content, path, size, mode, mtime, file, progress)
-    for path, said in links:  # last, so that nothing is written through one
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.symlink(said, path)
+    _make_links(links, source, copy)  # last, so that nothing is written through one
     for path, mode in reversed(modes):
         os.chmod(path, mode | 0o700)
     return sums
+
+
+def _make_links(links: List[Tuple[str, str, str]], source: str, copy: str) -> None:
+    """Refuse those that lead out through another, before one is made there and after all are."""
+    for raw, path, said in links:
+        above = os.path.dirname(path)
+        if not _is_below(above, copy):
+            raise _refused(source, raw, "leads out of it through a link")
+        os.makedirs(above, exist_ok=True)
+        os.symlink(said, path)
+    for raw, path, _ in links:
+        if not _is_below(path, copy):
+            raise _refused(source, raw, "is a link that leads out of it through another")
+
+
+def _is_below(path: str, folder: str) -> bool:
+    real = os.path.realpath(folder)
+    return os.path.join(os.path.realpath(path), "").startswith(os.path.join(real, ""))
 
 
 def _inside(raw: str, source: str) -> str:

@@ -4,15 +4,18 @@ The lock is flock(2): the kernel, or the file server where the node itself died,
 holder that is gone, so that nobody has to guess from a clock who is still alive. ParallelCluster
 mounts FSx for Lustre with `flock`, which makes it one lock for all nodes; NFS (EFS) has the same.
 A file system without it answers ENOSYS or the like. There a lease is kept: a file that its holder
-touches, and that others take over when it has stood still for a minute by their own clock.
+touches from a thread of its own, whatever it is at, and that others take over when it has stood
+still for a minute by their own clock.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import socket
+import threading
 import time
 from typing import Tuple
 
@@ -35,7 +38,8 @@ class Lock:
         self._moves = path + ".moves"
         self._has_lease = False
         self._seen: Tuple[str, float] = ("", 0.0)
-        self._changed = self._beaten = time.monotonic()
+        self._changed = self._looked = time.monotonic()
+        self._released = threading.Event()
         self._moved = -float(_BEAT_SECONDS)
         self._me = "job %s on %s, process %d" % (
             os.environ.get("SLURM_JOB_ID", "?"),
@@ -55,7 +59,9 @@ class Lock:
                 said = time.monotonic()
                 tell(self._what, "waiting for %s" % (self._holder() or "another job"))
             time.sleep(_POLL_SECONDS)
-        if not self._has_lease:
+        if self._has_lease:
+            threading.Thread(target=self._keep_lease, daemon=True).start()
+        else:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, self._me.encode(), 0)
 
@@ -66,10 +72,9 @@ class Lock:
     def beat(self) -> None:
         """Called while the work goes on. Raises StageError where the lease is lost."""
         now = time.monotonic()
-        if self._has_lease and now - self._beaten >= _BEAT_SECONDS:
-            self._beaten = now
+        if self._has_lease and now - self._looked >= _BEAT_SECONDS:
+            self._looked = now
             self.assert_held()
-            os.utime(self._lease)
 
     def moved(self) -> None:
         """Data has come and stays: nearer to the end for this job, and for all that wait."""
@@ -93,6 +98,7 @@ class Lock:
             raise StageError("%s: another job took the lease over" % self._lease)
 
     def release(self) -> None:
+        self._released.set()
         if self._has_lease and self._read(self._lease) == self._me:
             os.unlink(self._lease)
         os.close(self._file)
@@ -109,6 +115,13 @@ class Lock:
             raise failure(self._path, error) from None
 
     # -------------------------------------------------------------- where there is no flock
+
+    def _keep_lease(self) -> None:
+        while not self._released.wait(_BEAT_SECONDS):
+            if self._read(self._lease) != self._me:
+                return  # whoever holds it now; `assert_held` says so
+            with contextlib.suppress(OSError):  # the next time, perhaps
+                os.utime(self._lease)
 
     def _try_lease(self) -> bool:
         mine = "%s.%d.%s" % (self._lease, os.getpid(), socket.gethostname())

@@ -8,12 +8,14 @@ from typing import Dict
 
 from stage_copy import path_of
 from stage_files import Entry
+from stage_lock import Lock
 from stage_log import StageError, shown
 from stage_record import Place, remove
 
 
-def put_in_place(place: Place, listing: Dict[str, Entry]) -> None:
+def put_in_place(place: Place, listing: Dict[str, Entry], lock: Lock) -> None:
     """Make the target what `listing` says. What else lies there stays. Raises StageError."""
+    lock.assert_held()
     is_new = not os.path.lexists(place.target)
     root = place.copy if is_new else place.target
     if not is_new:
@@ -30,6 +32,7 @@ def put_in_place(place: Place, listing: Dict[str, Entry]) -> None:
         if entry.kind == "folder":
             os.chmod(path_of(root, name), entry.mode)
     _sync(place)
+    lock.assert_held()  # to write all of it may have taken minutes
     if is_new:
         os.rename(place.copy, place.target)
 

@@ -22,13 +22,17 @@ EXPORT_PROGRAMS = ("export.py", "stage_log.py")
 
 
 class Export(NamedTuple):
-    """One folder on its way out. `by_association`: FSx does it, and the job does nothing."""
+    """One folder on its way out. `by_association`: FSx does it, and the job does nothing.
+
+    `is_of_job`: the job's own folder, of which the keys for ssh stay where they are.
+    """
 
     source: str
     target: str
     by_association: bool
     reason: str
     where: Location
+    is_of_job: bool = False
 
 
 def resolve_exports(experiment: Experiment, storage: Storage, ledger: Ledger) -> tuple[Export, ...]:
@@ -56,7 +60,8 @@ def _wanted(experiment: Experiment, storage: Storage, ledger: Ledger) -> Iterato
         _check_apart(path, logs, experiment.logs_export, ledger)
         _explain("logs_export", experiment.logs_export, False, ledger)
         target = f"{experiment.logs_export.rstrip('/')}/{variable('SLURM_JOB_ID')}"
-        yield Export(JOB_DIR, target, False, f"logs of {name}", ledger.where(path))
+        reason = f"logs of {name}"
+        yield Export(JOB_DIR, target, False, reason, ledger.where(path), is_of_job=True)
 
 
 def _explain(key: str, target: str, by_association: bool, ledger: Ledger) -> None:

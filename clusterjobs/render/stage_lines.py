@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from clusterjobs.plan.exports import Export
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.staging import Stage
 from clusterjobs.render import shell
@@ -19,8 +20,14 @@ def staging_context(plan: Plan) -> dict[str, Any]:
     return {
         "stages": [_stage(stage) for stage in plan.stages],
         "stages_per_node": any(stage.per_node for stage in plan.stages),
-        "exports": [ShellText(f"{_place(one.source)} {_place(one.target)}") for one in copied],
+        "exports": [_export(one) for one in copied],
     }
+
+
+def _export(one: Export) -> ShellText:
+    """A folder and where it goes, as words for export.py."""
+    option = "--job " if one.is_of_job else ""
+    return ShellText(f"{option}{_place(one.source)} {_place(one.target)}")
 
 
 def _stage(stage: Stage) -> ShellText:

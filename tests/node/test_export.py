@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 from node_programs import STAND_INS, command, content, write_tree
@@ -47,7 +48,12 @@ def test_what_names_the_latest_goes_last(tmp_path, modules) -> None:
     for number, name in enumerate(["latest", "step-9/b", "step-9/a"]):
         (saved / name).write_text(name)
         os.utime(saved / name, ns=(number, number))
-    assert [name for name, _ in export._files(str(saved))] == ["step-9/b", "step-9/a", "latest"]
+    found = [name for name, _ in export._files(export.Export(str(saved), ""))]
+    assert found == [
+        "step-9/b",
+        "step-9/a",
+        "latest",
+    ]
 
 
 def test_several_folders_and_one_that_is_not_there_yet(tmp_path) -> None:
@@ -83,32 +89,130 @@ def test_beside_a_training_it_goes_on_until_it_is_told_to_end(tmp_path) -> None:
         assert process.wait(30) == 143
 
 
-@pytest.mark.parametrize("tool", ["aws", "s5cmd"])
-def test_a_bucket_gets_the_same(tmp_path, tool) -> None:
-    tools = tmp_path / "bin"
+@pytest.fixture(params=["aws", "s5cmd"])
+def bucket(request, tmp_path) -> dict[str, str]:
+    """The environment in which a stand-in has the bucket `corpus`."""
+    tools, buckets = tmp_path / "bin", tmp_path / "buckets"
     tools.mkdir()
-    path = tools / tool
+    path = tools / request.param
     path.write_text(f"#!{sys.executable}\n" + (STAND_INS / "bucket_tool.py").read_text())
     path.chmod(0o755)
-    buckets = tmp_path / "buckets"
     (buckets / "corpus").mkdir(parents=True)
-    faults = tmp_path / "faults"
+    faults = str(tmp_path / "faults")
+    return {"PATH": f"{tools}:/usr/bin:/bin", "BUCKETS": str(buckets), "FAULTS": faults}
+
+
+def names(root: pathlib.Path) -> set[str]:
+    return {str(one.relative_to(root)) for one in root.rglob("*") if one.is_file()}
+
+
+def test_a_bucket_gets_the_same(tmp_path, bucket) -> None:
+    buckets, faults = tmp_path / "buckets", tmp_path / "faults"
     faults.write_text('{"fail": 1}')
     source = write_tree(tmp_path / "saved", 5, 1000)
     (source / "latest").write_text("step-1")
-    environment = {"PATH": f"{tools}:/usr/bin:/bin", "BUCKETS": str(buckets), "FAULTS": str(faults)}
-    done = exported(source, "s3://corpus/saved", **environment)
+    done = exported(source, "s3://corpus/saved", **bucket)
     assert done.returncode == 0, done.stdout
     assert "export failed: s3://corpus/saved: An error occurred (InternalError)" in done.stdout
-    names = lambda root: {str(one.relative_to(root)) for one in root.rglob("*") if one.is_file()}  # noqa: E731
     assert names(buckets / "corpus" / "saved") == names(source)
     calls = (buckets / ".calls").read_text().splitlines()
     assert "latest" in calls[1]
     assert "latest" not in calls[2]
     faults.write_text('{"fail": 99}')
-    done = exported(source, "s3://corpus/saved", **environment)
+    done = exported(source, "s3://corpus/saved", **bucket)
     assert done.returncode == 1
     assert f"export {source}: NOT all of it is in s3://corpus/saved" in done.stdout
+
+
+def test_in_a_bucket_the_latest_is_one_that_was_there_before_all_was_copied(
+    tmp_path, bucket
+) -> None:
+    kept = tmp_path / "buckets" / "corpus"
+    source = tmp_path / "the latest run"
+    (source / "step-latest").mkdir(parents=True)
+    (source / "step-1").write_text("step-1")
+    (source / "latest").write_text("step-1")
+    (source / "step-latest" / "weights").write_bytes(b"w" * (2 << 20))
+    (tmp_path / "faults").write_text('{"train": 1}')
+    assert exported(source, "s3://corpus", **bucket).returncode == 0
+    assert (source / "latest").read_text() == "step-2"
+    assert (kept / "latest").read_text() == "step-1"
+    assert names(kept) == {"step-1", "latest", "step-latest/weights"}
+    assert exported(source, "s3://corpus", **bucket).returncode == 0
+    assert (kept / "latest").read_text() == "step-2"
+    assert names(kept) == names(source)
+
+
+def checkpoints(folder: pathlib.Path) -> pathlib.Path:
+    """Three, and a file that names the third; all written long ago."""
+    folder.mkdir()
+    for number, name in enumerate(["step-1", "step-2", "step-3", "latest"]):
+        (folder / name).write_text(name)
+        os.utime(folder / name, (number, number))
+    return folder
+
+
+def test_the_latest_is_held_back_while_something_is_new(tmp_path, modules) -> None:
+    import export
+
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
+    later = time.time() + 3600
+    os.utime(source / "step-3", (later, later))
+    one = export.Export(str(source), str(target))
+    export.export(one, 10)
+    assert names(target) == {"step-1", "step-2"}
+    export.export(one, 0)
+    assert names(target) == names(source)
+
+
+def test_the_latest_is_held_back_while_something_is_written_to(
+    tmp_path, modules, monkeypatch, capsys
+) -> None:
+    import shutil
+
+    import export
+
+    copyfile = shutil.copyfile
+
+    def training(origin: str, to: str) -> None:
+        copyfile(origin, to)
+        if origin.endswith("step-2"):
+            os.utime(origin, (os.stat(origin).st_mtime + 1,) * 2)
+
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
+    one = export.Export(str(source), str(target))
+    monkeypatch.setattr(export.time, "sleep", lambda _: None)
+    monkeypatch.setattr(shutil, "copyfile", training)
+    assert not export._tried(one, 0, export.ROUNDS)
+    assert names(target) == {"step-1", "step-3"}
+    said = capsys.readouterr().out
+    assert f"export failed: {source}/step-2: written to while it was copied" in said
+    assert f"export {source}: NOT all of it is in {target}" in said
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    assert export._tried(one, 0, export.ROUNDS)
+    assert names(target) == names(source)
+
+
+def job_folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    """As a launcher over ssh leaves it, and a link to what is nobody else's."""
+    for name in ("out.log", "ssh.log", "ssh/key", "ssh/latest", "attempt/ssh/log"):
+        path = tmp_path / "17" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "17" / "link").symlink_to(tmp_path / "secret")
+    return tmp_path / "17"
+
+
+def test_the_keys_in_a_jobs_folder_stay_there(tmp_path, bucket) -> None:
+    folder, wanted = job_folder(tmp_path), {"out.log", "ssh.log", "attempt/ssh/log"}
+    done = exported("--job", folder, tmp_path / "kept")
+    assert done.returncode == 0, done.stdout
+    assert names(tmp_path / "kept") == wanted
+    done = exported(folder, "s3://corpus/a", "--job", folder, "s3://corpus/logs", **bucket)
+    assert done.returncode == 0, done.stdout
+    assert names(tmp_path / "buckets/corpus/logs") == wanted
+    assert names(tmp_path / "buckets/corpus/a") == {*wanted, "ssh/key", "ssh/latest"}
 
 
 def test_a_copy_that_does_not_fit_leaves_the_old_one(tmp_path, modules, monkeypatch) -> None:
@@ -120,7 +224,8 @@ def test_a_copy_that_does_not_fit_leaves_the_old_one(tmp_path, modules, monkeypa
     source, target = tmp_path / "saved", tmp_path / "kept"
     source.mkdir()
     (source / "w").write_text("old")
-    export.export(str(source), str(target), 0)
+    one = export.Export(str(source), str(target))
+    export.export(one, 0)
 
     def full(_: str, to: str) -> None:
         pathlib.Path(to).write_text("ha")
@@ -129,6 +234,6 @@ def test_a_copy_that_does_not_fit_leaves_the_old_one(tmp_path, modules, monkeypa
     (source / "w").write_text("newer")
     monkeypatch.setattr(shutil, "copyfile", full)
     with pytest.raises(export.StageError, match="kept/w: No space left on device"):
-        export.export(str(source), str(target), 0)
+        export.export(one, 0)
     assert (target / "w").read_text() == "old"
     assert [path.name for path in target.iterdir()] == ["w"]

@@ -63,6 +63,23 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
         ([member("a/../../out")], "a/../../out leads out of it"),
         ([member("a", tarfile.SYMTYPE, "/etc")], "a is a link that leads out of it"),
         ([member("a", tarfile.SYMTYPE, "../x")], "a is a link that leads out of it"),
+        (
+            [
+                member("d1/d2", tarfile.DIRTYPE),
+                member("d1/d2/x", tarfile.SYMTYPE, "../.."),
+                member("y", tarfile.SYMTYPE, "d1/d2/x/../secret"),
+            ],
+            "y is a link that leads out of it through another",
+        ),
+        (
+            [
+                member("d1/d2", tarfile.DIRTYPE),
+                member("d1/d2/x", tarfile.SYMTYPE, "../.."),
+                member("y", tarfile.SYMTYPE, "d1/d2/x/.."),
+                member("y/made", tarfile.SYMTYPE, "z"),
+            ],
+            "y/made leads out of it through a link",
+        ),
         ([member("a", tarfile.LNKTYPE, "../x")], "../x leads out of it"),
         ([member("a", tarfile.LNKTYPE, "nothing")], "a is a link to what is not in it"),
         ([member("a", tarfile.CHRTYPE)], "a is neither a file nor a folder nor a link"),

@@ -190,6 +190,7 @@ def test_without_flock_a_lease_is_kept_and_taken_from_the_dead(
 ) -> None:
     first = no_flock.Lock(str(tmp_path / "lock"), "stage x")
     first.acquire()
+    first._released.set()  # it is not heard of again
     monkeypatch.setattr(no_flock, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(no_flock, "LEASE_SECONDS", 0.2)
     second = no_flock.Lock(str(tmp_path / "lock"), "stage x")
@@ -204,19 +205,47 @@ def test_without_flock_a_lease_is_kept_and_taken_from_the_dead(
     assert not (tmp_path / "lock.lease").exists()
 
 
-def test_a_lease_that_is_kept_alive_is_not_taken(
+def test_a_lease_is_kept_alive_whatever_its_holder_is_at(
     tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(no_flock, "_BEAT_SECONDS", 0)
+    monkeypatch.setattr(no_flock, "_BEAT_SECONDS", 0.01)
     first, second = (no_flock.Lock(str(tmp_path / "lock"), "stage x") for _ in range(2))
     first.acquire()
-    second._me = "job 2"
-    monkeypatch.setattr(no_flock, "LEASE_SECONDS", 3600)
-    for _ in range(5):
-        first.beat()
+    second._me, lease = "job 2", tmp_path / "lock.lease"
+    for _ in range(3):  # without a call of `beat`
+        os.utime(lease, (1, 1))
+        until(lambda: lease.stat().st_mtime > 1, 30, lambda: "not touched")
         assert not second._try_lease()
     first.release()
     assert second._try_lease()
+
+
+@pytest.mark.parametrize("moment", ["_sync", "scan"])
+def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
+    tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch, moment
+) -> None:
+    import argparse
+
+    import stage
+    import stage_place
+
+    source, target = write_tree(tmp_path / "source", 3, 10), tmp_path / "to"
+    module = stage_place if moment == "_sync" else stage
+    work = getattr(module, moment)
+
+    def lose(*words: object, **options: object) -> object:
+        if moment == "_sync" or options:  # scan: the one that looks at the target
+            (tmp_path / ".to.stage" / "lock.lease").write_text("job 2")
+        return work(*words, **options)
+
+    monkeypatch.setattr(module, moment, lose)
+    options = {"unpack": False, "refresh": False, "reread": False}
+    words = argparse.Namespace(source=str(source), target=str(target), **options)
+    with pytest.raises(stage.StageError, match="took the lease over"):
+        stage.Stage(words).run()
+    assert target.exists() == (moment == "scan")
+    assert not (tmp_path / ".to.stage" / "record.json").exists()
+    assert (tmp_path / ".to.stage" / "lock.lease").read_text() == "job 2"
 
 
 # ------------------------------------------------------------------ no room

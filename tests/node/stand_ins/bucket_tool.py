@@ -87,7 +87,14 @@ def wanted(name: str, filters: list[tuple[str, str]]) -> bool:
     return last == "--include"
 
 
-def sync(source: str, target: str, filters: list[tuple[str, str]]) -> None:
+def sync(
+    source: str,
+    target: str,
+    filters: list[tuple[str, str]],
+    no_links: bool,
+    whole_paths: bool = False,
+) -> None:
+    """`whole_paths`: s5cmd's sync makes a `cp` of each file, whose filters see all of its path."""
     if source.startswith("s3://"):
         bucket, prefix = bucket_path(source.rstrip("*").rstrip("/"))
         prefix = prefix + "/" if prefix else ""
@@ -101,15 +108,30 @@ def sync(source: str, target: str, filters: list[tuple[str, str]]) -> None:
     bucket, prefix = bucket_path(target)
     for path in sorted(pathlib.Path(source).rglob("*")):
         name = str(path.relative_to(source))
-        if path.is_file() and wanted(name, filters):
+        if path.is_symlink() and no_links:
+            continue
+        if path.is_file() and wanted(str(path) if whole_paths else name, filters):
             place = BUCKETS / bucket / prefix / name
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place)
+    if due("train"):  # a checkpoint is written after the tool has looked what there is
+        for name in ("step-2", "latest"):
+            (pathlib.Path(source) / name).write_text("step-2")
 
 
 def copy(source: str, target: str) -> None:
     bucket, key = bucket_path(source)
     deliver(key, BUCKETS / bucket / key, pathlib.Path(target))
+
+
+def filters_and_places(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    filters, places, rest = [], [], iter(words)
+    for word in rest:
+        if word in ("--include", "--exclude"):
+            filters.append((word, next(rest)))
+        elif not word.startswith("--"):
+            places.append(word)
+    return filters, places
 
 
 def aws(words: list[str]) -> None:
@@ -120,17 +142,8 @@ def aws(words: list[str]) -> None:
         kind = "aws:kms" if due("kms") else "AES256"
         sys.stdout.write(json.dumps({"ServerSideEncryption": kind}))
     elif words[:2] == ["s3", "sync"]:
-        filters = [
-            (word, words[i + 1])
-            for i, word in enumerate(words)
-            if word in ("--include", "--exclude")
-        ]
-        places = [
-            word
-            for i, word in enumerate(words[2:], 2)
-            if not word.startswith("--") and words[i - 1] not in ("--include", "--exclude")
-        ]
-        sync(places[0], places[1], filters)
+        filters, places = filters_and_places(words[2:])
+        sync(*places, filters, "--no-follow-symlinks" in words)
     else:
         assert words[:3] == ["s3", "cp", "--only-show-errors"], words
         copy(*words[3:])
@@ -146,8 +159,8 @@ def s5cmd(words: list[str]) -> None:
             row = {"key": f"s3://{bucket}/{key}", "etag": etag.strip('"'), "type": "file"}
             sys.stdout.write(json.dumps({**row, "size": size}) + "\n")
     elif words[:3] == ["--log", "error", "sync"]:
-        filters = [("--exclude", words[4])] if words[3] == "--exclude" else []
-        sync(*words[-2:], filters)
+        filters, places = filters_and_places(words[3:])
+        sync(*places, filters, "--no-follow-symlinks" in words, whole_paths=True)
     else:
         assert words[0] == "cp", words
         copy(*words[1:])

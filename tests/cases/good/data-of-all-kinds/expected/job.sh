@@ -267,7 +267,7 @@ unpack stage_s3.py
 # What it cannot do, it says; the job's exit code stays the training's.
 exports=(
   /fsx/saved/gpt /home/ubuntu/saved
-  "$job_dir" "s3://my-corpus/logs/$SLURM_JOB_ID"
+  --job "$job_dir" "s3://my-corpus/logs/$SLURM_JOB_ID"
 )
 python3 -B "$job_dir/export.py" --every 60 "${exports[@]}" &
 exporter=$!
@@ -345,64 +345,86 @@ trap '' USR1 # the training is done
 
 # ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
 : <<'end of export.py'
-"""Copies what is new in folders away: `export.py [--every S] SOURCE TARGET [SOURCE TARGET ...]`.
+"""Copies what is new in folders away: `export.py [--every S] [SOURCE TARGET ...] [--job FROM TO]`.
 
 TARGET is a folder or s3://bucket/prefix. With `--every` it goes on until it is told to end. Nothing
-is ever removed from a target. A file that is still being written is left for the next time, and one
-that says which checkpoint is the latest goes last, so that it never names one that is not there.
-An export that fails is tried again; its own exit code says so, and nobody else's is changed by it.
+is ever removed from a target. Of a job's folder (`--job`) all goes but `ssh`, where its keys are.
+A file that is still being written is left for the next time, and one that says which checkpoint is
+the latest goes last, so that it never names one that is not there. An export that fails is tried
+again; its own exit code says so, and nobody else's is changed by it.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import os
 import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 from stage_log import StageError, counted, failure, say, shown, size
 
 ROUNDS = 3  # of which the last is after 1 + 4 s: Slurm gives a job 30 s to end
 SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
 STALL_SECONDS = 3600
+LARGEST_MARKER = 1 << 20
 
 
-def export(source: str, target: str, settled: float) -> None:
+class Export(NamedTuple):
+    """A folder on its way out."""
+
+    source: str
+    target: str
+    without: Optional[str] = None  # a folder in it that stays here
+
+
+def export(one: Export, settled: float) -> None:
     """Bring the target up to date. Raises StageError where that cannot be done."""
-    if not os.path.isdir(source):
+    if not os.path.isdir(one.source):
         return  # nothing has been written yet
-    if target.startswith("s3://"):
-        _to_bucket(source, target)
-    else:
-        _to_folder(source, target, settled)
+    is_bucket = one.target.startswith("s3://")
+    left = _to_bucket(one) if is_bucket else _to_folder(one, settled)
+    if left and not settled:
+        raise StageError("%s: written to while it was copied" % shown(left[0]))
 
 
 # ------------------------------------------------------------------ to a folder
 
 
-def _to_folder(source: str, target: str, settled: float) -> None:
-    files = total = 0
-    for name, status in _files(source):
-        if time.time() - status.st_mtime < settled:
-            continue
-        path = os.path.join(target, name)
-        if not _is_there(path, status):
-            _copy(os.path.join(source, name), path, status)
-            files, total = files + 1, total + status.st_size
+def _to_folder(one: Export, settled: float) -> List[str]:
+    """Gives what was left for the next time; with it, what says which checkpoint is the latest."""
+    source, target, _ = one
+    left: List[str] = []
+    began, files, total = time.time(), 0, 0
+    for name, status in _files(one):
+        origin, path = os.path.join(source, name), os.path.join(target, name)
+        is_young = settled and status.st_mtime > began - settled
+        if is_young or (left and "latest" in os.path.basename(name)):
+            left.append(origin)
+        elif not _is_there(path, status):
+            if _copy(origin, path, status):
+                files, total = files + 1, total + status.st_size
+            else:
+                left.append(origin)
     if files:
         said = (shown(source), shown(target), counted(files, "file"), size(total))
         say("export %s: to %s, %s, %s" % said)
+    return left
 
 
-def _files(source: str) -> Iterator[Tuple[str, os.stat_result]]:
+def _files(one: Export) -> Iterator[Tuple[str, os.stat_result]]:
     """Files in the order in which they were written; those that name the latest one come last."""
+    source = one.source
     found: List[Tuple[Any, str, os.stat_result]] = []
-    for above, _, names in os.walk(source):
+    for above, folders, names in os.walk(source):
+        if above == source and one.without in folders:
+            folders.remove(one.without)
         for name in names:
             path = os.path.join(above, name)
             try:
@@ -412,7 +434,7 @@ def _files(source: str) -> Iterator[Tuple[str, os.stat_result]]:
             if stat.S_ISREG(status.st_mode):
                 rank = ("latest" in name, status.st_mtime_ns)
                 found.append((rank, os.path.relpath(path, source), status))
-    for _, name, status in sorted(found, key=lambda one: one[:2]):
+    for _, name, status in sorted(found, key=lambda file: file[:2]):
         yield name, status
 
 
@@ -424,8 +446,8 @@ def _is_there(path: str, status: os.stat_result) -> bool:
     return there.st_size == status.st_size and there.st_mtime_ns == status.st_mtime_ns
 
 
-def _copy(source: str, path: str, status: os.stat_result) -> None:
-    """Whole or not at all: under another name first."""
+def _copy(source: str, path: str, status: os.stat_result) -> bool:
+    """Whole or not at all: under another name first. False: it was written to meanwhile."""
     folder, name = os.path.split(path)
     partial = os.path.join(folder, ".%s.export" % name[:200])
     try:
@@ -439,8 +461,7 @@ def _copy(source: str, path: str, status: os.stat_result) -> None:
             os.close(file)
         now = os.stat(source)
         if (now.st_size, now.st_mtime_ns) != (copied, status.st_mtime_ns):
-            os.unlink(partial)
-            return  # written to meanwhile; the next time it is copied
+            return False
         os.chmod(partial, stat.S_IMODE(status.st_mode))
         os.utime(partial, ns=(status.st_mtime_ns, status.st_mtime_ns))
         os.replace(partial, path)
@@ -448,27 +469,64 @@ def _copy(source: str, path: str, status: os.stat_result) -> None:
         if os.path.exists(source):
             raise failure(path, error) from None
     except OSError as error:
+        raise failure(path, error) from None
+    finally:
         if os.path.lexists(partial):
             os.unlink(partial)
-        raise failure(path, error) from None
+    return True
 
 
 # ------------------------------------------------------------------ to a bucket
 
 
-def _to_bucket(source: str, target: str) -> None:
-    """By s5cmd or aws, which check what they send; an object is there whole or not at all."""
+def _to_bucket(one: Export) -> List[str]:
+    """By s5cmd or aws, which check what they send; an object is there whole or not at all.
+
+    Gives what could not be read, for it was written to.
+    """
+    source, target = os.path.abspath(one.source), one.target
     s5cmd, aws = shutil.which("s5cmd"), shutil.which("aws")
     if s5cmd:
-        sync = [s5cmd, "--log", "error", "sync"]
-        places = [source.rstrip("/") + "/", target.rstrip("/") + "/"]
+        sync, end = [s5cmd, "--log", "error", "sync"], "/"
     elif aws:
-        sync = [aws, "s3", "sync", "--only-show-errors", "--no-follow-symlinks"]
-        places = [source, target]
+        sync, end = [aws, "s3", "sync", "--only-show-errors"], ""
     else:
         raise StageError("%s: neither s5cmd nor aws is on this node" % target)
-    for options in (["--exclude", "*latest*"], []):
-        _run([*sync, *options, *places], target)
+    to = target.rstrip("/") + end
+    options = ["--no-follow-symlinks", *_excluded("*latest*", source)]
+    if one.without:
+        options += _excluded(one.without + "/*", source)
+    with tempfile.TemporaryDirectory(prefix="export.") as aside:
+        left = _put_aside(one, aside)
+        _run([*sync, *options, source + end, to], target)
+        if os.listdir(aside):
+            _run([*sync, aside + end, to], target)
+    return left
+
+
+def _put_aside(one: Export, aside: str) -> List[str]:
+    """What says now which checkpoint is the latest: all that it can name is there already.
+
+    Large files of such names are checkpoints themselves, and links to them do.
+    """
+    left = []
+    for name, status in _files(one):
+        origin, path = os.path.join(os.path.abspath(one.source), name), os.path.join(aside, name)
+        if "latest" not in name:
+            continue
+        if status.st_size > LARGEST_MARKER:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.symlink(origin, path)
+        elif not _copy(origin, path, status):
+            left.append(origin)
+    return left
+
+
+def _excluded(pattern: str, source: str) -> List[str]:
+    """What aws holds against names below the source, s5cmd's sync holds against whole paths."""
+    whole = "%s/%s" % (source.replace("[", "?"), pattern)
+    short = [] if fnmatch.fnmatchcase(source, pattern) else ["--exclude", pattern]
+    return [*short, "--exclude", whole]
 
 
 def _run(command: List[str], target: str) -> None:
@@ -507,35 +565,37 @@ def main() -> int:
     """0: all is there; 1: not all, and a message says why."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=float, metavar="SECONDS")
-    parser.add_argument("places", nargs="+", metavar="SOURCE TARGET")
+    parser.add_argument("places", nargs="*", metavar="SOURCE TARGET")
+    parser.add_argument("--job", nargs=2, action="append", default=[], metavar=("FROM", "TO"))
     options = parser.parse_args()
-    pairs = list(zip(options.places[::2], options.places[1::2]))
+    exports = [Export(*pair) for pair in zip(options.places[::2], options.places[1::2])]
+    exports += [Export(source, target, "ssh") for source, target in options.job]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     try:
         while options.every:
-            for source, target in pairs:
-                _tried(source, target, SETTLED_SECONDS, 1)
+            for one in exports:
+                _tried(one, SETTLED_SECONDS, 1)
             time.sleep(options.every)
-        good = [_tried(source, target, 0, ROUNDS) for source, target in pairs]
+        good = [_tried(one, 0, ROUNDS) for one in exports]
         return 0 if all(good) else 1
     except Ended as ended:
         return 128 + int(ended.args[0])
 
 
-def _tried(source: str, target: str, settled: float, rounds: int) -> bool:
+def _tried(one: Export, settled: float, rounds: int) -> bool:
     for number in range(rounds):
         try:
-            export(source, target, settled)
+            export(one, settled)
             return True
         except StageError as error:
             say("export failed: %s" % error)
         except OSError as error:
-            say("export failed: %s" % failure(str(error.filename or target), error))
+            say("export failed: %s" % failure(str(error.filename or one.target), error))
         if number + 1 < rounds:
             time.sleep(4**number)
     if rounds > 1:
-        say("export %s: NOT all of it is in %s" % (shown(source), shown(target)))
+        say("export %s: NOT all of it is in %s" % (shown(one.source), shown(one.target)))
     return False
 
 
@@ -803,9 +863,8 @@ class Stage:
                 self._say_there(record)
                 return
             sums, listing, state = self._bring(lock)
-            lock.assert_held()
-            put_in_place(self.place, listing)
-            self._write_record(sums, listing, state)
+            put_in_place(self.place, listing, lock)
+            self._write_record(sums, listing, state, lock)
             lock.moved()
         except OSError as error:
             raise failure(str(error.filename or self.place.target), error) from None
@@ -830,7 +889,7 @@ class Stage:
         sums = bring_files(self.place, listing, record, lock, self.options.reread)
         return sums, listing, rows_of(listing)
 
-    def _write_record(self, sums: Sums, listing: Dict[str, Entry], state: Any) -> None:
+    def _write_record(self, sums: Sums, listing: Dict[str, Entry], state: Any, lock: Lock) -> None:
         """Look at what is there now, all of it, and write it down."""
         there = scan(self.place.target, follow=False)
         files = {}
@@ -844,6 +903,7 @@ class Stage:
         others = {name: one.kind for name, one in listing.items() if one.kind != "file"}
         job = os.environ.get("SLURM_JOB_ID", "")
         record = {"source": self._identity(), "state": state, "files": files, "others": others}
+        lock.assert_held()
         self.place.write_record(dict(record, job=job))
         total = sum(row[0] for row in files.values())
         tell(self.name, "complete, %s, %s" % (counted(len(files), "file"), size(total)))
@@ -958,7 +1018,7 @@ def bring_archive(
 
 def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Sums:
     sums: Sums = {}
-    links: List[Tuple[str, str]] = []
+    links: List[Tuple[str, str, str]] = []
     modes: List[Tuple[str, int]] = []
     members = _of_zip(file) if source.lower().endswith(".zip") else _of_tar(file)
     for kind, raw, mode, mtime, size, content, said in members:
@@ -970,7 +1030,7 @@ def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Su
         elif kind == "link":
             if _leads_out(name, said):
                 raise _refused(source, raw, "is a link that leads out of it")
-            links.append((path, said))
+            links.append((raw, path, said))
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             remove(path)  # a later member of the same name counts
@@ -984,12 +1044,28 @@ def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Su
                 sums[name] = sums[original]
             elif content is not None:
                 sums[name] = _written(content, path, size, mode, mtime, file, progress)
-    for path, said in links:  # last, so that nothing is written through one
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.symlink(said, path)
+    _make_links(links, source, copy)  # last, so that nothing is written through one
     for path, mode in reversed(modes):
         os.chmod(path, mode | 0o700)
     return sums
+
+
+def _make_links(links: List[Tuple[str, str, str]], source: str, copy: str) -> None:
+    """Refuse those that lead out through another, before one is made there and after all are."""
+    for raw, path, said in links:
+        above = os.path.dirname(path)
+        if not _is_below(above, copy):
+            raise _refused(source, raw, "leads out of it through a link")
+        os.makedirs(above, exist_ok=True)
+        os.symlink(said, path)
+    for raw, path, _ in links:
+        if not _is_below(path, copy):
+            raise _refused(source, raw, "is a link that leads out of it through another")
+
+
+def _is_below(path: str, folder: str) -> bool:
+    real = os.path.realpath(folder)
+    return os.path.join(os.path.realpath(path), "").startswith(os.path.join(real, ""))
 
 
 def _inside(raw: str, source: str) -> str:
@@ -1664,15 +1740,18 @@ The lock is flock(2): the kernel, or the file server where the node itself died,
 holder that is gone, so that nobody has to guess from a clock who is still alive. ParallelCluster
 mounts FSx for Lustre with `flock`, which makes it one lock for all nodes; NFS (EFS) has the same.
 A file system without it answers ENOSYS or the like. There a lease is kept: a file that its holder
-touches, and that others take over when it has stood still for a minute by their own clock.
+touches from a thread of its own, whatever it is at, and that others take over when it has stood
+still for a minute by their own clock.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import socket
+import threading
 import time
 from typing import Tuple
 
@@ -1695,7 +1774,8 @@ class Lock:
         self._moves = path + ".moves"
         self._has_lease = False
         self._seen: Tuple[str, float] = ("", 0.0)
-        self._changed = self._beaten = time.monotonic()
+        self._changed = self._looked = time.monotonic()
+        self._released = threading.Event()
         self._moved = -float(_BEAT_SECONDS)
         self._me = "job %s on %s, process %d" % (
             os.environ.get("SLURM_JOB_ID", "?"),
@@ -1715,7 +1795,9 @@ class Lock:
                 said = time.monotonic()
                 tell(self._what, "waiting for %s" % (self._holder() or "another job"))
             time.sleep(_POLL_SECONDS)
-        if not self._has_lease:
+        if self._has_lease:
+            threading.Thread(target=self._keep_lease, daemon=True).start()
+        else:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, self._me.encode(), 0)
 
@@ -1726,10 +1808,9 @@ class Lock:
     def beat(self) -> None:
         """Called while the work goes on. Raises StageError where the lease is lost."""
         now = time.monotonic()
-        if self._has_lease and now - self._beaten >= _BEAT_SECONDS:
-            self._beaten = now
+        if self._has_lease and now - self._looked >= _BEAT_SECONDS:
+            self._looked = now
             self.assert_held()
-            os.utime(self._lease)
 
     def moved(self) -> None:
         """Data has come and stays: nearer to the end for this job, and for all that wait."""
@@ -1753,6 +1834,7 @@ class Lock:
             raise StageError("%s: another job took the lease over" % self._lease)
 
     def release(self) -> None:
+        self._released.set()
         if self._has_lease and self._read(self._lease) == self._me:
             os.unlink(self._lease)
         os.close(self._file)
@@ -1769,6 +1851,13 @@ class Lock:
             raise failure(self._path, error) from None
 
     # -------------------------------------------------------------- where there is no flock
+
+    def _keep_lease(self) -> None:
+        while not self._released.wait(_BEAT_SECONDS):
+            if self._read(self._lease) != self._me:
+                return  # whoever holds it now; `assert_held` says so
+            with contextlib.suppress(OSError):  # the next time, perhaps
+                os.utime(self._lease)
 
     def _try_lease(self) -> bool:
         mine = "%s.%d.%s" % (self._lease, os.getpid(), socket.gethostname())
@@ -1966,12 +2055,14 @@ from typing import Dict
 
 from stage_copy import path_of
 from stage_files import Entry
+from stage_lock import Lock
 from stage_log import StageError, shown
 from stage_record import Place, remove
 
 
-def put_in_place(place: Place, listing: Dict[str, Entry]) -> None:
+def put_in_place(place: Place, listing: Dict[str, Entry], lock: Lock) -> None:
     """Make the target what `listing` says. What else lies there stays. Raises StageError."""
+    lock.assert_held()
     is_new = not os.path.lexists(place.target)
     root = place.copy if is_new else place.target
     if not is_new:
@@ -1988,6 +2079,7 @@ def put_in_place(place: Place, listing: Dict[str, Entry]) -> None:
         if entry.kind == "folder":
             os.chmod(path_of(root, name), entry.mode)
     _sync(place)
+    lock.assert_held()  # to write all of it may have taken minutes
     if is_new:
         os.rename(place.copy, place.target)
 
