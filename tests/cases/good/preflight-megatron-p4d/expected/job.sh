@@ -172,9 +172,17 @@ unpack preflight_node.py
 unpack nccl_log.py
 
 # ---- preflight: each node says whether it is what the training needs ------------------------
-# By the system's own Python if it can be: it starts fastest, and is on no shared folder.
+# By the system's own Python if it can be: it starts fastest, and is on no shared folder. RHEL 8's is
+# 3.6, which is too old, and seen without the time that starting it takes.
 python=/usr/bin/python3
-[[ -x $python ]] || python=python3
+for name in /usr/bin/python3.[0-6]; do
+  [[ ! $python -ef $name ]] || python=
+done
+if [[ ! -x $python ]]; then
+  python=$(type -P python3) || fail 'the preflight needs a python3: there is none on this node'
+  "$python" -IS -c 'import sys; sys.exit(sys.version_info < (3, 7))' \
+    || fail "the preflight needs Python 3.7 or newer: $python is $("$python" --version 2>&1)"
+fi
 rm -rf -- "$job_dir/nccl" && mkdir -p -- "$job_dir/nccl" # of an earlier start of this job
 asked=(
   seconds=120 # for all of it; a node that is silent is bad
