@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from clusterjobs.errors import InputError, Problem
@@ -11,16 +13,21 @@ _EXAMPLES = """\b
 Examples:
   clusterjobs cancel 1234
   clusterjobs cancel 1234 1235
+  clusterjobs cancel 1234_7
+
+The last is a task of an array; the array's own id ends all its tasks.
 """
+_JOB_ID = re.compile("[0-9]+(_[0-9]+)?")
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("job_ids", nargs=-1, required=True, metavar="JOB_ID...")
 def cancel(job_ids: tuple[str, ...]) -> None:
     """Cancel jobs. Their ranks may save first, for Slurm's KillWait; nothing is requeued."""
-    bad = [job_id for job_id in job_ids if not job_id.isdecimal()]
-    if bad:
-        raise InputError(Problem(f"{job_id!r} is no job id: it is a number") for job_id in bad)
-    scancel(job_ids)
+    if bad := [job_id for job_id in job_ids if not _JOB_ID.fullmatch(job_id)]:
+        hint = "it is a number, or 123_4 for a task of an array"
+        raise InputError(Problem(f"{job_id!r} is no job id", hint=hint) for job_id in bad)
+    arrays = scancel(job_ids)
     for job_id in job_ids:
-        click.echo(f"job {job_id} is cancelled")
+        more = ", with all tasks of its array" if job_id in arrays else ""
+        click.echo(f"job {job_id} is cancelled{more}")

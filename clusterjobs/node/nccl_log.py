@@ -1,7 +1,9 @@
 """Reads NCCL's own log: did it take EFA, or TCP without a word?
 
-    nccl_log.py watch FOLDER RANKS    beside the training: ends it where NCCL has taken TCP
-    nccl_log.py FOLDER RANKS          after it: exits with FAILED in that case
+    nccl_log.py watch JOB FOLDER RANKS    beside the training: ends it where NCCL has taken TCP
+    nccl_log.py FOLDER RANKS              after it: exits with FAILED in that case
+
+JOB is the job's id, of a task of an array 123_4: Slurm's own for it may be that of the array.
 
 NCCL writes one file for each rank into FOLDER (NCCL_DEBUG=INFO, NCCL_DEBUG_FILE). `NET/OFI` alone
 proves nothing, since the plugin also says there why it failed; what NCCL took in the end is in
@@ -85,7 +87,7 @@ def is_efa(network: str) -> bool:
     return "Libfabric" in network
 
 
-def watch(logs: Logs, ranks: int) -> None:
+def watch(job_id: str, logs: Logs, ranks: int) -> None:
     """Until the job ends it; the first rank on another network ends the training."""
     is_told = False
     while True:
@@ -94,7 +96,7 @@ def watch(logs: Logs, ranks: int) -> None:
         if complaint:
             print(f"{complaint}; the training is ended")
             sys.stdout.flush()
-            subprocess.call(["scancel", "--signal=TERM", os.environ["SLURM_JOB_ID"]])
+            subprocess.call(["scancel", "--signal=TERM", job_id])
             return
         if len(logs.networks) >= ranks and not is_told:
             is_told = True
@@ -116,7 +118,7 @@ def judge(logs: Logs) -> int:
 
 def main(words: list[str]) -> int:
     if words[0] == "watch":
-        watch(Logs(words[1]), int(words[2]))
+        watch(words[1], Logs(words[2]), int(words[3]))
         return 0
     return judge(Logs(words[0]))
 

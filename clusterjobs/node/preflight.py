@@ -39,25 +39,51 @@ def main(words: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + 15))  # and srun ends, too
     first, second = (i for i, word in enumerate(words) if word == "--")
     nodes, checks, srun = words[:first], words[first + 1 : second], words[second + 1 :]
+    tokens = Tokens([check.partition("=")[2] for check in checks if check.startswith("folder=")])
+    try:
+        rows = ask_all(nodes, checks, srun, tokens)
+    finally:
+        tokens.remove()
+    told = table()
+    rows = told.in_order(nodes, checks, rows)
+    told.print_table(nodes, rows)
+    return 0 if told.print_verdict(nodes, rows, time.monotonic() - start) else FAILED
+
+
+def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens) -> list[Row]:
+    """What this node finds out by itself, and what all of them answer."""
     wanted = dict(check.partition("=")[::2] for check in checks)
     seconds = float(wanted.get("seconds", 60))
-    token = f".clusterjobs-{os.urandom(8).hex()}"
-    # A node ends by itself before it is given up here, and says which check has hung.
-    own = [f"token={token}", f"seconds={seconds * 2 / 3:g}"]
     asked = [one for one in checks if one.partition("=")[0] not in ("seconds", "clock")]
-    listener, rows = listen(nodes[0]) if "port" in wanted else (None, [])
-    if listener is None and "port" in wanted:
-        asked.remove("port")
+    rows = []
+    hanging = tokens.hanging(seconds / 3)
+    for folder in hanging:  # nobody could compare it with this node's
+        asked.remove(f"folder={folder}")
+        why = f"no answer in {seconds / 3:.3g} s: it hangs"
+        rows.append(Row(nodes[0], f"folder {folder}", "bad", why, "an answer"))
+    if hanging:
+        seconds *= 2 / 3
+    listener = None
+    if "port" in wanted:
+        listener, taken = listen(nodes[0])
+        if taken:
+            asked.remove("port")
+        rows += taken
     asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
-    folders = [check.partition("=")[2] for check in checks if check.startswith("folder=")]
-    try:
-        put_tokens(folders, token)
-        rows += asking.ask([*srun, sys.executable, "-IS", "-", *own, *asked])
-    finally:
-        remove_tokens(folders, token)
-    rows = in_order(nodes, checks, rows + asking.silent(nodes))
-    print_table(nodes, rows)
-    return print_verdict(nodes, rows, time.monotonic() - start)
+    # A node ends by itself before it is given up here, and says which check has hung.
+    own = [f"token={tokens.name}", f"seconds={seconds * 2 / 3:.4g}"]
+    rows += asking.ask([*srun, sys.executable, "-IS", "-", *own, *asked])
+    return rows + asking.silent(nodes)
+
+
+def table() -> Any:
+    """The program's other half, from beside it: isolated (-I), Python does not look there."""
+    if HERE not in sys.path:
+        sys.path.insert(0, HERE)
+        sys.dont_write_bytecode = True
+    import preflight_table
+
+    return preflight_table
 
 
 def listen(master: str) -> tuple[_socket.socket | None, list[Row]]:
@@ -73,21 +99,65 @@ def listen(master: str) -> tuple[_socket.socket | None, list[Row]]:
     return listener, []
 
 
-def put_tokens(folders: list[str], token: str) -> None:
-    """A file in each folder, for the nodes to see. Where it cannot be, this node says so too."""
-    for folder in folders:
-        try:
-            os.close(os.open(os.path.join(folder, token), os.O_CREAT | os.O_WRONLY, 0o666))
-        except OSError:
-            pass
+class Tokens:
+    """A file in each folder, for the nodes to see; in one that is not there or full, there is none.
+
+    A process for each puts it, and removes it when this one ends, however it ends: whoever asks a
+    dead mount may wait for ever, and cannot even be killed.
+    """
+
+    def __init__(self, folders: list[str]) -> None:
+        self.folders = folders
+        self.name = f".clusterjobs-{os.urandom(8).hex()}"
+        self.answered: list[int] = []
+        self.said, says = os.pipe()
+        gone, self.stay = os.pipe()
+        for number, folder in enumerate(folders):
+            if os.fork() == 0:
+                os.close(self.stay)
+                keep_token(os.path.join(folder, self.name), says, gone, bytes([number]))
+        os.close(says)
+        os.close(gone)
+
+    def hanging(self, seconds: float) -> list[str]:
+        """The folders that do not answer within this time."""
+        self.answered = self.answers(len(self.folders), seconds)
+        return [path for i, path in enumerate(self.folders) if i not in self.answered]
+
+    def remove(self) -> None:
+        os.close(self.stay)
+        self.answers(len(self.answered), 5)
+
+    def answers(self, count: int, seconds: float) -> list[int]:
+        deadline, answered = time.monotonic() + seconds, b""
+        while len(answered) < count:
+            left = max(0.0, deadline - time.monotonic())
+            data = os.read(self.said, 256) if select.select([self.said], [], [], left)[0] else b""
+            if not data:
+                break
+            answered += data
+        return list(answered)
 
 
-def remove_tokens(folders: list[str], token: str) -> None:
-    for folder in folders:
-        try:
-            os.remove(os.path.join(folder, token))
-        except OSError:
-            pass
+def keep_token(file: str, says: int, gone: int, answer: bytes) -> None:
+    """In a process of its own, which holds nothing open that others wait for."""
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.close(1)
+        os.close(2)
+        for act in (make, os.remove):
+            try:
+                act(file)
+            except OSError:  # the node says so too, where it is asked
+                pass
+            os.write(says, answer)
+            os.read(gone, 1)
+    finally:
+        os._exit(0)
+
+
+def make(file: str) -> None:
+    os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o666))
 
 
 # ------------------------------------------------------------------ asking
@@ -110,6 +180,7 @@ class Asking:
         self.began = time.time()
         srun, output = started(command)
         try:
+            table()  # while srun starts: the launch does not wait for it
             return [row for line in self.lines(output) for row in self.rows(line)]
         finally:  # a step whose tasks have ended goes by itself: nobody has to wait for it
             if len(self.ended) < self.count:
@@ -200,99 +271,6 @@ def stop(srun: int) -> None:
                 time.sleep(0.02)
         except OSError:  # it has ended
             return
-
-
-# ------------------------------------------------------------------ telling
-
-
-def in_order(nodes: list[str], checks: list[str], rows: list[Row]) -> list[Row]:
-    """As the checks were asked and the nodes are counted, whoever was quickest."""
-    asked = [check.partition("=")[0] for check in checks]
-
-    def place(row: Row) -> tuple[int, str, str, int]:
-        name = row.check.partition(" ")[0]
-        position = asked.index(name) if name in asked else len(asked)
-        number = nodes.index(row.node) if row.node in nodes else len(nodes)
-        return (position, row.check, row.verdict, number)
-
-    return sorted(rows, key=place)
-
-
-def print_table(nodes: list[str], rows: list[Row]) -> None:
-    """A line for each check and what was seen; nodes that say the same stand together."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        seen = row.seen if row.verdict != "ok" else ""  # nodes in order may differ in numbers
-        groups.setdefault((row.verdict, row.check, seen), []).append(row)
-    lines = [("", "check", "seen", "wanted", "nodes")]
-    for (verdict, check, _), alike in groups.items():
-        mark = verdict.upper() if verdict == "bad" else verdict
-        where = [row.node for row in alike]
-        who = f"all {len(nodes)}" if len(nodes) == len(set(where)) > 1 else hostlist(where)
-        lines.append((mark, check, span([row.seen for row in alike]), alike[0].wanted, who))
-    widths = [max(len(line[i]) for line in lines) for i in range(4)]
-    for line in lines:
-        print("  ".join(["", *map(str.ljust, line, widths), line[4]]))
-
-
-def span(seen: list[str]) -> str:
-    """`8.1 GiB to 12 GiB`: the least and the most of what nodes have seen."""
-    different = sorted(set(seen), key=lambda text: (number(text), text))
-    return different[0] if len(different) == 1 else f"{different[0]} to {different[-1]}"
-
-
-def number(text: str) -> float:
-    try:
-        return float(text.partition(" ")[0])
-    except ValueError:
-        return 0.0
-
-
-def hostlist(nodes: list[str]) -> str:
-    """Slurm's short form, `train-dy-p4d-[1-3,7]`."""
-    unique = ",".join(dict.fromkeys(nodes))
-    if "," not in unique:
-        return unique
-    import subprocess  # where nodes differ, and nobody waits for the training
-
-    try:
-        show = ["scontrol", "show", "hostlist", unique]
-        return subprocess.check_output(show, timeout=10).decode().strip()
-    except (OSError, subprocess.SubprocessError):
-        return unique
-
-
-def causes(batch_host: str, bad: list[Row]) -> list[Row]:
-    """Without what follows from a missing mount: what lies below it, the batch host's to all."""
-    kinds = [(row, *row.check.partition(" ")[::2]) for row in bad]
-    lost = [(row.node, f"{path}/") for row, kind, path in kinds if kind in ("mount", "lustre")]
-    return [
-        row
-        for row, kind, path in kinds
-        if kind not in ("folder", "space")
-        or not any(node in (row.node, batch_host) and path.startswith(at) for node, at in lost)
-    ]
-
-
-def print_verdict(nodes: list[str], rows: list[Row], seconds: float) -> int:
-    bad = causes(nodes[0], [row for row in rows if row.verdict == "bad"])
-    if any(row.verdict == "absent" for row in rows):
-        print("clusterjobs: this is a lab: what is absent here is no fault")
-    if not bad:
-        count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
-        print(f"clusterjobs: preflight passed on {count} in {seconds:.1f} s")
-        return 0
-    for what in dict.fromkeys((row.check, row.seen, row.wanted) for row in bad):
-        where = [row.node for row in bad if (row.check, row.seen, row.wanted) == what]
-        label = "node" if len(where) == 1 else "nodes"
-        check, seen, wanted = what
-        place = f"{label} {hostlist(where)}"
-        print(f"clusterjobs: preflight failed on {place}: {check}: {seen}; wanted: {wanted}")
-    culprits = [node for node in nodes if any(row.node == node for row in bad)]
-    if 2 * len(culprits) <= len(nodes):
-        with open(os.path.join(HERE, "bad_nodes"), "w") as file:
-            file.write(hostlist(culprits) + "\n")
-    return FAILED
 
 
 if __name__ == "__main__":

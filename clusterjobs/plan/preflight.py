@@ -54,7 +54,7 @@ class PreflightPlan(NamedTuple):
     @property
     def programs(self) -> tuple[str, ...]:
         """The files of the room `node/` that it takes."""
-        asking = ("preflight.py", "preflight_node.py") if self.asked else ()
+        asking = ("preflight.py", "preflight_node.py", "preflight_table.py") if self.asked else ()
         reading = ("nccl_log.py",) if self.reads_nccl else ()
         return (*asking, *reading, *(("all_reduce.py",) if self.all_reduce else ()))
 

@@ -22,7 +22,7 @@ from clusterjobs.render.byte_code import ByteCode
 from clusterjobs.render.container import container_context
 from clusterjobs.render.launch_lines import launch_context
 from clusterjobs.render.lines import WIDTH, command_text, once_per_node, path_text, with_reason
-from clusterjobs.render.preflight_lines import nccl_steps, preflight_context
+from clusterjobs.render.preflight_lines import nccl_judge, nccl_watch, preflight_context
 from clusterjobs.render.shell import ShellText
 from clusterjobs.render.stage_lines import staging_context
 from clusterjobs.spec.experiment import Parameter, Secret, Step
@@ -128,7 +128,7 @@ def _restarts(plan: Plan) -> dict[str, Any]:
         "checkpoints": path_text(checkpoints.path if checkpoints else "."),
         "marker_given": plan.marker is not None,
         "marker": path_text(plan.marker or "."),
-        "background_given": bool(plan.experiment.sidecars or nccl_steps(plan) or restarts),
+        "background_given": bool(plan.experiment.sidecars or nccl_watch(plan) or restarts),
         "restarts_given": restarts is not None,
         "ends_itself": restarts is not None and restarts.saving.told == "clock",
     }
@@ -256,10 +256,10 @@ def _work(plan: Plan) -> dict[str, Any]:
         "programs": [_program(name) for name in plan.programs],
         "before": [_step(step, plan) for step in experiment.before],
         "sidecars": [
-            *nccl_steps(plan, "watch"),
+            *nccl_watch(plan),
             *(_step(step, plan) for step in experiment.sidecars),
         ],
-        "after": [*nccl_steps(plan), *(_step(step, plan) for step in experiment.after)],
+        "after": [*nccl_judge(plan), *(_step(step, plan) for step in experiment.after)],
     }
 
 

@@ -34,8 +34,17 @@ def preflight_context(plan: Plan) -> dict[str, Any]:
     }
 
 
-def nccl_steps(plan: Plan, *how: str) -> list[ShellText]:
-    """What reads NCCL's log, beside the training and after it, where the preflight wants it."""
+def nccl_watch(plan: Plan) -> list[ShellText]:
+    """What reads NCCL's log beside the training, where the preflight wants it."""
+    return _nccl_step(plan, "watch", variable("own_id"))
+
+
+def nccl_judge(plan: Plan) -> list[ShellText]:
+    """What reads it after the training."""
+    return _nccl_step(plan)
+
+
+def _nccl_step(plan: Plan, *how: str) -> list[ShellText]:
     if plan.preflight is None or not plan.preflight.reads_nccl:
         return []
     words = (*how, NCCL_LOGS, str(plan.shape.world_size))

@@ -27,6 +27,12 @@ SECOND = (
     '"nodes": "n[1-2]", "seconds": 80, "ended": 99}\n'
 )
 
+SQUEUE = """\
+case $* in
+  *'%A|%T|'*) printf '%s\\n' '12|RUNNING|None|3:00|n[1-2]' ;;
+  *'%A|%F|%i') printf '%s\\n' '12|12|12' '21|20|20_3' '20|20|20_4' ;;
+esac"""
+
 
 @pytest.fixture
 def spec(tmp_path: pathlib.Path) -> pathlib.Path:
@@ -42,10 +48,11 @@ def spec(tmp_path: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture
 def slurm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """A folder on PATH, alone, with a squeue that knows of job 12 and a scancel that records."""
+    """A folder on PATH, alone, with a squeue that knows of job 12, and of two tasks of the array 20
+    of which one has the array's own id, and a scancel that records."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    program(folder / "squeue", "echo '12|RUNNING|None|3:00|n[1-2]'")
+    program(folder / "squeue", SQUEUE)
     program(folder / "scancel", f'printf "%s\\n" "$@" > {folder}/cancelled')
     monkeypatch.setenv("PATH", str(folder))
     return folder
@@ -169,7 +176,20 @@ def test_cancel_hands_ids_and_nothing_else_to_scancel(
     for words, said in (
         (["99"], "no job 99 is in the queue"),
         (["1", "all"], "'all' is no job id"),
+        (["12_1"], "no job 12_1 is in the queue"),
+        (["20_[3-4]"], "'20_[3-4]' is no job id\n   hint: it is a number, or 123_4 for a task of"),
     ):
         refused = clusterjobs("cancel", *words)
         assert refused.code == 1
         assert said in refused.err
+
+
+def test_cancel_says_what_an_arrays_id_means(
+    clusterjobs: Callable[..., object], slurm: pathlib.Path
+) -> None:
+    assert clusterjobs("cancel", "20_4", "21").out == (
+        "job 20_4 is cancelled\njob 21 is cancelled\n"
+    )
+    assert (slurm / "cancelled").read_text() == "--\n20_4\n21\n"
+    said = clusterjobs("cancel", "20").out
+    assert said == "job 20 is cancelled, with all tasks of its array\n"

@@ -14,6 +14,7 @@ from rendered_jobs import Jobs, shape_of
 
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm
+from clusterjobs.lab.polling import until
 
 pytestmark = pytest.mark.lab
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.lab
 @pytest.fixture(scope="module")
 def lab(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("p4d-nccl")
-    with running_lab(shape_of("p4d-a100"), folder, slurm) as running:
+    with running_lab(shape_of("p4d-a100", nodes=4), folder, slurm) as running:
         yield running
 
 
@@ -53,3 +54,32 @@ def test_nccl_on_efa_is_left_alone(jobs: Jobs) -> None:
     ended = jobs.run(spec_of(jobs, "efa", command))
     assert ended.exit_code == 0, ended.log
     assert "clusterjobs: NCCL uses EFA on all 4 ranks" in ended.log
+
+
+ONE_ON_TCP = f"""
+task=$SLURM_ARRAY_TASK_ID
+if (( SLURM_JOB_ID == SLURM_ARRAY_JOB_ID )); then
+  until [[ -e /fsx/array-good ]]; do sleep 0.2; done
+  {SAYS}
+  echo "$task" > /fsx/array-bad
+  sleep 300
+else
+  echo "$task" > /fsx/array-good
+  until [[ -e /fsx/array-over ]]; do sleep 0.2; done
+fi
+"""
+
+
+def test_a_task_of_an_array_is_ended_alone(jobs: Jobs) -> None:
+    """That one to whose id the whole array answers: Slurm gives it the array's own."""
+    spec = spec_of(jobs, "array", ["bash", "-c", ONE_ON_TCP, "Socket"])
+    script = jobs.render(spec)
+    array = jobs.lab.sbatch(script, "--array=1-2", cwd=script.parent)
+    shared = jobs.lab.folder.shared("/fsx")
+    log = shared / "logs" / array / "job.log"
+    until(lambda: (shared / "array-bad").exists(), 120, lambda: "no task has the array's id")
+    bad, good = ((shared / f"array-{name}").read_text().strip() for name in ("bad", "good"))
+    assert jobs.lab.wait(f"{array}_{bad}", 120).exit_code != 0
+    assert "NCCL does not use EFA but Socket" in log.read_text()
+    (shared / "array-over").touch()
+    assert jobs.lab.wait(f"{array}_{good}", 120).exit_code == 0

@@ -75,7 +75,7 @@ def preflight_in(tmp_path: pathlib.Path) -> Preflight:
     """The preflight's programs and their stand-ins, laid out in a folder."""
     for name in ("bin", "faults"):
         (tmp_path / name).mkdir()
-    for name in ("preflight.py", "preflight_node.py"):
+    for name in ("preflight.py", "preflight_node.py", "preflight_table.py"):
         (tmp_path / name).write_text(resources.node_program(name))
     with socket.socket() as free:
         free.bind(("", 0))

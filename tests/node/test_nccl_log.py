@@ -116,8 +116,8 @@ def watched(logs: pathlib.Path) -> subprocess.Popen[bytes]:
     program = logs.parent / "nccl_log.py"
     program.write_text(program.read_text().replace("POLL_SECONDS = 5", "POLL_SECONDS = 0.1"))
     with (logs.parent / "said").open("w") as said:
-        environment = {"PATH": path, "SLURM_JOB_ID": "42"}
-        return subprocess.Popen(command(logs, "watch"), env=environment, stdout=said)
+        environment = {"PATH": path, "SLURM_JOB_ID": "42"}  # which is the array's, too
+        return subprocess.Popen(command(logs, "watch", "42_1"), env=environment, stdout=said)
 
 
 def test_the_watcher_ends_the_ranks_as_soon_as_one_is_on_tcp(logs) -> None:
@@ -128,7 +128,7 @@ def test_the_watcher_ends_the_ranks_as_soon_as_one_is_on_tcp(logs) -> None:
         file.flush()
         file.write(NO_PLUGIN[-8:])
     assert watcher.wait(60) == 0
-    assert (logs.parent / "cancelled").read_text() == "--signal=TERM 42\n"
+    assert (logs.parent / "cancelled").read_text() == "--signal=TERM 42_1\n"
     assert "the training is ended" in (logs.parent / "said").read_text()
 
 

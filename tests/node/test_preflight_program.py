@@ -137,6 +137,45 @@ def test_a_check_that_hangs_is_ended_and_named(preflight, tmp_path) -> None:
     assert re.search(r"ok +shm .* all 2$", said, re.MULTILINE)
 
 
+def test_a_folder_that_hangs_on_the_batch_host_is_named(preflight, tmp_path) -> None:
+    """As a dead mount would hold whoever asks it; here that process sleeps."""
+    for name in ("dead", "good"):
+        (tmp_path / name).mkdir()
+    program = preflight.folder / "preflight.py"
+    old = "def make(file: str) -> None:\n"
+    asleep = f"""    if "/dead/" in file:
+        with open({str(tmp_path / "pid")!r}, "w") as pid:
+            pid.write(str(os.getpid()))
+        time.sleep(600)
+"""
+    assert program.read_text().count(old) == 1
+    program.write_text(program.read_text().replace(old, old + asleep))
+    folders = [f"folder={tmp_path / name}" for name in ("dead", "good")]
+    code, said = preflight.run(*folders, "shm=0", "seconds=15")
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert code == FAILED, said
+    why = f"folder {tmp_path}/dead: no answer in 5 s: it hangs; wanted: an answer"
+    failed = [line for line in said.splitlines() if "preflight failed" in line]
+    assert failed == [f"clusterjobs: preflight failed on node node-1: {why}"]
+    assert re.search(rf"ok +folder {tmp_path}/good .* all 2$", said, re.MULTILINE)
+    assert re.search(r"ok +shm .* all 2$", said, re.MULTILINE)
+    assert list((tmp_path / "good").iterdir()) == []
+
+
+def test_tokens_are_removed_also_where_the_preflight_is_killed(preflight) -> None:
+    begun = preflight.folder / "begun"
+    preflight.fault("node-1", f"echo $BASHPID > {begun}; exec sleep 300 2> /dev/null")
+    folder = preflight.folder / "shared"
+    folder.mkdir()
+    started = preflight.start(f"folder={folder}")
+    until(lambda: begun.exists() and begun.read_text(), 30, lambda: "not begun")
+    assert len(list(folder.iterdir())) >= 1
+    started.kill()
+    until(lambda: not list(folder.iterdir()), 30, lambda: str(list(folder.iterdir())))
+    os.kill(int(begun.read_text()), signal.SIGKILL)  # no Slurm here to end it
+    started.communicate(timeout=60)
+
+
 def test_a_node_that_never_answers_is_named_and_its_srun_is_ended(preflight, tmp_path) -> None:
     preflight.fault("node-2", f"echo $BASHPID > {tmp_path}/pid; exec sleep 300 2> /dev/null")
     code, said = preflight.run("shm=0", "seconds=3", nodes=3)

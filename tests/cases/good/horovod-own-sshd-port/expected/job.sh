@@ -239,8 +239,9 @@ ssh leaves the job's environment and folder behind, and the launchers paste what
 into a remote shell, unquoted or half quoted: a value with a dollar would be run. So they are given
 one word, this program's, and the rest lies in FOLDER/rank.json, which only the job's user reads.
 
-A rank ends with its launcher: when the connection is cut, or rank.json is removed, the rank is told
-to end, and killed if it does not. The job removes it, or a rank that failed.
+A rank ends with its launcher: when the connection is cut, or rank.json is removed or another's, the
+rank is told to end, and killed if it does not. The job removes it, or a rank that failed; the job's
+next attempt writes another, maybe before an earlier one's rank has looked.
 """
 
 from __future__ import annotations
@@ -273,13 +274,16 @@ NOT_KEPT = (
 GRACE_SECONDS = 25  # below KillWait's default, 30 s
 SIOCGIFADDR = 0x8915  # Linux: ioctl that asks for an interface's address
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+TOKEN_BYTES = 16
+BEGINNING = len('{"token": "') + 2 * TOKEN_BYTES  # of rank.json, by which an attempt knows its own
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 def keep(folder: str, command: list[str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in NOT_KEPT}
     here = {"folder": str(pathlib.Path.cwd()), "node": socket.gethostname()}
-    kept = {"environment": environment, "command": command, **here}
+    token = os.urandom(TOKEN_BYTES).hex()  # first, for it alone is read again and again
+    kept = {"token": token, "environment": environment, "command": command, **here}
     file = pathlib.Path(folder, "rank.json")
     file.touch(mode=0o600, exist_ok=False)
     file.write_text(json.dumps(kept))
@@ -292,6 +296,8 @@ def serve(folder: str, sshd: str) -> int:
     kills what is left: so this is the task, and waits for what sshd leaves behind.
     """
     set_option(PR_SET_CHILD_SUBREAPER, 1)
+    file = pathlib.Path(folder, "rank.json")
+    own = beginning(file)
     server = subprocess.Popen([sshd, "-D", "-e", "-f", f"{folder}/sshd_config"])
     told: list[bool] = []
 
@@ -305,7 +311,7 @@ def serve(folder: str, sshd: str) -> int:
     signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))  # nobody is in
     signal.signal(signal.SIGALRM, lambda *_: sys.exit(1))
     while someone_is_below():
-        if not is_there(pathlib.Path(folder, "rank.json")):
+        if not own or beginning(file) != own:
             stop()
         time.sleep(0.2)
     return 0 if told else 1
@@ -319,13 +325,11 @@ def someone_is_below() -> bool:
     return False
 
 
-def is_there(file: pathlib.Path) -> bool:
-    """Opened, for NFS may remember for a minute what `stat` would ask."""
-    try:
-        file.open().close()
-    except FileNotFoundError:
-        return False
-    return True
+def beginning(file: pathlib.Path) -> bytes:
+    """Nothing where it is gone. Opened, for NFS may remember for a minute what `stat` asks."""
+    with contextlib.suppress(FileNotFoundError), file.open("rb") as opened:
+        return opened.read(BEGINNING)
+    return b""
 
 
 def deaf(command: list[str]) -> None:
@@ -338,7 +342,8 @@ def run(folder: str) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until they can be handed on
     parent = os.getppid()
     file = pathlib.Path(folder, "rank.json")
-    kept = json.loads(file.read_text())
+    text = file.read_text()
+    own, kept = text[:BEGINNING].encode(), json.loads(text)
     environment = {**kept["environment"], **set_by_launcher(os.environ)}
     name_interface(environment, kept)
     os.chdir(kept["folder"])
@@ -351,9 +356,9 @@ def run(folder: str) -> int:
         signal.signal(number, hand_on)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     while not has_ended(rank):
-        if os.getppid() != parent or not is_there(file):
+        if os.getppid() != parent or beginning(file) != own:
             return end(rank)
-    if rank.returncode:  # without it the others would wait for this one
+    if rank.returncode and beginning(file) == own:  # the others would wait for this one
         with contextlib.suppress(FileNotFoundError):
             file.unlink()
     return rank.returncode
