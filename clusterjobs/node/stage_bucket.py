@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import time
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from stage_lock import Lock
 from stage_log import Progress, StageError, say, shown
@@ -39,6 +39,7 @@ class Bucket:
         self._is_one = False
         self._count = 0
         self._etags_are_sums = True
+        self._has_said_unknown = False
 
     def key_of(self, name: str) -> str:
         return "%s/%s" % (self._source, name) if name else self._source
@@ -130,15 +131,31 @@ class Bucket:
     def is_sum(self, name: str) -> bool:
         """Whether ETags are checksums here: asked of an object whose ETag did not match."""
         if self._etags_are_sums and self._aws:
-            key = "%s/%s" % (self._prefix, name) if name else self._prefix
-            command = [self._aws, "s3api", "head-object", "--bucket", self._name]
-            command += ["--key", key.lstrip("/"), "--output", "json"]
-            head = json.loads(self._answer(command))
+            head = self._head(name)
             kind = str(head.get("ServerSideEncryption", ""))
             self._etags_are_sums = not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head)
             if not self._etags_are_sums:
                 say("stage: %s is encrypted, so that sizes alone are compared" % self._source)
         return self._etags_are_sums
+
+    def part_size(self, name: str) -> Optional[int]:
+        """Of an object that was sent in parts, the first one's; s5cmd cannot ask for it."""
+        return int(self._head(name, "--part-number", "1")["ContentLength"]) if self._aws else None
+
+    def _head(self, name: str, *options: str) -> Dict[str, Any]:
+        key = "%s/%s" % (self._prefix, name) if name else self._prefix
+        command = [str(self._aws), "s3api", "head-object", "--bucket", self._name]
+        command += ["--key", key.lstrip("/"), *options, "--output", "json"]
+        return dict(json.loads(self._answer(command)))
+
+    def say_unknown(self, name: str) -> None:
+        """Once, of the first whose ETag says nothing."""
+        if not self._has_said_unknown:
+            self._has_said_unknown = True
+            say(
+                "stage: the ETag of %s says nothing, or nothing that can be told here; "
+                "of it, and of others like it, sizes alone are compared" % shown(self.key_of(name))
+            )
 
 
 def _tools() -> int:

@@ -1,8 +1,8 @@
 """Objects of a bucket copied beside the target by s5cmd or aws, and held against the listing.
 
 An object counts when its size is the listed one and its MD5 its ETag. An ETag of parts is the MD5
-of the parts' MD5s: the usual sizes of parts are tried. With KMS an ETag is no checksum, which S3 is
-asked when one does not match.
+of the parts' MD5s: the usual sizes of parts are tried, then S3 is asked for it. With KMS an ETag is
+no checksum, which S3 is asked too when one does not match.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _verified(
         size, etag = wanted[name]
         with open(path_of(copy, name), "rb") as file:
             if block < 0:
-                return _compared(file.fileno(), size, etag)
+                return _compared(file.fileno(), size, etag, _PARTS)
             offset = block * BLOCK
             return int(sum_of_range(file.fileno(), offset, min(BLOCK, size - offset)))
 
@@ -156,11 +156,13 @@ def _verified(
     sizes = [wanted[name][0] if block < 0 else 0 for name, block in work]
     run_all(one, batches_of(sizes), done, progress.tick)
     sums: Sums = {}
+    doubtful: Dict[str, int] = {}
     for (name, block), result in zip(work, results):
         if block >= 0:
             sums.setdefault(name, []).append(result)
-        elif result == _BAD and bucket.is_sum(name):
-            bad[name] = "what arrived is not what its ETag says"
+        elif result != _GOOD:
+            doubtful[name] = result
+    bad.update(_judged(copy, wanted, doubtful, progress, bucket))
     return {name: found for name, found in sums.items() if name not in bad}, bad
 
 
@@ -172,7 +174,54 @@ def _size_of(path: str) -> Optional[int]:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _compared(file: int, size: int, etag: str) -> int:
+def _judged(
+    copy: str, wanted: Objects, doubtful: Dict[str, int], progress: Progress, bucket: Bucket
+) -> Dict[str, str]:
+    """Those of `doubtful` that are not what their ETags say. A size of parts serves them all."""
+    bad: Dict[str, str] = {}
+    tried = set(_PARTS)
+    while doubtful:
+        name, result = doubtful.popitem()
+        if not bucket.is_sum(name):
+            continue
+        size, etag = wanted[name]
+        part = bucket.part_size(name) if "-" in etag else None
+        if part and _count_of(size, part) != etag.partition("-")[2]:
+            result = _UNKNOWN  # the parts are not all of one size
+        elif part and part not in tried:
+            tried.add(part)
+            found = _compared_with(part, copy, wanted, [name, *doubtful], progress)
+            result = found.pop(name)
+            doubtful.update({one: new for one, new in found.items() if new != _UNKNOWN})
+            doubtful = {one: old for one, old in doubtful.items() if old != _GOOD}
+        if result == _BAD:
+            bad[name] = "what arrived is not what its ETag says"
+            if part is None and "-" in etag:
+                bad[name] += ", if its parts have a usual size (aws could ask S3)"
+        elif result == _UNKNOWN:
+            bucket.say_unknown(name)
+    return bad
+
+
+def _compared_with(
+    part: int, copy: str, wanted: Objects, names: Sequence[str], progress: Progress
+) -> Dict[str, int]:
+    results = [_UNKNOWN] * len(names)
+
+    def one(number: int) -> int:
+        name = names[number]
+        size, etag = wanted[name]
+        with open(path_of(copy, name), "rb") as file:
+            return _compared(file.fileno(), size, etag, [part])
+
+    def done(first: int, end: int, found: Sequence[int]) -> None:
+        results[first:end] = found
+
+    run_all(one, batches_of([wanted[name][0] for name in names]), done, progress.tick)
+    return dict(zip(names, results))
+
+
+def _compared(file: int, size: int, etag: str, sizes: Sequence[int]) -> int:
     """Whether a file is what its ETag says; _UNKNOWN where that cannot be told."""
     digest, _, count = etag.partition("-")
     if len(digest) != 32:
@@ -180,14 +229,18 @@ def _compared(file: int, size: int, etag: str) -> int:
     try:
         if not count:
             return _GOOD if _md5(file, 0, size).hex() == digest else _BAD
-        fitting = [part for part in _PARTS if -(-size // part) == int(count)]
-        for part in fitting[:2]:
+        fitting = {min(part, size) for part in sizes if _count_of(size, part) == count}
+        for part in fitting:
             parts = b"".join(_md5(file, at, min(part, size - at)) for at in range(0, size, part))
             if hashlib.md5(parts).hexdigest() == digest:
                 return _GOOD
     except ValueError:  # MD5 is not allowed on this machine
         return _UNKNOWN
-    return _UNKNOWN
+    return _BAD if fitting else _UNKNOWN
+
+
+def _count_of(size: int, part: int) -> str:
+    return str(-(-size // part))
 
 
 def _md5(file: int, offset: int, length: int) -> bytes:

@@ -28,6 +28,9 @@ class Bucket:
     def fault(self, **faults: object) -> None:
         pathlib.Path(self.environment["FAULTS"]).write_text(json.dumps(faults))
 
+    def has(self, tool: str) -> bool:
+        return tool in os.listdir(self.environment["PATH"].split(":")[0])
+
     def calls(self) -> list[list[str]]:
         lines = (self.folder.parent / ".calls").read_text().splitlines()
         return [json.loads(line) for line in lines]
@@ -112,13 +115,46 @@ def test_a_tool_that_fails_is_called_again(tmp_path, bucket) -> None:
 
 
 def test_with_kms_an_etag_is_no_checksum(tmp_path, bucket) -> None:
-    if "s5cmd" in os.listdir(bucket.environment["PATH"].split(":")[0]):
+    if bucket.has("s5cmd"):
         pytest.skip("only aws can tell")
     write_tree(bucket.folder / "books", 5, 1000)
     bucket.fault(corrupt={"books/large": 99}, kms=9)
     done = bucket("s3://corpus/books", tmp_path / "to")
     assert done.returncode == 0, done.stdout
     assert "is encrypted, so that sizes alone are compared" in done.stdout
+
+
+@pytest.mark.parametrize("part", [8 << 20, 7_000_000, 9_999_999])
+def test_what_came_in_parts_is_checked_too(tmp_path, bucket, part) -> None:
+    write_tree(bucket.folder / "books", 5, 20 << 20)
+    (bucket.folder / "books" / "other").write_bytes(os.urandom(21_000_000))
+    keys = ("books/large", "books/other")
+    (bucket.folder.parent / ".parts").write_text(json.dumps({key: [part] for key in keys}))
+    is_usual = part == 8 << 20
+    if not is_usual and bucket.has("s5cmd"):
+        pytest.skip("only aws can ask for the size of parts")
+    bucket.fault(corrupt={"books/large": 1})
+    done = bucket("s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    assert "1 object again" in done.stdout
+    assert contents(tmp_path / "to") == contents(bucket.folder / "books")
+    assert "sizes alone" not in done.stdout
+    bucket.fault(corrupt={"books/large": 99})
+    done = bucket("s3://corpus/books", tmp_path / "again")
+    assert done.returncode == 1
+    assert "s3://corpus/books/large: what arrived is not what its ETag says" in done.stdout
+    assert not (tmp_path / "again").exists()
+
+
+def test_an_etag_that_tells_nothing_is_said_once(tmp_path, bucket) -> None:
+    write_tree(bucket.folder / "books", 5, 20 << 20)
+    (bucket.folder / "books" / "other").write_bytes(os.urandom(20 << 20))
+    keys = ("books/large", "books/other")
+    sizes = [5_300_000, 1_000_000]  # none alone makes as many parts, nor does a usual one
+    (bucket.folder.parent / ".parts").write_text(json.dumps(dict.fromkeys(keys, sizes)))
+    done = bucket("s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("sizes alone are compared") == 1
 
 
 def test_a_file_that_was_corrupted_here_is_fetched_again_and_no_other(tmp_path, bucket) -> None:
@@ -171,10 +207,15 @@ def test_the_etag_of_parts_is_recognized(tmp_path, modules) -> None:
     etag = hashlib.md5(b"".join(parts)).hexdigest() + "-3"
     with (tmp_path / "x").open("rb") as file:
         number = file.fileno()
-        assert stage_s3._compared(number, len(data), etag) == stage_s3._GOOD
-        assert stage_s3._compared(number, len(data), "0" * 32 + "-3") == stage_s3._UNKNOWN
-        assert stage_s3._compared(number, len(data), "0" * 32) == stage_s3._BAD
-        assert stage_s3._compared(number, len(data), "what is this") == stage_s3._UNKNOWN
+
+        def compared(said: str) -> int:
+            return stage_s3._compared(number, len(data), said, stage_s3._PARTS)
+
+        assert compared(etag) == stage_s3._GOOD
+        assert compared("0" * 32 + "-3") == stage_s3._BAD
+        assert compared("0" * 32 + "-7") == stage_s3._UNKNOWN  # no usual size makes 7 of it
+        assert compared("0" * 32) == stage_s3._BAD
+        assert compared("what is this") == stage_s3._UNKNOWN
 
 
 def test_patterns_share_out_every_name_to_one_tool(modules) -> None:

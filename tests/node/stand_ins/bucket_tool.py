@@ -55,8 +55,25 @@ def objects(bucket: str, prefix: str) -> list[tuple[str, int, str]]:
         key = str(path.relative_to(root))
         if path.is_file() and key.startswith(prefix):
             data = path.read_bytes()
-            found.append((key, len(data), f'"{hashlib.md5(data).hexdigest()}"'))
+            found.append((key, len(data), f'"{etag(key, data)}"'))
     return sorted(found)
+
+
+def part_sizes() -> dict[str, list[int]]:
+    """By key, of objects that came in parts: each part's size, the last for all that follow."""
+    path = BUCKETS / ".parts"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def etag(key: str, data: bytes) -> str:
+    sizes, sums, at = part_sizes().get(key), [], 0
+    if not sizes:
+        return hashlib.md5(data).hexdigest()
+    while at < len(data):
+        size = sizes[min(len(sums), len(sizes) - 1)]
+        sums.append(hashlib.md5(data[at : at + size]).digest())
+        at += size
+    return f"{hashlib.md5(b''.join(sums)).hexdigest()}-{len(sums)}"
 
 
 def option(words: list[str], name: str) -> str:
@@ -140,7 +157,10 @@ def aws(words: list[str]) -> None:
         sys.stdout.write(json.dumps(rows or None))
     elif words[:2] == ["s3api", "head-object"]:
         kind = "aws:kms" if due("kms") else "AES256"
-        sys.stdout.write(json.dumps({"ServerSideEncryption": kind}))
+        head: dict[str, object] = {"ServerSideEncryption": kind}
+        if "--part-number" in words:
+            head["ContentLength"] = part_sizes()[option(words, "--key")][0]
+        sys.stdout.write(json.dumps(head))
     elif words[:2] == ["s3", "sync"]:
         filters, places = filters_and_places(words[2:])
         sync(*places, filters, "--no-follow-symlinks" in words)
