@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from stage import Stage
+from script_stage import Stage
 
 # The same specs every time, so that a failure is nobody's bad luck; ADVERSARIAL_SPECS=5000 tries
 # more of them, and others each time. A failing spec is shown as it is: to make one smaller takes

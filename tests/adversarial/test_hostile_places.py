@@ -13,7 +13,7 @@ import pytest
 from hostile import components, dump, literal_path
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from stage import JOB_ID, Run, Stage
+from script_stage import JOB_ID, Run, Stage
 from test_hostile_specs import CLUSTER
 
 from clusterjobs.errors import InputError

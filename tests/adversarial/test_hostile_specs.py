@@ -14,7 +14,7 @@ from hostile import MIXED, HostileSpec, Path, as_data, dump, hostile_specs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from sbatch_lines import read_directives
-from stage import JOB_ID, Run, Stage
+from script_stage import JOB_ID, Run, Stage
 
 from clusterjobs.cluster.read import read_cluster
 from clusterjobs.errors import InputError, Location

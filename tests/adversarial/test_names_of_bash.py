@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from page import base
-from stage import Stage
+from script_stage import Stage
 from test_page import plan_of
 
 from clusterjobs.errors import InputError, Problem
