@@ -53,8 +53,3 @@ class Plan(NamedTuple):
     container: ContainerPlan | None
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]
-
-    @property
-    def uses_pyxis(self) -> bool:
-        """Whether srun itself starts the container: its options are a plugin's, not Slurm's own."""
-        return self.container is not None and self.container.runtime == "pyxis"

@@ -85,7 +85,7 @@ finish() {
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
-  if restart; then kill -- "$exporter"; exporter=; fi # the next attempt goes on copying
+  if restart; then kill -- "$exporter" 2>/dev/null; exporter=; fi # the next attempt goes on copying
   [[ -z $exporter ]] || stage_out
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
