@@ -2,8 +2,8 @@
 
     preflight.py NODE... -- CHECK=WANTED... -- SRUN OPTION...
 
-Runs on the batch host. It starts srun with `preflight_node.py`, which lies beside it, as standard
-input, reads the answers from srun's output, and waits for no node longer than `seconds=` says.
+Runs on the batch host. It lets srun run `preflight_node.sh`, which lies beside it, on each node,
+reads the answers from srun's output, and waits for no node longer than `seconds=` says.
 The exit code is 0, or `FAILED`; then the file `bad_nodes` beside this program names those nodes,
 unless they are so many that the fault is hardly theirs.
 """
@@ -70,10 +70,18 @@ def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens
             asked.remove("port")
         rows += taken
     asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
-    # A node ends by itself before it is given up here, and says which check has hung.
-    own = [f"token={tokens.name}", f"seconds={seconds * 2 / 3:.4g}"]
-    rows += asking.ask([*srun, sys.executable, "-IS", "-", *own, *asked])
-    return rows + asking.silent(nodes)
+    with open(os.path.join(HERE, "preflight_node.sh")) as file:
+        program = file.read()
+    rows += asking.ask([*srun, "/bin/bash", "-c", program, "preflight", tokens.name, *asked])
+    return rows + asking.silent(nodes, [label(one) for one in asked], rows)
+
+
+def label(asked: str) -> str:
+    """The check's name in the table, with the folder that it is about."""
+    name, _, wanted = asked.partition("=")
+    if name in ("mount", "lustre", "folder"):
+        return f"{name} {wanted}"
+    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
 
 
 def table() -> Any:
@@ -173,7 +181,7 @@ class Asking:
         self.listener = listener
         self.callers: list[int] = []
         self.ended: list[str] = []
-        self.why = f"no answer in {seconds:g} s"
+        self.over = self.why = f"no answer in {seconds:g} s"
 
     def ask(self, command: list[str]) -> list[Row]:
         """The answers that came in time."""
@@ -235,22 +243,28 @@ class Asking:
         seen = f"{ahead:.0f} s ahead" if ahead > 0 else f"{behind:.0f} s behind"
         return row._replace(verdict="bad", seen=seen, wanted=wanted)
 
-    def silent(self, nodes: list[str]) -> list[Row]:
-        """A row for each node that has not answered to the end."""
-        quiet = [node for node in nodes if node not in self.ended]
-        return [Row(node, "answers", "bad", self.why, "an answer") for node in quiet]
+    def silent(self, nodes: list[str], asked: list[str], rows: list[Row]) -> list[Row]:
+        """What has not answered on the nodes that have not come to their end."""
+        answered = {(row.node, row.check) for row in rows}
+        found = []
+        for node in (node for node in nodes if node not in self.ended):
+            hanging = [check for check in asked if (node, check) not in answered]
+            whole = len(hanging) == len(asked) or self.why is not self.over
+            checks = ["answers"] if whole else hanging
+            found += [Row(node, check, "bad", self.why, "an answer") for check in checks]
+        return found
 
 
 def started(command: list[str]) -> tuple[int, int]:
-    """srun's process, with the node's program as its input, and where its output can be read."""
+    """srun's process, and where its output can be read."""
     output, into = os.pipe()
     process = os.fork()
     if process == 0:
         try:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
-            os.dup2(os.open(os.path.join(HERE, "preflight_node.py"), os.O_RDONLY), 0)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(into, 1)
-            os.execvp(command[0], command)
+            os.execvpe(command[0], command, {**os.environ, "LC_ALL": "C"})  # what it says, is read
         except OSError as error:
             os.write(2, f"clusterjobs: {command[0]}: {error.strerror}\n".encode())
         finally:
