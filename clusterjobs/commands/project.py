@@ -11,6 +11,7 @@ from clusterjobs.cluster.find import find_cluster
 from clusterjobs.cluster.fit import Fitted, fit
 from clusterjobs.cluster.read import read_cluster
 from clusterjobs.commands.files import read_sites, read_text, shown_path, site_files
+from clusterjobs.commands.missing import missing_inputs
 from clusterjobs.commands.shell_check import check_code
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
@@ -42,8 +43,8 @@ class Project:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Of the plan, and of the fitting."""
-        return (*self.plan.warnings, *self.fitted.problems)
+        """Of the plan, of the fitting, and of what this machine lacks."""
+        return (*self.plan.warnings, *self.fitted.problems, *missing_inputs(self.plan))
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""

@@ -17,6 +17,7 @@ from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
 from clusterjobs.plan.exports import resolve_exports
 from clusterjobs.plan.inherited import inherited_variables, own_slurm_variables
+from clusterjobs.plan.inputs import resolve_inputs
 from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
@@ -114,6 +115,7 @@ def _resolve_job(
             *launcher.programs,
             *(container.programs if container else ()),
         ),
+        inputs=resolve_inputs(experiment, program, ledger),
         container=container,
         preflight=preflight,
         stages=stages,

@@ -162,6 +162,9 @@ cat > "$job_dir"/ds_config.json <<'END'
 }
 END
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- container: each rank is started in it, by apptainer
 mounts=( # from the node into the container
   /fsx:/fsx # shared storage of p4d-a100

@@ -179,6 +179,10 @@ unpack() {
 unpack job_ssh.py
 unpack job_ssh_login.py
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r deepy.py ]] || fail "no script deepy.py in $PWD: correct the spec's script or workdir, or put it there"
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- container: one on every node, by docker
 mounts=( # from the node into the container
   'type=bind,source=/fsx,target=/fsx' # shared storage of p4d-a100

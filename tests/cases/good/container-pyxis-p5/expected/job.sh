@@ -159,6 +159,9 @@ export WANDB_API_KEY
 # ---- files ----------------------------------------------------------------------------------
 mkdir -p -- /fsx/checkpoints/llama
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- container: srun starts it on every node, by pyxis
 mounts=( # from the node into the container
   /fsx:/fsx # shared storage of p5-h100

@@ -165,6 +165,9 @@ unpack() {
 unpack preload.py
 unpack stage_log.py
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- stage: the data, whole and checked, before a rank starts -------------------------------
 # In the background, for bash hears no signal while a child runs in the foreground. STAGE_DIR gets
 # `data.jsonl`, for `clusterjobs status`.

@@ -263,6 +263,10 @@ unpack stage_pool.py
 unpack stage_record.py
 unpack stage_s3.py
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+[[ -e '/home/ubuntu/it'\''s a $vocab' || -e /scratch/vocab ]] || fail 'no data source /home/ubuntu/it'\''s a $vocab here: correct the spec'\''s data[2].source, or put it there'
+
 # ---- stage out: beside all that follows, and once more by `finish` ----------------------------
 # What it cannot do, it says; the job's exit code stays the training's.
 exports=(

@@ -178,6 +178,9 @@ cat > "$job_dir"/ds_config.json <<'END'
 }
 END
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r deepspeed_train.py ]] || fail "no script deepspeed_train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- launch: one deepspeed per node starts the node's ranks
 command=(
   deepspeed_train.py

@@ -175,6 +175,9 @@ unpack() {
 }
 unpack over_ssh.py
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- launch: one deepspeed starts the ranks of all nodes over pdsh and ssh
 command=(
   python3 -u train.py

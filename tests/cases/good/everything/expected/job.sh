@@ -233,6 +233,9 @@ END
 python3 prepare.py --out '/fsx/data/every key'
 srun --overlap --cpu-bind=none --nodes=4 --ntasks=4 --ntasks-per-node=1 rm -rf '/scratch/cache dir'
 
+# What a command above, or the data, may have brought.
+[[ -r 'train model.py' ]] || fail "no script train model.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- beside the training, until the job ends ------------------------------------------------
 tensorboard --logdir /fsx/tb --port 6006 &
 sidecars+=("$!")

@@ -156,6 +156,9 @@ VIRTUAL_ENV=/fsx/envs/horovod
 [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- launch: one mpirun has Slurm start its daemons, and they start the ranks
 command=(
   python3 -u train.py

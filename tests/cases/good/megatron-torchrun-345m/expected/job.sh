@@ -194,6 +194,9 @@ cat > "$job_dir"/ds_config.json <<'END'
 }
 END
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r pretrain_gpt.py ]] || fail "no script pretrain_gpt.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- launch: one torchrun per node starts the node's ranks
 command=(
   pretrain_gpt.py

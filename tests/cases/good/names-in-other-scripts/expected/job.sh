@@ -144,6 +144,9 @@ export GREETING="Grüß Gott, ${USER-}"
 # ---- files ----------------------------------------------------------------------------------
 mkdir -p -- '/fsx/checkpoints/Übung-größe-日本語'
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r 'träning.py' ]] || fail "no script träning.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- launch: one torchrun per node starts the node's ranks
 command=(
   'träning.py'

@@ -188,6 +188,10 @@ cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 }
 END
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r deepy.py ]] || fail "no script deepy.py in $PWD: correct the spec's script or workdir, or put it there"
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- launch: deepy.py has DeepSpeed start the ranks with srun
 command=(
   python3 -u deepy.py train.py

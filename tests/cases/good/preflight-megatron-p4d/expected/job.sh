@@ -250,6 +250,9 @@ if (( status )); then
   exit "$status"
 fi
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r pretrain_gpt.py ]] || fail "no script pretrain_gpt.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- beside the training, until the job ends ------------------------------------------------
 "$python" -IS "$job_dir/nccl_log.py" watch "$own_id" "$job_dir/nccl" 128 &
 sidecars+=("$!")

@@ -212,6 +212,9 @@ if (( status )); then
 fi
 rm -rf -- "$job_dir/nccl" && mkdir -p -- "$job_dir/nccl" # what is proven is the training's network
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- beside the training, until the job ends ------------------------------------------------
 "$python" -IS "$job_dir/nccl_log.py" watch "$own_id" "$job_dir/nccl" 16 &
 sidecars+=("$!")

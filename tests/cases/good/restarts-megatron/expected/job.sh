@@ -249,6 +249,9 @@ cat > "$job_dir"/ds_config.json <<'END'
 }
 END
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r pretrain_gpt.py ]] || fail "no script pretrain_gpt.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- launch: srun starts one task per rank
 # The training saves and ends by itself, 180 s before the time limit.
 limit=$(squeue --noheader --job="$own_id" --format=%e)

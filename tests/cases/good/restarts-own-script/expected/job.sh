@@ -235,6 +235,9 @@ export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib
 # ---- files ----------------------------------------------------------------------------------
 mkdir -p -- /fsx/checkpoints/again
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- beside the training, until the job ends ------------------------------------------------
 nvidia-smi dmon &
 sidecars+=("$!")

@@ -146,6 +146,9 @@ DATABASE_PASSWORD=$(aws secretsmanager get-secret-value --secret-id 'my db' --qu
 [[ -n ${DATABASE_PASSWORD:-} ]] || fail 'the secret DATABASE_PASSWORD is empty: its command printed nothing'
 export DATABASE_PASSWORD
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- launch: one torchrun per node starts the node's ranks
 command=(
   train.py

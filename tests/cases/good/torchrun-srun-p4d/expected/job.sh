@@ -149,6 +149,9 @@ export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
 # libfabric and its NCCL plugin, wherever the AMI has them
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r finetune.py ]] || fail "no script finetune.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- launch: srun starts one task per rank
 command=(
   python3 -u finetune.py

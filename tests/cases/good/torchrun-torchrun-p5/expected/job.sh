@@ -153,6 +153,9 @@ VIRTUAL_ENV=/fsx/envs/fsdp
 [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train_fsdp.py ]] || fail "no script train_fsdp.py in $PWD: correct the spec's script or workdir, or put it there"
+
 # ---- launch: one torchrun per node starts the node's ranks
 command=(
   train_fsdp.py
