@@ -254,6 +254,7 @@ def _work(plan: Plan) -> dict[str, Any]:
     folders = [experiment.checkpoints.path] if experiment.checkpoints else []
     return {
         "folders": ShellText(" ".join(map(path_text, folders))),
+        "folders_complaint": shell.quote(f"cannot make {' '.join(map(show, folders))}"),
         "files": [_file(file) for file in plan.files],
         "programs": [_program(name) for name in plan.programs],
         "before": [_step(step, plan) for step in experiment.before],
