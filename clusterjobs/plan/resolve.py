@@ -11,6 +11,7 @@ from clusterjobs.frameworks.contract import ConfigReader, Framework, Program, Ta
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.arithmetic import check_model, resolve_samples, resolve_shape
+from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checks import check_intentions
 from clusterjobs.plan.container import resolve_container
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
@@ -89,6 +90,7 @@ def _resolve_job(
     storage = find_storage(cluster, placement)
     stages = resolve_stages(experiment, storage, ledger)
     exports = resolve_exports(experiment, storage, ledger)
+    check_bucket_access(experiment, cluster, placement.queue, stages, exports, ledger)
     ledger.raise_problems()
     _derive_rendezvous(ledger)
     return Plan(
