@@ -30,9 +30,18 @@ class ComputeResource(NamedTuple):
     dynamic_weight: int = 1000
 
 
+class S3Access(NamedTuple):
+    """One entry of `S3Access`. `*` in `bucket` is any text; below a `KeyName` nothing is listed."""
+
+    bucket: str
+    has_key_name: bool
+    writes: bool
+
+
 class Queue(NamedTuple):
     """One entry of `SlurmQueues`; Slurm's partition of the same name.
 
+    `s3_access`: the buckets that its nodes may read, None where the config does not say it all.
     `scratch_dir` is where local disks are mounted on nodes that have some (`nvme_gb` of the
     instance type). `custom_ami` is the queue's own image, else the cluster's.
     """
@@ -46,6 +55,7 @@ class Queue(NamedTuple):
     scratch_dir: str
     path: Path
     custom_ami: str | None = None
+    s3_access: tuple[S3Access, ...] | None = None
 
 
 class Mount(NamedTuple):

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from clusterjobs.cluster.facts import Cluster, ComputeResource, Mount, Queue
+from clusterjobs.cluster.facts import Cluster, ComputeResource, Mount, Queue, S3Access
 from clusterjobs.cluster.lenient import at, items, number, text, truth
 from clusterjobs.cluster.recognize import find_config, load_config
 from clusterjobs.cluster.site import substitute
@@ -81,6 +81,36 @@ def _queue(data: dict[str, Any], path: Path, custom_ami: str | None) -> Queue:
         scratch_dir=text(at(data, *_SCRATCH_DIR)) or DEFAULT_SCRATCH_DIR,
         path=path,
         custom_ami=text(at(data, "Image", "CustomAmi")) or custom_ami,
+        s3_access=_s3_access(data.get("Iam")),
+    )
+
+
+_WITHOUT_S3 = ("AmazonSSMManagedInstanceCore",)  # AWS's managed policies that let nobody read it
+
+
+def _s3_access(iam: Any) -> tuple[S3Access, ...] | None:
+    """None where a role or a policy may allow more, or a placeholder may be any bucket.
+
+    An entry allows the bucket and all in it, or by a KeyName the objects of that name alone
+    (S3Access.resource_regex of ParallelCluster 3.16).
+    """
+    policies = [
+        text(at(policy, "Policy")) or "" for policy in items(at(iam, "AdditionalIamPolicies"))
+    ]
+    rules, known = at(iam, "S3Access"), isinstance(iam, (dict, type(None)))
+    elsewhere = at(iam, "InstanceRole") or at(iam, "InstanceProfile")
+    if not known or elsewhere or not all(policy.endswith(_WITHOUT_S3) for policy in policies):
+        return None
+    found = [(text(at(rule, "BucketName")), rule) for rule in items(rules)]
+    if not isinstance(rules, (list, type(None))) or any(bucket is None for bucket, _ in found):
+        return None
+    return tuple(
+        S3Access(
+            bucket or "",
+            at(rule, "KeyName") is not None,
+            truth(rule.get("EnableWriteAccess", False)) is not False,
+        )
+        for bucket, rule in found
     )
 
 

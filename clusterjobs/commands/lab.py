@@ -1,25 +1,26 @@
 """`clusterjobs lab`: a throw-away real Slurm cluster on this machine.
 
-Knows the command line and how a lab's news are shown; what a lab is stands in clusterjobs.lab,
-which is imported only when it is used.
+Knows the command line and how a lab's news are shown; which lab is meant stands in labs.py,
+and what a lab is in clusterjobs.lab, which is imported only when it is used.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from clusterjobs.commands.labs import (
+    lab_named,
+    option_of,
+    read_shape,
+    running,
+    state_of,
+    told_of_small_queues,
+)
 from clusterjobs.commands.options import output_option, set_option
-from clusterjobs.errors import one_problem
-
-if TYPE_CHECKING:
-    from clusterjobs.lab.lab import Lab
-    from clusterjobs.lab.shape import LabSpec
 
 _KILLS = ("power", "slurmd", "network", "storage")
 _NAME = click.option(
@@ -77,18 +78,20 @@ def up(
       clusterjobs lab up my-cluster.yaml --nodes 4 --queue train
       clusterjobs lab up p5-h100 --controller-only
     """
-    spec = _read_spec(cluster, nodes, queue, controller_only)
-    this = _lab(name)
+    spec = read_shape(cluster, nodes, queue, controller_only)
+    for line in told_of_small_queues(spec, nodes):
+        _say(line)
+    this = lab_named(name)
     if replace:
         this.down()
     this.up(spec, say=_say)
     if as_json:
-        _print_json(_status(this, name))
+        _print_json(state_of(this, name))
         return
     _say(f"the lab is up: {_counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
     for directory in spec.shared:
         _say(f"  {directory} is {this.folder.shared(directory)}")
-    _say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{_option(name)})"')
+    _say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option_of(name)})"')
 
 
 @lab.command()
@@ -101,7 +104,7 @@ def env(name: str) -> None:
       eval "$(clusterjobs lab env)"
       sbatch generated/job.sh
     """
-    this = _running(name)
+    this = running(name)
     click.echo(f"export PATH={shlex.quote(str(this.folder / 'bin'))}:$PATH")
     click.echo(f"export CLUSTERJOBS_LAB={shlex.quote(name)}")
 
@@ -133,7 +136,7 @@ def run(
     """
     from clusterjobs.lab.follow import follow
 
-    this = _running(name)
+    this = running(name)
     job_id = this.sbatch(_script(job, output, settings), *sbatch_options)
     _say(f"submitted job {job_id}")
     log = this.folder.host_path(this.job(job_id).stdout)
@@ -160,8 +163,8 @@ def status(name: str, as_json: bool) -> None:
     Example:
       clusterjobs lab status --json
     """
-    this = _lab(name)
-    state = _status(this, name)
+    this = lab_named(name)
+    state = state_of(this, name)
     if as_json:
         _print_json(state)
     elif this.init is None:
@@ -192,8 +195,10 @@ def kill_node(name: str, node: str, how: str) -> None:
     """
     from clusterjobs.lab import breakage
 
-    breakage.kill_node(_running(name), node, how)
-    _say(f"{node} is broken ({how}); to mend it: clusterjobs lab start-node {node}{_option(name)}")
+    breakage.kill_node(running(name), node, how)
+    _say(
+        f"{node} is broken ({how}); to mend it: clusterjobs lab start-node {node}{option_of(name)}"
+    )
 
 
 @lab.command("start-node")
@@ -208,7 +213,7 @@ def start_node(name: str, node: str) -> None:
     """
     from clusterjobs.lab import breakage
 
-    breakage.start_node(_running(name), node)
+    breakage.start_node(running(name), node)
     _say(f"{node} is started")
 
 
@@ -223,27 +228,11 @@ def down(name: str, delete: bool) -> None:
       clusterjobs lab down
       clusterjobs lab down --delete
     """
-    this = _lab(name)
+    this = lab_named(name)
     was_up = this.delete() if delete else this.down()
     _say("the lab is down" if was_up else "no lab was up")
     if not delete:
         _say(f"shared folders and logs are in {this.folder.path}")
-
-
-def _read_spec(cluster: str, nodes: int, queue: str | None, controller_only: bool) -> LabSpec:
-    from clusterjobs.cluster.find import find_cluster
-    from clusterjobs.cluster.read import read_cluster
-    from clusterjobs.cluster.slurm_nodes import slurm_partitions
-    from clusterjobs.commands.files import read_sites, read_text, site_files
-    from clusterjobs.lab.shape import lab_spec
-    from clusterjobs.spec.site import load_site
-
-    file = find_cluster(cluster, Path.cwd())
-    facts, document = read_cluster(
-        read_text(file), str(file), load_site(read_sites(site_files(file)))
-    )
-    partitions = slurm_partitions(facts, document)
-    return lab_spec(facts, partitions, nodes, queue, controller_only)
 
 
 def _script(job: Path, output: Path, settings: tuple[str, ...]) -> Path:
@@ -257,49 +246,6 @@ def _script(job: Path, output: Path, settings: tuple[str, ...]) -> Path:
 
     write_outputs(output, load_project(job, settings).outputs(), force=False)
     return output / "job.sh"
-
-
-def _lab(name: str) -> Lab:
-    from clusterjobs.lab.lab import Lab
-
-    if not name.replace("-", "").replace("_", "").isalnum():
-        raise click.UsageError(f"--name: letters, digits, - and _ only, not {name!r}")
-    return Lab(_labs_dir() / name)
-
-
-def _labs_dir() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
-    return Path(base) / "clusterjobs/labs"
-
-
-def _running(name: str) -> Lab:
-    this = _lab(name)
-    if this.init is None:
-        hint = f"clusterjobs lab up CLUSTER{_option(name)}"
-        raise one_problem(f"no lab {name} is up", hint=hint)
-    return this
-
-
-def _status(this: Lab, name: str) -> dict[str, object]:
-    """Everything that is known of a lab, as plain data."""
-    state: dict[str, object] = {"name": name, "folder": str(this.folder.path), "up": False}
-    if this.init is None:
-        return state
-    nodes = this.node_states()
-    queue = this.run(["squeue", "--noheader", "--format=%i %T"]).stdout.splitlines()
-    return state | {
-        "up": True,
-        "cluster": this.facts.cluster,
-        "slurm": this.facts.slurm,
-        "bin": str(this.folder / "bin"),
-        "shared": {path: str(this.folder.shared(path)) for path in this.facts.shared},
-        "nodes": nodes,
-        "jobs": dict(line.split() for line in queue),
-    }
-
-
-def _option(name: str) -> str:
-    return "" if name == "lab" else f" --name {name}"
 
 
 def _counted(count: int, noun: str) -> str:

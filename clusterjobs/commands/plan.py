@@ -29,7 +29,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def plan(spec: pathlib.Path, settings: tuple[str, ...], as_json: bool) -> None:
     """Show what follows from SPEC: each derived value, directive and variable with its reason."""
-    project = load_project(spec, settings)
+    project = load_project(spec, settings, to_write=False)
     show_problems(project.plan.warnings)
     if as_json:
         click.echo(json.dumps(plan_data(project.plan), indent=2, ensure_ascii=False))

@@ -11,6 +11,7 @@ from clusterjobs.cluster.find import find_cluster
 from clusterjobs.cluster.fit import Fitted, fit
 from clusterjobs.cluster.read import read_cluster
 from clusterjobs.commands.files import read_sites, read_text, shown_path, site_files
+from clusterjobs.commands.missing import missing_inputs
 from clusterjobs.commands.shell_check import check_code
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
@@ -35,23 +36,35 @@ class Project:
     @functools.cached_property
     def fitted(self) -> Fitted:
         """The cluster's config as the job needs it. Raises InputError where it cannot be so."""
-        found = fit(self.cluster_document, self.site, self.site_files, self.plan.associations)
+        try:
+            found = fit(self.cluster_document, self.site, self.site_files, self.plan.associations)
+        except InputError as error:
+            raise InputError([*self._of_the_spec, *error.problems]) from None
         if any(not problem.warning for problem in found.problems):
-            raise InputError(found.problems)
+            raise InputError([*self._of_the_spec, *found.problems])
         return found
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Of the plan, and of the fitting."""
-        return (*self.plan.warnings, *self.fitted.problems)
+        """Of the plan, of the fitting, and of what this machine lacks."""
+        return (*self._of_the_spec, *self.fitted.problems)
+
+    @functools.cached_property
+    def _of_the_spec(self) -> tuple[Problem, ...]:
+        return (*self.plan.warnings, *missing_inputs(self.plan))
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""
         return render_outputs(self.plan, self.fitted.text, self.inputs)
 
 
-def load_project(spec: pathlib.Path, settings: Sequence[str] = ()) -> Project:
-    """Read all files that the spec leads to, and make the plan. Raises InputError."""
+def load_project(
+    spec: pathlib.Path, settings: Sequence[str] = (), to_write: bool = True
+) -> Project:
+    """Read all files that the spec leads to, and make the plan. Raises InputError.
+
+    `to_write`: what is missing of the site's values is wrong too, beside all that is wrong.
+    """
     text = read_text(spec)
     loaded = load_spec(text, str(spec), option_models(), settings)
     check_code(loaded)
@@ -62,8 +75,13 @@ def load_project(spec: pathlib.Path, settings: Sequence[str] = ()) -> Project:
     sites = read_sites(searched)
     site = load_site(sites)
     cluster, document = read_cluster(config_text, shown_path(config), site)
+    try:
+        plan = resolve(loaded, cluster, _read_configs(loaded, spec))
+    except InputError as error:
+        unfit = _unfit(document, site, tuple(map(str, searched))) if to_write else ()
+        raise InputError([*error.problems, *unfit]) from None
     return Project(
-        resolve(loaded, cluster, _read_configs(loaded, spec)),
+        plan,
         Inputs(
             (_name(spec), text),
             (_name(config), config_text),
@@ -74,6 +92,17 @@ def load_project(spec: pathlib.Path, settings: Sequence[str] = ()) -> Project:
         site,
         tuple(map(str, searched)),
     )
+
+
+def _unfit(
+    document: Document, site: dict[str, object], files: tuple[str, ...]
+) -> tuple[Problem, ...]:
+    """Why the cluster's config cannot be written, whatever the job is."""
+    try:
+        fit(document, site, files)
+    except InputError as error:
+        return error.problems
+    return ()
 
 
 def _read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:

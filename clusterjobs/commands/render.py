@@ -7,6 +7,7 @@ import shlex
 
 import click
 
+from clusterjobs.commands.additions import additions_text
 from clusterjobs.commands.options import output_option, set_option, spec_argument
 from clusterjobs.commands.project import load_project
 from clusterjobs.commands.show import show_problems
@@ -41,10 +42,10 @@ def render(
     click.echo()
     for name in outputs:
         click.echo(f"  {output / name}{_note(changes.get(name, 'unchanged'))}")
-    for change in project.fitted.changes:
-        click.echo(f"  cluster.yaml: {change}")
     for name in sorted(set(changes) - set(outputs)):
         click.echo(f"  {output / name} (removed: no longer needed)")
+    if added := additions_text(project, output):
+        click.echo(f"\n{added}")
     click.echo(f"\nsubmit it with: sbatch {shlex.quote(str(output / 'job.sh'))}")
     return 0
 

@@ -8,6 +8,7 @@ import pathlib
 
 import click
 
+from clusterjobs.commands.additions import additions_text
 from clusterjobs.commands.options import output_option, set_option, spec_argument
 from clusterjobs.commands.project import load_project
 from clusterjobs.commands.show import show_problems
@@ -46,6 +47,8 @@ def submit(
     project = load_project(spec, settings)
     outputs = project.outputs()
     show_problems(project.warnings)
+    if added := additions_text(project, output):
+        click.echo(added, err=True)
     write_outputs(output, outputs, force)
     job = hand_to_sbatch(outputs["job.sh"], sbatch_options, os.environ)
     if as_json:

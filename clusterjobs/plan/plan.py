@@ -12,6 +12,7 @@ from clusterjobs.ledger import Derived
 from clusterjobs.plan.container import ContainerPlan
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.exports import Export
+from clusterjobs.plan.inputs import Input
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.preflight import PreflightPlan
 from clusterjobs.plan.restarts import RestartPlan
@@ -46,6 +47,7 @@ class Plan(NamedTuple):
     command: tuple[str, ...]
     files: tuple[ConfigFile, ...]
     programs: tuple[str, ...]
+    inputs: tuple[Input, ...]
     stages: tuple[Stage, ...]
     exports: tuple[Export, ...]
     preflight: PreflightPlan | None

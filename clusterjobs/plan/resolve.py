@@ -11,12 +11,14 @@ from clusterjobs.frameworks.contract import ConfigReader, Framework, Program, Ta
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.ledger import Ledger
 from clusterjobs.plan.arithmetic import check_model, resolve_samples, resolve_shape
+from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checks import check_intentions
 from clusterjobs.plan.container import resolve_container
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
 from clusterjobs.plan.exports import resolve_exports
 from clusterjobs.plan.inherited import inherited_variables, own_slurm_variables
+from clusterjobs.plan.inputs import resolve_inputs
 from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
@@ -88,6 +90,7 @@ def _resolve_job(
     storage = find_storage(cluster, placement)
     stages = resolve_stages(experiment, storage, ledger)
     exports = resolve_exports(experiment, storage, ledger)
+    check_bucket_access(experiment, cluster, placement.queue, stages, exports, ledger)
     ledger.raise_problems()
     _derive_rendezvous(ledger)
     return Plan(
@@ -114,6 +117,7 @@ def _resolve_job(
             *launcher.programs,
             *(container.programs if container else ()),
         ),
+        inputs=resolve_inputs(experiment, program, ledger),
         container=container,
         preflight=preflight,
         stages=stages,

@@ -6,7 +6,7 @@ import functools
 import pathlib
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jinja2
@@ -20,6 +20,7 @@ from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.byte_code import ByteCode
 from clusterjobs.render.container import container_context
+from clusterjobs.render.input_lines import inputs_context
 from clusterjobs.render.launch_lines import launch_context
 from clusterjobs.render.lines import WIDTH, command_text, once_per_node, path_text, with_reason
 from clusterjobs.render.preflight_lines import nccl_judge, nccl_watch, preflight_context
@@ -74,6 +75,7 @@ def _context(plan: Plan, rendered_from: str) -> dict[str, Any]:
         **_software(plan),
         **preflight_context(plan),
         **_work(plan),
+        **inputs_context(plan),
         **staging_context(plan),
         **container_context(plan),
         **launch_context(plan),
@@ -252,6 +254,7 @@ def _work(plan: Plan) -> dict[str, Any]:
     folders = [experiment.checkpoints.path] if experiment.checkpoints else []
     return {
         "folders": ShellText(" ".join(map(path_text, folders))),
+        "folders_complaint": shell.quote(f"cannot make {' '.join(map(show, folders))}"),
         "files": [_file(file) for file in plan.files],
         "programs": [_program(name) for name in plan.programs],
         "before": [_step(step, plan) for step in experiment.before],
@@ -275,10 +278,6 @@ def _program(name: str) -> _FileText:
     """A program at the script's end, between lines by which the script finds it again."""
     text = resources.node_program(name).rstrip("\n")
     return _FileText(shell.quote(name), shell.verbatim(text), ShellText(f"end of {name}"))
-
-
-def _steps(steps: Iterable[Step], plan: Plan) -> list[ShellText]:
-    return [_step(step, plan) for step in steps]
 
 
 def _step(step: Step, plan: Plan) -> ShellText:

@@ -391,7 +391,7 @@ def hostile_specs(draw: st.DrawFn) -> HostileSpec:
         logs=draw(components),
         checkpoints=draw(components),
         venv=draw(components) if draw(maybe) else None,
-        script=draw(texts),
+        script=draw(texts).lstrip("/"),  # it is made, below the stage
         args=draw(arguments),
         env=draw(st.dictionaries(environment_names, texts, max_size=8)),
         sbatch=draw(st.dictionaries(st.sampled_from(_OPTIONS), texts, max_size=4)),

@@ -85,7 +85,7 @@ class Stage:
 
     def clear(self) -> None:
         """Away with what an earlier run left."""
-        for name in ("w", "l", "c", "v", "record", "submit"):
+        for name in ("w", "l", "c", "v", "s", "record", "submit"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
             (self.folder / name).mkdir()
 
@@ -93,6 +93,14 @@ class Stage:
         """A virtual environment whose python3 is the stand-in."""
         (path / "bin").mkdir(parents=True)
         (path / "bin" / "python3").symlink_to(self.bin / "python3")
+
+    def make_input(self, path: str) -> None:
+        """A file, or a folder where the path says so: what a script looks for before it starts."""
+        folder, _, name = path.rpartition("/")
+        is_folder = name in ("", ".", "..")
+        pathlib.Path(path if is_folder else folder).mkdir(parents=True, exist_ok=True)
+        if not is_folder:
+            pathlib.Path(path).touch()
 
     def run(self, script: str, env: dict[str, str], sidecars: int = 0) -> Run:
         """Run the script as slurmd would: by bash, with the submitter's environment."""

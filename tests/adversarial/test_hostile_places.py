@@ -24,9 +24,16 @@ from clusterjobs.spec.load import load_spec
 
 
 def _run(
-    stage: Stage, tally: collections.Counter[str], keys: dict[str, Any], hostile: tuple[str, ...]
+    stage: Stage,
+    tally: collections.Counter[str],
+    keys: dict[str, Any],
+    hostile: tuple[str, ...],
+    inputs: tuple[str, ...] = (),
 ) -> Run | None:
-    """The run of a spec with these keys; None where it is refused, which has to be right."""
+    """The run of a spec with these keys; None where it is refused, which has to be right.
+
+    `inputs`: what is to lie there before.
+    """
     stage.clear()
     data = {
         "name": "x",
@@ -49,6 +56,8 @@ def _run(
         tally["refused"] += len(hostile)
         return None
     script = render_job_script(plan, "exp.yaml")
+    for path in inputs:
+        stage.make_input(path)
     note(script)
     run = stage.run(script, {})
     note(run.output)
@@ -73,7 +82,10 @@ def _check_staging(
     source, target, checkpoints, logs = names
     keys = {
         "data": [
-            {"source": literal_path(f"/s/{source}"), "target": literal_path(f"/fsx/t/{target}")}
+            {
+                "source": literal_path(f"{stage.folder}/s/{source}"),
+                "target": literal_path(f"/fsx/t/{target}"),
+            }
         ],
         "checkpoints": {
             "path": f"{stage.folder}/c",
@@ -81,12 +93,12 @@ def _check_staging(
         },
         "logs_export": literal_path(f"/fsx/l/{logs}"),
     }
-    run = _run(stage, tally, keys, names)
+    run = _run(stage, tally, keys, names, (f"{stage.folder}/s/{source}",))
     if run is None:
         return
     job_dir = f"{stage.folder}/l/{JOB_ID}"
     programs = {call.argv[1]: call.argv for call in run.calls["python3"] if call.argv[0] == "-B"}
-    assert programs[f"{job_dir}/stage.py"][2:] == (f"/s/{source}", f"/fsx/t/{target}")
+    assert programs[f"{job_dir}/stage.py"][2:] == (f"{stage.folder}/s/{source}", f"/fsx/t/{target}")
     exported = programs[f"{job_dir}/export.py"][-5:]
     into = (f"/fsx/e/{checkpoints}", f"/fsx/l/{logs}".rstrip("/") + f"/{JOB_ID}")
     assert exported == (f"{stage.folder}/c", into[0], "--job", job_dir, into[1])

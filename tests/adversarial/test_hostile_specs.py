@@ -49,6 +49,7 @@ def _check_specs(
     script = render_job_script(plan, file)
     _check_directives(script, kept, plan, tally)
     (stage.folder / "w" / kept.workdir).mkdir(parents=True, exist_ok=True)
+    stage.make_input(f"{stage.folder}/w/{kept.workdir}/{kept.script}")
     if kept.venv is not None:
         stage.make_venv(stage.folder / "v" / kept.venv)
     run = stage.run(script, {**kept.submitted, "H_OUTER": kept.outer}, len(kept.sidecars))

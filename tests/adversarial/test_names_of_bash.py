@@ -60,7 +60,7 @@ def test_every_variable_of_bash_arrives_or_is_refused(
     assert "RANDOM" not in env
     assert len(env) > 10
     stage.clear()
-    (stage.folder / "work").mkdir(exist_ok=True)
+    stage.make_input(f"{stage.folder}/work/record.py")
     spec = base(str(stage.folder)) | {"env": env}
     run = stage.run(render_job_script(plan_of(spec), "exp.yaml"), {})
     assert run.code == 0, run.output

@@ -225,3 +225,17 @@ def test_names_that_are_no_text_are_no_failure_of_ours(folder: pathlib.Path) -> 
         )
         assert b"bug of ours" not in done.stderr
         assert done.returncode == (0 if locale == "C.UTF-8" else 1), done.stderr
+
+
+def test_a_plan_needs_no_site_and_does_not_ask_for_one(
+    clusterjobs: Callable[..., object], spec: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(spec.parent / "nowhere"))
+    assert clusterjobs("plan", spec).code == 0
+    wrong = clusterjobs("plan", spec, "--set", "batch.micro=0")
+    assert wrong.code == 1
+    assert "is not given" not in wrong.err
+    wrong = clusterjobs("plan", spec, "--set", "nodes=1000")
+    assert wrong.code == 1
+    assert "is not given" not in wrong.err
+    assert "site.region is not given" in clusterjobs("render", spec, "--set", "nodes=1000").err

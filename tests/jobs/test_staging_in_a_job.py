@@ -17,6 +17,13 @@ from clusterjobs.slurm.records import read_data
 pytestmark = pytest.mark.lab
 
 
+TRIED_AGAIN = {
+    "checkpoints": {"path": "/fsx/saved"},
+    "restarts": {"failure": 3},
+    "time_limit": "00:30:00",
+}
+
+
 @pytest.fixture
 def fsx(jobs, request) -> Iterator[pathlib.Path]:
     """The folder /fsx/TEST, as this machine sees it."""
@@ -79,10 +86,27 @@ def test_a_job_without_its_data_does_not_start_and_says_why(jobs, fsx) -> None:
     data = [
         {"source": f"/fsx/{fsx.name}/nothing", "target": f"/scratch/{fsx.name}", "scope": "node"}
     ]
-    ended = jobs.run(staged(jobs, "without", f"touch /fsx/{fsx.name}/started", data=data))
+    spec = staged(jobs, "without", f"touch /fsx/{fsx.name}/started", data=data, **TRIED_AGAIN)
+    ended = jobs.run(spec)
     assert ended.exit_code == 1
-    assert f"stage failed: /fsx/{fsx.name}/nothing: No such file or directory" in ended.log
+    assert f"no data source /fsx/{fsx.name}/nothing here: correct the spec's data[0]" in ended.log
+    assert "exit code 1 after" in ended.log
+    assert ": not_started" in ended.log
+    assert "requeued" not in ended.log
     assert not (fsx / "started").exists()
+
+
+def test_a_job_without_its_script_ends_before_data_comes_and_is_not_tried_again(jobs, fsx) -> None:
+    write_books(fsx)
+    here = f"/fsx/{fsx.name}"
+    data = [{"source": f"{here}/from", "target": f"{here}/to"}]
+    spec = jobs.spec("trian", framework="torchrun", workdir=here, data=data, **TRIED_AGAIN)
+    ended = jobs.run({**spec, "script": "trian.py"})
+    assert ended.exit_code == 1
+    assert f"clusterjobs: no script trian.py in {here}: correct the spec's script" in ended.log
+    assert ": not_started" in ended.log
+    assert "requeued" not in ended.log
+    assert not (fsx / "to").exists()
 
 
 def test_a_job_that_is_told_to_end_while_it_waits_for_data_ends_with_a_true_code(jobs, fsx) -> None:

@@ -8,6 +8,7 @@ from lab_fixtures import a100_nodes, cpu_nodes, spec_of
 from clusterjobs.cluster.find import find_cluster
 from clusterjobs.cluster.read import read_cluster
 from clusterjobs.cluster.slurm_nodes import slurm_partitions
+from clusterjobs.commands.labs import told_of_small_queues
 from clusterjobs.errors import InputError
 from clusterjobs.lab.shape import LabSpec, lab_spec
 from clusterjobs.lab.slurm_conf import cgroup_conf, gres_conf, hosts, slurm_conf
@@ -43,6 +44,15 @@ def lab_spec_of(*partitions: object, nodes: int = 2, queue: str | None = None) -
 def test_the_limit_holds_for_each_queue_by_itself() -> None:
     spec = lab_spec_of(a100_nodes(dynamic=8), cpu_nodes(8), nodes=2)
     assert [node.partition for node in spec.nodes] == ["train", "train", "cpu", "cpu"]
+
+
+def test_a_queue_that_has_fewer_nodes_than_were_asked_for_is_named() -> None:
+    spec = lab_spec_of(a100_nodes(static=2, dynamic=1), cpu_nodes(8), nodes=8)
+    (said,) = told_of_small_queues(spec, 8)
+    assert said.startswith("queue train has 3 by MaxCount, and not 8: for more, raise MaxCount in")
+    assert not list(told_of_small_queues(spec, 3))
+    controller = spec_for("p4d-a100", nodes_per_queue=400, controller_only=True)
+    assert not list(told_of_small_queues(controller, 400))
 
 
 def test_one_queue_alone_becomes_the_default() -> None:

@@ -25,8 +25,16 @@
 set -euo pipefail
 
 # ---- start: one folder for all that this job writes, and one way out ----------------------
+# On a mount that is dead a command hangs and cannot even be killed: it is left behind.
+in_time() { # COMMAND ...
+  local code=0
+  read -r -t 60 _ < <("$@" >&2 && echo) || code=$?
+  (( code <= 128 )) || printf 'clusterjobs: no answer in 60 s to %s: is a mount dead?\n' "$*" >&2
+  return "$code"
+}
+
 job_dir="/fsx/logs/$SLURM_JOB_ID"
-mkdir -p -- "$job_dir"
+in_time mkdir -p -- "$job_dir" || exit 1
 exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
 log_writer=$!
 own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
@@ -190,7 +198,8 @@ tell_ranks() { # the controller may be starting again
   return 0
 }
 
-cd -- /fsx/code/gpt || fail 'no workdir /fsx/code/gpt here'
+in_time cd -- /fsx/code/gpt || fail 'no workdir /fsx/code/gpt here' # in a child, for it may hang
+cd -- /fsx/code/gpt
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
@@ -243,7 +252,7 @@ export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a c
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
 # ---- files ----------------------------------------------------------------------------------
-mkdir -p -- /fsx/saved/gpt
+in_time mkdir -p -- /fsx/saved/gpt || fail 'cannot make /fsx/saved/gpt'
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
 unpack() {
   sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
@@ -262,6 +271,10 @@ unpack stage_place.py
 unpack stage_pool.py
 unpack stage_record.py
 unpack stage_s3.py
+
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+[[ -e '/home/ubuntu/it'\''s a $vocab' || -e /scratch/vocab ]] || fail 'no data source /home/ubuntu/it'\''s a $vocab here: correct the spec'\''s data[2].source, or put it there'
 
 # ---- stage out: beside all that follows, and once more by `finish` ----------------------------
 # What it cannot do, it says; the job's exit code stays the training's.

@@ -24,8 +24,16 @@
 set -euo pipefail
 
 # ---- start: one folder for all that this job writes, and one way out ----------------------
+# On a mount that is dead a command hangs and cannot even be killed: it is left behind.
+in_time() { # COMMAND ...
+  local code=0
+  read -r -t 60 _ < <("$@" >&2 && echo) || code=$?
+  (( code <= 128 )) || printf 'clusterjobs: no answer in 60 s to %s: is a mount dead?\n' "$*" >&2
+  return "$code"
+}
+
 job_dir="/fsx/logs/bert-large/$SLURM_JOB_ID"
-mkdir -p -- "$job_dir"
+in_time mkdir -p -- "$job_dir" || exit 1
 exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
 log_writer=$!
 own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
@@ -99,7 +107,8 @@ ended_by_slurm() {
   esac
 }
 
-cd -- /fsx/code/bert || fail 'no workdir /fsx/code/bert here'
+in_time cd -- /fsx/code/bert || fail 'no workdir /fsx/code/bert here' # in a child, for it may hang
+cd -- /fsx/code/bert
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
@@ -155,7 +164,7 @@ VIRTUAL_ENV=/fsx/envs/bert
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 # ---- files ----------------------------------------------------------------------------------
-mkdir -p -- /fsx/checkpoints/bert-large/fp16
+in_time mkdir -p -- /fsx/checkpoints/bert-large/fp16 || fail 'cannot make /fsx/checkpoints/bert-large/fp16'
 cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 4096,
@@ -177,6 +186,9 @@ cat > "$job_dir"/ds_config.json <<'END'
   }
 }
 END
+
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r deepspeed_train.py ]] || fail "no script deepspeed_train.py in $PWD: correct the spec's script or workdir, or put it there"
 
 # ---- launch: one deepspeed per node starts the node's ranks
 command=(

@@ -24,8 +24,16 @@
 set -euo pipefail
 
 # ---- start: one folder for all that this job writes, and one way out ----------------------
+# On a mount that is dead a command hangs and cannot even be killed: it is left behind.
+in_time() { # COMMAND ...
+  local code=0
+  read -r -t 60 _ < <("$@" >&2 && echo) || code=$?
+  (( code <= 128 )) || printf 'clusterjobs: no answer in 60 s to %s: is a mount dead?\n' "$*" >&2
+  return "$code"
+}
+
 job_dir="$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID"
-mkdir -p -- "$job_dir"
+in_time mkdir -p -- "$job_dir" || exit 1
 exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
 log_writer=$!
 own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
@@ -98,7 +106,8 @@ ended_by_slurm() {
   esac
 }
 
-cd -- /fsx/code || fail 'no workdir /fsx/code here'
+in_time cd -- /fsx/code || fail 'no workdir /fsx/code here' # in a child, for it may hang
+cd -- /fsx/code
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
@@ -160,6 +169,9 @@ cat > "$job_dir"/ds_config.json <<'END'
   }
 }
 END
+
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
 # ---- launch: one deepspeed per node starts the node's ranks
 command=(

@@ -28,8 +28,16 @@
 set -euo pipefail
 
 # ---- start: one folder for all that this job writes, and one way out ----------------------
+# On a mount that is dead a command hangs and cannot even be killed: it is left behind.
+in_time() { # COMMAND ...
+  local code=0
+  read -r -t 60 _ < <("$@" >&2 && echo) || code=$?
+  (( code <= 128 )) || printf 'clusterjobs: no answer in 60 s to %s: is a mount dead?\n' "$*" >&2
+  return "$code"
+}
+
 job_dir="$HOME/logs/every key/$SLURM_JOB_ID"
-mkdir -p -- "$job_dir"
+in_time mkdir -p -- "$job_dir" || exit 1
 exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
 log_writer=$!
 own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
@@ -105,7 +113,8 @@ ended_by_slurm() {
   esac
 }
 
-cd -- "$HOME/my code" || fail 'no workdir ${HOME}/my code here'
+in_time cd -- "$HOME/my code" || fail 'no workdir ${HOME}/my code here' # in a child, for it may hang
+cd -- "$HOME/my code"
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
@@ -209,7 +218,7 @@ set -u
 # The spec's own code ends here.
 
 # ---- files ----------------------------------------------------------------------------------
-mkdir -p -- '/fsx/checkpoints/every key'
+in_time mkdir -p -- '/fsx/checkpoints/every key' || fail 'cannot make /fsx/checkpoints/every key'
 cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 64,
@@ -232,6 +241,9 @@ END
 # ---- before the training --------------------------------------------------------------------
 python3 prepare.py --out '/fsx/data/every key'
 srun --overlap --cpu-bind=none --nodes=4 --ntasks=4 --ntasks-per-node=1 rm -rf '/scratch/cache dir'
+
+# What a command above, or the data, may have brought.
+[[ -r 'train model.py' ]] || fail "no script train model.py in $PWD: correct the spec's script or workdir, or put it there"
 
 # ---- beside the training, until the job ends ------------------------------------------------
 tensorboard --logdir /fsx/tb --port 6006 &

@@ -23,8 +23,16 @@
 set -euo pipefail
 
 # ---- start: one folder for all that this job writes, and one way out ----------------------
+# On a mount that is dead a command hangs and cannot even be killed: it is left behind.
+in_time() { # COMMAND ...
+  local code=0
+  read -r -t 60 _ < <("$@" >&2 && echo) || code=$?
+  (( code <= 128 )) || printf 'clusterjobs: no answer in 60 s to %s: is a mount dead?\n' "$*" >&2
+  return "$code"
+}
+
 job_dir="/fsx/logs/$SLURM_JOB_ID"
-mkdir -p -- "$job_dir"
+in_time mkdir -p -- "$job_dir" || exit 1
 exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
 log_writer=$!
 own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
@@ -102,7 +110,8 @@ ended_by_slurm() {
   esac
 }
 
-cd -- /fsx/code/Megatron-DeepSpeed || fail 'no workdir /fsx/code/Megatron-DeepSpeed here'
+in_time cd -- /fsx/code/Megatron-DeepSpeed || fail 'no workdir /fsx/code/Megatron-DeepSpeed here' # in a child, for it may hang
+cd -- /fsx/code/Megatron-DeepSpeed
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
@@ -162,7 +171,7 @@ VIRTUAL_ENV='/fsx/my envs/megatron'
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
 # ---- files ----------------------------------------------------------------------------------
-mkdir -p -- '/fsx/check points/preflight'
+in_time mkdir -p -- '/fsx/check points/preflight' || fail 'cannot make /fsx/check points/preflight'
 cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 2048,
@@ -249,6 +258,9 @@ if (( status )); then
   fi
   exit "$status"
 fi
+
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r pretrain_gpt.py ]] || fail "no script pretrain_gpt.py in $PWD: correct the spec's script or workdir, or put it there"
 
 # ---- beside the training, until the job ends ------------------------------------------------
 "$python" -IS "$job_dir/nccl_log.py" watch "$own_id" "$job_dir/nccl" 128 &

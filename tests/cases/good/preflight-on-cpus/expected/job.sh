@@ -22,8 +22,16 @@
 set -euo pipefail
 
 # ---- start: one folder for all that this job writes, and one way out ----------------------
+# On a mount that is dead a command hangs and cannot even be killed: it is left behind.
+in_time() { # COMMAND ...
+  local code=0
+  read -r -t 60 _ < <("$@" >&2 && echo) || code=$?
+  (( code <= 128 )) || printf 'clusterjobs: no answer in 60 s to %s: is a mount dead?\n' "$*" >&2
+  return "$code"
+}
+
 job_dir="$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID"
-mkdir -p -- "$job_dir"
+in_time mkdir -p -- "$job_dir" || exit 1
 exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
 log_writer=$!
 own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it

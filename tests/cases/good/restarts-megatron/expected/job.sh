@@ -25,8 +25,16 @@
 set -euo pipefail
 
 # ---- start: one folder for all that this job writes, and one way out ----------------------
+# On a mount that is dead a command hangs and cannot even be killed: it is left behind.
+in_time() { # COMMAND ...
+  local code=0
+  read -r -t 60 _ < <("$@" >&2 && echo) || code=$?
+  (( code <= 128 )) || printf 'clusterjobs: no answer in 60 s to %s: is a mount dead?\n' "$*" >&2
+  return "$code"
+}
+
 job_dir="$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID"
-mkdir -p -- "$job_dir"
+in_time mkdir -p -- "$job_dir" || exit 1
 exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
 log_writer=$!
 own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
@@ -180,7 +188,8 @@ tell_ranks() { # the controller may be starting again
   return 0
 }
 
-cd -- /fsx/code/Megatron-DeepSpeed || fail 'no workdir /fsx/code/Megatron-DeepSpeed here'
+in_time cd -- /fsx/code/Megatron-DeepSpeed || fail 'no workdir /fsx/code/Megatron-DeepSpeed here' # in a child, for it may hang
+cd -- /fsx/code/Megatron-DeepSpeed
 
 # ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
@@ -234,7 +243,7 @@ export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-${SLURM_JOB_ID-}-${SLURM_REST
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
 # ---- files ----------------------------------------------------------------------------------
-mkdir -p -- /fsx/checkpoints/gpt2-345m
+in_time mkdir -p -- /fsx/checkpoints/gpt2-345m || fail 'cannot make /fsx/checkpoints/gpt2-345m'
 cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 128,
@@ -248,6 +257,9 @@ cat > "$job_dir"/ds_config.json <<'END'
   }
 }
 END
+
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r pretrain_gpt.py ]] || fail "no script pretrain_gpt.py in $PWD: correct the spec's script or workdir, or put it there"
 
 # ---- launch: srun starts one task per rank
 # The training saves and ends by itself, 180 s before the time limit.

@@ -25,8 +25,16 @@
 set -euo pipefail
 
 # ---- start: one folder for all that this job writes, and one way out ----------------------
+# On a mount that is dead a command hangs and cannot even be killed: it is left behind.
+in_time() { # COMMAND ...
+  local code=0
+  read -r -t 60 _ < <("$@" >&2 && echo) || code=$?
+  (( code <= 128 )) || printf 'clusterjobs: no answer in 60 s to %s: is a mount dead?\n' "$*" >&2
+  return "$code"
+}
+
 job_dir="$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID"
-mkdir -p -- "$job_dir"
+in_time mkdir -p -- "$job_dir" || exit 1
 exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
 log_writer=$!
 own_id=$SLURM_JOB_ID # where this is a task of an array, the whole array may answer to it
@@ -233,7 +241,10 @@ export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a c
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
 # ---- files ----------------------------------------------------------------------------------
-mkdir -p -- /fsx/checkpoints/again
+in_time mkdir -p -- /fsx/checkpoints/again || fail 'cannot make /fsx/checkpoints/again'
+
+# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+[[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
 # ---- beside the training, until the job ends ------------------------------------------------
 nvidia-smi dmon &

@@ -1,0 +1,49 @@
+"""What a job reads and this machine does not have, where it has the folder that should hold it."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+from clusterjobs.errors import Problem
+from clusterjobs.plan.plan import Plan
+from clusterjobs.spec.references import expanding, has_variable
+
+
+def missing_inputs(plan: Plan) -> tuple[Problem, ...]:
+    """Warnings: the folder's namesake on the cluster may hold other things than the one here."""
+    return tuple(_missing(plan))
+
+
+def _missing(plan: Plan) -> Iterator[Problem]:
+    workdir = expanding(plan.experiment.workdir or ".")
+    for one in plan.inputs:
+        path = _fixed(one.path if one.path.startswith("/") else f"{workdir}/{one.path}")
+        if path is None or one.made_late or not _is_missing(path) or not path.parent.is_dir():
+            continue
+        staged = _fixed(one.staged) if one.staged else path
+        if staged and _is_missing(staged):
+            yield Problem(
+                f"there is no {path}, though its folder is here: if the nodes have the same one, "
+                "the job ends before the training",
+                one.where,
+                one.key,
+                "correct the path, or put the file there before the job starts",
+                warning=True,
+            )
+
+
+def _fixed(path: str) -> pathlib.Path | None:
+    """None where a variable of the nodes, or the folder of sbatch's call, says which it is."""
+    is_fixed = path.startswith("/") and not has_variable(path)
+    return pathlib.Path(path) if is_fixed else None
+
+
+def _is_missing(path: pathlib.Path) -> bool:
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:  # not for us to see, or no path at all
+        pass
+    return False

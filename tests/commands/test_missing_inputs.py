@@ -1,0 +1,70 @@
+"""A path of the spec that is not on this machine, though its folder is: a warning."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+
+@pytest.fixture
+def said(clusterjobs: Callable[..., Any], folder: pathlib.Path) -> Callable[..., str]:
+    """What a render of these keys says of what is missing."""
+
+    def call(**keys: Any) -> str:
+        base = {"name": "a", "cluster": "small", "framework": "torchrun", "script": "train.py"}
+        (folder / "exp.yaml").write_text(yaml.safe_dump({**base, **keys}))
+        outcome = clusterjobs("render", "exp.yaml", "-o", "out", "--force")
+        assert outcome.code == 0, outcome.err
+        return "\n".join(line for line in outcome.err.splitlines() if "there is no" in line)
+
+    return call
+
+
+def test_a_script_that_is_not_in_the_workdir_that_is_here(
+    said: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    told = said(workdir=str(tmp_path))
+    assert "exp.yaml:2:9" not in told
+    assert f"warning: script: there is no {tmp_path}/train.py, though its folder is here" in told
+    (tmp_path / "train.py").touch()
+    assert said(workdir=str(tmp_path)) == ""
+
+
+def test_of_a_folder_that_is_not_here_nothing_is_said(said: Callable[..., str]) -> None:
+    assert said(workdir="/nowhere/code") == ""
+    assert said(script="/nowhere/train.py") == ""
+    assert said() == ""
+
+
+def test_of_a_path_that_only_the_nodes_know_nothing_is_said(
+    said: Callable[..., str], tmp_path: pathlib.Path
+) -> None:
+    assert said(workdir="${HOME}/code") == ""
+    assert said(script=f"{tmp_path}/${{NAME}}.py") == ""
+    assert said(workdir=str(tmp_path), before=[["git", "clone"]]) == ""
+
+
+def test_a_data_source_that_is_not_here(said: Callable[..., str], tmp_path: pathlib.Path) -> None:
+    data = [{"source": f"{tmp_path}/from", "target": f"{tmp_path}/to", "scope": "node"}]
+    assert f"data[0].source: there is no {tmp_path}/from," in said(data=data)
+    (tmp_path / "to").mkdir()
+    assert said(data=data) == ""
+
+
+def test_submit_says_it_too(
+    clusterjobs: Callable[..., Any],
+    folder: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = {"name": "a", "cluster": "small", "framework": "torchrun", "script": "train.py"}
+    (folder / "exp.yaml").write_text(yaml.safe_dump({**spec, "workdir": str(folder)}))
+    (folder / "sbatch").write_text("#!/bin/sh\necho 7\n")
+    (folder / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    outcome = clusterjobs("submit", "exp.yaml")
+    assert outcome.code == 0, outcome.err
+    assert f"there is no {folder}/train.py" in outcome.err
