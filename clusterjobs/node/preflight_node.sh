@@ -158,9 +158,10 @@ check_folder() { # PATH
     return
   fi
   made+=("$own")
-  if said=$({ printf '%065536d' 0 > "$own"; } 2>&1); then # a full disk takes the name, and no more
+  if { printf '%065536d' 0 > "$own"; } 2> /dev/null; then # a full disk takes the name, and no more
     say "folder $1" ok 'the same, writable' "$wanted"
   else
+    said=$({ printf '%065536d' 0 > "$own"; } 2>&1)
     say "folder $1" bad "${said##*: }" "$wanted"
   fi
 }
