@@ -11,15 +11,16 @@ import hashlib
 import os
 import stat
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from stage_bucket import ROUNDS, Bucket, Objects
-from stage_copy import check_space, make_folders, path_of
-from stage_files import BLOCK, Entry, sum_of_range
+from stage_copy import check_space, make_folders
+from stage_files import BLOCK, sum_of_range
+from stage_list import NOTHING, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, StageError, counted, say, shown
 from stage_pool import batches_of, run_all
-from stage_record import Place, Sums, compare, remove
+from stage_record import Place, Seen, Sums, compare, remove
 
 _MIB = 1 << 20
 _PARTS = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
@@ -28,8 +29,8 @@ _GOOD, _BAD, _UNKNOWN = 0, 1, 2
 
 def bring_objects(
     place: Place, source: str, record: Optional[Dict[str, Any]], lock: Lock
-) -> Tuple[Sums, Dict[str, Entry], Objects]:
-    """The sums of all objects, what the target must be, and the listing. Raises StageError."""
+) -> Tuple[Listing, Sums, Seen, Objects]:
+    """What the target must be, the sums of all objects, and the bucket's listing."""
     bucket = Bucket(source)
     objects = bucket.list()
     listing = _listing(objects, source)
@@ -57,7 +58,7 @@ def bring_objects(
             remove(path_of(place.copy, name))
         wanted = {name: wanted[name] for name in bad}
         time.sleep(2**number)
-    return sums, listing, objects
+    return listing, sums, Seen([], []), objects
 
 
 def fetch_object(source: str, path: str, place: Place, lock: Lock) -> Objects:
@@ -66,7 +67,7 @@ def fetch_object(source: str, path: str, place: Place, lock: Lock) -> Objects:
     objects = bucket.list()
     if list(objects) != [""]:
         raise StageError("%s: not one object" % source)
-    check_space(place, {}, objects[""][0])
+    check_space(place, NOTHING, objects[""][0])
     progress = Progress("stage %s" % shown(place.target), objects[""][0], lock.beat)
     said = ""
     for number in range(ROUNDS + 1):
@@ -80,25 +81,20 @@ def fetch_object(source: str, path: str, place: Place, lock: Lock) -> Objects:
     raise StageError("%s: %s%s" % (source, bad[""], said))
 
 
-def _listing(objects: Objects, source: str) -> Dict[str, Entry]:
+def _listing(objects: Objects, source: str) -> Listing:
     """The folders and files that the names make. Raises StageError where they make none."""
     mask = os.umask(0)
     os.umask(mask)
-    found: Dict[str, Entry] = {}
+    found = Listing({}, {}, {})
     for name, (size, _) in objects.items():
         parts = name.split("/")
         if name and any(part in ("", ".", "..") for part in parts):
             raise StageError("%s/%s: no name that a file can have" % (source, shown(name)))
         for end in range(1, len(parts)):
-            folder = "/".join(parts[:end])
-            entry = found.setdefault(folder, Entry("folder", 0, 0, 0o777 & ~mask, "", 0))
-            if entry.kind != "folder":
-                raise StageError(
-                    "%s/%s: an object, and a folder of others" % (source, shown(folder))
-                )
-        if name in found:
-            raise StageError("%s/%s: an object, and a folder of others" % (source, shown(name)))
-        found[name] = Entry("file", size, 0, 0o666 & ~mask, "", 0)
+            found.folders["/".join(parts[:end])] = 0o777 & ~mask
+        found.files[name] = (size, 0, 0o666 & ~mask, 0)
+    for name in found.files.keys() & found.folders.keys():
+        raise StageError("%s/%s: an object, and a folder of others" % (source, shown(name)))
     return found
 
 
@@ -109,7 +105,7 @@ def _sound(place: Place, objects: Objects, record: Optional[Dict[str, Any]]) -> 
     wrong, touched = compare(place.target, record)
     doubtful = {*wrong, *touched}
     return {
-        name: row[3]
+        name: row[-1]
         for name, row in record["files"].items()
         if name not in doubtful and objects.get(name) == record["state"].get(name)
     }
@@ -150,11 +146,12 @@ def _verified(
             offset = block * BLOCK
             return int(sum_of_range(file.fileno(), offset, min(BLOCK, size - offset)))
 
-    def done(first: int, end: int, found: Sequence[int]) -> None:
-        results[first:end] = found
+    def done(batch: Tuple[int, int], found: List[int]) -> Tuple[()]:
+        results[batch[0] : batch[1]] = found
+        return ()
 
     sizes = [wanted[name][0] if block < 0 else 0 for name, block in work]
-    run_all(one, batches_of(sizes), done, progress.tick)
+    run_all(_each(one), batches_of(sizes), done, progress.tick)
     sums: Sums = {}
     doubtful: Dict[str, int] = {}
     for (name, block), result in zip(work, results):
@@ -214,10 +211,11 @@ def _compared_with(
         with open(path_of(copy, name), "rb") as file:
             return _compared(file.fileno(), size, etag, [part])
 
-    def done(first: int, end: int, found: Sequence[int]) -> None:
-        results[first:end] = found
+    def done(batch: Tuple[int, int], found: List[int]) -> Tuple[()]:
+        results[batch[0] : batch[1]] = found
+        return ()
 
-    run_all(one, batches_of([wanted[name][0] for name in names]), done, progress.tick)
+    run_all(_each(one), batches_of([wanted[name][0] for name in names]), done, progress.tick)
     return dict(zip(names, results))
 
 
@@ -237,6 +235,10 @@ def _compared(file: int, size: int, etag: str, sizes: Sequence[int]) -> int:
     except ValueError:  # MD5 is not allowed on this machine
         return _UNKNOWN
     return _BAD if fitting else _UNKNOWN
+
+
+def _each(one: Callable[[int], int]) -> Callable[[Tuple[int, int]], List[int]]:
+    return lambda batch: [one(number) for number in range(*batch)]
 
 
 def _count_of(size: int, part: int) -> str:

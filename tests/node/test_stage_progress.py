@@ -85,11 +85,11 @@ def test_a_line_of_the_journal_that_was_cut_off_costs_that_line(tmp_path, module
 
     place = Place(str(tmp_path / "to"))
     os.mkdir(place.folder)
-    place.append_journal([("a", 0, 1, 2, 3)])
+    place.append_journal('[["a", 0, 1, 2, 3]]')
     journal = pathlib.Path(place.folder) / "journal"
     with journal.open("a") as file:
         file.write('\n[["b", 0, 1')
-    place.append_journal([("c", 0, 1, 2, 4)])
+    place.append_journal('{"c": [1, 2, 420, 2, 9, [4]]}')
     assert place.load_journal() == {("a", 0, 1, 2): 3, ("c", 0, 1, 2): 4}
 
 
