@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import struct
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from stage_log import StageError
 
@@ -33,20 +33,29 @@ def run_all(
     pieces: Iterable[Any],
     done: Callable[[Any, Any], Iterable[Any]],
     tick: Callable[[], None] = lambda: None,
+    further: Optional[Callable[[], Optional[Iterable[Any]]]] = None,
 ) -> None:
     """`work(piece)` for all pieces, in forked processes. Raises StageError: the first error of any.
 
     `done` hears of each piece and its result, and gives what more there is to do; `tick` is called
-    about once a second. A piece is a few kB at most, for two of them must fit a pipe. The processes
-    hold what this one has open, so that a lock is held until the last of them is gone.
+    about once a second; `further`, asked many times a second, gives pieces as they come, at their
+    end None. A piece is a few kB at most, for two of them must fit a pipe. The processes hold what
+    this one has open, so that a lock is held until the last of them is gone.
     """
     waiting = list(pieces)[::-1]
     crew: Dict[int, _Worker] = {}
     poll = select.poll()
     try:
         _hand_out(waiting, crew, work, poll)
-        while any(one.pieces for one in crew.values()):
-            for descriptor, _ in poll.poll(1000):
+        while further or any(one.pieces for one in crew.values()):
+            if further:
+                more = further()
+                if more is None:
+                    further = None
+                else:
+                    waiting.extend(more)
+                _hand_out(waiting, crew, work, poll)
+            for descriptor, _ in poll.poll(20 if further else 1000):
                 more = done(*crew[descriptor].result())
                 waiting.extend(more)
                 _hand_out(waiting, crew, work, poll)

@@ -81,7 +81,8 @@ class Place:
 
     def clear(self) -> None:
         """Remove what an unfinished copy has left."""
-        for path in (self._journal, os.path.join(self.folder, "archive")):
+        for name in ("journal", "archive", "commands", "tool.out"):
+            path = os.path.join(self.folder, name)
             try:
                 os.unlink(path)
             except FileNotFoundError:

@@ -35,6 +35,16 @@ _COPY = (
 )
 
 
+_FROM_BUCKET = (
+    "stage_bucket.py",
+    "stage_checks.py",
+    "stage_download.py",
+    "stage_etag.py",
+    "stage_names.py",
+    "stage_s3.py",
+)
+
+
 class Stage(NamedTuple):
     """One data set on its way. `by_association`: FSx shows it, and the job only preloads it."""
 
@@ -144,7 +154,7 @@ def programs_of(stages: Iterable[Stage], exports: Iterable[Export]) -> tuple[str
             continue
         names.update(_COPY)
         if stage.source.startswith("s3://"):
-            names.update(("stage_bucket.py", "stage_names.py", "stage_s3.py"))
+            names.update(_FROM_BUCKET)
         if stage.unpack:
             names.add("stage_archive.py")
     if any(not one.by_association for one in exports):
