@@ -6,13 +6,12 @@ The tools have the credentials, the region, the retries.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from stage_log import StageError, say, shown
+from stage_log import StageError, say, shown, tool_environment
 
 ROUNDS = 3
 
@@ -75,7 +74,7 @@ class Bucket:
         for number in range(ROUNDS):
             time.sleep(number)
             done = subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=tool_environment()
             )
             if done.returncode == 0:
                 return done.stdout.decode()
@@ -114,16 +113,7 @@ class Bucket:
             )
 
 
-def environment() -> Dict[str, str]:
-    """The tool's own retries, unless somebody has chosen others; an endpoint, by s5cmd's name."""
-    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
-    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
-        if os.environ.get(name):
-            ours["S3_ENDPOINT_URL"] = os.environ[name]
-    return {**ours, **os.environ}
-
-
 def _s5cmd() -> List[str]:
-    path, attempts = shutil.which("s5cmd"), environment()["AWS_MAX_ATTEMPTS"]
+    path, attempts = shutil.which("s5cmd"), tool_environment()["AWS_MAX_ATTEMPTS"]
     retries = int(attempts) - 1 if attempts.isdigit() else 4
     return [path, "--retry-count", str(max(0, retries))] if path else []

