@@ -84,7 +84,12 @@ def _row(key: str) -> str:
     )
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 1024  # s5cmd comes with 256 connections at once
+    daemon_threads = True
+
+
+server = Server(("127.0.0.1", 0), Handler)
 sys.stdout.write(f"{server.server_address[1]}\n")
 sys.stdout.flush()
 server.serve_forever()
