@@ -29,15 +29,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         url = urllib.parse.urlsplit(self.path)
         key = urllib.parse.unquote(url.path).partition("/")[2].partition("/")[2]
-        if not key:
+        if not key and self.command == "GET":
             self._list(dict(urllib.parse.parse_qsl(url.query)))
+            return
+        if key not in ETAGS:  # of the bucket itself, a HEAD asks for the region
+            self.send_response(404 if key else 200)
+            self.send_header("Content-Length", "0")
+            self.send_header("x-amz-bucket-region", "us-east-1")
+            self.end_headers()
             return
         size = (ROOT / key).stat().st_size
         start, end = 0, size - 1
         if asked := self.headers.get("Range"):
             first, _, last = asked.removeprefix("bytes=").partition("-")
-            start, end = int(first), int(last or end)
-        self.send_response(206 if asked else 200)
+            start, end = int(first), min(int(last or end), end)
+        self.send_response(206 if asked and size else 200)
         self.send_header("Content-Length", str(end + 1 - start))
         self.send_header("Content-Range", f"bytes {start}-{end}/{size}")
         self.send_header("ETag", f'"{ETAGS[key]}"')
@@ -78,7 +84,12 @@ def _row(key: str) -> str:
     )
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 1024  # s5cmd comes with 256 connections at once
+    daemon_threads = True
+
+
+server = Server(("127.0.0.1", 0), Handler)
 sys.stdout.write(f"{server.server_address[1]}\n")
 sys.stdout.flush()
 server.serve_forever()

@@ -21,7 +21,7 @@ import tempfile
 import time
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
-from stage_log import StageError, counted, failure, say, shown, size
+from stage_log import StageError, counted, end_tool, failure, say, shown, size, tool_environment
 
 ROUNDS = 3  # of which the last is after 1 + 4 s: Slurm gives a job 30 s to end
 SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
@@ -183,20 +183,19 @@ def _excluded(pattern: str, source: str) -> List[str]:
 
 
 def _run(command: List[str], target: str) -> None:
-    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
     tool = subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**ours, **os.environ},
+        env=tool_environment(),
+        start_new_session=True,
     )
     try:
         _, said = tool.communicate(timeout=STALL_SECONDS)
     except subprocess.TimeoutExpired:
         raise StageError("%s: nothing moves" % target) from None
     finally:
-        tool.kill()
-        tool.wait()
+        end_tool(tool)
     if tool.returncode:
         lines = os.fsdecode(said).strip().splitlines() or ["no reason given"]
         raise StageError("%s: %s" % (target, shown(lines[-1])))

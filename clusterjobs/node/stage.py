@@ -7,26 +7,47 @@ at once. What was copied when a job was ended is not copied again.
 
 from __future__ import annotations
 
-import argparse
+import gc
 import os
 import signal
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from stage_copy import bring_files, path_of
-from stage_files import Entry, scan
+from stage_copy import bring_files
+from stage_list import Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import StageError, counted, failure, say, shown, size, tell
+from stage_look import look
 from stage_place import put_in_place
-from stage_record import Place, Sums, compare, rows_of
+from stage_record import Place, Seen, Sums, compare, is_as_recorded, state_of
 
-Brought = Tuple[Sums, Dict[str, Entry], Any]
+
+class Brought(NamedTuple):
+    """What lies beside the target now."""
+
+    listing: Listing  # what the target must be
+    sums: Sums
+    seen: Seen
+    state: Any  # what the source was, where the files' rows do not say it
+
+
+_FLAGS = ("--unpack", "--refresh", "--reread")
+
+
+class Options(NamedTuple):
+    """What the command line says."""
+
+    source: str
+    target: str
+    unpack: bool = False  # the source is an archive
+    refresh: bool = False  # ask the source again
+    reread: bool = False  # read all that is there again
 
 
 class Stage:
     """One data set on its way."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
         self.source: str = options.source
         self.is_s3 = self.source.startswith("s3://")
@@ -57,16 +78,19 @@ class Stage:
             say("%s: not as it was staged: %d, such as %s" % (self.name, len(wrong), names))
         if wrong or touched:
             return None
-        if self._has_changed(record["state"]):
+        if self._has_changed(record):
             say("%s: %s has changed" % (self.name, shown(self.source)))
             return None
         return dict(record)
 
-    def _has_changed(self, state: Any) -> bool:
+    def _has_changed(self, record: Dict[str, Any]) -> bool:
         """A source that is gone has not changed. A bucket is asked only where the spec says so."""
         if self.is_s3 or not os.path.lexists(self.source):
             return False
-        return bool(rows_of(scan(self.source)) != state)
+        now = scan(self.source)
+        if self.options.unpack:
+            return bool(state_of(now) != record["state"])
+        return not is_as_recorded(now, record)
 
     def _identity(self) -> List[Any]:
         return [self.source, bool(self.options.unpack)]
@@ -85,9 +109,9 @@ class Stage:
             if record is not None:
                 self._say_there(record)
                 return
-            sums, listing, state = self._bring(lock)
-            put_in_place(self.place, listing, lock)
-            self._write_record(sums, listing, state, lock)
+            brought = self._bring(lock)
+            is_new = put_in_place(self.place, brought.listing, lock)
+            self._write_record(brought, is_new, lock)
             lock.moved()
         except OSError as error:
             raise failure(str(error.filename or self.place.target), error) from None
@@ -95,41 +119,33 @@ class Stage:
             lock.release()
 
     def _bring(self, lock: Lock) -> Brought:
-        """The copy beside the target: the sums of its files, what it is, what the source was."""
+        """The copy beside the target, as far as files of it were not there."""
         began = self.place.load_record()
         record = began if began and began["source"] == self._identity() else None
         if self.options.unpack:
             from stage_archive import bring_archive
 
-            unpacked: Brought = bring_archive(self.place, self.source, lock)
-            return unpacked
+            return Brought(*bring_archive(self.place, self.source, lock))
         if self.is_s3:
             from stage_s3 import bring_objects
 
-            objects: Brought = bring_objects(self.place, self.source, record, lock)
-            return objects
+            return Brought(*bring_objects(self.place, self.source, record, lock))
         listing = scan(self.source)
-        sums = bring_files(self.place, listing, record, lock, self.options.reread)
-        return sums, listing, rows_of(listing)
+        reread = self.options.reread
+        sums, seen = bring_files(self.place, self.source, listing, record, lock, reread)
+        return Brought(listing, sums, seen, None)
 
-    def _write_record(self, sums: Sums, listing: Dict[str, Entry], state: Any, lock: Lock) -> None:
+    def _write_record(self, brought: Brought, is_new: bool, lock: Lock) -> None:
         """Look at what is there now, all of it, and write it down."""
-        there = scan(self.place.target, follow=False)
-        files = {}
-        for name, entry in listing.items():
-            one = there.get(name)
-            if one is None or one.kind != entry.kind or one.size != entry.size:
-                path = shown(path_of(self.place.target, name))
-                raise StageError("%s: was copied, and is not there" % path)
-            if entry.kind == "file":
-                files[name] = [one.size, one.mtime, one.ctime, sums[name]]
-        others = {name: one.kind for name, one in listing.items() if one.kind != "file"}
+        listing = brought.listing
+        rows = look(self.place.target, listing, brought.sums, brought.seen, is_new)
         job = os.environ.get("SLURM_JOB_ID", "")
-        record = {"source": self._identity(), "state": state, "files": files, "others": others}
+        others = {"folders": listing.folders, "links": listing.links}
+        record = {"source": self._identity(), "state": brought.state, "job": job, **others}
         lock.assert_held()
-        self.place.write_record(dict(record, job=job))
-        total = sum(row[0] for row in files.values())
-        tell(self.name, "complete, %s, %s" % (counted(len(files), "file"), size(total)))
+        self.place.write_record(record, rows)
+        total = sum(row[0] for row in listing.files.values())
+        tell(self.name, "complete, %s, %s" % (counted(len(listing.files), "file"), size(total)))
 
 
 def _check_apart(source: str, target: str) -> None:
@@ -152,15 +168,19 @@ def _end(number: int, _frame: Any) -> None:
     raise Ended(number)
 
 
+def _options(words: Sequence[str]) -> Options:
+    """By hand, for `argparse` takes longer to load than a thousand files to copy."""
+    places = [word for word in words if word not in _FLAGS]
+    if len(places) != 2 or any(place.startswith("-") for place in places):
+        sys.exit("usage: stage.py [--unpack] [--refresh] [--reread] SOURCE TARGET\n\n%s" % __doc__)
+    is_asked = [flag in words for flag in _FLAGS]
+    return Options(places[0], places[1], *is_asked)
+
+
 def main() -> int:
     """0: the data is there; 1: it is not, and a message says why; 128 + a signal that ended it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("source")
-    parser.add_argument("target")
-    parser.add_argument("--unpack", action="store_true", help="the source is an archive")
-    parser.add_argument("--refresh", action="store_true", help="ask the source again")
-    parser.add_argument("--reread", action="store_true", help="read all that is there again")
-    options = parser.parse_args()
+    gc.disable()  # rows of a million files, and no circle among them
+    options = _options(sys.argv[1:])
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     try:

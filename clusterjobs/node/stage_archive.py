@@ -14,34 +14,33 @@ import tarfile
 import time
 import zipfile
 import zlib
-from typing import IO, Any, Dict, Iterator, List, Optional, Tuple
+from typing import IO, Any, Iterator, List, Optional, Tuple
 
-from stage_copy import check_space, path_of
-from stage_files import BLOCK, Entry, scan
+from stage_copy import check_space
+from stage_files import BLOCK
+from stage_list import NOTHING, Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import Progress, StageError, shown
-from stage_record import Place, Sums, remove, rows_of
+from stage_record import Place, Seen, Sums, remove, state_of
 
 # Of a file: its content. Of a link: what it says.
 Member = Tuple[str, str, int, int, int, Optional[IO[bytes]], str]
 _ENDS_BADLY = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError)
 
 
-def bring_archive(
-    place: Place, source: str, lock: Lock
-) -> Tuple[Sums, Dict[str, Entry], Dict[str, List[Any]]]:
-    """Unpack to `place.copy`: the sums, what the target must be, what the archive was."""
+def bring_archive(place: Place, source: str, lock: Lock) -> Tuple[Listing, Sums, Seen, Any]:
+    """Unpack to `place.copy`: what the target must be, its sums, what the archive was."""
     archive = source
     remove(place.copy)
     if source.startswith("s3://"):
         from stage_s3 import fetch_object
 
         archive = os.path.join(place.folder, "archive")
-        state: Dict[str, List[Any]] = fetch_object(source, archive, place, lock)
+        state: Any = fetch_object(source, archive, place, lock)
     else:
-        state = rows_of(scan(source))
+        state = state_of(scan(source))
     size = os.stat(archive).st_size
-    check_space(place, {}, size)  # at the least: what is in it may be larger
+    check_space(place, NOTHING, size)  # at the least: what is in it may be larger
     os.mkdir(place.copy)
     progress = Progress("stage %s" % shown(place.target), size, lock.beat)
     try:
@@ -51,9 +50,9 @@ def bring_archive(
         if isinstance(error, OSError) and error.filename:
             raise
         raise StageError("%s: %s" % (shown(source), error or type(error).__name__)) from None
-    if not source.startswith("s3://") and rows_of(scan(source)) != state:
+    if not source.startswith("s3://") and state_of(scan(source)) != state:
         raise StageError("%s: changed while it was unpacked" % shown(source))
-    return sums, scan(place.copy, follow=False), state
+    return scan(place.copy, follow=False), sums, Seen([], []), state
 
 
 def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Sums:

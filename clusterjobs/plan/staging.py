@@ -25,11 +25,23 @@ _COPY = (
     "stage.py",
     "stage_copy.py",
     "stage_files.py",
+    "stage_list.py",
     "stage_lock.py",
     "stage_log.py",
+    "stage_look.py",
     "stage_place.py",
     "stage_pool.py",
     "stage_record.py",
+)
+
+
+_FROM_BUCKET = (
+    "stage_bucket.py",
+    "stage_checks.py",
+    "stage_download.py",
+    "stage_etag.py",
+    "stage_names.py",
+    "stage_s3.py",
 )
 
 
@@ -142,7 +154,7 @@ def programs_of(stages: Iterable[Stage], exports: Iterable[Export]) -> tuple[str
             continue
         names.update(_COPY)
         if stage.source.startswith("s3://"):
-            names.update(("stage_bucket.py", "stage_names.py", "stage_s3.py"))
+            names.update(_FROM_BUCKET)
         if stage.unpack:
             names.add("stage_archive.py")
     if any(not one.by_association for one in exports):

@@ -117,6 +117,15 @@ def test_a_copy_that_was_killed_goes_on_where_it_was(tmp_path, staged) -> None:
     assert kept == ["large", "part 1/0001"]
 
 
+def test_what_was_copied_and_is_gone_from_the_source_does_not_come(tmp_path, staged) -> None:
+    source, target = write_tree(tmp_path / "source", 3, 10), tmp_path / "to"
+    words = [sys.executable, "-Bc", _KILLED_AT_THE_END, str(PROGRAMS), str(source), str(target)]
+    assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+    (source / "part 1" / "0001").unlink()
+    assert staged(source, target).returncode == 0
+    assert content(target) == content(source)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_end_it_ends_at_once_with_a_true_code(tmp_path, staged, number) -> None:
     source, target = write_tree(tmp_path / "source", 50), tmp_path / "to"
@@ -220,12 +229,10 @@ def test_a_lease_is_kept_alive_whatever_its_holder_is_at(
     assert second._try_lease()
 
 
-@pytest.mark.parametrize("moment", ["_sync", "scan"])
+@pytest.mark.parametrize("moment", ["_sync", "look"])
 def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
     tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch, moment
 ) -> None:
-    import argparse
-
     import stage
     import stage_place
 
@@ -234,16 +241,13 @@ def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
     work = getattr(module, moment)
 
     def lose(*words: object, **options: object) -> object:
-        if moment == "_sync" or options:  # scan: the one that looks at the target
-            (tmp_path / ".to.stage" / "lock.lease").write_text("job 2")
+        (tmp_path / ".to.stage" / "lock.lease").write_text("job 2")
         return work(*words, **options)
 
     monkeypatch.setattr(module, moment, lose)
-    options = {"unpack": False, "refresh": False, "reread": False}
-    words = argparse.Namespace(source=str(source), target=str(target), **options)
     with pytest.raises(stage.StageError, match="took the lease over"):
-        stage.Stage(words).run()
-    assert target.exists() == (moment == "scan")
+        stage.Stage(stage.Options(str(source), str(target))).run()
+    assert target.exists() == (moment == "look")
     assert not (tmp_path / ".to.stage" / "record.json").exists()
     assert (tmp_path / ".to.stage" / "lock.lease").read_text() == "job 2"
 
@@ -307,7 +311,7 @@ def test_a_disk_that_becomes_full_is_an_error_that_names_the_file(tmp_path, faul
 def task_of(stage_files, source: pathlib.Path, copy: pathlib.Path, **changes):
     status = source.stat()
     task = stage_files.Task(
-        str(source), str(copy), None, None, 0, status.st_size, status.st_size,
+        "", str(source), str(copy), None, None, 0, status.st_size, status.st_size,
         status.st_mtime_ns, 0o644,
     )  # fmt: skip
     return task._replace(**changes)
@@ -324,7 +328,12 @@ def test_a_file_that_changes_while_it_is_copied_is_an_error_that_names_it(
         task = task_of(stage_files, source, tmp_path / "copy", **changes)
         with pytest.raises(stage_files.StageError, match="source: changed while it was copied"):
             stage_files.copy_block(task)
+        row = (task.size, task.mtime, task.mode, 0)
+        with pytest.raises(stage_files.StageError, match="source: changed while it was copied"):
+            stage_files.SmallFiles(str(source), str(tmp_path / "copy")).copy("", row)
     source.unlink()
+    with pytest.raises(stage_files.StageError, match="source: No such file"):
+        stage_files.SmallFiles(str(source), str(tmp_path / "copy")).copy("", row)
     with pytest.raises(stage_files.StageError, match="source: No such file"):
         stage_files.copy_block(task)
 
@@ -351,6 +360,43 @@ def test_what_is_read_back_must_be_what_was_written(tmp_path, modules, monkeypat
         stage_files.copy_block(task)
 
 
+def test_what_is_read_back_of_a_small_file_must_be_what_was_written(
+    tmp_path, modules, monkeypatch
+) -> None:
+    import stage_files
+
+    (tmp_path / "source").mkdir()
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "source" / "x").write_bytes(b"x" * 100)
+    status = (tmp_path / "source" / "x").stat()
+    row = (100, status.st_mtime_ns, 0o640, 0)
+    answers = [0, 0]
+    pread = os.pread
+
+    def spoilt(file: int, size: int, offset: int) -> bytes:
+        if answers:
+            os.pwrite(file, b"y", answers.pop())
+        return pread(file, size, offset)
+
+    monkeypatch.setattr(os, "pread", spoilt)
+    files = stage_files.SmallFiles(str(tmp_path / "source"), str(tmp_path / "copy"))
+    found = files.copy("x", row)
+    copy = (tmp_path / "copy" / "x").stat()
+    times = (status.st_mtime_ns, copy.st_ctime_ns)
+    assert found == (100, status.st_mtime_ns, 0o640, *times, (zlib.crc32(b"x" * 100),))
+    assert copy.st_mode & 0o777 == 0o640 & ~umask()
+    assert (tmp_path / "copy" / "x").read_bytes() == b"x" * 100
+    answers += [0, 0, 99]
+    with pytest.raises(stage_files.StageError, match="copy/x: read back, it was not"):
+        files.copy("x", row)
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def test_a_copying_process_that_is_killed_is_an_error_and_no_hang(tmp_path, modules) -> None:
     import stage_pool
 
@@ -360,4 +406,4 @@ def test_a_copying_process_that_is_killed_is_an_error_and_no_hang(tmp_path, modu
         return number
 
     with pytest.raises(sys.modules["stage_log"].StageError, match="was killed"):
-        stage_pool.run_all(work, [(n, n + 1) for n in range(9)], lambda *_: None, lambda: None)
+        stage_pool.run_all(work, range(9), lambda *_: ())

@@ -85,11 +85,11 @@ def test_a_line_of_the_journal_that_was_cut_off_costs_that_line(tmp_path, module
 
     place = Place(str(tmp_path / "to"))
     os.mkdir(place.folder)
-    place.append_journal([("a", 0, 1, 2, 3)])
+    place.append_journal('[["a", 0, 1, 2, 3]]')
     journal = pathlib.Path(place.folder) / "journal"
     with journal.open("a") as file:
         file.write('\n[["b", 0, 1')
-    place.append_journal([("c", 0, 1, 2, 4)])
+    place.append_journal('{"c": [1, 2, 420, 2, 9, [4]]}')
     assert place.load_journal() == {("a", 0, 1, 2): 3, ("c", 0, 1, 2): 4}
 
 
@@ -98,21 +98,21 @@ def test_a_line_of_the_journal_that_was_cut_off_costs_that_line(tmp_path, module
 
 def test_an_object_on_its_way_counts_by_its_bytes(tmp_path, modules) -> None:
     """As aws keeps it beside its place; a large one that seems to stand still would be given up."""
-    from stage_bucket import _arrived
+    from stage_download import _arrived
 
     one = str(tmp_path / "archive")
     pathlib.Path(one + ".1a2B3c4D").write_bytes(b"1234")
     (tmp_path / "journal").write_bytes(b"not of it")
-    assert _arrived({"": [10, ""]}, one) == (4, 0)
+    assert _arrived({"": [10, ""]}, one) == (4, [])
     pathlib.Path(one + ".1a2B3c4D").unlink()
     pathlib.Path(one).write_bytes(b"1234567890")
-    assert _arrived({"": [10, ""]}, one) == (10, 1)
+    assert _arrived({"": [10, ""]}, one) == (10, [""])
     folder = tmp_path / "copy" / "deep"
     folder.mkdir(parents=True)
     (folder / "whole").write_bytes(b"12")
     (folder / "part").write_bytes(b"1")
     wanted = {"deep/whole": [2, ""], "deep/part": [2, ""], "deep/none": [0, ""]}
-    assert _arrived(wanted, str(tmp_path / "copy")) == (3, 1)
+    assert _arrived(wanted, str(tmp_path / "copy")) == (3, ["deep/whole"])
 
 
 def test_an_archive_that_had_come_is_not_fetched_again(tmp_path, staged, mark) -> None:

