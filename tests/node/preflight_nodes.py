@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from clusterjobs import resources
 
-# Runs the command for each node at once. A test puts what is peculiar to a node into the file of its
-# name. Told to end, it ends all that its tasks have started, as Slurm does.
+# Runs the command for each node at once. A test puts what is peculiar to a node into the file of
+# its name. Told to end, it ends all that its tasks have started, as Slurm does.
 SRUN = """\
 #!/bin/bash
 pids=()
