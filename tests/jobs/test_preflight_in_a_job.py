@@ -255,8 +255,8 @@ def test_a_small_dev_shm_and_a_full_disk_are_seen(jobs: Jobs, fault_table: list[
     tell(fault_table, "small /dev/shm, and a full /tmp", ended)
     assert ended.exit_code == FAILED, ended.log
     assert verdicts(ended.log) == [
-        f"node {SECOND}: shm: 0.062 GiB; wanted: 1 GiB free",
-        f"node {THIRD}: space /tmp: 0.062 GiB; wanted: 1 GiB free",
+        f"node {SECOND}: shm: 0.06 GiB; wanted: 1 GiB free",
+        f"node {THIRD}: space /tmp: 0.06 GiB; wanted: 1 GiB free",
     ]
 
 
