@@ -22,7 +22,7 @@ from collections import namedtuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from typing import Any, Iterator
+    from typing import Any, Callable, Iterator
 else:
     import _signal as signal
 
@@ -39,7 +39,8 @@ def main(words: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + 15))  # and srun ends, too
     first, second = (i for i, word in enumerate(words) if word == "--")
     nodes, checks, srun = words[:first], words[first + 1 : second], words[second + 1 :]
-    tokens = Tokens([check.partition("=")[2] for check in checks if check.startswith("folder=")])
+    folders = [check.partition("=")[2] for check in checks if check.startswith("folder=")]
+    tokens = Tokens(folders, nodes)
     try:
         rows = ask_all(nodes, checks, srun, tokens)
     finally:
@@ -72,7 +73,8 @@ def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens
     asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
     with open(os.path.join(HERE, "preflight_node.sh")) as file:
         program = file.read()
-    rows += asking.ask([*srun, "/bin/bash", "-c", program, "preflight", tokens.name, *asked])
+    node = ["/bin/bash", "-c", program, "preflight", tokens.name, f"{seconds:.0f}", *asked]
+    rows += asking.ask([*srun, *node])
     return rows + asking.silent(nodes, [label(one) for one in asked], rows)
 
 
@@ -110,11 +112,11 @@ def listen(master: str) -> tuple[_socket.socket | None, list[Row]]:
 class Tokens:
     """A file in each folder, for the nodes to see; in one that is not there or full, there is none.
 
-    A process for each puts it, and removes it when this one ends, however it ends: whoever asks a
-    dead mount may wait for ever, and cannot even be killed.
+    A process for each puts it, and removes it and what the nodes have written when this one ends,
+    however it ends: whoever asks a dead mount may wait for ever, and cannot even be killed.
     """
 
-    def __init__(self, folders: list[str]) -> None:
+    def __init__(self, folders: list[str], nodes: list[str]) -> None:
         self.folders = folders
         self.name = f".clusterjobs-{os.urandom(8).hex()}"
         self.answered: list[int] = []
@@ -123,7 +125,7 @@ class Tokens:
         for number, folder in enumerate(folders):
             if os.fork() == 0:
                 os.close(self.stay)
-                keep_token(os.path.join(folder, self.name), says, gone, bytes([number]))
+                keep_token(os.path.join(folder, self.name), nodes, says, gone, bytes([number]))
         os.close(says)
         os.close(gone)
 
@@ -147,21 +149,27 @@ class Tokens:
         return list(answered)
 
 
-def keep_token(file: str, says: int, gone: int, answer: bytes) -> None:
+def keep_token(file: str, nodes: list[str], says: int, gone: int, answer: bytes) -> None:
     """In a process of its own, which holds nothing open that others wait for."""
     try:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.close(1)
         os.close(2)
-        for act in (make, os.remove):
-            try:
-                act(file)
-            except OSError:  # the node says so too, where it is asked
-                pass
-            os.write(says, answer)
-            os.read(gone, 1)
+        without_error(make, file)
+        os.write(says, answer)
+        os.read(gone, 1)
+        for name in (file, *(f"{file}.{node}" for node in nodes)):
+            without_error(os.remove, name)
+        os.write(says, answer)
     finally:
         os._exit(0)
+
+
+def without_error(act: Callable[[str], object], file: str) -> None:
+    try:
+        act(file)
+    except OSError:  # a node that is asked for it says so, too
+        pass
 
 
 def make(file: str) -> None:

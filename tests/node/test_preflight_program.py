@@ -140,6 +140,23 @@ def test_a_check_that_hangs_is_ended_and_named(preflight) -> None:
     assert re.search(r"ok +shm .* all 2$", said, re.MULTILINE)
 
 
+def test_a_mount_that_hangs_on_a_node_is_named_alone(preflight, tmp_path) -> None:
+    """As df does where a server is gone; here it sleeps when it is asked for one of them."""
+    slow = tmp_path / "df"
+    slow.write_text('#!/bin/bash\n[[ " $* " != *" /sys "* ]] || exec sleep 300\nexec df "$@"\n')
+    slow.chmod(0o755)
+    preflight.fault("node-2", f'set -- "${{@/exec df/exec {slow}}}"')
+    code, said = preflight.run("mount=/proc", "mount=/sys", "space=0:/tmp", "seconds=9")
+    assert code == FAILED, said
+    failed = [line for line in said.splitlines() if "preflight failed" in line]
+    assert failed == [
+        "clusterjobs: preflight failed on node node-2: mount /sys: "
+        "no answer in 3 s: it hangs; wanted: an answer"
+    ]
+    assert re.search(r"ok +mount /proc .* all 2$", said, re.MULTILINE)
+    assert re.search(r"ok +space /tmp .* all 2$", said, re.MULTILINE)
+
+
 def test_a_folder_that_hangs_on_the_batch_host_is_named(preflight, tmp_path) -> None:
     """As a dead mount would hold whoever asks it; here that process sleeps."""
     for name in ("dead", "good"):

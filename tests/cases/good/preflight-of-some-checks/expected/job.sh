@@ -193,7 +193,8 @@ asked=(
 
 rm -f -- "$job_dir/bad_nodes"
 "$python" -IS "$job_dir/preflight.py" "${nodes[@]}" -- "${asked[@]}" -- srun --overlap \
-  --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --chdir=/ --kill-on-bad-exit=0 &
+  --cpu-bind=none --mpi=none --input=none --chdir=/ --kill-on-bad-exit=0 \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 &
 asking=$!
 status=0
 wait "$asking" || status=$?
@@ -295,7 +296,7 @@ from collections import namedtuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from typing import Any, Iterator
+    from typing import Any, Callable, Iterator
 else:
     import _signal as signal
 
@@ -312,7 +313,8 @@ def main(words: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + 15))  # and srun ends, too
     first, second = (i for i, word in enumerate(words) if word == "--")
     nodes, checks, srun = words[:first], words[first + 1 : second], words[second + 1 :]
-    tokens = Tokens([check.partition("=")[2] for check in checks if check.startswith("folder=")])
+    folders = [check.partition("=")[2] for check in checks if check.startswith("folder=")]
+    tokens = Tokens(folders, nodes)
     try:
         rows = ask_all(nodes, checks, srun, tokens)
     finally:
@@ -345,7 +347,8 @@ def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens
     asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
     with open(os.path.join(HERE, "preflight_node.sh")) as file:
         program = file.read()
-    rows += asking.ask([*srun, "/bin/bash", "-c", program, "preflight", tokens.name, *asked])
+    node = ["/bin/bash", "-c", program, "preflight", tokens.name, f"{seconds:.0f}", *asked]
+    rows += asking.ask([*srun, *node])
     return rows + asking.silent(nodes, [label(one) for one in asked], rows)
 
 
@@ -383,11 +386,11 @@ def listen(master: str) -> tuple[_socket.socket | None, list[Row]]:
 class Tokens:
     """A file in each folder, for the nodes to see; in one that is not there or full, there is none.
 
-    A process for each puts it, and removes it when this one ends, however it ends: whoever asks a
-    dead mount may wait for ever, and cannot even be killed.
+    A process for each puts it, and removes it and what the nodes have written when this one ends,
+    however it ends: whoever asks a dead mount may wait for ever, and cannot even be killed.
     """
 
-    def __init__(self, folders: list[str]) -> None:
+    def __init__(self, folders: list[str], nodes: list[str]) -> None:
         self.folders = folders
         self.name = f".clusterjobs-{os.urandom(8).hex()}"
         self.answered: list[int] = []
@@ -396,7 +399,7 @@ class Tokens:
         for number, folder in enumerate(folders):
             if os.fork() == 0:
                 os.close(self.stay)
-                keep_token(os.path.join(folder, self.name), says, gone, bytes([number]))
+                keep_token(os.path.join(folder, self.name), nodes, says, gone, bytes([number]))
         os.close(says)
         os.close(gone)
 
@@ -420,21 +423,27 @@ class Tokens:
         return list(answered)
 
 
-def keep_token(file: str, says: int, gone: int, answer: bytes) -> None:
+def keep_token(file: str, nodes: list[str], says: int, gone: int, answer: bytes) -> None:
     """In a process of its own, which holds nothing open that others wait for."""
     try:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.close(1)
         os.close(2)
-        for act in (make, os.remove):
-            try:
-                act(file)
-            except OSError:  # the node says so too, where it is asked
-                pass
-            os.write(says, answer)
-            os.read(gone, 1)
+        without_error(make, file)
+        os.write(says, answer)
+        os.read(gone, 1)
+        for name in (file, *(f"{file}.{node}" for node in nodes)):
+            without_error(os.remove, name)
+        os.write(says, answer)
     finally:
         os._exit(0)
+
+
+def without_error(act: Callable[[str], object], file: str) -> None:
+    try:
+        act(file)
+    except OSError:  # a node that is asked for it says so, too
+        pass
 
 
 def make(file: str) -> None:
@@ -567,17 +576,20 @@ end of preflight.py
 # shellcheck shell=bash
 # Asked once on every node before the training: is this node what the job needs?
 #
-#     /bin/bash -c "$(< preflight_node.sh)" preflight TOKEN CHECK=WANTED...
+#     /bin/bash -c "$(< preflight_node.sh)" preflight TOKEN SECONDS CHECK=WANTED...
 #
-# An answer is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, absent), what was
-# seen, what is wanted, with tabs between. TOKEN is the name of a file that the batch host has put into
-# the folders. What may take long or hang (a program, a disk, a server) is asked in processes of their
-# own, so that preflight.py can name what does not answer. Bash, because Python takes longer to start
-# than all of this; 4.2, as Amazon Linux 2 has it. The exit code is 0: preflight.py judges.
+# An answer is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, absent), what
+# was seen, what is wanted, with tabs between. TOKEN is the name of a file that the batch host has put
+# into the folders, and removes with what is written here. After SECONDS nobody listens any more.
+#
+# What may take long or hang (a program, a disk, a server) is asked in a process of its own, so that
+# preflight.py can name what does not answer. This is bash, because Python takes longer to start
+# than all of it; 4.2, as Amazon Linux 2 has it. The exit code is 0: preflight.py judges.
 
 node=${SLURMD_NODENAME:-$HOSTNAME}
 token=$1
-shift
+patience=$(( $2 / 3 + 1 ))
+shift 2
 # Of the job's PATH only Python is wanted, and a folder of it may be on a dead mount.
 job_path=$PATH
 PATH=/usr/bin:/bin:/opt/amazon/efa/bin:$PATH
@@ -585,20 +597,17 @@ lacking=bad # what only a lab of clusterjobs lacks is told, and no fault
 [[ ! -e /.lab/lab.json ]] || lacking=absent
 
 ask_all() { # CHECK=WANTED...
-  local one now=${EPOCHREALTIME:-} spaces=() storage=() master=()
+  local one now=${EPOCHREALTIME:-} storage=() master=()
   [[ -n $now ]] || printf -v now '%(%s)T' -1
   say clock at "$now" ''
   for one; do
     case $one in
-      space=*) spaces+=("${one#*=}") ;;
-      shm=*) spaces+=("${one#*=}:/dev/shm") ;;
-      mount=* | lustre=* | folder=*) storage+=("$one") ;;
+      mount=* | lustre=* | space=* | shm=* | folder=*) storage+=("$one") ;;
       names | port) master+=("$one") ;;
       memlock | network) "check_$one" ;; # asks nobody
       *) "check_${one%%=*}" "${one#*=}" & ;;
     esac
   done
-  if (( ${#spaces[@]} )); then check_spaces "${spaces[@]}" & fi
   if (( ${#storage[@]} )); then check_storage "${storage[@]}" & fi
   if (( ${#master[@]} )); then check_master "${master[@]}"; fi
   wait
@@ -684,33 +693,84 @@ check_memlock() {
 
 # ---- storage
 
-check_storage() { # CHECK=PATH...; the last of it is to remove what it has written
-  local one made=()
+check_storage() { # CHECK=WANTED...
+  local one number asked=() paths=() text lines
   for one; do
     case $one in
-      mount=*) check_mount mount "${one#*=}" '' ;;
-      lustre=*) check_mount lustre "${one#*=}" lustre ;;
       folder=*) check_folder "${one#*=}" ;;
+      mount=* | lustre=*) asked+=("$one") paths+=("${one#*=}") ;;
+      space=*) asked+=("$one") paths+=("${one#*:}") ;;
+      shm=*) asked+=("$one") paths+=(/dev/shm) ;;
     esac
   done
-  (( ${#made[@]} == 0 )) || exec rm -f -- "${made[@]}"
+  (( ${#asked[@]} )) || return
+  IFS= read -r -d '' -t "$patience" text < <(file_systems "${paths[@]}")
+  mapfile -t lines <<< "${text%$'\n'}"
+  if (( ${#lines[@]} == ${#asked[@]} + 1 )); then # one is the header
+    for number in "${!asked[@]}"; do
+      check_file_system "${asked[number]}" "${lines[number + 1]}"
+    done
+    return
+  fi
+  for number in "${!asked[@]}"; do # one hangs, or is not there
+    IFS= read -r -d '' -t 3 text < <(file_systems "${paths[number]}")
+    if (( $? > 128 )); then
+      say "$(label "${asked[number]}")" bad 'no answer in 3 s: it hangs' 'an answer'
+    else
+      check_file_system "${asked[number]}" "$(tail -n +2 <<< "$text")"
+    fi
+  done
 }
 
-check_mount() { # CHECK PATH KIND
-  local wanted="a mount${3:+ of $3}" path=${2//\\/\\134} mounts line kind=
-  [[ -e $2/. ]] || { say "$1 $2" bad 'not there' "$wanted"; return; } # one that comes by itself, comes
-  path=${path// /\\040} path=${path//	/\\011}
-  mapfile -t mounts < /proc/self/mounts
-  for line in "${mounts[@]}"; do
-    line=${line#* }
-    [[ ${line%% *} != "$path" ]] || { line=${line#* }; kind=${line%% *}; }
-  done
+label() { # CHECK=WANTED: the check's name in the table, with the folder that it is about
+  case $1 in
+    shm=*) echo shm ;;
+    space=*) echo "space ${1#*:}" ;;
+    *) echo "${1%%=*} ${1#*=}" ;;
+  esac
+}
+
+file_systems() { # PATH...
+  exec df --block-size=1M --output=fstype,avail,itotal,iavail,target -- "$@" 2> /dev/null
+}
+
+check_file_system() { # CHECK=WANTED LINE, which is empty where nothing is there
+  local check=${1%%=*} wanted=${1#*=} kind free files free_files at
+  read -r kind free files free_files at <<< "$2"
+  case $check in
+    mount) check_mount "$wanted" ;;
+    lustre) check_mount "$wanted" lustre ;;
+    shm) check_space shm "$wanted" ;;
+    space) check_space "space ${wanted#*:}" "${wanted%%:*}" ;;
+  esac
+}
+
+check_mount() { # PATH [KIND]; $kind and $at are what is there
+  local wanted="a mount${2:+ of $2}"
   if [[ -z $kind ]]; then
-    say "$1 $2" bad "a folder of the node's own" "$wanted"
-  elif [[ -n $3 && $kind != "$3" ]]; then
-    say "$1 $2" "$lacking" "$kind, no $3" "$wanted"
+    say "$check $1" bad 'not there' "$wanted"
+  elif [[ $at != "$1" ]]; then
+    say "$check $1" bad "a folder of the node's own" "$wanted"
+  elif [[ -n ${2:-} && $kind != "$2" ]]; then
+    say "$check $1" "$lacking" "$kind, no $2" "$wanted"
   else
-    say "$1 $2" ok "$kind" "$wanted"
+    say "$check $1" ok "$kind" "$wanted"
+  fi
+}
+
+# Free space, and files that can still be made (0 of 0 where a file system does not count them).
+check_space() { # CHECK GIB; $free MiB and $free_files are what is there
+  local wanted="$2 GiB free" seen
+  if [[ -z $free ]]; then
+    say "$1" bad 'not there' "$wanted"
+    return
+  fi
+  printf -v seen '%d.%02d GiB' "$(( free / 1024 ))" "$(( free % 1024 * 100 / 1024 ))"
+  (( free < 10240 )) || seen="$(( (free + 512) / 1024 )) GiB"
+  if [[ $files == [1-9]* && $free_files == 0 ]]; then
+    say "$1" bad "$seen, and no file can be made (inodes)" "$wanted"
+  else
+    say_whether "$(( free >= $2 * 1024 ))" "$1" "$seen" "$wanted"
   fi
 }
 
@@ -721,10 +781,7 @@ check_folder() { # PATH
     said='another folder'
     [[ -d $1 ]] || said='not there'
     say "folder $1" bad "$said" "$wanted"
-    return
-  fi
-  made+=("$own")
-  if { printf '%065536d' 0 > "$own"; } 2> /dev/null; then # a full disk takes the name, and no more
+  elif { printf '%065536d' 0 > "$own"; } 2> /dev/null; then # a full disk takes the name at most
     say "folder $1" ok 'the same, writable' "$wanted"
   else
     said=$({ printf '%065536d' 0 > "$own"; } 2>&1)
@@ -732,37 +789,10 @@ check_folder() { # PATH
   fi
 }
 
-# Free space, and files that can still be made (0 of 0 where a file system does not count them).
-check_spaces() { # GIB:PATH...
-  local one asked=() lines free files free_files path check seen wanted
-  for one; do
-    if [[ -e ${one#*:} ]]; then
-      asked+=("$one")
-    else
-      say "space ${one#*:}" bad 'not there' "${one%%:*} GiB free"
-    fi
-  done
-  mapfile -t -s 1 lines \
-    < <(df --block-size=1M --output=avail,itotal,iavail -- "${asked[@]#*:}" 2> /dev/null)
-  for one in "${asked[@]}"; do
-    path=${one#*:} wanted=${one%%:*} check="space $path"
-    [[ $path != /dev/shm ]] || check=shm
-    read -r free files free_files <<< "${lines[0]:-0}"
-    lines=("${lines[@]:1}")
-    printf -v seen '%d.%02d GiB' "$(( free / 1024 ))" "$(( free % 1024 * 100 / 1024 ))"
-    (( free < 10240 )) || seen="$(( (free + 512) / 1024 )) GiB"
-    if [[ $files == [1-9]* && $free_files == 0 ]]; then
-      say "$check" bad "$seen, and no file can be made (inodes)" "$wanted GiB free"
-    else
-      say_whether "$(( free >= wanted * 1024 ))" "$check" "$seen" "$wanted GiB free"
-    fi
-  done
-}
-
 # ---- network
 
-# NCCL's manual, NCCL_SOCKET_IFNAME: prefixes, `^` leaves out, `=` asks for the whole name. What has an
-# address has a route, but for `lo`.
+# NCCL's manual, NCCL_SOCKET_IFNAME: prefixes, `^` leaves out, `=` asks for the whole name. What has
+# an address has a route, but for `lo`.
 check_network() {
   local rule=${NCCL_SOCKET_IFNAME:-^lo} routes prefixes prefix name is_named is_wanted=1 taken=
   [[ $rule != ^* ]] || is_wanted=0
@@ -862,7 +892,8 @@ check_packages() { # NAME[==VERSION],...
 
 # What torch needs to compile an extension: it refuses a CUDA of another major version.
 check_build() {
-  local wanted="nvcc of torch's CUDA, ninja, Python.h" said version release=- cuda headers ninja seen
+  local wanted="nvcc of torch's CUDA, ninja, Python.h"
+  local said version release=- cuda headers ninja seen
   if [[ $lacking == absent ]] && ! type -P nvidia-smi > /dev/null; then
     say build absent 'no GPU to compile for' "$wanted"
     return
