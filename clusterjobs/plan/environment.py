@@ -54,10 +54,10 @@ def resolve_environment(
 
 
 def _derived(placement: Placement) -> Iterator[Variable]:
-    threads = max(1, (placement.cpus_per_task or 1) // _ranks_per_task(placement))
-    yield Variable(
-        "OMP_NUM_THREADS", str(threads), "CPUs of one rank; unset, every rank would use all"
-    )
+    threads, whose = placement.cpus_per_rank or 1, "CPUs of one rank"
+    if placement.shares_cpus:
+        whose = "more ranks than CPUs"
+    yield Variable("OMP_NUM_THREADS", str(threads), f"{whose}; unset, every rank would use all")
     yield Variable("PYTHONUNBUFFERED", "1", "log lines appear when they are written")
     if placement.gpus_per_node:
         yield from _nccl()
@@ -73,10 +73,6 @@ _NVIDIA = (
         "NVIDIA_DRIVER_CAPABILITIES", "compute,utility", "the driver's libraries for CUDA", "enroot"
     ),
 )
-
-
-def _ranks_per_task(placement: Placement) -> int:
-    return max(1, placement.ranks_per_node // placement.ntasks_per_node)
 
 
 def _nccl() -> Iterator[Variable]:

@@ -25,6 +25,7 @@ def launch_context(plan: Plan) -> dict[str, Any]:
         "ranks_per_node": plan.shape.ranks_per_node,
         "no_python": ShellText(no_python),
         "world_size": plan.shape.world_size,
+        "cpus_per_task": plan.placement.cpus_per_task or 1,
         "over_ssh": plan.launcher.over_ssh and plan.container is None,
         **_ssh(plan),
         "command": _lines(plan.command, len(plan.experiment.prefix)),

@@ -230,7 +230,8 @@ container=(
 )
 # Left behind where a node crashed, or still on its way out: containers of this user whose job is
 # over, or is this one.
-srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
   set -eo pipefail
   states=running,suspended,completing
   alive=" $(squeue --noheader --user="$UID" --states="$states" --format=%A | tr "\n" " ")"

@@ -300,7 +300,8 @@ container=(
 )
 # Left behind where a node crashed, or still on its way out: containers of this user whose job is
 # over, or is this one.
-srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
   set -eo pipefail
   states=running,suspended,completing
   alive=" $(squeue --noheader --user="$UID" --states="$states" --format=%A | tr "\n" " ")"
@@ -325,7 +326,8 @@ srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c 
 ssh_port=$((10000 + SLURM_JOB_ID % 2000))
 exec {lifeline}> >(
   trap '' TERM
-  exec srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
+  exec srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
     "${container[@]}" bash -c '
     [[ -x $VIRTUAL_ENV/bin/python3 ]] || { echo "no virtual environment at $VIRTUAL_ENV" >&2; exit 1; }
     export PATH="$VIRTUAL_ENV/bin:$PATH"

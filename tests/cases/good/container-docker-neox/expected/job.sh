@@ -227,7 +227,8 @@ container=(
 )
 # Left behind where a node crashed, or still on its way out: containers of this user whose job is
 # over, or is this one.
-srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
   set -eo pipefail
   states=running,suspended,completing
   alive=" $(squeue --noheader --user="$UID" --states="$states" --format=%A | tr "\n" " ")"
@@ -252,7 +253,8 @@ srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c 
 ssh_port=$((10000 + SLURM_JOB_ID % 2000))
 exec {lifeline}> >(
   trap '' TERM
-  exec srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
+  exec srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
     "${container[@]}" bash -c '
     exec python3 "$@"' node \
     "$job_dir/job_ssh.py" serve "$ssh_folder" "$ssh_port" "${nodes[@]}"

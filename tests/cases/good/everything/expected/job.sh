@@ -240,7 +240,8 @@ END
 
 # ---- before the training --------------------------------------------------------------------
 python3 prepare.py --out '/fsx/data/every key'
-srun --overlap --cpu-bind=none --nodes=4 --ntasks=4 --ntasks-per-node=1 rm -rf '/scratch/cache dir'
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=4 --ntasks=4 --ntasks-per-node=1 rm -rf '/scratch/cache dir'
 
 # What a command above, or the data, may have brought.
 [[ -r 'train model.py' ]] || fail "no script train model.py in $PWD: correct the spec's script or workdir, or put it there"
@@ -248,7 +249,8 @@ srun --overlap --cpu-bind=none --nodes=4 --ntasks=4 --ntasks-per-node=1 rm -rf '
 # ---- beside the training, until the job ends ------------------------------------------------
 tensorboard --logdir /fsx/tb --port 6006 &
 sidecars+=("$!")
-srun --overlap --cpu-bind=none --nodes=4 --ntasks=4 --ntasks-per-node=1 nvidia-smi dmon -s pucm &
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=4 --ntasks=4 --ntasks-per-node=1 nvidia-smi dmon -s pucm &
 sidecars+=("$!")
 
 # ---- launch: srun starts one task per rank
@@ -307,4 +309,5 @@ esac
 
 # ---- after a training that ended well --------------------------------------------------------
 python3 evaluate.py --checkpoint '/fsx/checkpoints/every key'
-srun --overlap --cpu-bind=none --nodes=4 --ntasks=4 --ntasks-per-node=1 sync
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=4 --ntasks=4 --ntasks-per-node=1 sync

@@ -215,9 +215,9 @@ printf '{"master_addr": "%s", "master_port": %s}\n' "$MASTER_ADDR" "$MASTER_PORT
 # deepy.py reads these two before there are ranks; srun sets them anew for each rank.
 export SLURM_PROCID=0 SLURM_LOCALID=0
 # DeepSpeed calls srun without options: a label on every line, one dead task ends the step, a late
-# rank is waited for, threads may move, and a rank keeps its CPUs.
+# rank is waited for, threads may move, and a rank has its CPUs (--cpus-per-task of Slurm 22.05 on).
 export SLURM_LABELIO=1 SLURM_KILL_BAD_EXIT=1 SLURM_WAIT=0 SLURM_CPU_BIND=none
-export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
+export SRUN_CPUS_PER_TASK=12
 start_ranks() {
   "${command[@]}"
 }

@@ -140,7 +140,7 @@ done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
 # ---- environment ----------------------------------------------------------------------------
-export OMP_NUM_THREADS=1 # CPUs of one rank; unset, every rank would use all
+export OMP_NUM_THREADS=1 # more ranks than CPUs; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
 # NCCL's first contact; a name such as eth0 differs between nodes

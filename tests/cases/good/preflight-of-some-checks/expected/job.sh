@@ -205,8 +205,17 @@ if (( status )); then
 fi
 
 # All ranks add up numbers, as the training will: at the rate of the nodes' network?
-timeout --kill-after=10 300 srun --overlap --cpu-bind=none --kill-on-bad-exit=1 \
-  --nodes=2 --ntasks=16 --ntasks-per-node=8 \
+# After 240 s in vain a rank says whom it waits for, and ends; after 300 s whatever hangs is ended.
+srun_options=(
+  --nodes=2 # all of the job's
+  --ntasks=16 # a task for each rank
+  --ntasks-per-node=8 # likewise
+  --overlap # beside what else this job may run
+  --cpu-bind=none # as for the training
+  --kill-on-bad-exit=1 # one dead task ends them all
+  --cpus-per-task=24 # a rank's; else srun takes the job's
+)
+timeout --kill-after=10 300 srun "${srun_options[@]}" \
   python3 "$job_dir/all_reduce.py" 3200 50 240 &
 asking=$!
 status=0

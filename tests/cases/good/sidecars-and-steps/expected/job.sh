@@ -147,10 +147,12 @@ export PYTHONUNBUFFERED=1 # log lines appear when they are written
 
 # ---- before the training --------------------------------------------------------------------
 ./fetch
-srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 ./warm --cache
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 ./warm --cache
 
 # ---- beside the training, until the job ends ------------------------------------------------
-srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 ./watch &
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 ./watch &
 sidecars+=("$!")
 
 # ---- launch: srun starts one task per rank
