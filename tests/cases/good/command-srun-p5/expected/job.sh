@@ -77,6 +77,10 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -90,7 +94,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   why_ended
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -183,16 +187,13 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"

@@ -89,7 +89,11 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
-  if [[ $reason == failure ]] && ended_by_slurm; then why_ended; fi
+  if [[ $reason == *failure ]] && ended_by_slurm; then why_ended; fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -105,7 +109,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   why_ended
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -177,7 +181,7 @@ rm -f -- "$job_dir/data_came"
 rm -f -- "$job_dir/stop"
 near_the_limit() {
   reason=time_limit
-  [[ -n $ranks ]] || exit 124
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: the time limit is near, the ranks have 180 s to save and end\n'
   : > "$job_dir/stop" || true # a full disk ends no rank that saves
   # Whoever does not hear it is told to end, and then left behind.
@@ -341,20 +345,16 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
-trap '' USR1 # the training is done
 
 # ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
 : <<'end of export.py'

@@ -77,6 +77,10 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -91,7 +95,7 @@ ranks=
 told_to_end() {
   why_ended
   rm -f -- "$job_dir/ssh/rank.json" || true # watched by ranks that Slurm does not know
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -244,8 +248,8 @@ open_nodes() {
   ssh_answers
 }
 close_nodes() { # EXIT_CODE: after a failure ranks may be left, which end when rank.json is gone
-  if (( $1 == 0 )); then kill -USR1 "$sshd_step"; else rm -f -- "$ssh_dir/rank.json"; fi 2>/dev/null
-  wait "$sshd_step"
+  if (( $1 == 0 )); then kill -USR1 "$sshd_step"; else rm -f -- "$ssh_dir/rank.json"; fi 2>/dev/null || true
+  wait "$sshd_step" || true
 }
 ssh_answers() {
   local node deadline=$((SECONDS + 120))
@@ -271,7 +275,7 @@ horovodrun=(
 [[ -z $ssh_key ]] || horovodrun+=(-i "$ssh_key")
 start_ranks() {
   local code=0
-  open_nodes || return
+  open_nodes
   (cd / && exec env -i "${launcher_environment[@]}" python3 "$job_dir/over_ssh.py" deaf \
     "${horovodrun[@]}" "$ssh_dir/rank") || code=$?
   close_nodes "$code"
@@ -282,18 +286,15 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
 
 # ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------

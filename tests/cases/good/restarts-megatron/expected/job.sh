@@ -81,7 +81,11 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
-  if [[ $reason == failure ]] && ended_by_slurm; then why_ended; fi
+  if [[ $reason == *failure ]] && ended_by_slurm; then why_ended; fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -96,7 +100,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   why_ended
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -167,7 +171,7 @@ fi
 rm -f -- "$job_dir/stop"
 near_the_limit() {
   reason=time_limit
-  [[ -n $ranks ]] || exit 124
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: the time limit is near, the ranks have 180 s to save and end\n'
   : > "$job_dir/stop" || true # a full disk ends no rank that saves
   # Whoever does not hear it is told to end, and then left behind.
@@ -266,7 +270,7 @@ END
 limit=$(squeue --noheader --job="$own_id" --format=%e)
 [[ $limit == 20* ]] || fail "Slurm does not say when this job has to end: $limit"
 exit_minutes=$((($(date +%s --date="$limit") - $(date +%s) - 180) / 60))
-(( exit_minutes > 0 )) || { reason=time_limit; exit 124; }
+(( exit_minutes > 0 )) || { reason=time_limit; exit 1; }
 exit_second=$((SECONDS + exit_minutes * 60))
 command=(
   python3 -u pretrain_gpt.py
@@ -313,18 +317,14 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
 (( status != 0 || SECONDS < exit_second )) || reason=time_limit
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
-trap '' USR1 # the training is done
