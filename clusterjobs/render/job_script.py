@@ -133,6 +133,7 @@ def _restarts(plan: Plan) -> dict[str, Any]:
         "background_given": bool(plan.experiment.sidecars or nccl_watch(plan) or restarts),
         "restarts_given": restarts is not None,
         "ends_itself": restarts is not None and restarts.saving.told == "clock",
+        "told_by_file": restarts is not None and restarts.saving.told == "file",
     }
     if restarts is None:
         return context
@@ -144,6 +145,7 @@ def _restarts(plan: Plan) -> dict[str, Any]:
         "restarts_node_failure": budgets.node_failure,
         "grace_seconds": budgets.grace_seconds,
         "signal_seconds": restarts.signal_seconds,
+        "clock_seconds": restarts.clock_seconds,
         "tell_signal_given": budgets.signal is not None,
         "tell_signal": ShellText(budgets.signal or ""),
     }

@@ -168,12 +168,10 @@ fi
   "$attempt" "$(newest_checkpoint)"
 
 # Slurm says USR1 240 s before the time limit, or up to a minute earlier.
-rm -f -- "$job_dir/stop"
 near_the_limit() {
   reason=time_limit
   [[ -n $ranks ]] || exit 1 # `finish` knows the code
-  printf 'clusterjobs: the time limit is near, the ranks have 180 s to save and end\n'
-  : > "$job_dir/stop" || true # a full disk ends no rank that saves
+  printf 'clusterjobs: the time limit is near, ranks that do not end by themselves are ended in 180 s\n'
   # Whoever does not hear it is told to end, and then left behind.
   {
     sleep 180
@@ -266,10 +264,11 @@ END
 [[ -r pretrain_gpt.py ]] || fail "no script pretrain_gpt.py in $PWD: correct the spec's script or workdir, or put it there"
 
 # ---- launch: srun starts one task per rank
-# The training saves and ends by itself, 180 s before the time limit.
+# The training saves and ends by itself, 420 s before the time limit or a little earlier, for it is
+# told whole minutes: if it starts within two, 180 s are left before TERM may come.
 limit=$(squeue --noheader --job="$own_id" --format=%e)
 [[ $limit == 20* ]] || fail "Slurm does not say when this job has to end: $limit"
-exit_minutes=$((($(date +%s --date="$limit") - $(date +%s) - 180) / 60))
+exit_minutes=$((($(date +%s --date="$limit") - $(date +%s) - 420) / 60))
 (( exit_minutes > 0 )) || { reason=time_limit; exit 1; }
 exit_second=$((SECONDS + exit_minutes * 60))
 command=(

@@ -169,7 +169,7 @@ fi
   "$attempt" "$(newest_checkpoint)"
 
 # Slurm says USR1 360 s before the time limit, or up to a minute earlier.
-rm -f -- "$job_dir/stop"
+rm -f -- "$job_dir/stop" # of an earlier attempt
 near_the_limit() {
   reason=time_limit
   [[ -n $ranks ]] || exit 1 # `finish` knows the code
