@@ -144,3 +144,17 @@ def test_a_training_that_fails_is_begun_again(run, tmp_path: pathlib.Path) -> No
 def test_what_follows_may_end_well(run, tmp_path: pathlib.Path) -> None:
     end = run(with_restarts(tmp_path, after=["true"]))
     assert (end.code, end.reasons, end.requeues) == (0, ["completed"], 0), end.log
+
+
+def test_a_full_disk_does_not_fail_a_job_that_has_ended_well(tmp_path: pathlib.Path) -> None:
+    """bash before 5.1 writes each here-document into a file: here none may have a byte."""
+    text = script(nodes=1, preflight=True)
+    ends = text[text.index("\nexit 0") if "\nexit 0" in text else text.index("\n# ---- programs") :]
+    assert len(ends) > 10_000, "the programs are not there"
+    (tmp_path / "ends.sh").write_text(f"set -euo pipefail\n{ends}")
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 0; exec bash "$1"', "limited", tmp_path / "ends.sh"],
+        env={**os.environ, "BASH_COMPAT": "5.0"},
+        check=False,
+    )
+    assert done.returncode == 0

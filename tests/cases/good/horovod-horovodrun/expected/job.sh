@@ -7,6 +7,7 @@
 # In the spec's folder: the first says why each value is what it is, the second writes this again.
 #
 # shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+# shellcheck disable=SC2317,SC2329 # `exit` stands before the programs, and traps call functions
 
 #SBATCH --job-name=hvd
 #SBATCH --partition=train
@@ -297,7 +298,8 @@ if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
 [[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
 
-# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+exit 0 # before bash gets to what follows, and writes it into files in /tmp, which may be full
+# ---- programs: `unpack` takes them out of this file ------------------------------------------
 : <<'end of over_ssh.py'
 """Starts a rank that a launcher reaches by ssh as it would be started by Slurm.
 

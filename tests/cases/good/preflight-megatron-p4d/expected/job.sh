@@ -7,6 +7,7 @@
 # In the spec's folder: the first says why each value is what it is, the second writes this again.
 #
 # shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+# shellcheck disable=SC2317,SC2329 # `exit` stands before the programs, and traps call functions
 
 #SBATCH --job-name=preflight
 #SBATCH --partition=train
@@ -331,7 +332,8 @@ reason=after_failure # until all of it has ended well, too
 python3 evaluate.py
 reason=completed
 
-# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+exit 0 # before bash gets to what follows, and writes it into files in /tmp, which may be full
+# ---- programs: `unpack` takes them out of this file ------------------------------------------
 : <<'end of preflight.py'
 """The preflight: asks every node once, prints what they answer, and says which nodes are bad.
 
