@@ -88,6 +88,7 @@ def _nccl() -> Iterator[Variable]:
     )
     record = f"{JOB_DIR}/nccl-trace-rank-"  # the default is in /tmp, and gone with the node
     yield Variable("TORCH_FR_BUFFER_SIZE", "20000", "how many calls that record keeps", "PyTorch")
+    yield Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", "20000", "its older name", "PyTorch")
     yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, "where it is kept", "PyTorch")
     yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, "its older name", "PyTorch")
 

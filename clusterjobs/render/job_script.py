@@ -96,8 +96,7 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
         "parameters": [_parameter(*item) for item in experiment.parameters.items()],
         "nodes": plan.shape.nodes,
         "own_slurm_variables": _patterns(plan.own_slurm_variables),
-        "unset": ShellText(" ".join(plan.unset)),
-        "unset_prefixes": ShellText(" ".join(f'"${{!{prefix}@}}"' for prefix in PREFIXES)),
+        "unset": _unset(plan.unset),
     }
 
 
@@ -106,6 +105,14 @@ def _patterns(names: tuple[str, ...]) -> tuple[ShellText, ...]:
     """Clauses of a `case` that do nothing, in lines that a person can read."""
     lines = textwrap.wrap(" | ".join(names), WIDTH - 14, break_on_hyphens=False)
     return tuple(ShellText(f"{line.removesuffix(' |').removeprefix('| ')}) ;;") for line in lines)
+
+
+@functools.lru_cache(maxsize=64)
+def _unset(names: tuple[str, ...]) -> ShellText:
+    """The words behind `unset`, in lines that a person can read."""
+    families = " ".join(f'"${{!{prefix}@}}"' for prefix in PREFIXES)
+    lines = textwrap.wrap(f"{' '.join(names)} {families}", WIDTH - 10, break_long_words=False)
+    return ShellText(" \\\n  ".join(lines))
 
 
 def describe(plan: Plan) -> str:
