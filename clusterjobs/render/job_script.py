@@ -95,6 +95,7 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
         "workdir_complaint": shell.quote(f"no workdir {show(experiment.workdir or '')} here"),
         "parameters": [_parameter(*item) for item in experiment.parameters.items()],
         "nodes": plan.shape.nodes,
+        "nodes_in_words": ShellText(_counted(plan.shape.nodes, "node")),
         "own_slurm_variables": _patterns(plan.own_slurm_variables),
         "unset": _unset(plan.unset),
     }

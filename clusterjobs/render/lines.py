@@ -11,6 +11,11 @@ from clusterjobs.render.shell import ShellText
 WIDTH = 100
 
 
+def section(title: str) -> ShellText:
+    """The heading of a block, ruled off as those in the templates."""
+    return shell.comment(f"# ---- {title} ".ljust(WIDTH - 4, "-"))
+
+
 def with_reason(line: ShellText, reason: str) -> list[ShellText]:
     """The line with its reason behind it, or above it where the line is long."""
     because = shell.comment(f"# {reason}")

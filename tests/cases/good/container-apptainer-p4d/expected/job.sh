@@ -22,7 +22,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -129,7 +129,7 @@ unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK
   MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
   "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -147,7 +147,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
@@ -160,12 +160,15 @@ export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
 export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
+# each node's own, for this attempt alone: the lock of a killed build hangs all ranks
+export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
 
-# ---- secrets: the values are known here, and in no file -----------------------------------------
+# ---- secrets: no value is in this script, in a file of the job or on a command line ----------
+# What was exported before sbatch, Slurm itself keeps with the job until that has ended.
 [[ -n ${HF_TOKEN:-} ]] || fail 'the secret HF_TOKEN is not set: export HF_TOKEN before sbatch'
 export HF_TOKEN
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 256,
@@ -177,10 +180,10 @@ cat > "$job_dir"/ds_config.json <<'END'
 }
 END
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- container: each rank is started in it, by apptainer
+# ---- container: each rank is started in it, by apptainer -------------------------------------
 mounts=( # from the node into the container
   /fsx:/fsx # shared storage of p4d-a100
   "$job_dir:$job_dir" # the job's own folder: its configs and records
@@ -189,7 +192,7 @@ inside=( # what the ranks find set, whatever the image says; by name, so that no
   MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
   TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_NCCL_TRACE_BUFFER_SIZE
   TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE FI_PROVIDER FI_EFA_USE_HUGE_PAGE
-  HF_TOKEN VIRTUAL_ENV
+  TORCH_EXTENSIONS_DIR HF_TOKEN VIRTUAL_ENV
 )
 export VIRTUAL_ENV=/opt/venv # in the container
 for name in "${inside[@]}"; do
@@ -206,9 +209,9 @@ container=(
   /fsx/images/train.sif
 )
 
-# ---- launch: srun starts one task per rank
+# ---- launch: srun starts one task per rank ---------------------------------------------------
 command=(
-  python3 -u train.py
+  python3 train.py
   --deepspeed
   --deepspeed_config "$job_dir/ds_config.json"
 )

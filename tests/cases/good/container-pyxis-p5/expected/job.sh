@@ -23,7 +23,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -132,7 +132,7 @@ unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK
   MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
   "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -150,7 +150,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=24 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
@@ -167,17 +167,18 @@ export NVIDIA_VISIBLE_DEVICES=all # enroot shows no GPU to an image without it
 export NVIDIA_DRIVER_CAPABILITIES='compute,utility' # the driver's libraries for CUDA
 export HF_HOME=/cache
 
-# ---- secrets: the values are known here, and in no file -----------------------------------------
+# ---- secrets: no value is in this script, in a file of the job or on a command line ----------
+# What was exported before sbatch, Slurm itself keeps with the job until that has ended.
 [[ -n ${WANDB_API_KEY:-} ]] || fail 'the secret WANDB_API_KEY is not set: export WANDB_API_KEY before sbatch'
 export WANDB_API_KEY
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 in_time mkdir -p -- /fsx/checkpoints/llama || fail 'cannot make /fsx/checkpoints/llama'
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- container: srun starts it on every node, by pyxis
+# ---- container: srun starts it on every node, by pyxis ---------------------------------------
 mounts=( # from the node into the container
   /fsx:/fsx # shared storage of p5-h100
   /dev/infiniband:/dev/infiniband # EFA's devices
@@ -193,9 +194,9 @@ inside=( # what the ranks find set, whatever the image says; by name, so that no
 container_mounts=$(IFS=, && printf '%s' "${mounts[*]}")
 container_env=$(IFS=, && printf '%s' "${inside[*]}")
 
-# ---- launch: srun starts one task per rank
+# ---- launch: srun starts one task per rank ---------------------------------------------------
 command=(
-  python3 -u train.py
+  python3 train.py
   --config configs/7b.yaml
 )
 srun_options=(

@@ -24,7 +24,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -138,7 +138,7 @@ unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK
   MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
   "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -156,7 +156,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
@@ -172,7 +172,7 @@ export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
 # libfabric and its NCCL plugin, wherever the AMI has them
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 in_time mkdir -p -- /fsx/saved/gpt || fail 'cannot make /fsx/saved/gpt'
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
 unpack() {
@@ -181,10 +181,10 @@ unpack() {
 unpack preload.py
 unpack stage_log.py
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- stage: the data, whole and checked, before a rank starts -------------------------------
+# ---- stage: the data, whole and checked, before a rank starts --------------------------------
 # In the background, for bash hears no signal while a child runs in the foreground. STAGE_DIR gets
 # `data.jsonl`, for `clusterjobs status`.
 stage() {
@@ -194,11 +194,11 @@ stage() {
   while kill -0 "$staging" 2>/dev/null; do wait "$staging" || true; done
   wait "$staging" || code=$?
   staging=
-  (( code == 0 )) # srun's own may be that of the nodes which it ended because of another
+  (( code == 0 )) # and not the code itself: where one node failed, srun's may be another's
 }
 stage python3 -B "$job_dir/preload.py" /fsx/corpus/books
 
-# ---- launch: one torchrun per node starts the node's ranks
+# ---- launch: one torchrun per node starts the node's ranks -----------------------------------
 command=(
   train.py
   --data /fsx/corpus/books

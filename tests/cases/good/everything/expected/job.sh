@@ -27,7 +27,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -137,7 +137,7 @@ unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK
   MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
   "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- parameters: change one with `NAME=value sbatch job.sh` --------------------------------
+# ---- parameters: change one with `NAME=value sbatch job.sh` ----------------------------------
 LR=${LR:-1e-4}
 SEED=${SEED:-1234}
 OPTIMIZER=${OPTIMIZER:-adam}
@@ -154,7 +154,7 @@ esac
 [[ $WARMUP =~ ^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$ ]] \
   || fail 'the parameter WARMUP is not a number'
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -172,7 +172,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 # NCCL's first contact; a name such as eth0 differs between nodes
@@ -184,6 +184,8 @@ export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
 export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
+# each node's own, for this attempt alone: the lock of a killed build hangs all ranks
+export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
 export WANDB_PROJECT='my project'
 export WANDB_DIR="${SLURM_SUBMIT_DIR-}/wandb"
 export TRITON_CACHE_DIR="/tmp/triton-${USER-}"
@@ -223,7 +225,7 @@ fi
 set -u
 # The spec's own code ends here.
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 in_time mkdir -p -- '/fsx/checkpoints/every key' || fail 'cannot make /fsx/checkpoints/every key'
 cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -244,7 +246,7 @@ cat > "$job_dir"/ds_config.json <<'END'
 }
 END
 
-# ---- before the training --------------------------------------------------------------------
+# ---- before the training ---------------------------------------------------------------------
 python3 prepare.py --out '/fsx/data/every key'
 srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
   --nodes=4 --ntasks=4 --ntasks-per-node=1 rm -rf '/scratch/cache dir'
@@ -252,17 +254,17 @@ srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
 # What a command above, or the data, may have brought.
 [[ -r 'train model.py' ]] || fail "no script train model.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- beside the training, until the job ends ------------------------------------------------
+# ---- beside the training, until the job ends -------------------------------------------------
 tensorboard --logdir /fsx/tb --port 6006 &
 sidecars+=("$!")
 srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
   --nodes=4 --ntasks=4 --ntasks-per-node=1 nvidia-smi dmon -s pucm &
 sidecars+=("$!")
 
-# ---- launch: srun starts one task per rank
+# ---- launch: srun starts one task per rank ---------------------------------------------------
 command=(
   numactl --interleave=all
-  python3 -u 'train model.py'
+  python3 'train model.py'
   --lr "$LR"
   --seed "$SEED"
   --optimizer "$OPTIMIZER"

@@ -23,7 +23,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -132,7 +132,7 @@ unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK
   MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
   "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -150,7 +150,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
@@ -171,19 +171,19 @@ VIRTUAL_ENV=/fsx/envs/horovod
 [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
 unpack() {
   sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
 }
 unpack over_ssh.py
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- launch: one horovodrun starts the ranks of all nodes over ssh
+# ---- launch: one horovodrun starts the ranks of all nodes over ssh ---------------------------
 command=(
-  python3 -u train.py
+  python3 train.py
   --epochs 90
   --note 'it'\''s $HOME'
 )
@@ -197,7 +197,7 @@ srun_options=(
   --cpu-bind=none # threads may move; data loaders need it
   --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
 )
-# ---- ssh: settings of this job alone, in a folder that only its user reads and `finish` removes
+# ---- ssh: settings of this job alone, in a folder that `finish` removes ----------------------
 ssh_dir="$job_dir/ssh"
 [[ $ssh_dir =~ ^[A-Za-z0-9_@+=:,./-]+$ ]] \
   || fail "a launcher over ssh cannot take the folder $ssh_dir: plain letters and digits in logs:"

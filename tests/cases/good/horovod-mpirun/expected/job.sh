@@ -22,7 +22,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -129,7 +129,7 @@ unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK
   MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
   "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -147,7 +147,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=6 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
@@ -163,7 +163,8 @@ export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
 # libfabric and its NCCL plugin, wherever the AMI has them
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
-# ---- secrets: the values are known here, and in no file -----------------------------------------
+# ---- secrets: no value is in this script, in a file of the job or on a command line ----------
+# What was exported before sbatch, Slurm itself keeps with the job until that has ended.
 [[ -n ${WANDB_API_KEY:-} ]] || fail 'the secret WANDB_API_KEY is not set: export WANDB_API_KEY before sbatch'
 export WANDB_API_KEY
 
@@ -171,12 +172,12 @@ VIRTUAL_ENV=/fsx/envs/horovod
 [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- launch: one mpirun has Slurm start its daemons, and they start the ranks
+# ---- launch: one mpirun has Slurm start its daemons, and they start the ranks ----------------
 command=(
-  python3 -u train.py
+  python3 train.py
   --epochs 90
 )
 # mpirun has Slurm start its daemons, one a node: no ssh, and the ranks are the job's own. They get

@@ -23,7 +23,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -135,7 +135,7 @@ unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK
   MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
   "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -153,7 +153,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 # NCCL's first contact; a name such as eth0 differs between nodes
@@ -169,7 +169,8 @@ export NCCL_DEBUG=INFO # its log says whether EFA is used
 export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
 export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
 export LOCAL_SIZE=8 # ranks of one node, which no launcher but deepspeed's sets
-export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-${SLURM_JOB_ID-}-${SLURM_RESTART_COUNT-}"
+# each node's own, for this attempt alone: the lock of a killed build hangs all ranks
+export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
 # libfabric and its NCCL plugin, wherever the AMI has them
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -177,7 +178,7 @@ VIRTUAL_ENV='/fsx/my envs/megatron'
 [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 in_time mkdir -p -- '/fsx/check points/preflight' || fail 'cannot make /fsx/check points/preflight'
 cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -198,7 +199,7 @@ unpack preflight_node.py
 unpack preflight_table.py
 unpack nccl_log.py
 
-# ---- preflight: each node says whether it is what the training needs ------------------------
+# ---- preflight: each node says whether it is what the training needs -------------------------
 # By the system's own Python if it can be: it starts fastest, and is on no shared folder. RHEL 8's is
 # 3.6, which is too old, and seen without the time that starting it takes.
 python=/usr/bin/python3
@@ -266,18 +267,18 @@ if (( status )); then
   exit "$status"
 fi
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r pretrain_gpt.py ]] || fail "no script pretrain_gpt.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- beside the training, until the job ends ------------------------------------------------
+# ---- beside the training, until the job ends -------------------------------------------------
 "$python" -IS "$job_dir/nccl_log.py" watch "$own_id" "$job_dir/nccl" 128 &
 sidecars+=("$!")
 tensorboard --logdir /fsx/tb &
 sidecars+=("$!")
 
-# ---- launch: srun starts one task per rank
+# ---- launch: srun starts one task per rank ---------------------------------------------------
 command=(
-  python3 -u pretrain_gpt.py
+  python3 pretrain_gpt.py
   --num-layers 24
   --hidden-size 1024
   --num-attention-heads 16

@@ -23,7 +23,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -131,7 +131,7 @@ unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK
   MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
   "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -149,7 +149,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=24 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 # NCCL's first contact; a name such as eth0 differs between nodes
@@ -167,7 +167,7 @@ export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
 # libfabric and its NCCL plugin, wherever the AMI has them
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
 unpack() {
   sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
@@ -178,7 +178,7 @@ unpack preflight_table.py
 unpack nccl_log.py
 unpack all_reduce.py
 
-# ---- preflight: each node says whether it is what the training needs ------------------------
+# ---- preflight: each node says whether it is what the training needs -------------------------
 # By the system's own Python if it can be: it starts fastest, and is on no shared folder. RHEL 8's is
 # 3.6, which is too old, and seen without the time that starting it takes.
 python=/usr/bin/python3
@@ -236,14 +236,14 @@ if (( status )); then
 fi
 rm -rf -- "$job_dir/nccl" && mkdir -p -- "$job_dir/nccl" # what is proven is the training's network
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- beside the training, until the job ends ------------------------------------------------
+# ---- beside the training, until the job ends -------------------------------------------------
 "$python" -IS "$job_dir/nccl_log.py" watch "$own_id" "$job_dir/nccl" 16 &
 sidecars+=("$!")
 
-# ---- launch: one torchrun per node starts the node's ranks
+# ---- launch: one torchrun per node starts the node's ranks -----------------------------------
 command=(
   train.py
 )
