@@ -26,6 +26,7 @@ from clusterjobs.frameworks.ds_config import (
     check_zero,
     config_text,
     derived_config,
+    extensions_folder,
 )
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.part import Field, Part
@@ -71,4 +72,9 @@ class DeepSpeed:
             "--deepspeed_config",
             f"{JOB_DIR}/{CONFIG_NAME}",
         )
-        return Program(words, is_python=True, files=(ConfigFile(CONFIG_NAME, config),))
+        return Program(
+            words,
+            is_python=True,
+            files=(ConfigFile(CONFIG_NAME, config),),
+            environment=(extensions_folder(),),
+        )

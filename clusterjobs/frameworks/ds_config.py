@@ -13,7 +13,7 @@ from typing import Any
 from clusterjobs.frameworks.contract import LogLine, Task, Variable
 from clusterjobs.ledger import Ledger
 from clusterjobs.spec.part import Part
-from clusterjobs.spec.references import has_variable
+from clusterjobs.spec.references import has_variable, variable
 from clusterjobs.spec.words import Stage
 from clusterjobs.yaml_source import Path, dotted
 
@@ -100,10 +100,9 @@ def extensions_folder() -> Variable:
     """Where DeepSpeed compiles its kernels: a killed build leaves a lock there, for ever."""
     return Variable(
         "TORCH_EXTENSIONS_DIR",
-        "/tmp/torch-extensions-${SLURM_JOB_ID}-${SLURM_RESTART_COUNT}",
+        f"/tmp/torch-extensions-{variable('SLURM_JOB_ID')}-{variable('attempt')}",
         "each node's own, for this attempt alone: the lock of a killed build hangs all ranks",
         "pytorch 189245",
-        expand=True,
     )
 
 

@@ -20,6 +20,7 @@ def check_intentions(
 ) -> None:
     """Warn of GPUs that idle, of a slow network, of folders on one node, of what is not read."""
     _check_idle_gpus(experiment, placement, ledger)
+    _check_shared_cpus(experiment, placement, ledger)
     _check_network(placement, ledger)
     _check_shared_folders(experiment, cluster, ledger)
     _check_relative_checkpoints(experiment, ledger)
@@ -47,6 +48,18 @@ def _check_relative_checkpoints(experiment: Experiment, ledger: Ledger) -> None:
             f"{show(checkpoints.path)} is one folder for the job, which counts from where sbatch "
             "is called, and another for the training, which runs in workdir",
             f"the whole path: /fsx/{show(checkpoints.path)}",
+        )
+
+
+def _check_shared_cpus(experiment: Experiment, placement: Placement, ledger: Ledger) -> None:
+    if placement.shares_cpus:
+        cpus = placement.ntasks_per_node * (placement.cpus_per_task or 1)
+        key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
+        ledger.problem(
+            (key,),
+            f"{placement.ranks_per_node} ranks share the {cpus} CPUs that the job has of a node",
+            "a CPU for each rank at least, and some more for loaders of data",
+            warning=True,
         )
 
 

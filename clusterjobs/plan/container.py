@@ -186,7 +186,9 @@ def _docker(container: Container, placement: Placement, ledger: Ledger) -> Itera
     if placement.gpus_per_node:
         yield Directive("gpus", "all", "by NVIDIA's container toolkit")
     if placement.efa:
-        yield Directive("device", "/dev/infiniband", "EFA; without it NCCL takes TCP (OFI 1020)")
+        yield Directive(
+            "device", "/dev/infiniband", "EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)"
+        )
     yield Directive("shm-size", _shm(container, placement, ledger), "Docker's own 64 MB break NCCL")
     yield Directive("ulimit", "memlock=-1:-1", "EFA and NCCL pin memory")
     yield Directive("workdir", HERE, "where the job runs")

@@ -54,10 +54,10 @@ def resolve_environment(
 
 
 def _derived(placement: Placement) -> Iterator[Variable]:
-    threads = max(1, (placement.cpus_per_task or 1) // _ranks_per_task(placement))
-    yield Variable(
-        "OMP_NUM_THREADS", str(threads), "CPUs of one rank; unset, every rank would use all"
-    )
+    threads, whose = placement.cpus_per_rank or 1, "CPUs of one rank"
+    if placement.shares_cpus:
+        whose = "more ranks than CPUs"
+    yield Variable("OMP_NUM_THREADS", str(threads), f"{whose}; unset, every rank would use all")
     yield Variable("PYTHONUNBUFFERED", "1", "log lines appear when they are written")
     if placement.gpus_per_node:
         yield from _nccl()
@@ -75,10 +75,6 @@ _NVIDIA = (
 )
 
 
-def _ranks_per_task(placement: Placement) -> int:
-    return max(1, placement.ranks_per_node // placement.ntasks_per_node)
-
-
 def _nccl() -> Iterator[Variable]:
     yield Variable("NCCL_DEBUG", "WARN", "says why a collective failed", "NCCL")
     yield Variable(
@@ -92,6 +88,7 @@ def _nccl() -> Iterator[Variable]:
     )
     record = f"{JOB_DIR}/nccl-trace-rank-"  # the default is in /tmp, and gone with the node
     yield Variable("TORCH_FR_BUFFER_SIZE", "20000", "how many calls that record keeps", "PyTorch")
+    yield Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", "20000", "its older name", "PyTorch")
     yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, "where it is kept", "PyTorch")
     yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, "its older name", "PyTorch")
 

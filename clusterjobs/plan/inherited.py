@@ -3,7 +3,8 @@
 sbatch hands on the caller's whole environment. From inside another job that is another job's
 ranks and another job's srun options: srun and torch would obey them.
 Source: sbatch(1), OUTPUT ENVIRONMENT VARIABLES; srun(1), INPUT ENVIRONMENT VARIABLES;
-torch.distributed and torchrun; Open MPI, PMI.
+squeue(1), scancel(1), scontrol(1), ENVIRONMENT VARIABLES; torch.distributed and torchrun; Open MPI,
+PMI.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _RANKS = (
 _PYTHON = ("PYTHONPATH", "PYTHONHOME")
 
 # Families of variables, by their prefix.
-PREFIXES = ("TORCHELASTIC_", "OMPI_COMM_", "PMI_", "PMIX_")
+PREFIXES = (
+    *("TORCHELASTIC_", "OMPI_COMM_", "PMI_", "PMIX_"),
+    *("SQUEUE_", "SCANCEL_", "SCONTROL_"),  # SQUEUE_STATES=PENDING would show no job that runs
+)
 
 # Patterns of what sbatch sets for every job, and of where Slurm itself is.
 _SBATCH_SETS = (

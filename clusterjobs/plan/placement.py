@@ -33,6 +33,19 @@ class Placement(NamedTuple):
     ntasks_per_node: int
     cpus_per_task: int | None
 
+    @property
+    def cpus_per_rank(self) -> int | None:
+        """Of the CPUs of a node's tasks, the share of a rank: one at least."""
+        if self.cpus_per_task is None:
+            return None
+        return max(1, self.cpus_per_task * self.ntasks_per_node // self.ranks_per_node)
+
+    @property
+    def shares_cpus(self) -> bool:
+        """Whether a node has more ranks than the job has CPUs there."""
+        cpus = self.cpus_per_task
+        return cpus is not None and cpus * self.ntasks_per_node < self.ranks_per_node
+
 
 def resolve_placement(
     experiment: Experiment, cluster: Cluster, launcher: Launcher, ledger: Ledger

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from clusterjobs.cluster.facts import Cluster
 from clusterjobs.frameworks.contract import JOB_DIR, Variable, folder_on_the_node
 from clusterjobs.ledger import Ledger
+from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment, Preflight
 from clusterjobs.spec.references import show
@@ -36,11 +37,14 @@ class Asked(NamedTuple):
 
 
 class AllReduce(NamedTuple):
-    """What an all-reduce must reach: `percent` of `gbps`, the rate of one node (0: not known)."""
+    """What an all-reduce must reach: `percent` of `gbps`, the rate of one node (0: not known).
+
+    `srun_options`: of the step with a task for each rank.
+    """
 
     gbps: str
     percent: int
-    ranks_per_node: int
+    srun_options: tuple[Directive, ...]
 
 
 class PreflightPlan(NamedTuple):
@@ -122,8 +126,25 @@ def _all_reduce(
         gbps = f"{placement.instance.network_gbps:g}" if placement.instance else "0"
         reason = f"the network of a {placement.instance_type}, both ways, and {percent} % of it"
         ledger.derive("preflight.all_reduce", f"{gbps} Gbps", reason, "catalogue")
-        return AllReduce(gbps, percent, placement.ranks_per_node)
+        return AllReduce(gbps, percent, tuple(_task_per_rank(placement)))
     return None
+
+
+def _task_per_rank(placement: Placement) -> Iterator[Directive]:
+    """Options of srun for a task for each rank, whoever starts the ranks of the training."""
+    ranks = placement.ranks_per_node
+    yield Directive("nodes", placement.nodes, "all of the job's")
+    yield Directive("ntasks", placement.nodes * ranks, "a task for each rank")
+    yield Directive("ntasks-per-node", ranks, "likewise")
+    yield Directive("overlap", True, "beside what else this job may run")
+    yield Directive("cpu-bind", "none", "as for the training")
+    yield Directive("kill-on-bad-exit", 1, "one dead task ends them all")
+    if placement.cpus_per_rank is not None:
+        yield Directive(
+            "cpus-per-task", placement.cpus_per_rank, "a rank's; else srun takes the job's"
+        )
+    if placement.shares_cpus:
+        yield Directive("overcommit", True, "a node has more ranks than CPUs")
 
 
 def _check_unread_pins(experiment: Experiment, ledger: Ledger) -> None:

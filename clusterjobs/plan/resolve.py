@@ -240,7 +240,7 @@ def _starts_script(program: Program, launcher: Launcher, experiment: Experiment)
 
 def _command(program: Program, launcher: Launcher, experiment: Experiment) -> tuple[str, ...]:
     if program.is_python and not _starts_script(program, launcher, experiment):
-        return (*experiment.prefix, "python3", "-u", *program.words)
+        return (*experiment.prefix, "python3", *program.words)
     return (*experiment.prefix, *program.words)
 
 

@@ -13,13 +13,22 @@ from clusterjobs.spec.experiment import Experiment, Restarts
 
 # Between the end of the grace and the time limit: for ranks that have to be ended, and the requeue.
 _MARGIN_SECONDS = 60
+# Slurm's signal may come that much earlier (sbatch(1), --signal), and the grace begins with it.
+_EARLY_SECONDS = 60
+# From the launch until a training that is told by the clock looks at its own for the first time:
+# Megatron's is read when megatron/training.py is imported, behind torch and DeepSpeed.
+_START_SECONDS = 120
 
 
 class RestartPlan(NamedTuple):
-    """The spec's `restarts` with what follows from them. All times in seconds."""
+    """The spec's `restarts` with what follows from them. All times in seconds.
+
+    `clock_seconds`: how long before the limit a training that is told by the clock has to end.
+    """
 
     budgets: Restarts
     signal_seconds: int
+    clock_seconds: int
     saving: Saving
 
 
@@ -33,8 +42,12 @@ def resolve_restarts(
         return None
     saving = framework.saving
     signal_seconds = restarts.grace_seconds + _MARGIN_SECONDS
+    earliest = signal_seconds + _EARLY_SECONDS
+    clock_seconds = earliest + _START_SECONDS
+    by_clock = saving.told == "clock"
     _check_checkpoints(experiment, ledger)
-    _check_time_limit(experiment, restarts, signal_seconds, ledger)
+    # By the clock it is told in whole minutes, of which one at least has to be left.
+    _check_time_limit(experiment, restarts, clock_seconds + 60 if by_clock else earliest, ledger)
     _check_signal(restarts, framework, launcher, ledger)
     ledger.derive(
         "told to save",
@@ -47,7 +60,14 @@ def resolve_restarts(
         f"grace_seconds, and {_MARGIN_SECONDS} s to end what does not hear it and to requeue",
         "Slurm: sbatch(1) --signal, up to 60 s early",
     )
-    return RestartPlan(restarts, signal_seconds, saving)
+    if by_clock:
+        ledger.derive(
+            "exit duration",
+            f"the whole minutes until {clock_seconds} s before the limit",
+            f"the signal's {signal_seconds} s, {_EARLY_SECONDS} s that it may be early, and "
+            f"{_START_SECONDS} s to start: grace_seconds are left before TERM",
+        )
+    return RestartPlan(restarts, signal_seconds, clock_seconds, saving)
 
 
 def restart_directives(plan: RestartPlan | None) -> Iterator[Directive]:
@@ -89,7 +109,7 @@ def _check_checkpoints(experiment: Experiment, ledger: Ledger) -> None:
 
 
 def _check_time_limit(
-    experiment: Experiment, restarts: Restarts, signal_seconds: int, ledger: Ledger
+    experiment: Experiment, restarts: Restarts, told_seconds: int, ledger: Ledger
 ) -> None:
     limit = experiment.time_limit and seconds_of(experiment.time_limit)
     if restarts.time_limit and not limit:
@@ -98,11 +118,10 @@ def _check_time_limit(
             "restarts after a time limit, and no time_limit that is known here",
             "add `time_limit: 1-00:00:00`",
         )
-    elif limit and limit <= signal_seconds + 60:
+    elif limit and limit <= told_seconds:
         ledger.problem(
             ("restarts", "grace_seconds"),
-            f"the ranks would be told {signal_seconds} s before the end, up to a minute early, "
-            f"of a time_limit of {limit} s",
+            f"the ranks may be told {told_seconds} s before the end of a time_limit of {limit} s",
             "a longer time_limit, or less grace",
         )
 

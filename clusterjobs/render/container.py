@@ -10,7 +10,7 @@ from clusterjobs.plan.container import ContainerPlan, Mounted
 from clusterjobs.plan.environment import EFA_LIBRARIES
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
-from clusterjobs.render.lines import WIDTH, once_per_node, option_lines, with_reason
+from clusterjobs.render.lines import WIDTH, once_per_node, option_lines, section, with_reason
 from clusterjobs.render.shell import ShellText
 
 _NOTHING = ShellText("")
@@ -56,7 +56,7 @@ def container_context(plan: Plan) -> Mapping[str, Any]:
     is_docker, is_pyxis = runtime == "docker", runtime == "pyxis"
     return {
         "contained": True,
-        "container_title": shell.comment(_TITLES[runtime]),
+        "container_title": section(f"container: {_TITLES[runtime]}"),
         "container_template": f"containers/{runtime}.sh.j2",
         "container_options": [
             line for one in container.options if not is_pyxis for line in option_lines(one)

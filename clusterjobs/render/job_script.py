@@ -102,9 +102,9 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
         "workdir_complaint": shell.quote(f"no workdir {show(experiment.workdir or '')} here"),
         "parameters": [_parameter(*item) for item in experiment.parameters.items()],
         "nodes": plan.shape.nodes,
+        "nodes_in_words": ShellText(_counted(plan.shape.nodes, "node")),
         "own_slurm_variables": _patterns(plan.own_slurm_variables),
-        "unset": ShellText(" ".join(plan.unset)),
-        "unset_prefixes": ShellText(" ".join(f'"${{!{prefix}@}}"' for prefix in PREFIXES)),
+        "unset": _unset(plan.unset),
     }
 
 
@@ -113,6 +113,14 @@ def _patterns(names: tuple[str, ...]) -> tuple[ShellText, ...]:
     """Clauses of a `case` that do nothing, in lines that a person can read."""
     lines = textwrap.wrap(" | ".join(names), WIDTH - 14, break_on_hyphens=False)
     return tuple(ShellText(f"{line.removesuffix(' |').removeprefix('| ')}) ;;") for line in lines)
+
+
+@functools.lru_cache(maxsize=64)
+def _unset(names: tuple[str, ...]) -> ShellText:
+    """The words behind `unset`, in lines that a person can read."""
+    families = " ".join(f'"${{!{prefix}@}}"' for prefix in PREFIXES)
+    lines = textwrap.wrap(f"{' '.join(names)} {families}", WIDTH - 10, break_long_words=False)
+    return ShellText(" \\\n  ".join(lines))
 
 
 def describe(plan: Plan) -> str:
@@ -140,6 +148,7 @@ def _restarts(plan: Plan) -> dict[str, Any]:
         "background_given": bool(plan.experiment.sidecars or nccl_watch(plan) or restarts),
         "restarts_given": restarts is not None,
         "ends_itself": restarts is not None and restarts.saving.told == "clock",
+        "told_by_file": restarts is not None and restarts.saving.told == "file",
     }
     if restarts is None:
         return context
@@ -151,6 +160,7 @@ def _restarts(plan: Plan) -> dict[str, Any]:
         "restarts_node_failure": budgets.node_failure,
         "grace_seconds": budgets.grace_seconds,
         "signal_seconds": restarts.signal_seconds,
+        "clock_seconds": restarts.clock_seconds,
         "tell_signal_given": budgets.signal is not None,
         "tell_signal": ShellText(budgets.signal or ""),
     }

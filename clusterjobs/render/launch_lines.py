@@ -9,7 +9,7 @@ from typing import Any
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.container import launch_template, launch_title
-from clusterjobs.render.lines import command_text, option_lines, path_text
+from clusterjobs.render.lines import command_text, option_lines, path_text, section
 from clusterjobs.render.shell import ShellText
 
 _NO_PYTHON: Mapping[str, str] = {"torchrun": "--no-python ", "deepspeed": "--no_python "}
@@ -20,11 +20,12 @@ def launch_context(plan: Plan) -> dict[str, Any]:
     """What the block `launch` and the launcher's template print."""
     no_python = "" if plan.starts_script else _NO_PYTHON.get(plan.launcher.name, "")
     return {
-        "launch_title": shell.comment(launch_title(plan)),
+        "launch_title": section(f"launch: {launch_title(plan)}"),
         "launch_template": launch_template(plan),
         "ranks_per_node": plan.shape.ranks_per_node,
         "no_python": ShellText(no_python),
         "world_size": plan.shape.world_size,
+        "cpus_per_task": plan.placement.cpus_per_task or 1,
         "over_ssh": plan.launcher.over_ssh and plan.container is None,
         **_ssh(plan),
         "command": _lines(plan.command, len(plan.experiment.prefix)),

@@ -12,6 +12,11 @@ from clusterjobs.render.shell import ShellText
 WIDTH = 100
 
 
+def section(title: str) -> ShellText:
+    """The heading of a block, ruled off as those in the templates."""
+    return shell.comment(f"# ---- {title} ".ljust(WIDTH - 4, "-"))
+
+
 def with_reason(line: ShellText, reason: str) -> list[ShellText]:
     """The line with its reason behind it, or above it where the line is long."""
     because = shell.comment(f"# {reason}")
@@ -28,9 +33,13 @@ def option_lines(option: Directive) -> list[ShellText]:
 
 
 def once_per_node(nodes: int) -> ShellText:
-    """Options of an srun beside the training: one task on every node."""
+    """Options of an srun beside the training: one task on every node, with all its CPUs.
+
+    Left to srun, it is one CPU in Slurm 22.05 to 23.02, and a rank's share before and after.
+    """
+    cpus = '--cpus-per-task="$SLURM_CPUS_ON_NODE"'
     once = f"--nodes={nodes} --ntasks={nodes} --ntasks-per-node=1"
-    return ShellText(f"--overlap --cpu-bind=none {once}")
+    return ShellText(f"--overlap --cpu-bind=none {cpus} \\\n  {once}")
 
 
 def path_text(path: str) -> ShellText:

@@ -8,7 +8,7 @@ from clusterjobs.frameworks.contract import JOB_DIR
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.preflight import NCCL_LOGS, AllReduce, PreflightPlan
 from clusterjobs.render import shell
-from clusterjobs.render.lines import command_text, with_reason
+from clusterjobs.render.lines import command_text, option_lines, with_reason
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.references import variable
 
@@ -18,16 +18,14 @@ _NONE = PreflightPlan((), False, False)
 def preflight_context(plan: Plan) -> dict[str, Any]:
     """What the block `preflight` prints."""
     preflight = plan.preflight or _NONE
-    reduced = preflight.all_reduce or AllReduce("0", 1, 1)
+    reduced = preflight.all_reduce or AllReduce("0", 1, ())
     return {
         "preflight": plan.preflight is not None,
         "asked": [with_reason(shell.quote(one.word), one.reason) for one in preflight.asked],
         "asks": bool(preflight.asked or preflight.all_reduce),
         "all_reduce_given": preflight.all_reduce is not None,
-        "all_reduce": shell.quote(reduced.gbps),
-        "all_reduce_percent": reduced.percent,
-        "all_reduce_ranks": reduced.ranks_per_node,
-        "all_reduce_tasks": reduced.ranks_per_node * plan.shape.nodes,
+        "all_reduce_options": [line for one in reduced.srun_options for line in option_lines(one)],
+        "all_reduce_words": command_text((reduced.gbps, str(reduced.percent), "240")),
         "excludes_bad_nodes": preflight.excludes,
         "reads_nccl": preflight.reads_nccl,
         "nccl_logs": shell.quote(NCCL_LOGS),

@@ -12,7 +12,8 @@ from typing import Any
 class Attempt:
     """One run of a job. `seconds` of its script, `ended` in seconds since 1970; None: not known.
 
-    `reason`: completed, failure, time_limit, node_failure, bad_node, cancelled or not_started.
+    `reason`: completed, failure, after_failure, time_limit, node_failure, bad_node, cancelled or
+    not_started.
     """
 
     number: int

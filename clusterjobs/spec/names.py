@@ -22,6 +22,8 @@ _OF_THE_SCRIPT = re.compile(
     "|staging|stalled|states|status|used"
 )
 
+_READ_BY_SLURM_AND_BASH = ("SLURM", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SCONTROL_", "BASH")
+
 RESERVED_NAMES = {
     "VIRTUAL_ENV": "software.venv sets it",
     **dict.fromkeys(("DLTS_HOSTFILE", "PDSH_SSH_ARGS_APPEND"), "the script sets it for DeepSpeed"),
@@ -57,7 +59,7 @@ def environment_name(value: str) -> str:
         raise ValueError(f"{value} is reserved: a variable of the script, so choose another name")
     if reason := RESERVED_NAMES.get(value):
         raise ValueError(f"{value} is reserved: {reason}")
-    if value.startswith(("SLURM", "SBATCH_", "SRUN_", "BASH")):
+    if value.startswith(_READ_BY_SLURM_AND_BASH):
         raise ValueError(f"{value} is reserved: Slurm and bash read it; use sbatch: or srun:")
     if value.startswith("CLUSTERJOBS_"):
         raise ValueError(f"{value} is reserved: the script tells the ranks something by it")

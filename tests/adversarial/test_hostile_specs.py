@@ -219,7 +219,7 @@ def _check_arrival(spec: HostileSpec, stage: Stage, run: Run) -> int:
     words = (spec.script, *_arguments(spec), "--deepspeed", "--deepspeed_config")
     words += (f"{folder}/l/{spec.logs}/{JOB_ID}/ds_config.json",)
     if spec.prefix or spec.launcher == "srun":
-        words = ("python3", "-u", *words) if spec.prefix else ("-u", *words)
+        words = ("python3", *words) if spec.prefix else words
     if spec.launcher != "srun":
         words = ("wrap", *spec.prefix, *words) if spec.prefix else words
     else:

@@ -194,7 +194,7 @@ def _check_case(lab: Lab, job_id: str, spec: dict[str, Any], number: int, case: 
         elif case.place == "checkpoints":
             assert (here / value).is_dir()
         elif case.place == "script":
-            assert argv[2] == value
+            assert argv[1] == value
         elif case.place == "name":
             assert env["SLURM_JOB_NAME"] == value
         elif case.place == "before":

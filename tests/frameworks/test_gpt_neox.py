@@ -84,7 +84,7 @@ def test_the_example_and_its_own_files_are_taken_by_the_parser() -> None:
 def test_the_command_is_deepy_with_the_files_and_ours_behind_them() -> None:
     plan = load_project(EXAMPLES / "gpt-neox-2node.yaml").plan
     assert plan.command == (
-        *("python3", "-u", "deepy.py", "train.py", "-d", "configs", "small.yml"),
+        *("python3", "deepy.py", "train.py", "-d", "configs", "small.yml"),
         "local_setup.yml",
         "\0job_dir\0/clusterjobs_launch.yml",
         "\0job_dir\0/clusterjobs_master.yml",

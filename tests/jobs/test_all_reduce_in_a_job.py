@@ -36,3 +36,19 @@ def test_a_python_without_torch_ends_the_job(jobs) -> None:
     assert ended.ranks == {}
     assert "no torch of this kind" in ended.log
     assert "the all-reduce ended with exit code 1" in ended.log
+
+
+def test_srun_is_told_how_many_cpus_a_rank_has(jobs) -> None:
+    """Slurm 23.11's srun takes the job's SLURM_CPUS_PER_TASK, of one torchrun: acted by 22.05's."""
+    setup = ['export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"']
+    ended = jobs.run(
+        spec_of(
+            jobs,
+            "cpus",
+            launcher="torchrun",
+            setup=setup,
+            before=[{"command": ["nproc"], "per": "node"}],
+        )
+    )
+    assert ended.exit_code == 0, ended.log
+    assert "all-reduce of 4 ranks on 2 nodes" in ended.log

@@ -92,7 +92,7 @@ CASES = (
         ("--batch", "--signal=USR1"),  # what Slurm does for --signal=B:USR1@...
     ),
     Case(
-        *("real time limit", "while a check hangs", "hang", 1, ("time_limit",), 143),
+        *("real time limit", "while a check hangs", "hang", 1, ("time_limit",), 124),
         {"preflight": HANGS, "time_limit": "00:01:00"},
     ),
     Case(

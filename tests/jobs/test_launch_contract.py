@@ -145,6 +145,9 @@ STRAY = {
     "SLURM_TASK_PROLOG": "/nowhere",
     "SLURM_THREADS_PER_CORE": "1",
     "SLURM_TIMELIMIT": "1",
+    "SLURM_TIME_FORMAT": "relative",
+    "SQUEUE_STATES": "PENDING",
+    "SCANCEL_STATE": "PENDING",
     "SRUN_CPUS_PER_TASK": "64",
 }
 
@@ -166,6 +169,8 @@ def test_variables_of_another_job_do_not_reach_this_one(jobs, tmp_path) -> None:
         for name in ("PYTHONPATH", "CUDA_VISIBLE_DEVICES", "PMI_RANK", "OMPI_COMM_WORLD_RANK"):
             assert name not in seen
         for name in ("SLURM_HINT", "SLURM_MEM_PER_CPU", "SLURM_CONSTRAINT", "SLURM_TASK_PROLOG"):
+            assert name not in seen
+        for name in ("SLURM_TIME_FORMAT", "SQUEUE_STATES", "SCANCEL_STATE"):
             assert name not in seen
         assert seen["SLURM_CONF"]
 

@@ -25,7 +25,7 @@ def check_ranks(jobs, ended, world: int = 4) -> None:
         assert record["MASTER_ADDR"] == jobs.lab.facts.nodes[0]
         assert record["MASTER_PORT"] == str(12000 + int(ended.job_id) % 20000)
         folder = record["environment"]["TORCH_EXTENSIONS_DIR"]
-        assert folder == f"/tmp/torch-extensions-{ended.job_id}-"
+        assert folder == f"/tmp/torch-extensions-{ended.job_id}-1"
 
 
 def hosts_of(jobs, ended) -> str:

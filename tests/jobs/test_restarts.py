@@ -124,6 +124,13 @@ def test_a_training_that_is_done_is_not_done_again_for_the_sake_of_what_follows(
     assert reasons(job) == ["completed"]
 
 
+def test_a_training_that_is_done_is_not_done_again_if_what_follows_fails(jobs) -> None:
+    job = start(jobs, "after-fails", "--seconds", "0.1", after=["false"], restarts={"failure": 2})
+    assert job.wait() == 1
+    assert reasons(job) == ["after_failure"]
+    assert len(job.trace()) == 1
+
+
 def test_each_task_of_an_array_is_requeued_alone(jobs) -> None:
     own_folder = "/fsx/faults/task-${SLURM_ARRAY_TASK_ID}"
     run = f'exec python3 "$1" "{own_folder}" --seconds 0.2'

@@ -58,11 +58,11 @@ def kill(job: Running) -> None:
     assert done.returncode == 0, done.stderr
 
 
-# The ranks are the processes of the node whose first words are python3 -u train.py.
+# The ranks are the processes of the node whose first words are python3 train.py.
 _KILL_ONE = """
 for process in /proc/[0-9]*; do
   words=$(tr '\\0' ' ' < "$process/cmdline")
-  [[ $words == *'-u train.py'* ]] || continue
+  [[ $words == 'python3 train.py'* ]] || continue
   kill -KILL "${process#/proc/}" && exit 0
 done 2>/dev/null
 exit 1

@@ -44,7 +44,10 @@ def test_a_job_that_is_cancelled_before_its_training_does_not_start_it(jobs) -> 
 def test_a_script_that_hears_of_its_end_last_is_cancelled_all_the_same(
     jobs, ranks_end: str
 ) -> None:
-    """Slurm ends the steps first. It has not failed, is not done, and does not come back."""
+    """Slurm ends the steps first. It has not failed, is not done, and does not come back.
+
+    It knows so from squeue, whatever the shell that called sbatch would like squeue to show.
+    """
     name = f"last-{ranks_end}"
     program = {"well": "trap exit TERM", "badly": ":"}[ranks_end]
     spec = jobs.spec(
@@ -58,7 +61,7 @@ def test_a_script_that_hears_of_its_end_last_is_cancelled_all_the_same(
     script = jobs.render(spec)
     script.write_text(script.read_text().replace("ranks=$!", "ranks=$!; trap '' TERM"))
     folder = jobs.lab.folder.shared("/fsx")
-    job_id = jobs.submit(script)
+    job_id = jobs.submit(script, SQUEUE_STATES="PENDING", SQUEUE_USERS="nobody")
     until(lambda: len(list(folder.glob(f"{name}.*"))) == 4, 60, lambda: "no ranks")
     assert jobs.lab.run(["scancel", job_id]).returncode == 0
     ended = jobs.end(job_id, name)

@@ -32,3 +32,19 @@ def test_folders_that_are_not_shared_are_a_warning() -> None:
 def test_precision_that_nobody_reads_is_a_warning() -> None:
     assert warned(precision="bf16") == ["precision"]
     assert warned(framework="deepspeed", precision="bf16", batch={"micro": 1}) == []
+
+
+def test_more_ranks_than_cpus_is_a_warning_and_an_all_reduce_may_share_them() -> None:
+    keys = {
+        "cluster": "small",
+        "nodes": 2,
+        "ranks_per_node": 6,
+        "preflight": {"bandwidth_percent": 9},
+    }
+    plan = plan_of(**keys)
+    assert [one.what for one in plan.warnings] == [
+        "6 ranks share the 4 CPUs that the job has of a node"
+    ]
+    options = {one.name: one.value for one in plan.preflight.all_reduce.srun_options}
+    assert (options["cpus-per-task"], options["overcommit"]) == (1, True)
+    assert not plan_of(**{**keys, "ranks_per_node": 4}).warnings

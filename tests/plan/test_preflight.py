@@ -101,7 +101,9 @@ def test_an_instance_type_that_is_not_in_the_catalogue_has_no_efa_to_count() -> 
 
 def test_an_all_reduce_is_held_against_the_network_of_a_node() -> None:
     plan = plan_of(nodes=2, preflight={"checks": ["port"], "bandwidth_percent": 50})
-    assert plan.preflight.all_reduce == ("400", 50, 8)
+    reduced = plan.preflight.all_reduce
+    assert (reduced.gbps, reduced.percent) == ("400", 50)
+    assert ("ntasks", 16) in {(one.name, one.value) for one in reduced.srun_options}
     assert "all_reduce.py" in plan.programs
     assert plan_of(nodes=2, preflight=True).preflight.all_reduce is None
 

@@ -160,4 +160,4 @@ def test_typed_parameter_is_checked_on_the_node(kind: str, good: list[str], bad:
 def test_prefix_stands_in_front_of_python_and_the_launcher_starts_no_script() -> None:
     text = script(framework="torchrun", script="t.py", launcher="torchrun", prefix="nice -n 5")
     assert "--no-python" in text
-    assert re.search(r"command=\(\n  nice -n 5\n  python3 -u t\.py\n\)", text)
+    assert re.search(r"command=\(\n  nice -n 5\n  python3 t\.py\n\)", text)

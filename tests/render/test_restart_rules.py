@@ -169,3 +169,53 @@ def test_a_staging_that_fails_at_once_has_failed(tmp_path: pathlib.Path) -> None
     )
     done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == ""
+
+
+def megatron(**restarts: int) -> str:
+    return script(
+        framework="megatron-deepspeed",
+        script="pretrain_gpt.py",
+        model={"layers": 2, "hidden": 64, "heads": 2, "sequence": 32},
+        batch={"micro": 1},
+        args={"save-interval": 10},
+        checkpoints={"path": "/c"},
+        restarts=restarts,
+        time_limit="1-00:00:00",
+    )
+
+
+def minutes_until_the_end(text: str, seconds_left: int) -> int:
+    """What a training is told that is launched so long before the limit."""
+    limit = 1795000000
+    code = "\n".join(
+        [
+            "set -euo pipefail; own_id=7; squeue() { echo 2026-11-21T12:00:00; }",
+            f"date() {{ (($# > 1)) && echo {limit} || echo {limit - seconds_left}; }}",
+            text[text.index("limit=$(squeue") : text.index("exit_second=")],
+            "echo $exit_minutes",
+        ]
+    )
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("grace", [5, 180, 600])
+@pytest.mark.parametrize("seconds_left", [86400, 86399, 86341, 86340, 3601])
+def test_the_grace_is_left_of_a_training_that_goes_by_the_clock(
+    grace: int, seconds_left: int
+) -> None:
+    text = megatron(grace_seconds=grace)
+    signal = int(re.search(r"--signal=B:USR1@(\d+)", text)[1])
+    told_to_end = signal + 60 - int(re.search(r"(?m)^    sleep (\d+)$", text)[1])  # at the earliest
+    minutes = minutes_until_the_end(text, seconds_left)
+    ends = seconds_left - 60 * minutes - 120  # before the limit, if it took two minutes to start
+    assert ends - told_to_end >= grace
+    assert ends + 120 < grace + 240 + 60, "longer before the limit than docs/restarts.md says"
+
+
+def test_a_file_that_nobody_looks_for_is_not_made() -> None:
+    own = script(checkpoints={"path": "/c"}, restarts=BUDGETS, time_limit="1-00:00:00")
+    assert "CLUSTERJOBS_STOP_FILE" in own
+    assert ': > "$job_dir/stop"' in own
+    assert "$job_dir/stop" not in megatron(**BUDGETS)
+    assert "to save and end" not in megatron(**BUDGETS)

@@ -7,6 +7,7 @@
 # In the spec's folder: the first says why each value is what it is, the second writes this again.
 #
 # shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+# shellcheck disable=SC2317,SC2329 # `exit` stands before the programs, and traps call functions
 
 #SBATCH --job-name=bert
 #SBATCH --partition=train
@@ -22,7 +23,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -81,6 +82,10 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -94,7 +99,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   why_ended
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -113,7 +118,7 @@ ended_by_slurm() {
 in_time cd -- "$HOME/bert" || fail 'no workdir ${HOME}/bert here' # in a child, for it may hang
 cd -- "$HOME/bert"
 
-# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# ---- inherited: of the shell that called sbatch, nothing that Slurm or torch would obey ------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
 for name in "${!SLURM_@}" "${!SRUN_@}"; do
   case $name in
@@ -126,10 +131,11 @@ for name in "${!SLURM_@}" "${!SRUN_@}"; do
     *) unset "$name" ;;
   esac
 done
-unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
-  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
+  MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
+  "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -147,7 +153,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
@@ -155,16 +161,20 @@ export NCCL_DEBUG=WARN # says why a collective failed
 export NCCL_SOCKET_IFNAME='^lo,docker,veth'
 export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
 export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
+export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # its older name
 export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
 export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
+# each node's own, for this attempt alone: the lock of a killed build hangs all ranks
+export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
 
-# ---- secrets: the values are known here, and in no file -----------------------------------------
+# ---- secrets: no value is in this script, in a file of the job or on a command line ----------
+# What was exported before sbatch, Slurm itself keeps with the job until that has ended.
 [[ -n ${WANDB_API_KEY:-} ]] || fail 'the secret WANDB_API_KEY is not set: export WANDB_API_KEY before sbatch'
 export WANDB_API_KEY
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 256,
@@ -182,10 +192,10 @@ unpack() { # NAME...
 }
 unpack preload.py stage_log.py
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- stage: the data, whole and checked, before a rank starts -------------------------------
+# ---- stage: the data, whole and checked, before a rank starts --------------------------------
 # In the background, for bash hears no signal while a child runs in the foreground. STAGE_DIR gets
 # `data.jsonl`, for `clusterjobs status`.
 stage() {
@@ -195,11 +205,11 @@ stage() {
   while kill -0 "$staging" 2>/dev/null; do wait "$staging" || true; done
   wait "$staging" || code=$?
   staging=
-  (( code == 0 )) # srun's own may be that of the nodes which it ended because of another
+  (( code == 0 )) # and not the code itself: where one node failed, srun's may be another's
 }
 stage python3 -B "$job_dir/preload.py" /fsx/books
 
-# ---- container: one on every node, by docker
+# ---- container: one on every node, by docker -------------------------------------------------
 mounts=( # from the node into the container
   'type=bind,source=/fsx,target=/fsx' # shared storage of p4de-a100
   "type=bind,source=$HOME/bert,target=$HOME/bert" # where the program runs
@@ -208,9 +218,10 @@ mounts=( # from the node into the container
 )
 inside=( # what the ranks find set, whatever the image says; by name, so that no value is shown
   MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
-  TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_FR_DUMP_TEMP_FILE
-  TORCH_NCCL_DEBUG_INFO_TEMP_FILE FI_PROVIDER FI_EFA_USE_HUGE_PAGE WANDB_API_KEY VIRTUAL_ENV
-  SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURM_NODEID SLURM_RESTART_COUNT USER
+  TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_NCCL_TRACE_BUFFER_SIZE
+  TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE FI_PROVIDER FI_EFA_USE_HUGE_PAGE
+  TORCH_EXTENSIONS_DIR WANDB_API_KEY VIRTUAL_ENV SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES
+  SLURM_NODEID SLURM_RESTART_COUNT USER
 )
 export VIRTUAL_ENV=/opt/venv # in the container
 exec {lifeline}<> <(:) # an input that ends with this script, and not before
@@ -222,7 +233,7 @@ container=(
   --user="$UID:$(id -g)" "${GROUPS[@]/#/--group-add=}" # what it writes belongs to who submitted
   --network=host # the nodes' own addresses, and EFA
   --gpus=all # by NVIDIA's container toolkit
-  --device=/dev/infiniband # EFA; without it NCCL takes TCP (OFI 1020)
+  --device=/dev/infiniband # EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)
   --shm-size=576g # Docker's own 64 MB break NCCL
   --ulimit=memlock=-1:-1 # EFA and NCCL pin memory
   "--workdir=$PWD" # where the job runs
@@ -233,10 +244,16 @@ container=(
 )
 # Left behind where a node crashed, or still on its way out: containers of this user whose job is
 # over, or is this one.
-srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
-  set -eo pipefail
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
+  set -o pipefail
+  end() {
+    printf "clusterjobs: %s: %s\n" "$SLURMD_NODENAME" "$1" >&2
+    exit 1
+  }
   states=running,suspended,completing
-  alive=" $(squeue --noheader --user="$UID" --states="$states" --format=%A | tr "\n" " ")"
+  alive=" $(squeue --noheader --user="$UID" --states="$states" --format=%A | tr "\n" " ")" ||
+    end "squeue does not say which jobs run"
   left() {
     docker ps --all --filter="label=clusterjobs.user=$UID" --format="{{.Names}}" |
       while read -r name; do
@@ -245,14 +262,14 @@ srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c 
       done
   }
   for _ in {1..60}; do
-    names=$(left)
+    names=$(left) || end "docker does not answer: may this user call it?"
     [[ -n $names ]] || exit 0
     xargs docker rm --force <<< "$names" || sleep 1 # it is being removed
   done
-  printf "not removed: %s\n" "$names" >&2
-  exit 1' || fail 'docker does not answer on all nodes: may this user call it there?'
+  end "containers that were left behind cannot be removed: $names"' \
+  || fail 'not every node is ready for its container'
 
-# ---- launch: one deepspeed per node starts the node's ranks
+# ---- launch: one deepspeed per node starts the node's ranks ----------------------------------
 command=(
   train.py
   --deepspeed
@@ -289,21 +306,19 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
 
-# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+exit 0 # before bash gets to what follows, and writes it into files in /tmp, which may be full
+# ---- programs: `unpack` takes them out of this file ------------------------------------------
 : <<'end of preload.py'
 """Asks FSx for Lustre to fetch a folder's files from their bucket, and waits: `preload.py FOLDER`.
 

@@ -7,6 +7,7 @@
 # In the spec's folder: the first says why each value is what it is, the second writes this again.
 #
 # shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+# shellcheck disable=SC2317,SC2329 # `exit` stands before the programs, and traps call functions
 
 #SBATCH --job-name=hvd
 #SBATCH --partition=train
@@ -24,7 +25,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -72,11 +73,12 @@ newest_checkpoint() {
 }
 
 lifeline=
+ssh_nodes=
 end_ssh() {
   [[ -n $lifeline ]] || return 0
   (printf 'end\n' >&"$lifeline") 2>/dev/null || true
   exec {lifeline}>&-
-  timeout 20 tail --pid="${ssh_nodes:-$$}" -f /dev/null || true
+  [[ -z $ssh_nodes ]] || timeout 20 tail --pid="$ssh_nodes" -f /dev/null || true
 }
 
 finish() {
@@ -91,7 +93,11 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
-  if [[ $reason == failure ]] && ended_by_slurm; then why_ended; fi
+  if [[ $reason == *failure ]] && ended_by_slurm; then why_ended; fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -106,7 +112,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   why_ended
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -174,10 +180,10 @@ fi
   "$attempt" "$(newest_checkpoint)"
 
 # Slurm says USR1 240 s before the time limit, or up to a minute earlier.
-rm -f -- "$job_dir/stop"
+rm -f -- "$job_dir/stop" # of an earlier attempt
 near_the_limit() {
   reason=time_limit
-  [[ -n $ranks ]] || exit 124
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: the time limit is near, the ranks have 180 s to save and end\n'
   : > "$job_dir/stop" || true # a full disk ends no rank that saves
   # Whoever does not hear it is told to end, and then left behind.
@@ -201,7 +207,7 @@ tell_ranks() { # the controller may be starting again
 in_time cd -- /fsx/code/train || fail 'no workdir /fsx/code/train here' # in a child, for it may hang
 cd -- /fsx/code/train
 
-# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# ---- inherited: of the shell that called sbatch, nothing that Slurm or torch would obey ------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
 for name in "${!SLURM_@}" "${!SRUN_@}"; do
   case $name in
@@ -214,10 +220,11 @@ for name in "${!SLURM_@}" "${!SRUN_@}"; do
     *) unset "$name" ;;
   esac
 done
-unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
-  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
+  MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
+  "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -235,7 +242,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
@@ -243,6 +250,7 @@ export NCCL_DEBUG=WARN # says why a collective failed
 export NCCL_SOCKET_IFNAME='^lo,docker,veth'
 export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
 export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
+export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # its older name
 export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
@@ -250,7 +258,7 @@ export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
 export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a checkpoint and end
 export HOROVOD_FUSION_THRESHOLD=67108864
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 in_time mkdir -p -- /fsx/checkpoints/hvd || fail 'cannot make /fsx/checkpoints/hvd'
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
 unpack() { # NAME...
@@ -262,20 +270,20 @@ unpack() { # NAME...
 }
 unpack over_ssh.py job_ssh.py job_ssh_login.py
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- container: one on every node, by docker
+# ---- container: one on every node, by docker -------------------------------------------------
 mounts=( # from the node into the container
   'type=bind,source=/fsx,target=/fsx' # shared storage of p4d-a100
   'type=bind,source=/opt/amazon,target=/opt/amazon,readonly' # EFA's libraries, by efa: host
 )
 inside=( # what the ranks find set, whatever the image says; by name, so that no value is shown
   MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
-  TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_FR_DUMP_TEMP_FILE
-  TORCH_NCCL_DEBUG_INFO_TEMP_FILE FI_PROVIDER FI_EFA_USE_HUGE_PAGE CLUSTERJOBS_STOP_FILE
-  HOROVOD_FUSION_THRESHOLD VIRTUAL_ENV SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURM_NODEID
-  SLURM_RESTART_COUNT USER
+  TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_NCCL_TRACE_BUFFER_SIZE
+  TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE FI_PROVIDER FI_EFA_USE_HUGE_PAGE
+  CLUSTERJOBS_STOP_FILE HOROVOD_FUSION_THRESHOLD VIRTUAL_ENV SLURM_JOB_ID SLURM_JOB_NODELIST
+  SLURM_NNODES SLURM_NODEID SLURM_RESTART_COUNT USER
 )
 export VIRTUAL_ENV=/opt/horovod # in the container
 # sshd and ssh want to know who they are, and the image does not know this user.
@@ -291,7 +299,7 @@ container=(
   --user="$UID:$(id -g)" "${GROUPS[@]/#/--group-add=}" # what it writes belongs to who submitted
   --network=host # the nodes' own addresses, and EFA
   --gpus=all # by NVIDIA's container toolkit
-  --device=/dev/infiniband # EFA; without it NCCL takes TCP (OFI 1020)
+  --device=/dev/infiniband # EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)
   --shm-size=576g # Docker's own 64 MB break NCCL
   --ulimit=memlock=-1:-1 # EFA and NCCL pin memory
   "--workdir=$PWD" # where the job runs
@@ -302,10 +310,16 @@ container=(
 )
 # Left behind where a node crashed, or still on its way out: containers of this user whose job is
 # over, or is this one.
-srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
-  set -eo pipefail
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c '
+  set -o pipefail
+  end() {
+    printf "clusterjobs: %s: %s\n" "$SLURMD_NODENAME" "$1" >&2
+    exit 1
+  }
   states=running,suspended,completing
-  alive=" $(squeue --noheader --user="$UID" --states="$states" --format=%A | tr "\n" " ")"
+  alive=" $(squeue --noheader --user="$UID" --states="$states" --format=%A | tr "\n" " ")" ||
+    end "squeue does not say which jobs run"
   left() {
     docker ps --all --filter="label=clusterjobs.user=$UID" --format="{{.Names}}" |
       while read -r name; do
@@ -314,20 +328,24 @@ srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 bash -c 
       done
   }
   for _ in {1..60}; do
-    names=$(left)
+    names=$(left) || end "docker does not answer: may this user call it?"
     [[ -n $names ]] || exit 0
     xargs docker rm --force <<< "$names" || sleep 1 # it is being removed
   done
-  printf "not removed: %s\n" "$names" >&2
-  exit 1' || fail 'docker does not answer on all nodes: may this user call it there?'
+  end "containers that were left behind cannot be removed: $names"' \
+  || fail 'not every node is ready for its container'
 
-# ---- ssh: one sshd in each container, on a port of its own, with a key for this job alone ---------
+# ---- ssh: one sshd in each container, with a port and a key for this job alone ---------------
 # The key is made here and comes to the containers through their lifeline: it is in no file but in
 # their memory, on no command line, and gone with them.
 ssh_port=$((10000 + SLURM_JOB_ID % 2000))
+while port_in_use "$ssh_port"; do
+  ssh_port=$((10000 + (ssh_port - 10000 + 919) % 2000))
+done
 exec {lifeline}> >(
   trap '' TERM
-  exec srun --overlap --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
+  exec srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
     "${container[@]}" bash -c '
     [[ -x $VIRTUAL_ENV/bin/python3 ]] || { echo "no virtual environment at $VIRTUAL_ENV" >&2; exit 1; }
     export PATH="$VIRTUAL_ENV/bin:$PATH"
@@ -358,9 +376,9 @@ in_first_container() {
   return "${code:-1}" # 1: the containers have ended before it
 }
 
-# ---- launch: one horovodrun starts the ranks of all nodes over ssh
+# ---- launch: one horovodrun starts the ranks of all nodes over ssh ---------------------------
 command=(
-  python3 -u train.py
+  python3 train.py
   --epochs 90
   --note 'it'\''s $HOME'
 )
@@ -384,22 +402,19 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
-trap '' USR1 # the training is done
 
-# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+exit 0 # before bash gets to what follows, and writes it into files in /tmp, which may be full
+# ---- programs: `unpack` takes them out of this file ------------------------------------------
 : <<'end of over_ssh.py'
 """Starts a rank that a launcher reaches by ssh as it would be started by Slurm.
 

@@ -7,6 +7,7 @@
 # In the spec's folder: the first says why each value is what it is, the second writes this again.
 #
 # shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+# shellcheck disable=SC2317,SC2329 # `exit` stands before the programs, and traps call functions
 
 #SBATCH --job-name=gpt
 #SBATCH --partition=train
@@ -24,7 +25,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -89,7 +90,11 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
-  if [[ $reason == failure ]] && ended_by_slurm; then why_ended; fi
+  if [[ $reason == *failure ]] && ended_by_slurm; then why_ended; fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -105,7 +110,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   why_ended
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -174,10 +179,10 @@ rm -f -- "$job_dir/data_came"
   "$attempt" "$(newest_checkpoint)"
 
 # Slurm says USR1 240 s before the time limit, or up to a minute earlier.
-rm -f -- "$job_dir/stop"
+rm -f -- "$job_dir/stop" # of an earlier attempt
 near_the_limit() {
   reason=time_limit
-  [[ -n $ranks ]] || exit 124
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: the time limit is near, the ranks have 180 s to save and end\n'
   : > "$job_dir/stop" || true # a full disk ends no rank that saves
   # Whoever does not hear it is told to end, and then left behind.
@@ -201,7 +206,7 @@ tell_ranks() { # the controller may be starting again
 in_time cd -- /fsx/code/gpt || fail 'no workdir /fsx/code/gpt here' # in a child, for it may hang
 cd -- /fsx/code/gpt
 
-# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# ---- inherited: of the shell that called sbatch, nothing that Slurm or torch would obey ------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
 for name in "${!SLURM_@}" "${!SRUN_@}"; do
   case $name in
@@ -214,10 +219,11 @@ for name in "${!SLURM_@}" "${!SRUN_@}"; do
     *) unset "$name" ;;
   esac
 done
-unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
-  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
+  MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
+  "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -235,7 +241,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
@@ -243,6 +249,7 @@ export NCCL_DEBUG=WARN # says why a collective failed
 export NCCL_SOCKET_IFNAME='^lo,docker,veth'
 export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
 export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
+export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # its older name
 export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
@@ -251,7 +258,7 @@ export CLUSTERJOBS_STOP_FILE="$job_dir/stop" # once this file is there: save a c
 # libfabric and its NCCL plugin, wherever the AMI has them
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 in_time mkdir -p -- /fsx/saved/gpt || fail 'cannot make /fsx/saved/gpt'
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
 unpack() { # NAME...
@@ -266,11 +273,11 @@ unpack export.py preload.py stage.py stage_archive.py stage_bucket.py stage_chec
   stage_log.py stage_look.py stage_names.py stage_place.py stage_pool.py stage_record.py \
   stage_s3.py
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 [[ -e '/home/ubuntu/it'\''s a $vocab' || -e /scratch/vocab ]] || fail 'no data source /home/ubuntu/it'\''s a $vocab here: correct the spec'\''s data[2].source, or put it there'
 
-# ---- stage out: beside all that follows, and once more by `finish` ----------------------------
+# ---- stage out: beside all that follows, and once more by `finish` ---------------------------
 # What it cannot do, it says; the job's exit code stays the training's.
 exports=(
   /fsx/saved/gpt /home/ubuntu/saved
@@ -285,7 +292,7 @@ stage_out() {
   python3 -B "$job_dir/export.py" "${exports[@]}" || true
 }
 
-# ---- stage: the data, whole and checked, before a rank starts -------------------------------
+# ---- stage: the data, whole and checked, before a rank starts --------------------------------
 # In the background, for bash hears no signal while a child runs in the foreground. STAGE_DIR gets
 # `data.jsonl`, for `clusterjobs status`, and `data_came` once there is some, for `may_restart`.
 stage() {
@@ -295,7 +302,7 @@ stage() {
   while kill -0 "$staging" 2>/dev/null; do wait "$staging" || true; done
   wait "$staging" || code=$?
   staging=
-  (( code == 0 )) # srun's own may be that of the nodes which it ended because of another
+  (( code == 0 )) # and not the code itself: where one node failed, srun's may be another's
 }
 on_every_node=(
   srun --overlap --cpu-bind=none --label --kill-on-bad-exit=1 --wait=0
@@ -308,7 +315,7 @@ stage python3 -B "$job_dir/stage.py" --refresh s3://my-corpus/more /fsx/more
 stage "${on_every_node[@]}" python3 -B "$job_dir/stage.py" /fsx/corpus/books /scratch/books
 stage "${on_every_node[@]}" python3 -B "$job_dir/stage.py" --reread '/home/ubuntu/it'\''s a $vocab' /scratch/vocab
 
-# ---- launch: one torchrun per node starts the node's ranks
+# ---- launch: one torchrun per node starts the node's ranks -----------------------------------
 command=(
   train.py
   --data /scratch/books
@@ -335,22 +342,19 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
-trap '' USR1 # the training is done
 
-# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+exit 0 # before bash gets to what follows, and writes it into files in /tmp, which may be full
+# ---- programs: `unpack` takes them out of this file ------------------------------------------
 : <<'end of export.py'
 """Copies what is new in folders away: `export.py [--every S] [SOURCE TARGET ...] [--job FROM TO]`.
 

@@ -27,7 +27,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -84,6 +84,10 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -97,7 +101,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   why_ended
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -116,7 +120,7 @@ ended_by_slurm() {
 in_time cd -- "$HOME/my code" || fail 'no workdir ${HOME}/my code here' # in a child, for it may hang
 cd -- "$HOME/my code"
 
-# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# ---- inherited: of the shell that called sbatch, nothing that Slurm or torch would obey ------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
 for name in "${!SLURM_@}" "${!SRUN_@}"; do
   case $name in
@@ -129,10 +133,11 @@ for name in "${!SLURM_@}" "${!SRUN_@}"; do
     *) unset "$name" ;;
   esac
 done
-unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
-  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
+  MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
+  "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- parameters: change one with `NAME=value sbatch job.sh` --------------------------------
+# ---- parameters: change one with `NAME=value sbatch job.sh` ----------------------------------
 LR=${LR:-1e-4}
 SEED=${SEED:-1234}
 OPTIMIZER=${OPTIMIZER:-adam}
@@ -149,7 +154,7 @@ esac
 [[ $WARMUP =~ ^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$ ]] \
   || fail 'the parameter WARMUP is not a number'
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -167,17 +172,20 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 # NCCL's first contact; a name such as eth0 differs between nodes
 export NCCL_SOCKET_IFNAME='^lo,docker,veth'
 export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
 export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
+export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # its older name
 export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
 export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
+# each node's own, for this attempt alone: the lock of a killed build hangs all ranks
+export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
 export WANDB_PROJECT='my project'
 export WANDB_DIR="${SLURM_SUBMIT_DIR-}/wandb"
 export TRITON_CACHE_DIR="/tmp/triton-${USER-}"
@@ -217,7 +225,7 @@ fi
 set -u
 # The spec's own code ends here.
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 in_time mkdir -p -- '/fsx/checkpoints/every key' || fail 'cannot make /fsx/checkpoints/every key'
 cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -238,23 +246,25 @@ cat > "$job_dir"/ds_config.json <<'END'
 }
 END
 
-# ---- before the training --------------------------------------------------------------------
+# ---- before the training ---------------------------------------------------------------------
 python3 prepare.py --out '/fsx/data/every key'
-srun --overlap --cpu-bind=none --nodes=4 --ntasks=4 --ntasks-per-node=1 rm -rf '/scratch/cache dir'
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=4 --ntasks=4 --ntasks-per-node=1 rm -rf '/scratch/cache dir'
 
 # What a command above, or the data, may have brought.
 [[ -r 'train model.py' ]] || fail "no script train model.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- beside the training, until the job ends ------------------------------------------------
+# ---- beside the training, until the job ends -------------------------------------------------
 tensorboard --logdir /fsx/tb --port 6006 &
 sidecars+=("$!")
-srun --overlap --cpu-bind=none --nodes=4 --ntasks=4 --ntasks-per-node=1 nvidia-smi dmon -s pucm &
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=4 --ntasks=4 --ntasks-per-node=1 nvidia-smi dmon -s pucm &
 sidecars+=("$!")
 
-# ---- launch: srun starts one task per rank
+# ---- launch: srun starts one task per rank ---------------------------------------------------
 command=(
   numactl --interleave=all
-  python3 -u 'train model.py'
+  python3 'train model.py'
   --lr "$LR"
   --seed "$SEED"
   --optimizer "$OPTIMIZER"
@@ -291,20 +301,20 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
 
 # ---- after a training that ended well --------------------------------------------------------
+reason=after_failure # until all of it has ended well, too
 python3 evaluate.py --checkpoint '/fsx/checkpoints/every key'
-srun --overlap --cpu-bind=none --nodes=4 --ntasks=4 --ntasks-per-node=1 sync
+srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
+  --nodes=4 --ntasks=4 --ntasks-per-node=1 sync
+reason=completed

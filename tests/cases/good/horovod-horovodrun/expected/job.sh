@@ -7,6 +7,7 @@
 # In the spec's folder: the first says why each value is what it is, the second writes this again.
 #
 # shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+# shellcheck disable=SC2317,SC2329 # `exit` stands before the programs, and traps call functions
 
 #SBATCH --job-name=hvd
 #SBATCH --partition=train
@@ -22,7 +23,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -77,6 +78,10 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -91,7 +96,7 @@ ranks=
 told_to_end() {
   why_ended
   rm -f -- "$job_dir/ssh/rank.json" || true # watched by ranks that Slurm does not know
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -110,7 +115,7 @@ ended_by_slurm() {
 in_time cd -- /fsx/code/train || fail 'no workdir /fsx/code/train here' # in a child, for it may hang
 cd -- /fsx/code/train
 
-# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# ---- inherited: of the shell that called sbatch, nothing that Slurm or torch would obey ------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
 for name in "${!SLURM_@}" "${!SRUN_@}"; do
   case $name in
@@ -123,10 +128,11 @@ for name in "${!SLURM_@}" "${!SRUN_@}"; do
     *) unset "$name" ;;
   esac
 done
-unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
-  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
+  MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
+  "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -144,7 +150,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
@@ -152,6 +158,7 @@ export NCCL_DEBUG=WARN # says why a collective failed
 export NCCL_SOCKET_IFNAME='^lo,docker,veth'
 export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
 export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
+export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # its older name
 export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
@@ -164,7 +171,7 @@ VIRTUAL_ENV=/fsx/envs/horovod
 [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
 unpack() { # NAME...
   local name steps=()
@@ -175,12 +182,12 @@ unpack() { # NAME...
 }
 unpack over_ssh.py
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- launch: one horovodrun starts the ranks of all nodes over ssh
+# ---- launch: one horovodrun starts the ranks of all nodes over ssh ---------------------------
 command=(
-  python3 -u train.py
+  python3 train.py
   --epochs 90
   --note 'it'\''s $HOME'
 )
@@ -194,7 +201,7 @@ srun_options=(
   --cpu-bind=none # threads may move; data loaders need it
   --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
 )
-# ---- ssh: settings of this job alone, in a folder that only its user reads and `finish` removes
+# ---- ssh: settings of this job alone, in a folder that `finish` removes ----------------------
 ssh_dir="$job_dir/ssh"
 [[ $ssh_dir =~ ^[A-Za-z0-9_@+=:,./-]+$ ]] \
   || fail "a launcher over ssh cannot take the folder $ssh_dir: plain letters and digits in logs:"
@@ -248,8 +255,8 @@ open_nodes() {
   ssh_answers
 }
 close_nodes() { # EXIT_CODE: after a failure ranks may be left, which end when rank.json is gone
-  if (( $1 == 0 )); then kill -USR1 "$sshd_step"; else rm -f -- "$ssh_dir/rank.json"; fi 2>/dev/null
-  wait "$sshd_step"
+  if (( $1 == 0 )); then kill -USR1 "$sshd_step"; else rm -f -- "$ssh_dir/rank.json"; fi 2>/dev/null || true
+  wait "$sshd_step" || true
 }
 ssh_answers() {
   local node deadline=$((SECONDS + 120))
@@ -275,7 +282,7 @@ horovodrun=(
 [[ -z $ssh_key ]] || horovodrun+=(-i "$ssh_key")
 start_ranks() {
   local code=0
-  open_nodes || return
+  open_nodes
   (cd / && exec env -i "${launcher_environment[@]}" python3 "$job_dir/over_ssh.py" deaf \
     "${horovodrun[@]}" "$ssh_dir/rank") || code=$?
   close_nodes "$code"
@@ -286,21 +293,19 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
 
-# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+exit 0 # before bash gets to what follows, and writes it into files in /tmp, which may be full
+# ---- programs: `unpack` takes them out of this file ------------------------------------------
 : <<'end of over_ssh.py'
 """Starts a rank that a launcher reaches by ssh as it would be started by Slurm.
 

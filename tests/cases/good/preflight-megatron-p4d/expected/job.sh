@@ -7,6 +7,7 @@
 # In the spec's folder: the first says why each value is what it is, the second writes this again.
 #
 # shellcheck disable=SC1091,SC2016 # values in single quotes are not meant to be expanded
+# shellcheck disable=SC2317,SC2329 # `exit` stands before the programs, and traps call functions
 
 #SBATCH --job-name=preflight
 #SBATCH --partition=train
@@ -22,7 +23,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -81,6 +82,10 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -94,7 +99,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   why_ended
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -113,7 +118,7 @@ ended_by_slurm() {
 in_time cd -- /fsx/code/Megatron-DeepSpeed || fail 'no workdir /fsx/code/Megatron-DeepSpeed here' # in a child, for it may hang
 cd -- /fsx/code/Megatron-DeepSpeed
 
-# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# ---- inherited: of the shell that called sbatch, nothing that Slurm or torch would obey ------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
 for name in "${!SLURM_@}" "${!SRUN_@}"; do
   case $name in
@@ -126,10 +131,11 @@ for name in "${!SLURM_@}" "${!SRUN_@}"; do
     *) unset "$name" ;;
   esac
 done
-unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
-  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
+  MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
+  "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -147,13 +153,14 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 # NCCL's first contact; a name such as eth0 differs between nodes
 export NCCL_SOCKET_IFNAME='^lo,docker,veth'
 export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
 export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
+export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # its older name
 export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
@@ -162,7 +169,8 @@ export NCCL_DEBUG=INFO # its log says whether EFA is used
 export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
 export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
 export LOCAL_SIZE=8 # ranks of one node, which no launcher but deepspeed's sets
-export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-${SLURM_JOB_ID-}-${SLURM_RESTART_COUNT-}"
+# each node's own, for this attempt alone: the lock of a killed build hangs all ranks
+export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
 # libfabric and its NCCL plugin, wherever the AMI has them
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -170,7 +178,7 @@ VIRTUAL_ENV='/fsx/my envs/megatron'
 [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
-# ---- files ----------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------
 in_time mkdir -p -- '/fsx/check points/preflight' || fail 'cannot make /fsx/check points/preflight'
 cat > "$job_dir"/ds_config.json <<'END'
 {
@@ -192,7 +200,7 @@ unpack() { # NAME...
 }
 unpack preflight.py preflight_node.sh preflight_table.py nccl_log.py
 
-# ---- preflight: each node says whether it is what the training needs ------------------------
+# ---- preflight: each node says whether it is what the training needs -------------------------
 # By the system's own Python if it can be: it starts fastest, and is on no shared folder. RHEL 8's is
 # 3.6, which is too old, and seen without the time that starting it takes.
 python=/usr/bin/python3
@@ -261,18 +269,18 @@ if (( status )); then
   exit "$status"
 fi
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r pretrain_gpt.py ]] || fail "no script pretrain_gpt.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- beside the training, until the job ends ------------------------------------------------
+# ---- beside the training, until the job ends -------------------------------------------------
 "$python" -IS "$job_dir/nccl_log.py" watch "$own_id" "$job_dir/nccl" 128 &
 sidecars+=("$!")
 tensorboard --logdir /fsx/tb &
 sidecars+=("$!")
 
-# ---- launch: srun starts one task per rank
+# ---- launch: srun starts one task per rank ---------------------------------------------------
 command=(
-  python3 -u pretrain_gpt.py
+  python3 pretrain_gpt.py
   --num-layers 24
   --hidden-size 1024
   --num-attention-heads 16
@@ -312,25 +320,25 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
 
 # ---- after a training that ended well --------------------------------------------------------
+reason=after_failure # until all of it has ended well, too
 "$python" -IS "$job_dir/nccl_log.py" "$job_dir/nccl" 128
 python3 evaluate.py
+reason=completed
 
-# ---- programs: `unpack` takes them out of this file; as bash, they do nothing ----------------
+exit 0 # before bash gets to what follows, and writes it into files in /tmp, which may be full
+# ---- programs: `unpack` takes them out of this file ------------------------------------------
 : <<'end of preflight.py'
 """The preflight: asks every node once, prints what they answer, and says which nodes are bad.
 

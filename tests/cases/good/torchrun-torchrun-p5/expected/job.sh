@@ -23,7 +23,7 @@
 
 set -euo pipefail
 
-# ---- start: one folder for all that this job writes, and one way out ----------------------
+# ---- start: one folder for all that this job writes, and one way out -------------------------
 # On a mount that is dead a command hangs and cannot even be killed: it is left behind.
 in_time() { # COMMAND ...
   local code=0
@@ -77,6 +77,10 @@ finish() {
     reason=completed
     (( status == 0 )) || reason=failure
   fi
+  case $reason in # who was told to end has not ended by itself, whatever the code of what it ran
+    time_limit) status=124 ;;
+    cancelled) status=143 ;;
+  esac
   record "$attempt" "$reason" "$status" "$SLURM_JOB_NODELIST" "$SECONDS"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -90,7 +94,7 @@ trap finish EXIT
 ranks=
 told_to_end() {
   why_ended
-  [[ -n $ranks ]] || exit 143
+  [[ -n $ranks ]] || exit 1 # `finish` knows the code
   printf 'clusterjobs: told to end (%s), waiting for the ranks\n' "$reason"
 }
 why_ended() {
@@ -109,7 +113,7 @@ ended_by_slurm() {
 in_time cd -- /fsx/code/fsdp || fail 'no workdir /fsx/code/fsdp here' # in a child, for it may hang
 cd -- /fsx/code/fsdp
 
-# ---- inherited: of the shell that called sbatch, nothing that srun or torch would obey -------
+# ---- inherited: of the shell that called sbatch, nothing that Slurm or torch would obey ------
 # It may be part of another job. Of Slurm's variables only those stay that sbatch sets for this one.
 for name in "${!SLURM_@}" "${!SRUN_@}"; do
   case $name in
@@ -122,10 +126,11 @@ for name in "${!SLURM_@}" "${!SRUN_@}"; do
     *) unset "$name" ;;
   esac
 done
-unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR MASTER_PORT PYTHONPATH PYTHONHOME \
-  "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}"
+unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
+  MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" \
+  "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
-# ---- rendezvous: all ranks meet on the first node -------------------------------------------
+# ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
 # ephemeral ports (32768 and up). While it is taken, the next candidate is tried.
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -143,7 +148,7 @@ while port_in_use "$((12000 + port))"; do
 done
 export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 
-# ---- environment ----------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=24 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
 export NCCL_DEBUG=WARN # says why a collective failed
@@ -151,6 +156,7 @@ export NCCL_DEBUG=WARN # says why a collective failed
 export NCCL_SOCKET_IFNAME='^lo,docker,veth'
 export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # a hang leaves a record of who waited
 export TORCH_FR_BUFFER_SIZE=20000 # how many calls that record keeps
+export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # its older name
 export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
@@ -162,10 +168,10 @@ VIRTUAL_ENV=/fsx/envs/fsdp
 [[ -x $VIRTUAL_ENV/bin/python3 ]] || fail "no virtual environment at $VIRTUAL_ENV"
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
-# ---- inputs: what is missing now would be missing in the next attempt, too --------------------
+# ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train_fsdp.py ]] || fail "no script train_fsdp.py in $PWD: correct the spec's script or workdir, or put it there"
 
-# ---- launch: one torchrun per node starts the node's ranks
+# ---- launch: one torchrun per node starts the node's ranks -----------------------------------
 command=(
   train_fsdp.py
   --sharding hybrid
@@ -192,16 +198,13 @@ start_ranks() {
 # `wait`, not the ranks, who hear it too and may be saving a checkpoint: their end is awaited.
 (
   trap '' TERM
-  start_ranks || exit "$?"
+  start_ranks
 ) &
 ranks=$!
 while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
 status=0
 wait "$ranks" || status=$? # bash keeps it
 ranks=
-if [[ -z $reason ]] && ended_by_slurm; then told_to_end; fi
-case $reason in # ranks that were told to end are not done, however they ended
-  time_limit) exit 124 ;;
-  cancelled) exit 143 ;;
-esac
+if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
+[[ -z $reason ]] || exit "$status" # ranks that were told to end are not done, however they ended
 (( status == 0 )) || exit "$status"
