@@ -190,6 +190,7 @@ check_space() { # CHECK GIB; $free MiB and $free_files are what is there
     say "$1" bad 'not there' "$wanted"
     return
   fi
+  free=${free//[!0-9]/} # `-` where it is not known
   printf -v seen '%d.%02d GiB' "$(( free / 1024 ))" "$(( free % 1024 * 100 / 1024 ))"
   (( free < 10240 )) || seen="$(( (free + 512) / 1024 )) GiB"
   if [[ $files == [1-9]* && $free_files == 0 ]]; then

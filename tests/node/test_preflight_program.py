@@ -219,6 +219,12 @@ def test_a_check_that_breaks_is_a_fault_and_not_the_end(preflight) -> None:
     assert re.search(r"ok +shm .* all 2$", said, re.MULTILINE)
 
 
+def test_a_check_without_an_answer_is_no_good_one(preflight) -> None:
+    code, said = preflight.run("shm=0", "nonesuch=1")
+    assert code == FAILED
+    assert "failed on nodes [node-1,node-2]: nonesuch: no answer; wanted: an answer" in said
+
+
 def test_a_port_that_is_taken_is_the_masters_fault(preflight) -> None:
     with socket.socket() as taker:
         taker.bind(("", int(preflight.environment["MASTER_PORT"])))

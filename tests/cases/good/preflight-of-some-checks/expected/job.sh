@@ -542,14 +542,16 @@ class Asking:
         return row._replace(verdict="bad", seen=seen, wanted=wanted)
 
     def silent(self, nodes: list[str], asked: list[str], rows: list[Row]) -> list[Row]:
-        """What has not answered on the nodes that have not come to their end."""
+        """What has not been answered, be it that a node has not come to the end of all."""
         answered = {(row.node, row.check) for row in rows}
         found = []
-        for node in (node for node in nodes if node not in self.ended):
-            hanging = [check for check in asked if (node, check) not in answered]
-            whole = len(hanging) == len(asked) or self.why is not self.over
-            checks = ["answers"] if whole else hanging
-            found += [Row(node, check, "bad", self.why, "an answer") for check in checks]
+        for node in nodes:
+            missing = [check for check in asked if (node, check) not in answered]
+            has_ended = node in self.ended
+            if not has_ended and (len(missing) == len(asked) or self.why is not self.over):
+                missing = ["answers"]
+            why = "no answer" if has_ended else self.why
+            found += [Row(node, check, "bad", why, "an answer") for check in missing]
         return found
 
 
@@ -781,6 +783,7 @@ check_space() { # CHECK GIB; $free MiB and $free_files are what is there
     say "$1" bad 'not there' "$wanted"
     return
   fi
+  free=${free//[!0-9]/} # `-` where it is not known
   printf -v seen '%d.%02d GiB' "$(( free / 1024 ))" "$(( free % 1024 * 100 / 1024 ))"
   (( free < 10240 )) || seen="$(( (free + 512) / 1024 )) GiB"
   if [[ $files == [1-9]* && $free_files == 0 ]]; then
