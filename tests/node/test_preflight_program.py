@@ -201,7 +201,8 @@ def test_a_node_that_never_answers_is_named_and_its_srun_is_ended(preflight, tmp
     code, said = preflight.run("shm=0", "seconds=3", nodes=3)
     assert code == FAILED
     assert "failed on node node-2: answers: no answer in 3 s; wanted: an answer" in said
-    assert not pathlib.Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+    process = pathlib.Path("/proc", (tmp_path / "pid").read_text().strip())
+    until(lambda: not process.exists(), 30, lambda: f"{process} is still there")
 
 
 def test_a_node_on_which_srun_fails_is_named(preflight) -> None:
