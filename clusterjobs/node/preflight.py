@@ -2,8 +2,8 @@
 
     preflight.py NODE... -- CHECK=WANTED... -- SRUN OPTION...
 
-Runs on the batch host. It starts srun with `preflight_node.py`, which lies beside it, as standard
-input, reads the answers from srun's output, and waits for no node longer than `seconds=` says.
+Runs on the batch host. It lets srun run `preflight_node.sh`, which lies beside it, on each node,
+reads the answers from srun's output, and waits for no node longer than `seconds=` says.
 The exit code is 0, or `FAILED`; then the file `bad_nodes` beside this program names those nodes,
 unless they are so many that the fault is hardly theirs.
 """
@@ -22,7 +22,7 @@ from collections import namedtuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from typing import Any, Iterator
+    from typing import Any, Callable, Iterator
 else:
     import _signal as signal
 
@@ -39,7 +39,8 @@ def main(words: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + 15))  # and srun ends, too
     first, second = (i for i, word in enumerate(words) if word == "--")
     nodes, checks, srun = words[:first], words[first + 1 : second], words[second + 1 :]
-    tokens = Tokens([check.partition("=")[2] for check in checks if check.startswith("folder=")])
+    folders = [check.partition("=")[2] for check in checks if check.startswith("folder=")]
+    tokens = Tokens(folders, nodes)
     try:
         rows = ask_all(nodes, checks, srun, tokens)
     finally:
@@ -70,10 +71,19 @@ def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens
             asked.remove("port")
         rows += taken
     asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
-    # A node ends by itself before it is given up here, and says which check has hung.
-    own = [f"token={tokens.name}", f"seconds={seconds * 2 / 3:.4g}"]
-    rows += asking.ask([*srun, sys.executable, "-IS", "-", *own, *asked])
-    return rows + asking.silent(nodes)
+    with open(os.path.join(HERE, "preflight_node.sh")) as file:
+        program = file.read()
+    node = ["/bin/bash", "-c", program, "preflight", tokens.name, f"{seconds:.0f}", *asked]
+    rows += asking.ask([*srun, *node])
+    return rows + asking.silent(nodes, [label(one) for one in asked], rows)
+
+
+def label(asked: str) -> str:
+    """The check's name in the table, with the folder that it is about."""
+    name, _, wanted = asked.partition("=")
+    if name in ("mount", "lustre", "folder"):
+        return f"{name} {wanted}"
+    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
 
 
 def table() -> Any:
@@ -102,11 +112,11 @@ def listen(master: str) -> tuple[_socket.socket | None, list[Row]]:
 class Tokens:
     """A file in each folder, for the nodes to see; in one that is not there or full, there is none.
 
-    A process for each puts it, and removes it when this one ends, however it ends: whoever asks a
-    dead mount may wait for ever, and cannot even be killed.
+    A process for each puts it, and removes it and what the nodes have written when this one ends,
+    however it ends: whoever asks a dead mount may wait for ever, and cannot even be killed.
     """
 
-    def __init__(self, folders: list[str]) -> None:
+    def __init__(self, folders: list[str], nodes: list[str]) -> None:
         self.folders = folders
         self.name = f".clusterjobs-{os.urandom(8).hex()}"
         self.answered: list[int] = []
@@ -115,7 +125,7 @@ class Tokens:
         for number, folder in enumerate(folders):
             if os.fork() == 0:
                 os.close(self.stay)
-                keep_token(os.path.join(folder, self.name), says, gone, bytes([number]))
+                keep_token(os.path.join(folder, self.name), nodes, says, gone, bytes([number]))
         os.close(says)
         os.close(gone)
 
@@ -139,21 +149,27 @@ class Tokens:
         return list(answered)
 
 
-def keep_token(file: str, says: int, gone: int, answer: bytes) -> None:
+def keep_token(file: str, nodes: list[str], says: int, gone: int, answer: bytes) -> None:
     """In a process of its own, which holds nothing open that others wait for."""
     try:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.close(1)
         os.close(2)
-        for act in (make, os.remove):
-            try:
-                act(file)
-            except OSError:  # the node says so too, where it is asked
-                pass
-            os.write(says, answer)
-            os.read(gone, 1)
+        without_error(make, file)
+        os.write(says, answer)
+        os.read(gone, 1)
+        for name in (file, *(f"{file}.{node}" for node in nodes)):
+            without_error(os.remove, name)
+        os.write(says, answer)
     finally:
         os._exit(0)
+
+
+def without_error(act: Callable[[str], object], file: str) -> None:
+    try:
+        act(file)
+    except OSError:  # a node that is asked for it says so, too
+        pass
 
 
 def make(file: str) -> None:
@@ -173,7 +189,7 @@ class Asking:
         self.listener = listener
         self.callers: list[int] = []
         self.ended: list[str] = []
-        self.why = f"no answer in {seconds:g} s"
+        self.over = self.why = f"no answer in {seconds:g} s"
 
     def ask(self, command: list[str]) -> list[Row]:
         """The answers that came in time."""
@@ -235,22 +251,30 @@ class Asking:
         seen = f"{ahead:.0f} s ahead" if ahead > 0 else f"{behind:.0f} s behind"
         return row._replace(verdict="bad", seen=seen, wanted=wanted)
 
-    def silent(self, nodes: list[str]) -> list[Row]:
-        """A row for each node that has not answered to the end."""
-        quiet = [node for node in nodes if node not in self.ended]
-        return [Row(node, "answers", "bad", self.why, "an answer") for node in quiet]
+    def silent(self, nodes: list[str], asked: list[str], rows: list[Row]) -> list[Row]:
+        """What has not been answered, be it that a node has not come to the end of all."""
+        answered = {(row.node, row.check) for row in rows}
+        found = []
+        for node in nodes:
+            missing = [check for check in asked if (node, check) not in answered]
+            has_ended = node in self.ended
+            if not has_ended and (len(missing) == len(asked) or self.why is not self.over):
+                missing = ["answers"]
+            why = "no answer" if has_ended else self.why
+            found += [Row(node, check, "bad", why, "an answer") for check in missing]
+        return found
 
 
 def started(command: list[str]) -> tuple[int, int]:
-    """srun's process, with the node's program as its input, and where its output can be read."""
+    """srun's process, and where its output can be read."""
     output, into = os.pipe()
     process = os.fork()
     if process == 0:
         try:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
-            os.dup2(os.open(os.path.join(HERE, "preflight_node.py"), os.O_RDONLY), 0)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(into, 1)
-            os.execvp(command[0], command)
+            os.execvpe(command[0], command, {**os.environ, "LC_ALL": "C"})  # what it says, is read
         except OSError as error:
             os.write(2, f"clusterjobs: {command[0]}: {error.strerror}\n".encode())
         finally:

@@ -1,7 +1,7 @@
 """What every node is asked before the training, and what it has to answer.
 
 Each wanted value is derived here, from the catalogue, the cluster's config or the spec. How it is
-found out is written in `node/preflight_node.py`, which runs on the nodes. Sources: NCCL its
+found out is written in `node/preflight_node.sh`, which runs on the nodes. Sources: NCCL its
 manual; AWS the EC2 user guide on EFA; facts of clusters stand in their configs.
 """
 
@@ -58,7 +58,7 @@ class PreflightPlan(NamedTuple):
     @property
     def programs(self) -> tuple[str, ...]:
         """The files of the room `node/` that it takes."""
-        asking = ("preflight.py", "preflight_node.py", "preflight_table.py") if self.asked else ()
+        asking = ("preflight.py", "preflight_node.sh", "preflight_table.py") if self.asked else ()
         reading = ("nccl_log.py",) if self.reads_nccl else ()
         return (*asking, *reading, *(("all_reduce.py",) if self.all_reduce else ()))
 

@@ -22,7 +22,14 @@ from clusterjobs.render.byte_code import ByteCode
 from clusterjobs.render.container import container_context
 from clusterjobs.render.input_lines import inputs_context
 from clusterjobs.render.launch_lines import launch_context
-from clusterjobs.render.lines import WIDTH, command_text, once_per_node, path_text, with_reason
+from clusterjobs.render.lines import (
+    WIDTH,
+    command_text,
+    once_per_node,
+    path_text,
+    with_reason,
+    wrapped,
+)
 from clusterjobs.render.preflight_lines import nccl_judge, nccl_watch, preflight_context
 from clusterjobs.render.shell import ShellText
 from clusterjobs.render.stage_lines import staging_context
@@ -267,6 +274,7 @@ def _work(plan: Plan) -> dict[str, Any]:
         "folders_complaint": shell.quote(f"cannot make {' '.join(map(show, folders))}"),
         "files": [_file(file) for file in plan.files],
         "programs": [_program(name) for name in plan.programs],
+        "unpacked": wrapped("unpack", plan.programs),
         "before": [_step(step, plan) for step in experiment.before],
         "sidecars": [
             *nccl_watch(plan),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 
 from clusterjobs.plan.directives import Directive
@@ -53,3 +54,9 @@ def path_text(path: str) -> ShellText:
 def command_text(words: Iterable[str]) -> ShellText:
     """A command in one line."""
     return ShellText(" ".join(map(shell.quote, words)))
+
+
+def wrapped(command: str, words: Iterable[str]) -> ShellText:
+    """A command with words of ours, in as many lines as it takes."""
+    text = " ".join([command, *words])
+    return ShellText(" \\\n  ".join(textwrap.wrap(text, WIDTH - 4, break_long_words=False)))

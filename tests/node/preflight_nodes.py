@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 
 from clusterjobs import resources
 
-# Runs the command for each node at once with what stands on its own standard input. A test puts
-# what is peculiar to a node into the file of its name.
+# Runs the command for each node at once. A test puts what is peculiar to a node into the file of
+# its name. Told to end, it ends all that its tasks have started, as Slurm does.
 SRUN = """\
 #!/bin/bash
-text=$(cat)
+pids=()
+trap 'for pid in "${pids[@]}"; do kill -KILL -- "-$pid" "$pid" 2> /dev/null; done; exit 1' TERM
 for node in $NODES; do
   (
     export SLURMD_NODENAME=$node
     [[ ! -e $FAULTS/$node ]] || . "$FAULTS/$node"
-    exec "$@" <<< "$text"
+    exec setsid "$@"
   ) &
+  pids+=("$!")
 done
 wait
 """
@@ -75,7 +77,7 @@ def preflight_in(tmp_path: pathlib.Path) -> Preflight:
     """The preflight's programs and their stand-ins, laid out in a folder."""
     for name in ("bin", "faults"):
         (tmp_path / name).mkdir()
-    for name in ("preflight.py", "preflight_node.py", "preflight_table.py"):
+    for name in ("preflight.py", "preflight_node.sh", "preflight_table.py"):
         (tmp_path / name).write_text(resources.node_program(name))
     with socket.socket() as free:
         free.bind(("", 0))

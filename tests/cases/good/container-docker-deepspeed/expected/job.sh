@@ -183,11 +183,14 @@ cat > "$job_dir"/ds_config.json <<'END'
 }
 END
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
-unpack() {
-  sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
+unpack() { # NAME...
+  local name steps=()
+  for name; do
+    steps+=(-e "/^: <<'end of $name'\$/,/^end of $name\$/ { //! w $name" -e '}')
+  done
+  (cd -- "$job_dir" && exec sed -n "${steps[@]}") < "$0"
 }
-unpack preload.py
-unpack stage_log.py
+unpack preload.py stage_log.py
 
 # ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"

@@ -261,12 +261,14 @@ export HOROVOD_FUSION_THRESHOLD=67108864
 # ---- files -----------------------------------------------------------------------------------
 in_time mkdir -p -- /fsx/checkpoints/hvd || fail 'cannot make /fsx/checkpoints/hvd'
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
-unpack() {
-  sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
+unpack() { # NAME...
+  local name steps=()
+  for name; do
+    steps+=(-e "/^: <<'end of $name'\$/,/^end of $name\$/ { //! w $name" -e '}')
+  done
+  (cd -- "$job_dir" && exec sed -n "${steps[@]}") < "$0"
 }
-unpack over_ssh.py
-unpack job_ssh.py
-unpack job_ssh_login.py
+unpack over_ssh.py job_ssh.py job_ssh_login.py
 
 # ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"

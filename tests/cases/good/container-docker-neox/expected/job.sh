@@ -191,11 +191,14 @@ cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 }
 END
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
-unpack() {
-  sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
+unpack() { # NAME...
+  local name steps=()
+  for name; do
+    steps+=(-e "/^: <<'end of $name'\$/,/^end of $name\$/ { //! w $name" -e '}')
+  done
+  (cd -- "$job_dir" && exec sed -n "${steps[@]}") < "$0"
 }
-unpack job_ssh.py
-unpack job_ssh_login.py
+unpack job_ssh.py job_ssh_login.py
 
 # ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r deepy.py ]] || fail "no script deepy.py in $PWD: correct the spec's script or workdir, or put it there"

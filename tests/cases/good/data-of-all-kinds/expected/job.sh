@@ -261,28 +261,17 @@ export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib
 # ---- files -----------------------------------------------------------------------------------
 in_time mkdir -p -- /fsx/saved/gpt || fail 'cannot make /fsx/saved/gpt'
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
-unpack() {
-  sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
+unpack() { # NAME...
+  local name steps=()
+  for name; do
+    steps+=(-e "/^: <<'end of $name'\$/,/^end of $name\$/ { //! w $name" -e '}')
+  done
+  (cd -- "$job_dir" && exec sed -n "${steps[@]}") < "$0"
 }
-unpack export.py
-unpack preload.py
-unpack stage.py
-unpack stage_archive.py
-unpack stage_bucket.py
-unpack stage_checks.py
-unpack stage_copy.py
-unpack stage_download.py
-unpack stage_etag.py
-unpack stage_files.py
-unpack stage_list.py
-unpack stage_lock.py
-unpack stage_log.py
-unpack stage_look.py
-unpack stage_names.py
-unpack stage_place.py
-unpack stage_pool.py
-unpack stage_record.py
-unpack stage_s3.py
+unpack export.py preload.py stage.py stage_archive.py stage_bucket.py stage_checks.py \
+  stage_copy.py stage_download.py stage_etag.py stage_files.py stage_list.py stage_lock.py \
+  stage_log.py stage_look.py stage_names.py stage_place.py stage_pool.py stage_record.py \
+  stage_s3.py
 
 # ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"

@@ -188,8 +188,12 @@ cat > "$job_dir"/ds_config.json <<'END'
 }
 END
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
-unpack() {
-  sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
+unpack() { # NAME...
+  local name steps=()
+  for name; do
+    steps+=(-e "/^: <<'end of $name'\$/,/^end of $name\$/ { //! w $name" -e '}')
+  done
+  (cd -- "$job_dir" && exec sed -n "${steps[@]}") < "$0"
 }
 unpack over_ssh.py
 

@@ -152,12 +152,14 @@ export PYTHONUNBUFFERED=1 # log lines appear when they are written
 
 # ---- files -----------------------------------------------------------------------------------
 # sbatch keeps a copy of this script and of nothing else, so the programs stand at its end.
-unpack() {
-  sed "1,/^: <<'end of $1'\$/d; /^end of $1\$/,\$d" -- "$0" > "$job_dir/$1"
+unpack() { # NAME...
+  local name steps=()
+  for name; do
+    steps+=(-e "/^: <<'end of $name'\$/,/^end of $name\$/ { //! w $name" -e '}')
+  done
+  (cd -- "$job_dir" && exec sed -n "${steps[@]}") < "$0"
 }
-unpack preflight.py
-unpack preflight_node.py
-unpack preflight_table.py
+unpack preflight.py preflight_node.sh preflight_table.py
 
 # ---- preflight: each node says whether it is what the training needs -------------------------
 # By the system's own Python if it can be: it starts fastest, and is on no shared folder. RHEL 8's is
@@ -186,7 +188,8 @@ asked=(
 
 rm -f -- "$job_dir/bad_nodes"
 "$python" -IS "$job_dir/preflight.py" "${nodes[@]}" -- "${asked[@]}" -- srun --overlap \
-  --cpu-bind=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --chdir=/ --kill-on-bad-exit=0 &
+  --cpu-bind=none --mpi=none --input=none --chdir=/ --kill-on-bad-exit=0 \
+  --nodes=2 --ntasks=2 --ntasks-per-node=1 &
 asking=$!
 status=0
 wait "$asking" || status=$?
@@ -241,8 +244,8 @@ exit 0 # before bash gets to what follows, and writes it into files in /tmp, whi
 
     preflight.py NODE... -- CHECK=WANTED... -- SRUN OPTION...
 
-Runs on the batch host. It starts srun with `preflight_node.py`, which lies beside it, as standard
-input, reads the answers from srun's output, and waits for no node longer than `seconds=` says.
+Runs on the batch host. It lets srun run `preflight_node.sh`, which lies beside it, on each node,
+reads the answers from srun's output, and waits for no node longer than `seconds=` says.
 The exit code is 0, or `FAILED`; then the file `bad_nodes` beside this program names those nodes,
 unless they are so many that the fault is hardly theirs.
 """
@@ -261,7 +264,7 @@ from collections import namedtuple
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from typing import Any, Iterator
+    from typing import Any, Callable, Iterator
 else:
     import _signal as signal
 
@@ -278,7 +281,8 @@ def main(words: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + 15))  # and srun ends, too
     first, second = (i for i, word in enumerate(words) if word == "--")
     nodes, checks, srun = words[:first], words[first + 1 : second], words[second + 1 :]
-    tokens = Tokens([check.partition("=")[2] for check in checks if check.startswith("folder=")])
+    folders = [check.partition("=")[2] for check in checks if check.startswith("folder=")]
+    tokens = Tokens(folders, nodes)
     try:
         rows = ask_all(nodes, checks, srun, tokens)
     finally:
@@ -309,10 +313,19 @@ def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens
             asked.remove("port")
         rows += taken
     asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
-    # A node ends by itself before it is given up here, and says which check has hung.
-    own = [f"token={tokens.name}", f"seconds={seconds * 2 / 3:.4g}"]
-    rows += asking.ask([*srun, sys.executable, "-IS", "-", *own, *asked])
-    return rows + asking.silent(nodes)
+    with open(os.path.join(HERE, "preflight_node.sh")) as file:
+        program = file.read()
+    node = ["/bin/bash", "-c", program, "preflight", tokens.name, f"{seconds:.0f}", *asked]
+    rows += asking.ask([*srun, *node])
+    return rows + asking.silent(nodes, [label(one) for one in asked], rows)
+
+
+def label(asked: str) -> str:
+    """The check's name in the table, with the folder that it is about."""
+    name, _, wanted = asked.partition("=")
+    if name in ("mount", "lustre", "folder"):
+        return f"{name} {wanted}"
+    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
 
 
 def table() -> Any:
@@ -341,11 +354,11 @@ def listen(master: str) -> tuple[_socket.socket | None, list[Row]]:
 class Tokens:
     """A file in each folder, for the nodes to see; in one that is not there or full, there is none.
 
-    A process for each puts it, and removes it when this one ends, however it ends: whoever asks a
-    dead mount may wait for ever, and cannot even be killed.
+    A process for each puts it, and removes it and what the nodes have written when this one ends,
+    however it ends: whoever asks a dead mount may wait for ever, and cannot even be killed.
     """
 
-    def __init__(self, folders: list[str]) -> None:
+    def __init__(self, folders: list[str], nodes: list[str]) -> None:
         self.folders = folders
         self.name = f".clusterjobs-{os.urandom(8).hex()}"
         self.answered: list[int] = []
@@ -354,7 +367,7 @@ class Tokens:
         for number, folder in enumerate(folders):
             if os.fork() == 0:
                 os.close(self.stay)
-                keep_token(os.path.join(folder, self.name), says, gone, bytes([number]))
+                keep_token(os.path.join(folder, self.name), nodes, says, gone, bytes([number]))
         os.close(says)
         os.close(gone)
 
@@ -378,21 +391,27 @@ class Tokens:
         return list(answered)
 
 
-def keep_token(file: str, says: int, gone: int, answer: bytes) -> None:
+def keep_token(file: str, nodes: list[str], says: int, gone: int, answer: bytes) -> None:
     """In a process of its own, which holds nothing open that others wait for."""
     try:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.close(1)
         os.close(2)
-        for act in (make, os.remove):
-            try:
-                act(file)
-            except OSError:  # the node says so too, where it is asked
-                pass
-            os.write(says, answer)
-            os.read(gone, 1)
+        without_error(make, file)
+        os.write(says, answer)
+        os.read(gone, 1)
+        for name in (file, *(f"{file}.{node}" for node in nodes)):
+            without_error(os.remove, name)
+        os.write(says, answer)
     finally:
         os._exit(0)
+
+
+def without_error(act: Callable[[str], object], file: str) -> None:
+    try:
+        act(file)
+    except OSError:  # a node that is asked for it says so, too
+        pass
 
 
 def make(file: str) -> None:
@@ -412,7 +431,7 @@ class Asking:
         self.listener = listener
         self.callers: list[int] = []
         self.ended: list[str] = []
-        self.why = f"no answer in {seconds:g} s"
+        self.over = self.why = f"no answer in {seconds:g} s"
 
     def ask(self, command: list[str]) -> list[Row]:
         """The answers that came in time."""
@@ -474,22 +493,30 @@ class Asking:
         seen = f"{ahead:.0f} s ahead" if ahead > 0 else f"{behind:.0f} s behind"
         return row._replace(verdict="bad", seen=seen, wanted=wanted)
 
-    def silent(self, nodes: list[str]) -> list[Row]:
-        """A row for each node that has not answered to the end."""
-        quiet = [node for node in nodes if node not in self.ended]
-        return [Row(node, "answers", "bad", self.why, "an answer") for node in quiet]
+    def silent(self, nodes: list[str], asked: list[str], rows: list[Row]) -> list[Row]:
+        """What has not been answered, be it that a node has not come to the end of all."""
+        answered = {(row.node, row.check) for row in rows}
+        found = []
+        for node in nodes:
+            missing = [check for check in asked if (node, check) not in answered]
+            has_ended = node in self.ended
+            if not has_ended and (len(missing) == len(asked) or self.why is not self.over):
+                missing = ["answers"]
+            why = "no answer" if has_ended else self.why
+            found += [Row(node, check, "bad", why, "an answer") for check in missing]
+        return found
 
 
 def started(command: list[str]) -> tuple[int, int]:
-    """srun's process, with the node's program as its input, and where its output can be read."""
+    """srun's process, and where its output can be read."""
     output, into = os.pipe()
     process = os.fork()
     if process == 0:
         try:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
-            os.dup2(os.open(os.path.join(HERE, "preflight_node.py"), os.O_RDONLY), 0)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(into, 1)
-            os.execvp(command[0], command)
+            os.execvpe(command[0], command, {**os.environ, "LC_ALL": "C"})  # what it says, is read
         except OSError as error:
             os.write(2, f"clusterjobs: {command[0]}: {error.strerror}\n".encode())
         finally:
@@ -515,309 +542,278 @@ def stop(srun: int) -> None:
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
 end of preflight.py
-: <<'end of preflight_node.py'
-"""Asked once on every node before the training: is this node what the job needs?
-
-Its arguments are `check=wanted` words; each answer is one line of `preflight.py`, printed as soon
-as it is known. It comes to the node as srun's standard input, for the shared folder may be what
-is broken there. Every check has a thread of its own, so that one that hangs (a dead mount, a
-driver) is named and not waited for. The exit code is 0 whatever was seen: preflight.py judges.
-"""
-
-from __future__ import annotations
-
-import _thread
-import os
-import sys
-import time
-
-# What few checks need is imported by them, for the launch waits for this program on every node.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable, Iterable
-
-    Answer = tuple[str, str, str]  # verdict (ok, bad, absent), what was seen, what is wanted
-
-MARK = "preflight"
-
-# What only a lab of clusterjobs has: hardware that is missing there is told, and no fault.
-IS_LAB = os.path.exists("/.lab/lab.json")
-TOKEN = ""  # the name of a file that the batch host has put into the folders
-
-
-def main(words: list[str]) -> None:
-    global TOKEN
-    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
-    say(node, "clock", "at", repr(time.time()), "")
-    seconds, asked = 40.0, []
-    for name, _, wanted in (word.partition("=") for word in words):
-        if name == "seconds":
-            seconds = float(wanted)
-        elif name == "token":
-            TOKEN = wanted
-        else:
-            asked.append((name, wanted))
-    for name, wanted in together(node, asked, seconds):
-        say(node, label(name, wanted), "bad", f"no answer in {seconds:g} s: it hangs", "an answer")
-    say(node, "", "end", "", "")
-    os._exit(0)  # threads that hang are left behind
-
-
-def together(node: str, asked: list[tuple[str, str]], seconds: float) -> Iterable[tuple[str, str]]:
-    """Answer everything at the same time; those that have not come to an end in time."""
-    left = dict(enumerate(asked))
-    guard, all_done = _thread.allocate_lock(), _thread.allocate_lock()
-    all_done.acquire()
-
-    def one(number: int, name: str, wanted: str) -> None:
-        answer(node, name, wanted)
-        with guard:
-            del left[number]
-            if not left:
-                all_done.release()
-
-    for number, (name, wanted) in enumerate(asked):
-        _thread.start_new_thread(one, (number, name, wanted))
-    if asked:
-        all_done.acquire(timeout=seconds)
-    with guard:
-        return list(left.values())
-
-
-def label(name: str, wanted: str) -> str:
-    """The check's name in the table, with the folder that it is about."""
-    if name in ("mount", "lustre", "folder"):
-        return f"{name} {wanted}"
-    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
-
-
-def answer(node: str, name: str, wanted: str) -> None:
-    try:
-        verdict, seen, said = CHECKS[name](wanted)
-    except Exception as error:  # whatever a check stumbles over is what was seen
-        text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        verdict, seen, said = "bad", text, "no error"
-    say(node, label(name, wanted), verdict, seen, said)
-
-
-def say(*fields: str) -> None:
-    """One write, so that the lines of threads do not mix."""
-    line = "\t".join(" ".join(field.split()) for field in (MARK, *fields))
-    try:
-        os.write(1, f"{line}\n".encode("utf-8", "replace"))
-    except OSError:  # nobody listens any more
-        os._exit(1)
-
-
-def missing(what: str, wanted: str) -> Answer:
-    """Something is not there: a fault, and in a lab nothing else was to be expected."""
-    return ("absent" if IS_LAB else "bad", what, wanted)
-
-
-def judged(is_good: bool, seen: str, wanted: str) -> Answer:
-    return ("ok" if is_good else "bad", seen, wanted)
-
-
-def find(program: str, *folders: str) -> str | None:
-    """The program's path: the usual folders first, for one of PATH may be a dead mount."""
-    for folder in (*folders, *os.environ.get("PATH", "").split(":")):
-        path = os.path.join(folder, program)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return None
-
-
-def output(*command: str) -> str:
-    """stdout of a program; its last words as an error where it fails."""
-    import subprocess
-
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
-    text = done.stdout.decode("utf-8", "replace")
-    if done.returncode != 0:
-        said = (done.stderr.decode("utf-8", "replace") or text).strip().splitlines()
-        name = os.path.basename(command[0])
-        raise RuntimeError(f"{name} exits {done.returncode}: {said[-1] if said else 'no word'}")
-    return text
-
-
-# ------------------------------------------------------------------ hardware
-
-
-def gpus(wanted: str) -> Answer:
-    """NVIDIA's nvidia-smi manual: --query-gpu, and what it counts as uncorrected ECC errors."""
-    said = f"{wanted}, no uncorrected ECC errors"
-    smi = find("nvidia-smi", "/usr/bin")
-    if smi is None:
-        return missing("no nvidia-smi", said)
-    fields = "name,ecc.errors.uncorrected.volatile.total"
-    rows = [
-        line.rpartition(", ")[::2]
-        for line in output(smi, f"--query-gpu={fields}", "--format=csv,noheader").splitlines()
-        if ", " in line
-    ]
-    names = sorted({name for name, _ in rows})
-    bad = [f"GPU {i} has {errors}" for i, (_, errors) in enumerate(rows) if errors.strip("0N/A[] ")]
-    seen = f"{len(rows)} {' and '.join(names)}".strip()
-    if bad:
-        seen += f", ECC errors: {', '.join(bad)}"
-    return judged(len(rows) >= int(wanted) and not bad, seen, said)
-
-
-def processes(_: str) -> Answer:
-    smi = find("nvidia-smi", "/usr/bin")
-    if smi is None:
-        return missing("no nvidia-smi", "none on the GPUs")
-    fields = "--query-compute-apps=pid,process_name"
-    lines = [line for line in output(smi, fields, "--format=csv,noheader").splitlines() if line]
-    return judged(not lines, "; ".join(lines) or "none", "none on the GPUs")
-
-
-def efa(wanted: str) -> Answer:
-    """libfabric's fi_info(1): a domain is listed once for each kind of endpoint (-rdm, -dgrm)."""
-    said = f"{wanted} domains"
-    info = find("fi_info", "/opt/amazon/efa/bin")
-    if info is None:
-        return missing("no fi_info", said)
-    lines = [line.strip() for line in output(info, "-p", "efa").splitlines()]
-    names = {line.partition("domain: ")[2] for line in lines if line.startswith("domain: ")}
-    domains = {name.rpartition("-")[0] or name for name in names}
-    return judged(len(domains) >= int(wanted), f"{len(domains)} domains", said)
-
-
-def memlock(_: str) -> Answer:
-    """EFA pins memory; Slurm hands on the limit of the shell that called sbatch."""
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    if limit == resource.RLIM_INFINITY:
-        return "ok", "unlimited", "unlimited"
-    seen = f"{limit // 1024} KiB"
-    if find("fi_info", "/opt/amazon/efa/bin") is None and IS_LAB:
-        return "absent", f"{seen}, no EFA to pin memory for", "unlimited"
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return judged(limit >= memory, seen, "unlimited")
-
-
-# ------------------------------------------------------------------ storage
-
-
-def free(path: str, wanted: float) -> Answer:
-    """Free space in GiB, and files that can still be made."""
-    disk = os.statvfs(path)
-    gib = disk.f_bavail * disk.f_frsize / 2**30
-    seen = f"{gib:.0f} GiB" if gib >= 10 else f"{gib:.2g} GiB"
-    if disk.f_files and not disk.f_favail:
-        return "bad", f"{seen}, and no file can be made (inodes)", f"{wanted:g} GiB free"
-    return judged(gib >= wanted, seen, f"{wanted:g} GiB free")
-
-
-def shm(wanted: str) -> Answer:
-    return free("/dev/shm", float(wanted))
-
-
-def space(wanted: str) -> Answer:
-    gib, _, path = wanted.partition(":")
-    return free(path, float(gib))
-
-
-def mount(path: str, kind: str = "") -> Answer:
-    said = f"a mount of {kind}" if kind else "a mount"
-    try:
-        os.statvfs(path)  # a dead one hangs here; an automatic one is mounted now
-    except FileNotFoundError:
-        return "bad", "not there", said
-    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as lines:
-        fields = [line.split() for line in lines]
-    escaped = path.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011")
-    kinds = [field[2] for field in fields if field[1] == escaped]
-    if not kinds:
-        return "bad", "a folder of the node's own", said
-    if kind and kinds[-1] != kind:
-        return missing(f"{kinds[-1]}, no {kind}", said)
-    return "ok", kinds[-1], said
-
-
-def lustre(path: str) -> Answer:
-    return mount(path, "lustre")
-
-
-def folder(path: str) -> Answer:
-    """The file that the batch host put there is seen, and one of our own can be written."""
-    said = "the batch host's, writable"
-    if not os.path.isfile(os.path.join(path, TOKEN)):
-        seen = "another folder" if os.path.isdir(path) else "not there"
-        return "bad", seen, said
-    own = os.path.join(path, f"{TOKEN}.{os.uname().nodename}")
-    try:
-        with open(own, "wb") as file:
-            file.write(b"\0" * 65536)  # a full disk says so now, or when the file is closed
-    finally:
-        if os.path.exists(own):
-            os.remove(own)
-    return "ok", "the same, writable", said
-
-
-# ------------------------------------------------------------------ network
-# By _socket, the half of socket that is written in C and there at once; names as bytes, for text
-# would be made into an international domain name first.
-
-
-def network(_: str) -> Answer:
-    """NCCL's manual, NCCL_SOCKET_IFNAME: prefixes, `^` leaves out, `=` asks for the whole name."""
-    import _socket
-    import fcntl
-
-    rule = os.environ.get("NCCL_SOCKET_IFNAME") or "^lo"
-    prefixes = [prefix for prefix in rule.lstrip("^=").split(",") if prefix]
-    taken = []
-    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    for _number, name in _socket.if_nameindex():
-        try:  # SIOCGIFADDR: an interface without an address is an error
-            fcntl.ioctl(probe.fileno(), 0x8915, name.encode()[:15].ljust(40, b"\0"))
-        except OSError:
-            continue
-        is_named = name in prefixes if "=" in rule[:2] else name.startswith(tuple(prefixes))
-        if is_named != rule.startswith("^"):
-            taken.append(name)
-    probe.close()
-    said = f"one that NCCL_SOCKET_IFNAME={rule} takes"
-    return judged(bool(taken), ", ".join(sorted(taken)) or "no such interface", said)
-
-
-def names(_: str) -> Answer:
-    import _socket
-
-    master, said = os.environ["MASTER_ADDR"], "an address for MASTER_ADDR"
-    try:
-        address = str(_socket.getaddrinfo(master.encode(), None, _socket.AF_INET)[0][4][0])
-    except OSError as error:
-        return "bad", f"{master}: {error.strerror}", said
-    is_here = os.environ.get("SLURMD_NODENAME") == master
-    return judged(is_here or not address.startswith("127."), address, said)
-
-
-def port(_: str) -> Answer:
-    """preflight.py listens there; that the port was free is what it could see itself."""
-    import _socket
-
-    master, number = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    said = f"port {number} of {master} answers"
-    caller = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    caller.settimeout(15)
-    try:
-        address = _socket.getaddrinfo(master.encode(), number, _socket.AF_INET)[0][4]
-        caller.connect(address)
-    except OSError as error:
-        return "bad", str(error.strerror or error), said
-    finally:
-        caller.close()
-    return "ok", "answers", said
-
-
-# ------------------------------------------------------------------ software
-
-# Run by the job's own python3. Nothing is imported: torch alone would take seconds.
-_PROBE = """
+: <<'end of preflight_node.sh'
+# shellcheck shell=bash
+# Asked once on every node before the training: is this node what the job needs?
+#
+#     /bin/bash -c "$(< preflight_node.sh)" preflight TOKEN SECONDS CHECK=WANTED...
+#
+# An answer is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, absent), what
+# was seen, what is wanted, with tabs between. TOKEN is the name of a file that the batch host has put
+# into the folders, and removes with what is written here. After SECONDS nobody listens any more.
+#
+# What may take long or hang (a program, a disk, a server) is asked in a process of its own, so that
+# preflight.py can name what does not answer. This is bash, because Python takes longer to start
+# than all of it; 4.2, as Amazon Linux 2 has it. The exit code is 0: preflight.py judges.
+
+node=${SLURMD_NODENAME:-$HOSTNAME}
+token=$1
+patience=$(( $2 / 3 + 1 ))
+shift 2
+# Of the job's PATH only Python is wanted, and a folder of it may be on a dead mount.
+job_path=$PATH
+PATH=/usr/bin:/bin:/opt/amazon/efa/bin:$PATH
+lacking=bad # what only a lab of clusterjobs lacks is told, and no fault
+[[ ! -e /.lab/lab.json ]] || lacking=absent
+
+ask_all() { # CHECK=WANTED...
+  local one now=${EPOCHREALTIME:-} storage=() master=()
+  [[ -n $now ]] || printf -v now '%(%s)T' -1
+  say clock at "$now" ''
+  for one; do
+    case $one in
+      mount=* | lustre=* | space=* | shm=* | folder=*) storage+=("$one") ;;
+      names | port) master+=("$one") ;;
+      memlock | network) "check_$one" ;; # asks nobody
+      *) "check_${one%%=*}" "${one#*=}" & ;;
+    esac
+  done
+  if (( ${#storage[@]} )); then check_storage "${storage[@]}" & fi
+  if (( ${#master[@]} )); then check_master "${master[@]}"; fi
+  wait
+  say '' end '' ''
+}
+
+say() { # CHECK VERDICT SEEN WANTED; in one write, so that lines do not mix
+  local line="preflight	$node" field
+  for field; do line+="	${field//[[:space:]]/ }"; done
+  printf '%s\n' "$line"
+}
+
+say_whether() { # 1 or 0, for good or bad, CHECK SEEN WANTED
+  local verdicts=(bad ok)
+  say "$2" "${verdicts[$1]}" "$3" "$4"
+}
+
+run() { # COMMAND...: `said` is its output, and false with its last words where it fails
+  local status=0
+  said=$("$@" < /dev/null 2>&1) && return
+  status=$?
+  said="${1##*/} exits $status: ${said##*$'\n'}"
+  return 1
+}
+
+# ---- hardware
+
+# NVIDIA's nvidia-smi manual: --query-gpu, and what it counts as uncorrected ECC errors.
+check_gpus() { # COUNT
+  local wanted="$1, no uncorrected ECC errors" fields=name,ecc.errors.uncorrected.volatile.total
+  local said line name errors names='' broken='' count=0
+  type -P nvidia-smi > /dev/null || { say gpus "$lacking" 'no nvidia-smi' "$wanted"; return; }
+  run nvidia-smi "--query-gpu=$fields" --format=csv,noheader \
+    || { say gpus bad "$said" "$wanted"; return; }
+  while IFS= read -r line; do
+    [[ $line == *', '* ]] || continue
+    name=${line%, *} errors=${line##*, }
+    [[ $names == *"$name"* ]] || names+="${names:+ and }$name"
+    [[ $errors != *[!]\[0NA/\ ]* ]] || broken+="${broken:+, }GPU $count has $errors"
+    (( ++count ))
+  done <<< "$said"
+  said="$count${names:+ $names}${broken:+, ECC errors: $broken}"
+  say_whether "$(( count >= $1 && ! ${#broken} ))" gpus "$said" "$wanted"
+}
+
+check_processes() {
+  local wanted='none on the GPUs' said line found=
+  type -P nvidia-smi > /dev/null || { say processes "$lacking" 'no nvidia-smi' "$wanted"; return; }
+  run nvidia-smi --query-compute-apps=pid,process_name --format=csv,noheader \
+    || { say processes bad "$said" "$wanted"; return; }
+  while IFS= read -r line; do
+    [[ $line != [0-9]* ]] || found+="${found:+; }$line"
+  done <<< "$said"
+  say_whether "$(( ! ${#found} ))" processes "${found:-none}" "$wanted"
+}
+
+# libfabric's fi_info(1): a domain is listed once for each kind of endpoint (-rdm, -dgrm).
+check_efa() { # COUNT
+  local said line
+  local -A domains=()
+  type -P fi_info > /dev/null || { say efa "$lacking" 'no fi_info' "$1 domains"; return; }
+  run fi_info -p efa || said=
+  while IFS= read -r line; do
+    line=${line#"${line%%[! ]*}"}
+    [[ $line != 'domain: '* ]] || line=${line#domain: } domains[${line%-*}]=
+  done <<< "$said"
+  say_whether "$(( ${#domains[@]} >= $1 ))" efa "${#domains[@]} domains" "$1 domains"
+}
+
+# EFA pins memory; Slurm hands on the limit of the shell that called sbatch.
+check_memlock() {
+  local limit total
+  limit=$(ulimit -l)
+  if [[ $limit == unlimited ]]; then
+    say memlock ok unlimited unlimited
+  elif [[ $lacking == absent ]] && ! type -P fi_info > /dev/null; then
+    say memlock absent "$limit KiB, no EFA to pin memory for" unlimited
+  else
+    read -r _ total _ < /proc/meminfo
+    say_whether "$(( limit >= total ))" memlock "$limit KiB" unlimited
+  fi
+}
+
+# ---- storage
+
+check_storage() { # CHECK=WANTED...
+  local one number asked=() paths=() text lines
+  for one; do
+    case $one in
+      folder=*) check_folder "${one#*=}" ;;
+      mount=* | lustre=*) asked+=("$one") paths+=("${one#*=}") ;;
+      space=*) asked+=("$one") paths+=("${one#*:}") ;;
+      shm=*) asked+=("$one") paths+=(/dev/shm) ;;
+    esac
+  done
+  (( ${#asked[@]} )) || return
+  IFS= read -r -d '' -t "$patience" text < <(file_systems "${paths[@]}")
+  mapfile -t lines <<< "${text%$'\n'}"
+  if (( ${#lines[@]} == ${#asked[@]} + 1 )); then # one is the header
+    for number in "${!asked[@]}"; do
+      check_file_system "${asked[number]}" "${lines[number + 1]}"
+    done
+    return
+  fi
+  for number in "${!asked[@]}"; do # one hangs, or is not there
+    IFS= read -r -d '' -t 3 text < <(file_systems "${paths[number]}")
+    if (( $? > 128 )); then
+      say "$(label "${asked[number]}")" bad 'no answer in 3 s: it hangs' 'an answer'
+    else
+      check_file_system "${asked[number]}" "$(tail -n +2 <<< "$text")"
+    fi
+  done
+}
+
+label() { # CHECK=WANTED: the check's name in the table, with the folder that it is about
+  case $1 in
+    shm=*) echo shm ;;
+    space=*) echo "space ${1#*:}" ;;
+    *) echo "${1%%=*} ${1#*=}" ;;
+  esac
+}
+
+file_systems() { # PATH...
+  exec df --block-size=1M --output=fstype,avail,itotal,iavail,target -- "$@" 2> /dev/null
+}
+
+check_file_system() { # CHECK=WANTED LINE, which is empty where nothing is there
+  local check=${1%%=*} wanted=${1#*=} kind free files free_files at
+  read -r kind free files free_files at <<< "$2"
+  case $check in
+    mount) check_mount "$wanted" ;;
+    lustre) check_mount "$wanted" lustre ;;
+    shm) check_space shm "$wanted" ;;
+    space) check_space "space ${wanted#*:}" "${wanted%%:*}" ;;
+  esac
+}
+
+check_mount() { # PATH [KIND]; $kind and $at are what is there
+  local wanted="a mount${2:+ of $2}"
+  if [[ -z $kind ]]; then
+    say "$check $1" bad 'not there' "$wanted"
+  elif [[ $at != "$1" ]]; then
+    say "$check $1" bad "a folder of the node's own" "$wanted"
+  elif [[ -n ${2:-} && $kind != "$2" ]]; then
+    say "$check $1" "$lacking" "$kind, no $2" "$wanted"
+  else
+    say "$check $1" ok "$kind" "$wanted"
+  fi
+}
+
+# Free space, and files that can still be made (0 of 0 where a file system does not count them).
+check_space() { # CHECK GIB; $free MiB and $free_files are what is there
+  local wanted="$2 GiB free" seen
+  if [[ -z $free ]]; then
+    say "$1" bad 'not there' "$wanted"
+    return
+  fi
+  free=${free//[!0-9]/} # `-` where it is not known
+  printf -v seen '%d.%02d GiB' "$(( free / 1024 ))" "$(( free % 1024 * 100 / 1024 ))"
+  (( free < 10240 )) || seen="$(( (free + 512) / 1024 )) GiB"
+  if [[ $files == [1-9]* && $free_files == 0 ]]; then
+    say "$1" bad "$seen, and no file can be made (inodes)" "$wanted"
+  else
+    say_whether "$(( free >= $2 * 1024 ))" "$1" "$seen" "$wanted"
+  fi
+}
+
+# The file that the batch host put there is seen, and one of our own can be written.
+check_folder() { # PATH
+  local wanted="the batch host's, writable" own=$1/$token.$node said
+  if [[ ! -f $1/$token ]]; then
+    said='another folder'
+    [[ -d $1 ]] || said='not there'
+    say "folder $1" bad "$said" "$wanted"
+  elif { printf '%065536d' 0 > "$own"; } 2> /dev/null; then # a full disk takes the name at most
+    say "folder $1" ok 'the same, writable' "$wanted"
+  else
+    said=$({ printf '%065536d' 0 > "$own"; } 2>&1)
+    say "folder $1" bad "${said##*: }" "$wanted"
+  fi
+}
+
+# ---- network
+
+# NCCL's manual, NCCL_SOCKET_IFNAME: prefixes, `^` leaves out, `=` asks for the whole name. What has
+# an address has a route, but for `lo`.
+check_network() {
+  local rule=${NCCL_SOCKET_IFNAME:-^lo} routes prefixes prefix name is_named is_wanted=1 taken=
+  [[ $rule != ^* ]] || is_wanted=0
+  IFS=, read -r -a prefixes <<< "${rule##*[\^=]}"
+  mapfile -t -s 1 routes < /proc/net/route
+  for name in lo "${routes[@]%%	*}"; do
+    is_named=0
+    for prefix in "${prefixes[@]}"; do
+      [[ ! $name == "$prefix"* || $rule == *=* && $name != "$prefix" ]] || is_named=1
+    done
+    if (( is_named == is_wanted )) && [[ ", $taken, " != *", $name, "* ]]; then
+      taken+="${taken:+, }$name"
+    fi
+  done
+  say_whether "$(( ${#taken} > 0 ))" network "${taken:-no such interface}" \
+    "one that NCCL_SOCKET_IFNAME=$rule takes"
+}
+
+# preflight.py listens at MASTER_PORT. Who can call it there knows the name, too.
+check_master() { # names, port
+  local place=/dev/tcp/$MASTER_ADDR/$MASTER_PORT wanted="port $MASTER_PORT of $MASTER_ADDR answers"
+  local why both=" $* "
+  if [[ $both == *' port '* ]]; then
+    if { : <> "$place"; } 2> /dev/null; then
+      say port ok answers "$wanted"
+      [[ $both != *' names '* ]] || say names ok 'its port answers' 'an address for MASTER_ADDR'
+      return
+    fi
+    why=$({ : <> "$place"; } 2>&1)
+    say port bad "${why##*: }" "$wanted"
+  fi
+  [[ $both != *' names '* ]] || check_names
+}
+
+check_names() {
+  local wanted='an address for MASTER_ADDR' found address
+  if found=$(getent ahostsv4 "$MASTER_ADDR"); then
+    address=${found%% *}
+    [[ $address == 127.* && $node != "$MASTER_ADDR" ]]
+    say_whether "$?" names "$address" "$wanted"
+  else
+    say names bad "$MASTER_ADDR: no such name" "$wanted"
+  fi
+}
+
+# ---- software
+
+# The job's own Python is asked. Nothing is imported: torch alone would take seconds.
+probe() { # PACKAGE...; lines of a name and its version in `said`
+  PATH=$job_path run python3 -c '
 import importlib.util, os, re, sys, sysconfig
 try:
     from importlib.metadata import version
@@ -833,65 +829,74 @@ for name in sys.argv[1:]:
 torch = importlib.util.find_spec("torch") if "torch" in sys.argv else None
 for folder in torch.submodule_search_locations if torch else ():
     with open(os.path.join(folder, "version.py")) as file:
-        cuda = re.search(r"(?m)^cuda\\b.*?=\\s*'([0-9.]+)'", file.read())
+        cuda = re.search(r"(?m)^cuda\b.*?=\s*.([0-9.]+)", file.read())
     print("cuda", cuda.group(1) if cuda else "-")
 headers = os.path.join(sysconfig.get_paths()["include"], "Python.h")
 print("headers", "there" if os.path.exists(headers) else "-")
-"""
-
-
-def probed(packages: list[str]) -> dict[str, str]:
-    lines = output("python3", "-c", _PROBE, *packages).splitlines()
-    return {name: found for name, _, found in (line.partition(" ") for line in lines)}
-
-
-def packages(wanted: str) -> Answer:
-    """`torch==2.6,deepspeed`: there, and of that version or one below it (2.6.1)."""
-    pairs = [one.partition("==")[::2] for one in wanted.split(",")]
-    found = probed([name for name, _ in pairs])
-    good = all(matches(found[name], pin) for name, pin in pairs)
-    seen = ", ".join(f"{n} {found[n]}" if found[n] != "-" else f"no {n}" for n, _ in pairs)
-    return judged(good, seen, ", ".join(f"{name} {pin}".strip() for name, pin in pairs))
-
-
-def matches(found: str, pin: str) -> bool:
-    return found != "-" and (not pin or f"{found.partition('+')[0]}.".startswith(f"{pin}."))
-
-
-def build(_: str) -> Answer:
-    """What torch needs to compile an extension: it refuses a CUDA of another major version."""
-    said = "nvcc of torch's CUDA, ninja, Python.h"
-    home = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")
-    nvcc = find("nvcc", home)
-    if IS_LAB and find("nvidia-smi", "/usr/bin") is None:
-        return "absent", "no GPU to compile for", said
-    found = probed(["torch", "ninja"])
-    cuda = output(nvcc, "--version").partition("release ")[2].partition(",")[0] if nvcc else "-"
-    ninja = found["ninja"] != "-" or find("ninja") is not None
-    is_same = cuda.partition(".")[0] == found.get("cuda", "-").partition(".")[0] != "-"
-    seen = f"nvcc {cuda}, torch's CUDA {found.get('cuda', '-')}"
-    seen += "" if ninja else ", no ninja"
-    seen += "" if found["headers"] == "there" else ", no Python.h"
-    return judged(is_same and ninja and found["headers"] == "there", seen, said)
-
-
-def containers(_: str) -> Answer:
-    """pyxis adds its options to srun's own help."""
-    has_pyxis = "--container-image" in output("srun", "--help")
-    return judged(has_pyxis, "pyxis" if has_pyxis else "no pyxis", "pyxis")
-
-
-CHECKS: dict[str, Callable[[str], Answer]] = {
-    check.__name__: check
-    for check in (
-        *(gpus, processes, efa, memlock, shm, mount, lustre, folder, space),
-        *(network, names, port, packages, build, containers),
-    )
+' "$@"
 }
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
-end of preflight_node.py
+version_of() { # NAME in $said: sets `version`
+  version=-
+  [[ $'\n'$said$'\n' != *$'\n'"$1 "* ]] || { version=${said#*"$1 "}; version=${version%%$'\n'*}; }
+}
+
+# `torch==2.6,deepspeed`: there, and of that version or one below it (2.6.1).
+check_packages() { # NAME[==VERSION],...
+  local pairs pair name pin version said seen='' wanted='' is_good=1
+  IFS=, read -r -a pairs <<< "$1"
+  probe "${pairs[@]%%==*}" || { say packages bad "$said" "$1"; return; }
+  for pair in "${pairs[@]}"; do
+    name=${pair%%==*} pin=
+    [[ $pair != *==* ]] || pin=${pair#*==}
+    wanted+="${wanted:+, }$name${pin:+ $pin}"
+    version_of "$name"
+    if [[ $version == - ]]; then
+      seen+="${seen:+, }no $name" is_good=0
+    else
+      seen+="${seen:+, }$name $version"
+      [[ -z $pin || "${version%%+*}." == "$pin".* ]] || is_good=0
+    fi
+  done
+  say_whether "$is_good" packages "$seen" "$wanted"
+}
+
+# What torch needs to compile an extension: it refuses a CUDA of another major version.
+check_build() {
+  local wanted="nvcc of torch's CUDA, ninja, Python.h"
+  local said version release=- cuda headers ninja seen
+  if [[ $lacking == absent ]] && ! type -P nvidia-smi > /dev/null; then
+    say build absent 'no GPU to compile for' "$wanted"
+    return
+  fi
+  if PATH=${CUDA_HOME:-/usr/local/cuda}/bin:$job_path run nvcc --version; then
+    release=${said#*release } release=${release%%,*}
+  fi
+  probe torch ninja || { say build bad "$said" "$wanted"; return; }
+  version_of cuda && cuda=$version
+  version_of headers && headers=$version
+  version_of ninja && ninja=$version
+  [[ $ninja != - ]] || ninja=$(PATH=$job_path type -P ninja) || ninja=-
+  seen="nvcc $release, torch's CUDA $cuda"
+  [[ $ninja != - ]] || seen+=', no ninja'
+  [[ $headers == there ]] || seen+=', no Python.h'
+  [[ ${release%%.*} != "${cuda%%.*}" || $cuda == - || $ninja == - || $headers != there ]]
+  say_whether "$?" build "$seen" "$wanted"
+}
+
+# pyxis adds its options to srun's own help.
+check_containers() {
+  local said
+  PATH=$job_path run srun --help
+  if [[ $said == *--container-image* ]]; then
+    say containers ok pyxis pyxis
+  else
+    say containers bad 'no pyxis' pyxis
+  fi
+}
+
+ask_all "$@"
+end of preflight_node.sh
 : <<'end of preflight_table.py'
 """What the preflight tells: a table of all answers, and which nodes are bad.
 
