@@ -120,6 +120,7 @@ class Stage:
 
     def _bring(self, lock: Lock) -> Brought:
         """The copy beside the target, as far as files of it were not there."""
+        self.place.begin(self._identity())
         began = self.place.load_record()
         record = began if began and began["source"] == self._identity() else None
         if self.options.unpack:

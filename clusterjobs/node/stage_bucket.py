@@ -15,6 +15,8 @@ from stage_log import StageError, say, shown, tool_environment
 
 ROUNDS = 3
 
+_MOST_ASKED = 10  # of objects that are encrypted, one start of aws each
+
 Objects = Dict[str, List[Any]]  # name -> [size, ETag]
 
 
@@ -30,7 +32,7 @@ class Bucket:
             raise StageError("%s: neither s5cmd nor aws is on this node" % source)
         self.is_one = False
         self.count = 0
-        self._etags_are_sums = True
+        self._encrypted = 0
         self._has_said_unknown = False
 
     def key_of(self, name: str) -> str:
@@ -84,14 +86,20 @@ class Bucket:
         raise StageError("%s: %s" % (self.source, said.splitlines()[-1] if said else "no answer"))
 
     def is_sum(self, name: str) -> bool:
-        """Whether ETags are checksums here: asked of an object whose ETag did not match."""
-        if self._etags_are_sums and self.aws:
-            head = self._head(name)
-            kind = str(head.get("ServerSideEncryption", ""))
-            self._etags_are_sums = not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head)
-            if not self._etags_are_sums:
-                say("stage: %s is encrypted, so that sizes alone are compared" % self.source)
-        return self._etags_are_sums
+        """Whether an ETag is a checksum: asked of an object whose ETag did not match.
+
+        Each may be encrypted in its own way; after some that are, the rest is taken to be.
+        """
+        if not self.aws or self._encrypted >= _MOST_ASKED:
+            return not self.aws
+        head = self._head(name)
+        kind = str(head.get("ServerSideEncryption", ""))
+        if not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head):
+            return True
+        if not self._encrypted:
+            say("stage: %s is encrypted, so that sizes alone are compared" % self.source)
+        self._encrypted += 1
+        return False
 
     def part_size(self, name: str) -> Optional[int]:
         """Of an object that was sent in parts, the first one's; s5cmd cannot ask for it."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from stage_files import BLOCK, BUFFER, KEPT, SmallFiles, Task, copy_block
 from stage_list import File, Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import Progress, StageError, counted, shown, size
 from stage_pool import apart, batches_of, run_all
-from stage_record import Block, Place, Seen, Sums, compare, is_same_source
+from stage_record import Block, Place, Seen, Sums, compare, is_same_source, remove
 
 _SPARE = 1.01  # a file system needs a little for itself
 
@@ -53,7 +53,7 @@ def bring_files(
             tasks += _blocks(place, source, name, row, known)
     total = sum(listing.files[name][0] for name in small)
     check_space(place, listing, total + sum(one.length for one in tasks if not one.existing))
-    _remove_others(place.copy, listing)
+    _remove_others(place.copy, {*small, *(one.name for one in tasks)}, listing)
     make_folders(place.copy, listing)
     total += sum(one.length for one in tasks)
     copying = Copying(place, source, listing, total, lock)
@@ -66,6 +66,8 @@ def bring_files(
             crcs[number] = crc
     for task, crc in zip(tasks, crcs):
         sums.setdefault(task.name, []).append(crc % KEPT)
+        if crc & KEPT and task.name not in mixed and os.path.lexists(task.copy):
+            os.unlink(task.copy)  # an earlier attempt's; the target's own is the one
     return sums, copying.small(small)
 
 
@@ -113,11 +115,15 @@ def _task(
     return Task(name, origin, copy, existing, crc, offset, span, length, mtime, mode)
 
 
-def _remove_others(copy: str, listing: Listing) -> None:
-    """What an earlier attempt has copied, and the source no longer has."""
-    if os.path.isdir(copy):
-        for name in scan(copy, follow=False).files.keys() - listing.files:
+def _remove_others(copy: str, wanted: AbstractSet[str], listing: Listing) -> None:
+    """What an earlier attempt has left in the copy, and this one does not put there again."""
+    if os.path.isdir(copy) and not os.path.islink(copy):
+        there = scan(copy, follow=False)
+        for name in [*(there.files.keys() - wanted), *there.links]:
             os.unlink(path_of(copy, name))
+        for name in there.folders:
+            if name not in listing.folders:
+                remove(path_of(copy, name))
 
 
 def make_folders(copy: str, listing: Listing) -> None:

@@ -8,7 +8,7 @@ import shlex
 import stat
 import subprocess
 import time
-from typing import IO, Any, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import IO, Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from stage_bucket import Bucket, Objects
 from stage_list import path_of
@@ -95,7 +95,7 @@ class Download:
         """One for all, with a list of exact names; a line break does not fit the list."""
         words = [*self._bucket.s5cmd, "--json"]
         path = os.path.join(os.path.dirname(self._log), "commands")
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             for name in self._wanted:
                 copy = ["cp", "--raw", self._bucket.key_of(name), path_of(self._arriving, name)]
                 if "\n" in name or "\r" in name:
@@ -110,7 +110,7 @@ class Download:
             data = os.read(self._answers, 1 << 16)
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                done = json.loads(line)
+                done = _said(line)
                 if done.get("success"):
                     name = done["destination"][len(self._arriving) + 1 :]
                     os.replace(done["destination"], path_of(self._to, name))
@@ -182,3 +182,12 @@ def _arrived(wanted: Objects, to: str) -> Tuple[int, List[str]]:
             if row is not None and row[0] == status.st_size and stat.S_ISREG(status.st_mode):
                 whole.append(path[len(to) + 1 :])
     return total, whole
+
+
+def _said(line: bytes) -> Dict[str, Any]:
+    """A line of s5cmd's; what else is printed there is passed over."""
+    try:
+        done = json.loads(line)
+    except ValueError:
+        return {}
+    return done if isinstance(done, dict) else {}

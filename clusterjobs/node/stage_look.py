@@ -19,9 +19,10 @@ def look(target: str, listing: Listing, sums: Sums, seen: Seen, is_new: bool) ->
     Where the whole target is new, what was seen of a small file when it was copied still holds, as
     long as no name is missing. A file that got its place by itself has a new ctime.
     """
-    for is_there, names in ((os.path.isdir, listing.folders), (os.path.islink, listing.links)):
+    for is_link, names in ((False, listing.folders), (True, listing.links)):
         for name in names:
-            if not is_there(path_of(target, name)):
+            path = path_of(target, name)
+            if os.path.islink(path) != is_link or not (is_link or os.path.isdir(path)):
                 raise _missing(target, name)
     if is_new and seen.names and _count_names(target, listing) == listing.names():
         others = listing.files.keys() - seen.names

@@ -79,9 +79,23 @@ class Place:
         _sync_folder(self.folder)
         self.clear()
 
+    def begin(self, identity: List[Any]) -> None:
+        """What an attempt with another source has left is of no use to this one."""
+        path = os.path.join(self.folder, "source")
+        try:
+            with open(path) as file:
+                if json.load(file) == identity:
+                    return
+        except (OSError, ValueError):
+            pass
+        self.clear()
+        with open(path + ".new", "w") as file:
+            file.write(json.dumps(identity))
+        os.rename(path + ".new", path)
+
     def clear(self) -> None:
         """Remove what an unfinished copy has left."""
-        for name in ("journal", "archive", "commands", "tool.out"):
+        for name in ("source", "journal", "archive", "commands", "tool.out"):
             path = os.path.join(self.folder, name)
             try:
                 os.unlink(path)

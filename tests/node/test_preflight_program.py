@@ -317,6 +317,44 @@ def test_a_package_has_the_version_that_is_pinned(preflight, tmp_path, wanted, i
     assert "clotho 2.6.1+cu124" in said
 
 
+def test_a_package_is_not_taken_for_another_whose_name_ends_alike(preflight, tmp_path) -> None:
+    installed(tmp_path / "site", "sentence_clotho", "3.0")
+    preflight.environment["PYTHONPATH"] = str(tmp_path / "site")
+    code, said = preflight.run("packages=sentence_clotho,clotho")
+    assert code == FAILED, said
+    assert "packages: sentence_clotho 3.0, no clotho; wanted" in said
+
+
+def test_a_warning_of_nvidia_smi_is_no_gpu(preflight) -> None:
+    warning = "echo 'WARNING: infoROM is corrupted, or so' >&2\n"
+    preflight.program("nvidia-smi", NVIDIA_SMI.replace("case $1", f"{warning}case $1"))
+    code, said = preflight.run("gpus=8")
+    assert code == 0, said
+
+
+def test_a_folder_that_hangs_on_a_node_is_named_alone(preflight, tmp_path) -> None:
+    """Its token cannot be read there; here it is a pipe that nobody reads."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    pipe = 'own=$1/$token.$node said; [[ $node != node-2 ]] || { rm -f "$own"; mkfifo "$own"; }'
+    preflight.fault("node-2", f"set -- \"${{@/'own=$1/$token.$node said'/'{pipe}'}}\"")
+    code, said = preflight.run(f"folder={folder}", "space=0:/tmp", "seconds=6")
+    assert code == FAILED, said
+    failed = [line for line in said.splitlines() if "preflight failed" in line]
+    assert len(failed) == 1
+    assert f"node node-2: folder {folder}: no answer in 6 s; wanted" in failed[0]
+
+
+def test_a_port_that_does_not_answer_is_named_and_the_name_is_not(preflight, tmp_path) -> None:
+    """A security group drops packets; here the connection is a process that sleeps."""
+    preflight.environment["MASTER_ADDR"] = "192.0.2.1"
+    preflight.fault("node-2", "set -- \"${@/': <> \"$place\"'/'sleep 60'}\"")
+    code, said = preflight.run("port", "names", "seconds=6")
+    assert code == FAILED, said
+    assert "failed on node node-2: port: no answer in 3 s; wanted" in said
+    assert re.search(r"ok +names .* all 2", said)
+
+
 @pytest.mark.parametrize(
     ("cuda", "release", "is_good"),
     [("12.4", "12.6", True), ("12.4", "11.8", False), ("12.4", "1.2", False)],

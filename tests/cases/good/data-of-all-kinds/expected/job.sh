@@ -907,6 +907,7 @@ class Stage:
 
     def _bring(self, lock: Lock) -> Brought:
         """The copy beside the target, as far as files of it were not there."""
+        self.place.begin(self._identity())
         began = self.place.load_record()
         record = began if began and began["source"] == self._identity() else None
         if self.options.unpack:
@@ -1201,6 +1202,8 @@ from stage_log import StageError, say, shown, tool_environment
 
 ROUNDS = 3
 
+_MOST_ASKED = 10  # of objects that are encrypted, one start of aws each
+
 Objects = Dict[str, List[Any]]  # name -> [size, ETag]
 
 
@@ -1216,7 +1219,7 @@ class Bucket:
             raise StageError("%s: neither s5cmd nor aws is on this node" % source)
         self.is_one = False
         self.count = 0
-        self._etags_are_sums = True
+        self._encrypted = 0
         self._has_said_unknown = False
 
     def key_of(self, name: str) -> str:
@@ -1270,14 +1273,20 @@ class Bucket:
         raise StageError("%s: %s" % (self.source, said.splitlines()[-1] if said else "no answer"))
 
     def is_sum(self, name: str) -> bool:
-        """Whether ETags are checksums here: asked of an object whose ETag did not match."""
-        if self._etags_are_sums and self.aws:
-            head = self._head(name)
-            kind = str(head.get("ServerSideEncryption", ""))
-            self._etags_are_sums = not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head)
-            if not self._etags_are_sums:
-                say("stage: %s is encrypted, so that sizes alone are compared" % self.source)
-        return self._etags_are_sums
+        """Whether an ETag is a checksum: asked of an object whose ETag did not match.
+
+        Each may be encrypted in its own way; after some that are, the rest is taken to be.
+        """
+        if not self.aws or self._encrypted >= _MOST_ASKED:
+            return not self.aws
+        head = self._head(name)
+        kind = str(head.get("ServerSideEncryption", ""))
+        if not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head):
+            return True
+        if not self._encrypted:
+            say("stage: %s is encrypted, so that sizes alone are compared" % self.source)
+        self._encrypted += 1
+        return False
 
     def part_size(self, name: str) -> Optional[int]:
         """Of an object that was sent in parts, the first one's; s5cmd cannot ask for it."""
@@ -1450,14 +1459,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from stage_files import BLOCK, BUFFER, KEPT, SmallFiles, Task, copy_block
 from stage_list import File, Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import Progress, StageError, counted, shown, size
 from stage_pool import apart, batches_of, run_all
-from stage_record import Block, Place, Seen, Sums, compare, is_same_source
+from stage_record import Block, Place, Seen, Sums, compare, is_same_source, remove
 
 _SPARE = 1.01  # a file system needs a little for itself
 
@@ -1499,7 +1508,7 @@ def bring_files(
             tasks += _blocks(place, source, name, row, known)
     total = sum(listing.files[name][0] for name in small)
     check_space(place, listing, total + sum(one.length for one in tasks if not one.existing))
-    _remove_others(place.copy, listing)
+    _remove_others(place.copy, {*small, *(one.name for one in tasks)}, listing)
     make_folders(place.copy, listing)
     total += sum(one.length for one in tasks)
     copying = Copying(place, source, listing, total, lock)
@@ -1512,6 +1521,8 @@ def bring_files(
             crcs[number] = crc
     for task, crc in zip(tasks, crcs):
         sums.setdefault(task.name, []).append(crc % KEPT)
+        if crc & KEPT and task.name not in mixed and os.path.lexists(task.copy):
+            os.unlink(task.copy)  # an earlier attempt's; the target's own is the one
     return sums, copying.small(small)
 
 
@@ -1559,11 +1570,15 @@ def _task(
     return Task(name, origin, copy, existing, crc, offset, span, length, mtime, mode)
 
 
-def _remove_others(copy: str, listing: Listing) -> None:
-    """What an earlier attempt has copied, and the source no longer has."""
-    if os.path.isdir(copy):
-        for name in scan(copy, follow=False).files.keys() - listing.files:
+def _remove_others(copy: str, wanted: AbstractSet[str], listing: Listing) -> None:
+    """What an earlier attempt has left in the copy, and this one does not put there again."""
+    if os.path.isdir(copy) and not os.path.islink(copy):
+        there = scan(copy, follow=False)
+        for name in [*(there.files.keys() - wanted), *there.links]:
             os.unlink(path_of(copy, name))
+        for name in there.folders:
+            if name not in listing.folders:
+                remove(path_of(copy, name))
 
 
 def make_folders(copy: str, listing: Listing) -> None:
@@ -1663,7 +1678,7 @@ import shlex
 import stat
 import subprocess
 import time
-from typing import IO, Any, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import IO, Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from stage_bucket import Bucket, Objects
 from stage_list import path_of
@@ -1750,7 +1765,7 @@ class Download:
         """One for all, with a list of exact names; a line break does not fit the list."""
         words = [*self._bucket.s5cmd, "--json"]
         path = os.path.join(os.path.dirname(self._log), "commands")
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             for name in self._wanted:
                 copy = ["cp", "--raw", self._bucket.key_of(name), path_of(self._arriving, name)]
                 if "\n" in name or "\r" in name:
@@ -1765,7 +1780,7 @@ class Download:
             data = os.read(self._answers, 1 << 16)
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                done = json.loads(line)
+                done = _said(line)
                 if done.get("success"):
                     name = done["destination"][len(self._arriving) + 1 :]
                     os.replace(done["destination"], path_of(self._to, name))
@@ -1837,6 +1852,15 @@ def _arrived(wanted: Objects, to: str) -> Tuple[int, List[str]]:
             if row is not None and row[0] == status.st_size and stat.S_ISREG(status.st_mode):
                 whole.append(path[len(to) + 1 :])
     return total, whole
+
+
+def _said(line: bytes) -> Dict[str, Any]:
+    """A line of s5cmd's; what else is printed there is passed over."""
+    try:
+        done = json.loads(line)
+    except ValueError:
+        return {}
+    return done if isinstance(done, dict) else {}
 end of stage_download.py
 : <<'end of stage_etag.py'
 """Whether a file is what its ETag says: its MD5, or the MD5 of its parts' MD5s.
@@ -2593,9 +2617,10 @@ def look(target: str, listing: Listing, sums: Sums, seen: Seen, is_new: bool) ->
     Where the whole target is new, what was seen of a small file when it was copied still holds, as
     long as no name is missing. A file that got its place by itself has a new ctime.
     """
-    for is_there, names in ((os.path.isdir, listing.folders), (os.path.islink, listing.links)):
+    for is_link, names in ((False, listing.folders), (True, listing.links)):
         for name in names:
-            if not is_there(path_of(target, name)):
+            path = path_of(target, name)
+            if os.path.islink(path) != is_link or not (is_link or os.path.isdir(path)):
                 raise _missing(target, name)
     if is_new and seen.names and _count_names(target, listing) == listing.names():
         others = listing.files.keys() - seen.names
@@ -3041,9 +3066,23 @@ class Place:
         _sync_folder(self.folder)
         self.clear()
 
+    def begin(self, identity: List[Any]) -> None:
+        """What an attempt with another source has left is of no use to this one."""
+        path = os.path.join(self.folder, "source")
+        try:
+            with open(path) as file:
+                if json.load(file) == identity:
+                    return
+        except (OSError, ValueError):
+            pass
+        self.clear()
+        with open(path + ".new", "w") as file:
+            file.write(json.dumps(identity))
+        os.rename(path + ".new", path)
+
     def clear(self) -> None:
         """Remove what an unfinished copy has left."""
-        for name in ("journal", "archive", "commands", "tool.out"):
+        for name in ("source", "journal", "archive", "commands", "tool.out"):
             path = os.path.join(self.folder, name)
             try:
                 os.unlink(path)

@@ -572,7 +572,7 @@ ask_all() { # CHECK=WANTED...
   say clock at "$now" ''
   for one; do
     case $one in
-      mount=* | lustre=* | space=* | shm=* | folder=*) storage+=("$one") ;;
+      mount=* | lustre=* | space=* | shm=*) storage+=("$one") ;;
       names | port) master+=("$one") ;;
       memlock | network) "check_$one" ;; # asks nobody
       *) "check_${one%%=*}" "${one#*=}" & ;;
@@ -596,9 +596,10 @@ say_whether() { # 1 or 0, for good or bad, CHECK SEEN WANTED
 }
 
 run() { # COMMAND...: `said` is its output, and false with its last words where it fails
-  local status=0
-  said=$("$@" < /dev/null 2>&1) && return
+  local status
+  said=$("$@" < /dev/null 2> /dev/null) && return
   status=$?
+  said=$("$@" < /dev/null 2>&1) # once more, for its words
   said="${1##*/} exits $status: ${said##*$'\n'}"
   return 1
 }
@@ -667,13 +668,11 @@ check_storage() { # CHECK=WANTED...
   local one number asked=() paths=() text lines
   for one; do
     case $one in
-      folder=*) check_folder "${one#*=}" ;;
       mount=* | lustre=*) asked+=("$one") paths+=("${one#*=}") ;;
       space=*) asked+=("$one") paths+=("${one#*:}") ;;
       shm=*) asked+=("$one") paths+=(/dev/shm) ;;
     esac
   done
-  (( ${#asked[@]} )) || return
   IFS= read -r -d '' -t "$patience" text < <(file_systems "${paths[@]}")
   mapfile -t lines <<< "${text%$'\n'}"
   if (( ${#lines[@]} == ${#asked[@]} + 1 )); then # one is the header
@@ -785,15 +784,20 @@ check_network() {
 # preflight.py listens at MASTER_PORT. Who can call it there knows the name, too.
 check_master() { # names, port
   local place=/dev/tcp/$MASTER_ADDR/$MASTER_PORT wanted="port $MASTER_PORT of $MASTER_ADDR answers"
-  local why both=" $* "
+  local said='' both=" $* "
   if [[ $both == *' port '* ]]; then
-    if { : <> "$place"; } 2> /dev/null; then
+    if IFS= read -r -t "$patience" said < <({ : <> "$place"; } 2>&1 && echo answers) \
+      || (( $? < 128 )); then
+      said=${said##*: }
+    else
+      said="no answer in $patience s"
+    fi
+    if [[ $said == answers ]]; then
       say port ok answers "$wanted"
       [[ $both != *' names '* ]] || say names ok 'its port answers' 'an address for MASTER_ADDR'
       return
     fi
-    why=$({ : <> "$place"; } 2>&1)
-    say port bad "${why##*: }" "$wanted"
+    say port bad "$said" "$wanted"
   fi
   [[ $both != *' names '* ]] || check_names
 }
@@ -836,9 +840,12 @@ print("headers", "there" if os.path.exists(headers) else "-")
 ' "$@"
 }
 
-version_of() { # NAME in $said: sets `version`
+version_of() { # NAME in $said, at the start of a line: sets `version`
+  local text=$'\n'$said$'\n'
   version=-
-  [[ $'\n'$said$'\n' != *$'\n'"$1 "* ]] || { version=${said#*"$1 "}; version=${version%%$'\n'*}; }
+  if [[ $text == *$'\n'"$1 "* ]]; then
+    version=${text#*$'\n'"$1 "} version=${version%%$'\n'*}
+  fi
 }
 
 # `torch==2.6,deepspeed`: there, and of that version or one below it (2.6.1).
