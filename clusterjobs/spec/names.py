@@ -19,7 +19,7 @@ _OF_THE_SCRIPT = re.compile(
     "|launcher_environment|lifeline|limit|log_writer|mounts|mpirun|name|names|needle"
     "|newest|node|nodes|on_every_node|own_id|port|previous|python|ranks|reason|requeue"
     "|sidecars|srun_options|ssh_dir|ssh_folder|ssh_key|ssh_nodes|ssh_port|sshd|sshd_step"
-    "|staging|stalled|states|status|used"
+    "|staging|stalled|states|status|steps|used"
 )
 
 _READ_BY_SLURM_AND_BASH = ("SLURM", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SCONTROL_", "BASH")
