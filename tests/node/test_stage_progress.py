@@ -125,6 +125,7 @@ def test_an_archive_that_had_come_is_not_fetched_again(tmp_path, staged, mark) -
     with tarfile.open(bucket / "books.tar", "w") as archive:
         archive.add(source, ".")
     (tmp_path / ".to.stage").mkdir()
+    (tmp_path / ".to.stage" / "source").write_text('["s3://corpus/books.tar", true]')
     (tmp_path / ".to.stage" / "archive").write_bytes((bucket / "books.tar").read_bytes())
     environment = {"PATH": f"{tool.parent}:/usr/bin:/bin", "BUCKETS": str(bucket.parent)}
     done = staged("--unpack", "s3://corpus/books.tar", tmp_path / "to", **environment)

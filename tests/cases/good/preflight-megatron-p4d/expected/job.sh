@@ -649,8 +649,8 @@ end of preflight.py
 #     /bin/bash -c "$(< preflight_node.sh)" preflight TOKEN SECONDS CHECK=WANTED...
 #
 # An answer is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, absent), what
-# was seen, what is wanted, with tabs between. TOKEN is the name of a file that the batch host has put
-# into the folders, and removes with what is written here. After SECONDS nobody listens any more.
+# was seen, what is wanted, with tabs between. TOKEN is the name of a file that the batch host has
+# put into the folders, and removes with what is written here. After SECONDS nobody listens any more.
 #
 # What may take long or hang (a program, a disk, a server) is asked in a process of its own, so that
 # preflight.py can name what does not answer. This is bash, because Python takes longer to start
@@ -695,11 +695,10 @@ say_whether() { # 1 or 0, for good or bad, CHECK SEEN WANTED
   say "$2" "${verdicts[$1]}" "$3" "$4"
 }
 
-run() { # COMMAND...: `said` is its output, and false with its last words where it fails
+run() { # COMMAND...: `said` is all that it prints, and false with its last words where it fails
   local status
-  said=$("$@" < /dev/null 2> /dev/null) && return
+  said=$("$@" < /dev/null 2>&1) && return
   status=$?
-  said=$("$@" < /dev/null 2>&1) # once more, for its words
   said="${1##*/} exits $status: ${said##*$'\n'}"
   return 1
 }
@@ -714,8 +713,8 @@ check_gpus() { # COUNT
   run nvidia-smi "--query-gpu=$fields" --format=csv,noheader \
     || { say gpus bad "$said" "$wanted"; return; }
   while IFS= read -r line; do
-    [[ $line == *', '* ]] || continue
     name=${line%, *} errors=${line##*, }
+    [[ $line == *', '* && $errors == [0-9[N]* ]] || continue # a warning is none
     [[ $names == *"$name"* ]] || names+="${names:+ and }$name"
     [[ $errors != *[!]\[0NA/\ ]* ]] || broken+="${broken:+, }GPU $count has $errors"
     (( ++count ))
