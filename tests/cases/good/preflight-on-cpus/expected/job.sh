@@ -550,7 +550,7 @@ end of preflight.py
 #
 # An answer is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, absent), what
 # was seen, what is wanted, with tabs between. TOKEN is the name of a file that the batch host has
-# put into the folders, and removes with what is written here. After SECONDS nobody listens any more.
+# put into the folders, and removes with what is written here. After SECONDS nobody listens.
 #
 # What may take long or hang (a program, a disk, a server) is asked in a process of its own, so that
 # preflight.py can name what does not answer. This is bash, because Python takes longer to start
