@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
+from collections.abc import Mapping
 
 _PACKAGE = pathlib.Path(__file__).parent
 
@@ -10,6 +12,16 @@ _PACKAGE = pathlib.Path(__file__).parent
 def templates_dir() -> pathlib.Path:
     """The folder with `job.sh.j2` and its blocks."""
     return _folder("templates")
+
+
+@functools.cache
+def template_texts() -> Mapping[str, str]:
+    """The text of every template, by its name: what the manifest records."""
+    folder = templates_dir()
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*.j2"))
+    }
 
 
 def cluster_configs_dir() -> pathlib.Path:

@@ -9,9 +9,34 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from preflight import Row
+    from typing import Iterator
+
+    from preflight import Asking, Row
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def unanswered(
+    nodes: list[str], asked: list[str], rows: list[Row], asking: Asking
+) -> Iterator[tuple[str, str, str]]:
+    """Node, check and why, of what has no answer: a node may have ended without one, too."""
+    answered = {(row.node, row.check) for row in rows}
+    checks = [label(one) for one in asked]
+    for node in nodes:
+        missing = [check for check in checks if (node, check) not in answered]
+        has_ended = node in asking.ended
+        if not has_ended and (len(missing) == len(checks) or asking.why is not asking.over):
+            missing = ["answers"]
+        for check in missing:
+            yield node, check, "no answer" if has_ended else asking.why
+
+
+def label(asked: str) -> str:
+    """The check's name in the table, with the folder that it is about."""
+    name, _, wanted = asked.partition("=")
+    if name in ("mount", "lustre", "folder"):
+        return f"{name} {wanted}"
+    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
 
 
 def in_order(nodes: list[str], checks: list[str], rows: list[Row]) -> list[Row]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import pathlib
-import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jinja2
 import jinja2.compiler
 
 from clusterjobs import __version__, resources
-from clusterjobs.frameworks.contract import ConfigFile, Variable
+from clusterjobs.frameworks.contract import ConfigFile
 from clusterjobs.plan.inherited import PREFIXES
 from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
@@ -27,13 +26,14 @@ from clusterjobs.render.lines import (
     command_text,
     once_per_node,
     path_text,
-    with_reason,
+    program_text,
     wrapped,
 )
 from clusterjobs.render.preflight_lines import nccl_judge, nccl_watch, preflight_context
 from clusterjobs.render.shell import ShellText
+from clusterjobs.render.software_lines import software_context
 from clusterjobs.render.stage_lines import staging_context
-from clusterjobs.spec.experiment import Parameter, Secret, Step
+from clusterjobs.spec.experiment import Parameter, Step
 from clusterjobs.spec.references import show
 
 
@@ -46,16 +46,6 @@ def render_job_script(plan: Plan, spec_file: str, settings: Sequence[str] = ()) 
 @functools.cache
 def _template() -> jinja2.Template:
     return _environment(resources.templates_dir()).get_template("job.sh.j2")
-
-
-@functools.cache
-def template_texts() -> Mapping[str, str]:
-    """The text of every template, by its name: what the manifest records."""
-    folder = resources.templates_dir()
-    return {
-        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
-        for path in sorted(folder.rglob("*.j2"))
-    }
 
 
 def _environment(folder: pathlib.Path) -> jinja2.Environment:
@@ -79,7 +69,7 @@ def _context(plan: Plan, rendered_from: str) -> dict[str, Any]:
     return {
         **_head(plan, rendered_from),
         **_restarts(plan),
-        **_software(plan),
+        **software_context(plan),
         **preflight_context(plan),
         **_work(plan),
         **inputs_context(plan),
@@ -104,7 +94,7 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
         "nodes": plan.shape.nodes,
         "nodes_in_words": ShellText(_counted(plan.shape.nodes, "node")),
         "own_slurm_variables": _patterns(plan.own_slurm_variables),
-        "unset": _unset(plan.unset),
+        "unset": wrapped("unset", plan.unset + tuple(f'"${{!{prefix}@}}"' for prefix in PREFIXES)),
     }
 
 
@@ -113,14 +103,6 @@ def _patterns(names: tuple[str, ...]) -> tuple[ShellText, ...]:
     """Clauses of a `case` that do nothing, in lines that a person can read."""
     lines = textwrap.wrap(" | ".join(names), WIDTH - 14, break_on_hyphens=False)
     return tuple(ShellText(f"{line.removesuffix(' |').removeprefix('| ')}) ;;") for line in lines)
-
-
-@functools.lru_cache(maxsize=64)
-def _unset(names: tuple[str, ...]) -> ShellText:
-    """The words behind `unset`, in lines that a person can read."""
-    families = " ".join(f'"${{!{prefix}@}}"' for prefix in PREFIXES)
-    lines = textwrap.wrap(f"{' '.join(names)} {families}", WIDTH - 10, break_long_words=False)
-    return ShellText(" \\\n  ".join(lines))
 
 
 def describe(plan: Plan) -> str:
@@ -196,67 +178,6 @@ def _parameter(name: str, parameter: Parameter) -> _ParameterText:
     )
 
 
-# ------------------------------------------------------------------ environment and files
-
-
-class _CodeText(NamedTuple):
-    key: ShellText
-    code: ShellText
-
-
-def _software(plan: Plan) -> dict[str, Any]:
-    software = plan.experiment.software
-    return {
-        "environment": [line for one in plan.environment for line in _export(one)],
-        "secrets": [_secret(*item) for item in plan.experiment.secrets.items()],
-        "modules": command_text(software.modules),
-        "conda_given": software.conda is not None,
-        "conda": shell.quote_expanding(software.conda or ""),
-        "venv_given": software.venv is not None and software.container is None,
-        "venv": path_text(software.venv or ""),
-        "software_setup": _code("software.setup", software.setup),
-        "setup": _code("setup", plan.experiment.setup),
-    }
-
-
-def _code(key: str, lines: tuple[str, ...]) -> list[_CodeText]:
-    return [_CodeText(ShellText(key), shell.code(lines))] if lines else []
-
-
-def _export(variable: Variable) -> list[ShellText]:
-    quote = functools.partial(shell.quote_expanding, unset="-") if variable.expand else shell.quote
-    name, value = variable.name, quote(variable.value)
-    if variable.append:
-        value = ShellText(f'"${{{name}:+${name}:}}{value}"')
-    line = ShellText(f"export {name}={value}")
-    return [line] if variable.expand else with_reason(line, variable.reason)
-
-
-class _SecretText(NamedTuple):
-    name: ShellText
-    current: ShellText
-    value: ShellText
-    complaint: ShellText
-    is_fetched: bool
-
-
-def _secret(name: str, secret: Secret) -> _SecretText:
-    """How the value is had when the job runs: it is in no file, and on no command line."""
-    if secret.file is not None:
-        path = path_text(secret.file)
-        value, complaint = f"$(< {path})", f"the secret {name} is empty: its file has no text"
-    else:
-        value = f"$({_command(secret.command or ())})"
-        complaint = f"the secret {name} is empty: its command printed nothing"
-        if not secret.command:
-            complaint = f"the secret {name} is not set: export {name} before sbatch"
-    is_fetched = secret.file is not None or secret.command is not None
-    current = ShellText(f"${{{name}:-}}")
-    return _SecretText(
-        ShellText(name), current, ShellText(value), shell.quote(complaint), is_fetched
-    )
-
-
 # ------------------------------------------------------------------ files and steps
 
 
@@ -300,18 +221,6 @@ def _program(name: str) -> _FileText:
 
 def _step(step: Step, plan: Plan) -> ShellText:
     if step.per == "job":
-        return _command(step.command)
+        return program_text(step.command)
     words = command_text(step.command)
     return ShellText(f"srun {once_per_node(plan.shape.nodes)} {words}")
-
-
-def _command(words: tuple[str, ...]) -> ShellText:
-    """Words as a command; `command` in front of a program that has the name of our functions."""
-    is_ours = words and words[0] in _functions()
-    return ShellText(f"command {command_text(words)}") if is_ours else command_text(words)
-
-
-@functools.cache
-def _functions() -> frozenset[str]:
-    texts = "\n".join(template_texts().values())
-    return frozenset(re.findall(r"(?m)^\s*([\w-]+) *\(\)", texts))

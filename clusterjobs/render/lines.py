@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import textwrap
 from collections.abc import Iterable
 
+from clusterjobs import resources
 from clusterjobs.plan.directives import Directive
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
@@ -54,6 +57,19 @@ def path_text(path: str) -> ShellText:
 def command_text(words: Iterable[str]) -> ShellText:
     """A command in one line."""
     return ShellText(" ".join(map(shell.quote, words)))
+
+
+def program_text(words: tuple[str, ...]) -> ShellText:
+    """Words as a command; `command` in front of a program that has the name of our functions."""
+    is_ours = words and words[0] in functions()
+    return ShellText(f"command {command_text(words)}") if is_ours else command_text(words)
+
+
+@functools.cache
+def functions() -> frozenset[str]:
+    """The names of all functions that a script may have."""
+    texts = "\n".join(resources.template_texts().values())
+    return frozenset(re.findall(r"(?m)^\s*([\w-]+) *\(\)", texts))
 
 
 def wrapped(command: str, words: Iterable[str]) -> ShellText:

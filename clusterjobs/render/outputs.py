@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from clusterjobs import __version__
+from clusterjobs import __version__, resources
 from clusterjobs.plan.plan import Plan
-from clusterjobs.render.job_script import render_job_script, template_texts
+from clusterjobs.render.job_script import render_job_script
 
 MANIFEST = "manifest.json"
 
@@ -42,7 +42,9 @@ def _manifest(files: Mapping[str, str], inputs: Inputs) -> str:
             "cluster": _named([inputs.cluster]),
             "site": _named(inputs.sites),
             "set": list(inputs.settings),
-            "templates": {name: digest(text) for name, text in sorted(template_texts().items())},
+            "templates": {
+                name: digest(text) for name, text in sorted(resources.template_texts().items())
+            },
         },
         "outputs": {name: digest(text) for name, text in sorted(files.items())},
     }

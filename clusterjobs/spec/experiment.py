@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from clusterjobs.spec import images, words
+from clusterjobs.spec import code, images, words
 from clusterjobs.spec.part import BeforeValidator, Field, Part
 from clusterjobs.spec.words import Budget, Count
 
@@ -46,7 +46,7 @@ class Software(Part):
     venv: words.SearchPath | None = None
     conda: words.Path | None = None
     modules: tuple[words.ModuleName, ...] = ()
-    setup: words.Code = ()
+    setup: code.Code = ()
     requires: dict[words.PackageName, words.PackageVersion] = {}
     container: Container | None = None
 
@@ -132,7 +132,7 @@ class Secret(Part):
     """Where a secret's value comes from when the job runs; from the environment, if not said."""
 
     file: words.Path | None = None
-    command: words.CommandWords | None = None
+    command: code.CommandWords | None = None
 
 
 def _secrets(value: Any) -> Any:
@@ -153,7 +153,7 @@ def _step(value: Any) -> Any:
 class Step(Part):
     """A command before, after or beside the training: once for the job, or on every node."""
 
-    command: words.CommandWords
+    command: code.CommandWords
     per: Literal["job", "node"] = "job"
 
 
@@ -238,7 +238,7 @@ class Experiment(Part):
     ssh: Ssh | None = None
     workdir: words.Path | None = None
     script: words.Path | None = None
-    command: words.CommandWords | None = None
+    command: code.CommandWords | None = None
     args: words.Arguments = {}
     software: Software = Software()
 
@@ -261,8 +261,8 @@ class Experiment(Part):
 
     sbatch: dict[words.OptionName, words.OptionValue] = {}
     srun: dict[words.OptionName, words.OptionValue] = {}
-    setup: words.Code = ()
+    setup: code.Code = ()
     before: Steps = ()
     after: Steps = ()
     sidecars: Steps = ()
-    prefix: words.CommandWords = ()
+    prefix: code.CommandWords = ()

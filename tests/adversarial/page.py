@@ -43,7 +43,7 @@ def base(folder: str) -> dict[str, Any]:
         "time_limit": "00:02:00",
         "batch": {"micro": 1, "global": 2},
         "script": "record.py",
-        "workdir": f"{folder}/work",
+        "workdir": f"{folder}/code",
         "logs": f"{folder}/logs",
         "args": {},
         "env": {},
@@ -84,7 +84,7 @@ def put(spec: dict[str, Any], case: Case, folder: str, number: int) -> None:
     elif place == "choice":
         _parameter(spec, f"P_{number}", {"default": value, "choices": [value]}, number)
     elif place == "before":
-        command = ["python3", f"{folder}/work/record.py", literal(value)]
+        command = ["python3", f"{folder}/code/record.py", literal(value)]
         spec.setdefault("before", []).append({"command": command, "per": "job"})
     elif place == "step":
         spec["before"] = [[value, "touch CANARY"]]

@@ -13,7 +13,9 @@ from script_stage import Stage
 from test_page import plan_of
 
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.render.job_script import _functions, render_job_script, template_texts
+from clusterjobs.render.job_script import render_job_script
+from clusterjobs.render.lines import functions
+from clusterjobs.resources import template_texts
 from clusterjobs.spec.names import _OF_THE_SCRIPT
 
 # Programs too, and they do the same.
@@ -60,7 +62,7 @@ def test_every_variable_of_bash_arrives_or_is_refused(
     assert "RANDOM" not in env
     assert len(env) > 10
     stage.clear()
-    stage.make_input(f"{stage.folder}/work/record.py")
+    stage.make_input(f"{stage.folder}/code/record.py")
     spec = base(str(stage.folder)) | {"env": env}
     run = stage.run(render_job_script(plan_of(spec), "exp.yaml"), {})
     assert run.code == 0, run.output
@@ -114,11 +116,11 @@ def test_no_variable_of_a_spec_is_one_of_the_scripts_own() -> None:
 def test_every_word_of_bash_is_a_program_or_refused(
     stage: Stage, tally: collections.Counter[str]
 ) -> None:
-    names = {*lines_of_bash("compgen -bk"), *_functions()} - SAME_AS_THE_PROGRAM
+    names = {*lines_of_bash("compgen -bk"), *functions()} - SAME_AS_THE_PROGRAM
     assert {"eval", "time", "esac", "fail", "finish"} <= names
     steps = []
     stage.clear()
-    (stage.folder / "work").mkdir(exist_ok=True)
+    (stage.folder / "code").mkdir(exist_ok=True)
     for name in sorted(names):
         tally["tried"] += 1
         if is_refused(base(str(stage.folder)) | {"before": [[name, "x"]]}):

@@ -137,7 +137,7 @@ def _submit(
     plan = plan_of(spec)
     here = lab.folder.shared("/fsx") / "page"
     values = {case.place: case.value for _, case in cases}
-    for path in (here / "work", here / values.get("workdir", "work"), here / "record"):
+    for path in (here / "code", here / values.get("workdir", "code"), here / "record"):
         path.mkdir(parents=True, exist_ok=True)
         (path / "record.py").write_text(RECORD)
         (path / values.get("script", "record.py")).write_text(RECORD)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.spec import names, words
+from clusterjobs.spec import code, names, words
 from clusterjobs.spec.references import variable
 
 P = variable("LR")
@@ -21,15 +21,15 @@ P = variable("LR")
         (words.word, "", ""),
         (words.word, 7, "7"),
         (
-            words.command_words,
+            code.command_words,
             "./run --name 'a b' \"c\" d\\ e",
             ("./run", "--name", "a b", "c", "d e"),
         ),
-        (words.command_words, ["prog", "a;b", "$(id)", 3], ("prog", "a;b", "$(id)", "3")),
-        (words.command_words, "echo '$(id) | x' \"a;b\"", ("echo", "$(id) | x", "a;b")),
-        (words.command_words, "echo $HOME", ("echo", "$HOME")),
-        (words.lines_of_code, "a\nb\n", ("a", "b")),
-        (words.lines_of_code, ["a | b", "c"], ("a | b", "c")),
+        (code.command_words, ["prog", "a;b", "$(id)", 3], ("prog", "a;b", "$(id)", "3")),
+        (code.command_words, "echo '$(id) | x' \"a;b\"", ("echo", "$(id) | x", "a;b")),
+        (code.command_words, "echo $HOME", ("echo", "$HOME")),
+        (code.lines_of_code, "a\nb\n", ("a", "b")),
+        (code.lines_of_code, ["a | b", "c"], ("a | b", "c")),
         (words.path, "/fsx/a b", "/fsx/a b"),
         (words.path, "${HOME}/x", "${HOME}/x"),
         (words.path, f"/fsx/{P}", f"/fsx/{P}"),
@@ -60,18 +60,18 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (words.word, [], "single value"),
         (words.word, "x" * 131_072, "longer than Linux"),
         (words.word, "ü" * 65_536, "longer than Linux"),
-        (words.command_words, "a | b", "'|'"),
-        (words.command_words, "a && b", "'&'"),
-        (words.command_words, "a > f", "'>'"),
-        (words.command_words, "a `id`", "'`'"),
-        (words.command_words, "a $(id)", "'$('"),
-        (words.command_words, "a 'b", "quote"),
-        (words.command_words, "", "empty"),
-        (words.command_words, [], "empty"),
-        (words.command_words, ["", "a"], "empty"),
-        (words.lines_of_code, 5, "line of bash"),
-        (words.lines_of_code, f"echo {P}", "$NAME"),
-        (words.lines_of_code, "a\r\nb", "carriage return"),
+        (code.command_words, "a | b", "'|'"),
+        (code.command_words, "a && b", "'&'"),
+        (code.command_words, "a > f", "'>'"),
+        (code.command_words, "a `id`", "'`'"),
+        (code.command_words, "a $(id)", "'$('"),
+        (code.command_words, "a 'b", "quote"),
+        (code.command_words, "", "empty"),
+        (code.command_words, [], "empty"),
+        (code.command_words, ["", "a"], "empty"),
+        (code.lines_of_code, 5, "line of bash"),
+        (code.lines_of_code, f"echo {P}", "$NAME"),
+        (code.lines_of_code, "a\r\nb", "carriage return"),
         (words.path, "", "empty"),
         (words.path, "~/x", "${HOME}"),
         (words.path, "a\nb", "line break"),

@@ -417,15 +417,8 @@ def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens
         program = file.read()
     node = ["/bin/bash", "-c", program, "preflight", tokens.name, f"{seconds:.0f}", *asked]
     rows += asking.ask([*srun, *node])
-    return rows + asking.silent(nodes, [label(one) for one in asked], rows)
-
-
-def label(asked: str) -> str:
-    """The check's name in the table, with the folder that it is about."""
-    name, _, wanted = asked.partition("=")
-    if name in ("mount", "lustre", "folder"):
-        return f"{name} {wanted}"
-    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
+    missing = table().unanswered(nodes, asked, rows, asking)
+    return rows + [Row(node, check, "bad", why, "an answer") for node, check, why in missing]
 
 
 def table() -> Any:
@@ -592,19 +585,6 @@ class Asking:
             return row._replace(verdict="ok", seen=wanted, wanted=wanted)
         seen = f"{ahead:.0f} s ahead" if ahead > 0 else f"{behind:.0f} s behind"
         return row._replace(verdict="bad", seen=seen, wanted=wanted)
-
-    def silent(self, nodes: list[str], asked: list[str], rows: list[Row]) -> list[Row]:
-        """What has not been answered, be it that a node has not come to the end of all."""
-        answered = {(row.node, row.check) for row in rows}
-        found = []
-        for node in nodes:
-            missing = [check for check in asked if (node, check) not in answered]
-            has_ended = node in self.ended
-            if not has_ended and (len(missing) == len(asked) or self.why is not self.over):
-                missing = ["answers"]
-            why = "no answer" if has_ended else self.why
-            found += [Row(node, check, "bad", why, "an answer") for check in missing]
-        return found
 
 
 def started(command: list[str]) -> tuple[int, int]:
@@ -1015,9 +995,34 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from preflight import Row
+    from typing import Iterator
+
+    from preflight import Asking, Row
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def unanswered(
+    nodes: list[str], asked: list[str], rows: list[Row], asking: Asking
+) -> Iterator[tuple[str, str, str]]:
+    """Node, check and why, of what has no answer: a node may have ended without one, too."""
+    answered = {(row.node, row.check) for row in rows}
+    checks = [label(one) for one in asked]
+    for node in nodes:
+        missing = [check for check in checks if (node, check) not in answered]
+        has_ended = node in asking.ended
+        if not has_ended and (len(missing) == len(checks) or asking.why is not asking.over):
+            missing = ["answers"]
+        for check in missing:
+            yield node, check, "no answer" if has_ended else asking.why
+
+
+def label(asked: str) -> str:
+    """The check's name in the table, with the folder that it is about."""
+    name, _, wanted = asked.partition("=")
+    if name in ("mount", "lustre", "folder"):
+        return f"{name} {wanted}"
+    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
 
 
 def in_order(nodes: list[str], checks: list[str], rows: list[Row]) -> list[Row]:

@@ -123,8 +123,8 @@ for name in "${!SLURM_@}" "${!SRUN_@}"; do
   esac
 done
 unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR \
-  MASTER_PORT PYTHONPATH PYTHONHOME CUDA_VISIBLE_DEVICES "${!TORCHELASTIC_@}" \
-  "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
+  MASTER_PORT PYTHONPATH PYTHONHOME CUDA_VISIBLE_DEVICES "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" \
+  "${!PMI_@}" "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
 
 # ---- rendezvous: all ranks meet on the first node --------------------------------------------
 # The port follows from the job id, so that jobs on one node differ, and stays below the
