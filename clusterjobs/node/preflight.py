@@ -71,12 +71,21 @@ def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens
             asked.remove("port")
         rows += taken
     asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
-    with open(os.path.join(HERE, "preflight_node.sh")) as file:
-        program = file.read()
-    node = ["/bin/bash", "-c", program, "preflight", tokens.name, f"{seconds:.0f}", *asked]
+    node = ["/bin/bash", "-c", node_program(), "preflight", tokens.name, f"{seconds:.0f}", *asked]
     rows += asking.ask([*srun, *node])
     missing = table().unanswered(nodes, asked, rows, asking)
     return rows + [Row(node, check, "bad", why, "an answer") for node, check, why in missing]
+
+
+def node_program() -> str:
+    """Of its parts those that are here; it is run by the last."""
+    text = ""
+    for part in ("hardware", "software", "node"):
+        path = os.path.join(HERE, f"preflight_{part}.sh")
+        if os.path.exists(path):
+            with open(path) as file:
+                text += file.read()
+    return text
 
 
 def table() -> Any:

@@ -1,8 +1,8 @@
 """What every node is asked before the training, and what it has to answer.
 
 Each wanted value is derived here, from the catalogue, the cluster's config or the spec. How it is
-found out is written in `node/preflight_node.sh`, which runs on the nodes. Sources: NCCL its
-manual; AWS the EC2 user guide on EFA; facts of clusters stand in their configs.
+found out is written in `node/preflight_*.sh`, which run on the nodes. Sources: NCCL its manual;
+AWS the EC2 user guide on EFA; facts of clusters stand in their configs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ _PACKAGES = {
     "deepspeed": ("torch", "deepspeed"),
     "megatron-deepspeed": ("torch", "deepspeed"),
     "gpt-neox": ("torch", "deepspeed"),
+}
+# Programs that a node is asked by, beside `preflight_node.sh`, where one of these is asked.
+_ASKED_BY = {
+    "preflight_hardware.sh": {"gpus", "processes", "efa", "memlock"},
+    "preflight_software.sh": {"packages", "build", "containers"},
 }
 _COMPILES = ("deepspeed", "megatron-deepspeed", "gpt-neox")
 
@@ -58,9 +63,11 @@ class PreflightPlan(NamedTuple):
     @property
     def programs(self) -> tuple[str, ...]:
         """The files of the room `node/` that it takes."""
-        asking = ("preflight.py", "preflight_node.sh", "preflight_table.py") if self.asked else ()
+        words = {one.word.partition("=")[0] for one in self.asked}
+        asking = ("preflight.py", "preflight_table.py", "preflight_node.sh") if words else ()
+        more = (name for name, checks in _ASKED_BY.items() if checks & words)
         reading = ("nccl_log.py",) if self.reads_nccl else ()
-        return (*asking, *reading, *(("all_reduce.py",) if self.all_reduce else ()))
+        return (*asking, *more, *reading, *(("all_reduce.py",) if self.all_reduce else ()))
 
     @property
     def environment(self) -> tuple[Variable, ...]:

@@ -1,8 +1,9 @@
 """A training without mathematics: steps that take time, checkpoints that take time and space.
 
-Rank 0 counts and saves, the others wait for it. A checkpoint is written beside its name and then
-renamed; `latest` is written after it. Every step that is done is a line of trace, so that a test
-can count what was done twice. Told by CLUSTERJOBS_STOP_FILE, all save and end.
+Once all ranks have come, rank 0 counts and saves, and the others wait for it. A checkpoint is
+written beside its name and then renamed; `latest` is written after it. Every step that is done is a
+line of trace, so that a test can count what was done twice. Told by CLUSTERJOBS_STOP_FILE, all save
+and end.
 """
 
 import argparse
@@ -11,7 +12,9 @@ import pathlib
 import sys
 import time
 
-RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK")  # each launcher's own name for it
+# each launcher's own names
+RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK")
+SIZES = ("WORLD_SIZE", "HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE")
 STOP = pathlib.Path(os.environ.get("CLUSTERJOBS_STOP_FILE", "/nowhere"))
 
 
@@ -70,6 +73,15 @@ def train(args: argparse.Namespace) -> int:
     return 0
 
 
+def told_by_the_launcher(names: tuple[str, ...]) -> int:
+    return int(next(os.environ[name] for name in names if name in os.environ))
+
+
+def wait_for_all(pids: list[pathlib.Path]) -> None:
+    while not all(pid.exists() for pid in pids):
+        time.sleep(0.05)
+
+
 def wait_for_rank_0(args: argparse.Namespace, end: pathlib.Path) -> int:
     while not end.exists() and (args.deaf or not STOP.exists()):
         time.sleep(0.1)
@@ -78,13 +90,17 @@ def wait_for_rank_0(args: argparse.Namespace, end: pathlib.Path) -> int:
 
 def main() -> int:
     args = parse_args()
-    rank = next(os.environ[name] for name in RANKS if name in os.environ)
+    rank, size = told_by_the_launcher(RANKS), told_by_the_launcher(SIZES)
     restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
     args.folder.joinpath("checkpoints").mkdir(parents=True, exist_ok=True)
-    (args.folder / f"pid.{restarts}.{rank}").write_text(f"{os.getpid()}")
+    pids = [args.folder / f"pid.{restarts}.{one}" for one in range(size)]
+    draft = pids[rank].with_suffix(f".{rank}.draft")
+    draft.write_text(f"{os.getpid()}")
+    draft.replace(pids[rank])
     end = args.folder / f"end.{restarts}"
-    if rank != "0":
+    if rank != 0:
         return wait_for_rank_0(args, end)
+    wait_for_all(pids)
     code = train(args)
     end.touch()
     return code

@@ -77,8 +77,8 @@ def preflight_in(tmp_path: pathlib.Path) -> Preflight:
     """The preflight's programs and their stand-ins, laid out in a folder."""
     for name in ("bin", "faults"):
         (tmp_path / name).mkdir()
-    for name in ("preflight.py", "preflight_node.sh", "preflight_table.py"):
-        (tmp_path / name).write_text(resources.node_program(name))
+    for part in (".py", "_table.py", "_node.sh", "_hardware.sh", "_software.sh"):
+        (tmp_path / f"preflight{part}").write_text(resources.node_program(f"preflight{part}"))
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]

@@ -348,7 +348,8 @@ def test_a_folder_that_hangs_on_a_node_is_named_alone(preflight, tmp_path) -> No
 def test_a_port_that_does_not_answer_is_named_and_the_name_is_not(preflight, tmp_path) -> None:
     """A security group drops packets; here the connection is a process that sleeps."""
     preflight.environment["MASTER_ADDR"] = "192.0.2.1"
-    preflight.fault("node-2", "set -- \"${@/': <> \"$place\"'/'sleep 60'}\"")
+    call = ': <> "/dev/tcp/$MASTER_ADDR/$MASTER_PORT"'
+    preflight.fault("node-2", f"set -- \"${{@/'{call}'/'sleep 60'}}\"")
     code, said = preflight.run("port", "names", "seconds=6")
     assert code == FAILED, said
     assert "failed on node node-2: port: no answer in 3 s; wanted" in said
