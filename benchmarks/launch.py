@@ -152,6 +152,7 @@ def _one(lab: Lab, script: Path) -> float:
     job = lab.sbatch(f"/fsx/{script.name}", cwd=fsx)
     end = lab.wait(job, _TIMEOUT_SECONDS)
     if end.state != "COMPLETED":
-        raise RuntimeError(f"{script.name} ended {end}: its log is in {fsx}")
+        logs = "".join(path.read_text(errors="replace") for path in fsx.glob(f"*-{job}.out"))
+        raise RuntimeError(f"{script.name} ended {end}: {logs}")
     began = {path.suffix: float(path.read_text()) for path in (fsx / "began").glob(f"{job}.*")}
     return min(at for suffix, at in began.items() if suffix != ".script") - began[".script"]

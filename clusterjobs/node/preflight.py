@@ -71,8 +71,8 @@ def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens
             asked.remove("port")
         rows += taken
     asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
-    node = ["/bin/bash", "-c", node_program(), "preflight", tokens.name, f"{seconds:.0f}", *asked]
-    rows += asking.ask([*srun, *node])
+    node = ["/bin/bash", "-p", "-c", node_program(), "preflight"]  # -p: no BASH_ENV, no functions
+    rows += asking.ask([*srun, *node, tokens.name, f"{seconds:.0f}", *asked])
     missing = table().unanswered(nodes, asked, rows, asking)
     return rows + [Row(node, check, "bad", why, "an answer") for node, check, why in missing]
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Asked once on every node before the training: is this node what the job needs?
 #
-#     /bin/bash -c "$(cat preflight_hardware.sh preflight_software.sh preflight_node.sh)" \
+#     /bin/bash -p -c "$(cat preflight_hardware.sh preflight_software.sh preflight_node.sh)" \
 #       preflight TOKEN SECONDS CHECK=WANTED...
 #
 # The two others hold more checks, where they are asked for.
@@ -11,9 +11,10 @@
 # put into the folders, and removes with what is written here. After SECONDS nobody listens.
 #
 # What may take long or hang (a program, a disk, a server) is asked in a process of its own, so that
-# preflight.py can name what does not answer; nothing else is, because most of the time goes into
-# starting processes. This is bash, because Python takes longer to start than all of it; 4.2, as
-# Amazon Linux 2 has it. The exit code is 0: preflight.py judges.
+# preflight.py can name what does not answer. Nothing else is, and answers are told together: most of
+# the time goes into starting processes and passing on what they print. This is bash, because Python
+# takes longer to start than all of it; 4.2, as Amazon Linux 2 has it. The exit code is 0:
+# preflight.py judges.
 #
 # Before bash 5.1 a here-string is a file in /tmp, which may be full: lists are split as words.
 # shellcheck disable=SC2206
@@ -27,6 +28,7 @@ shift 2
 # shellcheck disable=SC2034 # preflight_software.sh reads it
 job_path=$PATH
 PATH=/usr/bin:/bin:/opt/amazon/efa/bin:$PATH
+answers=
 lacking=bad # what only a lab of clusterjobs lacks is told, and no fault
 [[ ! -e /.lab/lab.json ]] || lacking=absent
 
@@ -41,7 +43,7 @@ ask_all() { # CHECK=WANTED...
       port) exec {port}< <(call_master) ;;
       memlock | network) "check_$one" ;; # asks nobody
       names) ;;
-      *) "check_${one%%=*}" "${one#*=}" & own_processes+=("$!") ;;
+      *) alone "check_${one%%=*}" "${one#*=}" & own_processes+=("$!") ;;
     esac
   done
   if (( ${#storage[@]} )); then
@@ -49,19 +51,36 @@ ask_all() { # CHECK=WANTED...
     check_storage "$disks" "${storage[@]}"
   fi
   for one in "${folders[@]:1}"; do
-    check_folder "$one" & own_processes+=("$!")
+    alone check_folder "$one" & own_processes+=("$!")
   done
   [[ -z ${port:-} ]] || check_port "$port"
   [[ " $* " != *' names '* ]] || check_names "$said"
+  tell
   for one in "${folders[@]::1}"; do check_folder "$one"; done # nothing comes behind it
-  (( ! ${#own_processes[@]} )) || wait "${own_processes[@]}"
+  if (( ${#own_processes[@]} )); then
+    tell
+    wait "${own_processes[@]}"
+  fi
   say '' end '' ''
+  tell
 }
 
-say() { # CHECK VERDICT SEEN WANTED; in one write, so that lines do not mix
+say() { # CHECK VERDICT SEEN WANTED
   local line="preflight	$node" field
   for field; do line+="	${field//[[:space:]]/ }"; done
-  printf '%s\n' "$line"
+  (( ${#answers} + ${#line} < 4096 )) || tell
+  answers+=$line$'\n'
+}
+
+tell() { # all that was said, in one write: up to 4096 bytes do not mix with another process's
+  printf '%s' "$answers"
+  answers=
+}
+
+alone() { # COMMAND..., in a process of its own
+  answers= # which others tell
+  "$@"
+  tell
 }
 
 say_whether() { # 1 or 0, for good or bad, CHECK SEEN WANTED

@@ -50,7 +50,8 @@ done
 
 
 # What the node's program takes for the time.
-CLOCK = "set -- \"${{@/'now=${{EPOCHREALTIME:-}}'/now=$((EPOCHSECONDS {})).5}}\""
+NOW = "$((EPOCHSECONDS {})).${{EPOCHREALTIME#*.}}"
+CLOCK = f"set -- \"${{{{@/'now=${{{{EPOCHREALTIME:-}}}}'/now={NOW}}}}}\""
 
 
 def row_of(said: str, check: str) -> str:

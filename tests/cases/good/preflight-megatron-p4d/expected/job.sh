@@ -205,7 +205,7 @@ unpack preflight.py preflight_table.py preflight_node.sh preflight_hardware.sh \
 # By the system's own Python if it can be: it starts fastest, and is on no shared folder. RHEL 8's is
 # 3.6, which is too old, and seen without the time that starting it takes.
 python=/usr/bin/python3
-for name in /usr/bin/python3.[0-6]; do
+for name in /usr/bin/python3.{0..6}; do
   [[ ! $python -ef $name ]] || python=
 done
 if [[ ! -x $python ]]; then
@@ -414,8 +414,8 @@ def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens
             asked.remove("port")
         rows += taken
     asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
-    node = ["/bin/bash", "-c", node_program(), "preflight", tokens.name, f"{seconds:.0f}", *asked]
-    rows += asking.ask([*srun, *node])
+    node = ["/bin/bash", "-p", "-c", node_program(), "preflight"]  # -p: no BASH_ENV, no functions
+    rows += asking.ask([*srun, *node, tokens.name, f"{seconds:.0f}", *asked])
     missing = table().unanswered(nodes, asked, rows, asking)
     return rows + [Row(node, check, "bad", why, "an answer") for node, check, why in missing]
 
@@ -768,7 +768,7 @@ end of preflight_table.py
 # shellcheck shell=bash
 # Asked once on every node before the training: is this node what the job needs?
 #
-#     /bin/bash -c "$(cat preflight_hardware.sh preflight_software.sh preflight_node.sh)" \
+#     /bin/bash -p -c "$(cat preflight_hardware.sh preflight_software.sh preflight_node.sh)" \
 #       preflight TOKEN SECONDS CHECK=WANTED...
 #
 # The two others hold more checks, where they are asked for.
@@ -778,9 +778,10 @@ end of preflight_table.py
 # put into the folders, and removes with what is written here. After SECONDS nobody listens.
 #
 # What may take long or hang (a program, a disk, a server) is asked in a process of its own, so that
-# preflight.py can name what does not answer; nothing else is, because most of the time goes into
-# starting processes. This is bash, because Python takes longer to start than all of it; 4.2, as
-# Amazon Linux 2 has it. The exit code is 0: preflight.py judges.
+# preflight.py can name what does not answer. Nothing else is, and answers are told together: most of
+# the time goes into starting processes and passing on what they print. This is bash, because Python
+# takes longer to start than all of it; 4.2, as Amazon Linux 2 has it. The exit code is 0:
+# preflight.py judges.
 #
 # Before bash 5.1 a here-string is a file in /tmp, which may be full: lists are split as words.
 # shellcheck disable=SC2206
@@ -794,6 +795,7 @@ shift 2
 # shellcheck disable=SC2034 # preflight_software.sh reads it
 job_path=$PATH
 PATH=/usr/bin:/bin:/opt/amazon/efa/bin:$PATH
+answers=
 lacking=bad # what only a lab of clusterjobs lacks is told, and no fault
 [[ ! -e /.lab/lab.json ]] || lacking=absent
 
@@ -808,7 +810,7 @@ ask_all() { # CHECK=WANTED...
       port) exec {port}< <(call_master) ;;
       memlock | network) "check_$one" ;; # asks nobody
       names) ;;
-      *) "check_${one%%=*}" "${one#*=}" & own_processes+=("$!") ;;
+      *) alone "check_${one%%=*}" "${one#*=}" & own_processes+=("$!") ;;
     esac
   done
   if (( ${#storage[@]} )); then
@@ -816,19 +818,36 @@ ask_all() { # CHECK=WANTED...
     check_storage "$disks" "${storage[@]}"
   fi
   for one in "${folders[@]:1}"; do
-    check_folder "$one" & own_processes+=("$!")
+    alone check_folder "$one" & own_processes+=("$!")
   done
   [[ -z ${port:-} ]] || check_port "$port"
   [[ " $* " != *' names '* ]] || check_names "$said"
+  tell
   for one in "${folders[@]::1}"; do check_folder "$one"; done # nothing comes behind it
-  (( ! ${#own_processes[@]} )) || wait "${own_processes[@]}"
+  if (( ${#own_processes[@]} )); then
+    tell
+    wait "${own_processes[@]}"
+  fi
   say '' end '' ''
+  tell
 }
 
-say() { # CHECK VERDICT SEEN WANTED; in one write, so that lines do not mix
+say() { # CHECK VERDICT SEEN WANTED
   local line="preflight	$node" field
   for field; do line+="	${field//[[:space:]]/ }"; done
-  printf '%s\n' "$line"
+  (( ${#answers} + ${#line} < 4096 )) || tell
+  answers+=$line$'\n'
+}
+
+tell() { # all that was said, in one write: up to 4096 bytes do not mix with another process's
+  printf '%s' "$answers"
+  answers=
+}
+
+alone() { # COMMAND..., in a process of its own
+  answers= # which others tell
+  "$@"
+  tell
 }
 
 say_whether() { # 1 or 0, for good or bad, CHECK SEEN WANTED
@@ -966,9 +985,11 @@ check_network() {
     "one that NCCL_SOCKET_IFNAME=$rule takes"
 }
 
-# preflight.py listens at MASTER_PORT. Who can call it there knows the name, too.
+# preflight.py listens at MASTER_PORT. Who can call it there knows the name, too. Nothing of this
+# process waits for the end of a call that nobody takes: it holds no output but its own.
 call_master() {
-  { : <> "/dev/tcp/$MASTER_ADDR/$MASTER_PORT"; } 2>&1 && echo answers
+  exec 2>&1
+  : <> "/dev/tcp/$MASTER_ADDR/$MASTER_PORT" && echo answers
 }
 
 check_port() { # FD, where call_master answers; `said` is its answer
