@@ -11,10 +11,9 @@
 # put into the folders, and removes with what is written here. After SECONDS nobody listens.
 #
 # What may take long or hang (a program, a disk, a server) is asked in a process of its own, so that
-# preflight.py can name what does not answer. Nothing else is, and answers are told together: most of
-# the time goes into starting processes and passing on what they print. This is bash, because Python
-# takes longer to start than all of it; 4.2, as Amazon Linux 2 has it. The exit code is 0:
-# preflight.py judges.
+# preflight.py can name what does not answer; nothing else is, for starting processes is what takes
+# the time. This is bash, because Python takes longer to start than all of it; 4.2, as Amazon Linux 2
+# has it. The exit code is 0: preflight.py judges.
 #
 # Before bash 5.1 a here-string is a file in /tmp, which may be full: lists are split as words.
 # shellcheck disable=SC2206
@@ -23,17 +22,17 @@ set -f
 node=${SLURMD_NODENAME:-$HOSTNAME}
 token=$1
 patience=$(( $2 / 3 + 1 ))
+SECONDS=0 # whatever the job's environment says
 shift 2
 # Of the job's PATH only Python is wanted, and a folder of it may be on a dead mount.
 # shellcheck disable=SC2034 # preflight_software.sh reads it
 job_path=$PATH
 PATH=/usr/bin:/bin:/opt/amazon/efa/bin:$PATH
-answers=
 lacking=bad # what only a lab of clusterjobs lacks is told, and no fault
 [[ ! -e /.lab/lab.json ]] || lacking=absent
 
 ask_all() { # CHECK=WANTED...
-  local one now=${EPOCHREALTIME:-} storage=() folders=() own_processes=() disks port said=
+  local one now=${EPOCHREALTIME:-} storage=() folders=() own_processes=() disks port names said=
   [[ -n $now ]] || printf -v now '%(%s)T' -1
   say clock at "$now" ''
   for one; do
@@ -41,46 +40,33 @@ ask_all() { # CHECK=WANTED...
       mount=* | lustre=* | space=* | shm=*) storage+=("$one") ;;
       folder=*) folders+=("${one#*=}") ;;
       port) exec {port}< <(call_master) ;;
+      names) names=asked ;;
       memlock | network) "check_$one" ;; # asks nobody
-      names) ;;
-      *) alone "check_${one%%=*}" "${one#*=}" & own_processes+=("$!") ;;
+      *) "check_${one%%=*}" "${one#*=}" & own_processes+=("$!") ;;
     esac
+  done
+  for one in "${folders[@]:1}"; do
+    check_folder "$one" & own_processes+=("$!")
   done
   if (( ${#storage[@]} )); then
     exec {disks}< <(file_systems "${storage[@]}")
     check_storage "$disks" "${storage[@]}"
   fi
-  for one in "${folders[@]:1}"; do
-    alone check_folder "$one" & own_processes+=("$!")
-  done
   [[ -z ${port:-} ]] || check_port "$port"
-  [[ " $* " != *' names '* ]] || check_names "$said"
-  tell
-  for one in "${folders[@]::1}"; do check_folder "$one"; done # nothing comes behind it
-  if (( ${#own_processes[@]} )); then
-    tell
-    wait "${own_processes[@]}"
+  if [[ -n ${names:-} && $said == answers ]]; then
+    say names ok 'its port answers' 'an address for MASTER_ADDR'
+  elif [[ -n ${names:-} ]]; then
+    check_names & own_processes+=("$!")
   fi
+  for one in "${folders[@]::1}"; do check_folder "$one"; done # nothing comes behind it
+  (( ! ${#own_processes[@]} )) || wait "${own_processes[@]}"
   say '' end '' ''
-  tell
 }
 
-say() { # CHECK VERDICT SEEN WANTED
+say() { # CHECK VERDICT SEEN WANTED; in one write, so that lines do not mix
   local line="preflight	$node" field
   for field; do line+="	${field//[[:space:]]/ }"; done
-  (( ${#answers} + ${#line} < 4096 )) || tell
-  answers+=$line$'\n'
-}
-
-tell() { # all that was said, in one write: up to 4096 bytes do not mix with another process's
-  printf '%s' "$answers"
-  answers=
-}
-
-alone() { # COMMAND..., in a process of its own
-  answers= # which others tell
-  "$@"
-  tell
+  printf '%s\n' "$line"
 }
 
 say_whether() { # 1 or 0, for good or bad, CHECK SEEN WANTED
@@ -99,7 +85,7 @@ run() { # COMMAND...: `said` is all that it prints, and false with its last word
 # ---- storage
 
 check_storage() { # FD, where df answers, and CHECK=WANTED...
-  local disks=$1 one lines number
+  local disks=$1 one lines number=0 each=() limit=3
   shift
   if read -r -t "$patience" -u "$disks" _ && mapfile -t -u "$disks" lines \
     && (( ${#lines[@]} == $# )); then # df prints all of it at its end
@@ -108,13 +94,17 @@ check_storage() { # FD, where df answers, and CHECK=WANTED...
     done
     return
   fi
-  for one; do # one hangs, or is not there
+  for one; do # one hangs, or is not there: each is asked by itself
     exec {disks}< <(file_systems "$one")
-    read -r -t 3 -u "$disks" _
+    each+=("$disks")
+  done
+  for one; do
+    read -r -t "$limit" -u "${each[number++]}" _
     if (( $? > 128 )); then
       say "$(label "$one")" bad 'no answer in 3 s: it hangs' 'an answer'
+      limit=0.1 # the others had the same 3 s
     else
-      mapfile -t -u "$disks" lines
+      mapfile -t -u "${each[number - 1]}" lines
       check_file_system "$one" "${lines[0]:-}"
     fi
   done
@@ -235,11 +225,9 @@ check_port() { # FD, where call_master answers; `said` is its answer
   if [[ $said == answers ]]; then say port ok answers "$wanted"; else say port bad "$said" "$wanted"; fi
 }
 
-check_names() { # what check_port has heard, if it was asked
+check_names() {
   local wanted='an address for MASTER_ADDR' found address
-  if [[ $1 == answers ]]; then
-    say names ok 'its port answers' "$wanted"
-  elif found=$(getent ahostsv4 "$MASTER_ADDR"); then
+  if found=$(getent ahostsv4 "$MASTER_ADDR"); then
     address=${found%% *}
     [[ $address == 127.* && $node != "$MASTER_ADDR" ]]
     say_whether "$?" names "$address" "$wanted"

@@ -77,8 +77,8 @@ def told_by_the_launcher(names: tuple[str, ...]) -> int:
     return int(next(os.environ[name] for name in names if name in os.environ))
 
 
-def wait_for_all(pids: list[pathlib.Path]) -> None:
-    while not all(pid.exists() for pid in pids):
+def wait_for_all(args: argparse.Namespace, pids: list[pathlib.Path]) -> None:
+    while not all(pid.exists() for pid in pids) and (args.deaf or not STOP.exists()):
         time.sleep(0.05)
 
 
@@ -100,7 +100,7 @@ def main() -> int:
     end = args.folder / f"end.{restarts}"
     if rank != 0:
         return wait_for_rank_0(args, end)
-    wait_for_all(pids)
+    wait_for_all(args, pids)
     code = train(args)
     end.touch()
     return code

@@ -12,6 +12,25 @@ from dataclasses import dataclass, field
 
 from clusterjobs import resources
 
+FAILED = 69
+
+NVIDIA_SMI = """\
+#!/bin/bash
+case $1 in
+  --query-gpu=name,ecc.errors.uncorrected.volatile.total)
+    for ((i = 0; i < ${GPUS:-8}; i++)); do
+      errors=0
+      ((i != ${BROKEN_GPU:--1})) || errors=2
+      echo "NVIDIA A100-SXM4-40GB, $errors"
+    done ;;
+  --query-compute-apps=pid,process_name) [[ -z ${STRANGER:-} ]] || echo "4711, $STRANGER" ;;
+  *) echo "Field \\"$1\\" is not a valid field to query." >&2; exit 2 ;;
+esac
+"""
+# What the node's program takes for the time.
+NOW = "$((EPOCHSECONDS {})).${{EPOCHREALTIME#*.}}"
+CLOCK = f"set -- \"${{{{@/'now=${{{{EPOCHREALTIME:-}}}}'/now={NOW}}}}}\""
+
 # Runs the command for each node at once. A test puts what is peculiar to a node into the file of
 # its name. Told to end, it ends all that its tasks have started, as Slurm does.
 SRUN = """\

@@ -1,4 +1,4 @@
-"""Each check of the preflight sees its fault, names the node, and nothing hangs.
+"""Each check of the preflight sees its fault and names the node.
 
 Hardware is acted: the stand-ins of nvidia-smi and fi_info print what the real ones are documented
 to print (NVIDIA's nvidia-smi manual, --query-gpu with --format=csv,noheader; the EC2 user guide,
@@ -15,24 +15,9 @@ import signal
 import socket
 
 import pytest
+from preflight_nodes import CLOCK, FAILED, NVIDIA_SMI
 
 from clusterjobs.lab.polling import until
-
-FAILED = 69
-
-NVIDIA_SMI = """\
-#!/bin/bash
-case $1 in
-  --query-gpu=name,ecc.errors.uncorrected.volatile.total)
-    for ((i = 0; i < ${GPUS:-8}; i++)); do
-      errors=0
-      ((i != ${BROKEN_GPU:--1})) || errors=2
-      echo "NVIDIA A100-SXM4-40GB, $errors"
-    done ;;
-  --query-compute-apps=pid,process_name) [[ -z ${STRANGER:-} ]] || echo "4711, $STRANGER" ;;
-  *) echo "Field \\"$1\\" is not a valid field to query." >&2; exit 2 ;;
-esac
-"""
 
 # A p4d.24xlarge of today: three entries for each of four cards, the fabric named alike.
 FI_INFO = """\
@@ -47,11 +32,6 @@ for ((i = 0; i < ${CARDS:-4}; i++)); do
   done
 done
 """
-
-
-# What the node's program takes for the time.
-NOW = "$((EPOCHSECONDS {})).${{EPOCHREALTIME#*.}}"
-CLOCK = f"set -- \"${{{{@/'now=${{{{EPOCHREALTIME:-}}}}'/now={NOW}}}}}\""
 
 
 def row_of(said: str, check: str) -> str:
@@ -129,60 +109,6 @@ def test_hardware_that_is_missing_outside_of_a_lab_is_a_fault(preflight) -> None
     assert "efa: no fi_info; wanted: 4 domains" in said
 
 
-def test_a_check_that_hangs_is_ended_and_named(preflight) -> None:
-    """As nvidia-smi does with a GPU that has fallen off the bus."""
-    hang = "[[ -z $HANGS ]] || exec sleep 300"
-    preflight.program("nvidia-smi", NVIDIA_SMI.replace("case $1", f"{hang}\ncase $1"))
-    preflight.fault("node-2", "export HANGS=yes")
-    code, said = preflight.run("gpus=8", "shm=0", "seconds=6")
-    assert code == FAILED
-    assert "failed on node node-2: gpus: no answer in 6 s" in said
-    assert re.search(r"ok +gpus .* node-1$", said, re.MULTILINE)
-    assert re.search(r"ok +shm .* all 2$", said, re.MULTILINE)
-
-
-def test_a_mount_that_hangs_on_a_node_is_named_alone(preflight, tmp_path) -> None:
-    """As df does where a server is gone; here it sleeps when it is asked for one of them."""
-    slow = tmp_path / "df"
-    slow.write_text('#!/bin/bash\n[[ " $* " != *" /sys "* ]] || exec sleep 300\nexec df "$@"\n')
-    slow.chmod(0o755)
-    preflight.fault("node-2", f'set -- "${{@/exec df/exec {slow}}}"')
-    code, said = preflight.run("mount=/proc", "mount=/sys", "space=0:/tmp", "seconds=9")
-    assert code == FAILED, said
-    failed = [line for line in said.splitlines() if "preflight failed" in line]
-    assert failed == [
-        "clusterjobs: preflight failed on node node-2: mount /sys: "
-        "no answer in 3 s: it hangs; wanted: an answer"
-    ]
-    assert re.search(r"ok +mount /proc .* all 2$", said, re.MULTILINE)
-    assert re.search(r"ok +space /tmp .* all 2$", said, re.MULTILINE)
-
-
-def test_a_folder_that_hangs_on_the_batch_host_is_named(preflight, tmp_path) -> None:
-    """As a dead mount would hold whoever asks it; here that process sleeps."""
-    for name in ("dead", "good"):
-        (tmp_path / name).mkdir()
-    program = preflight.folder / "preflight.py"
-    old = "def make(file: str) -> None:\n"
-    asleep = f"""    if "/dead/" in file:
-        with open({str(tmp_path / "pid")!r}, "w") as pid:
-            pid.write(str(os.getpid()))
-        time.sleep(600)
-"""
-    assert program.read_text().count(old) == 1
-    program.write_text(program.read_text().replace(old, old + asleep))
-    folders = [f"folder={tmp_path / name}" for name in ("dead", "good")]
-    code, said = preflight.run(*folders, "shm=0", "seconds=15")
-    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-    assert code == FAILED, said
-    why = f"folder {tmp_path}/dead: no answer in 5 s: it hangs; wanted: an answer"
-    failed = [line for line in said.splitlines() if "preflight failed" in line]
-    assert failed == [f"clusterjobs: preflight failed on node node-1: {why}"]
-    assert re.search(rf"ok +folder {tmp_path}/good .* all 2$", said, re.MULTILINE)
-    assert re.search(r"ok +shm .* all 2$", said, re.MULTILINE)
-    assert list((tmp_path / "good").iterdir()) == []
-
-
 def test_tokens_are_removed_also_where_the_preflight_is_killed(preflight) -> None:
     begun = preflight.folder / "begun"
     preflight.fault("node-1", f"echo $BASHPID > {begun}; exec sleep 300 2> /dev/null")
@@ -195,15 +121,6 @@ def test_tokens_are_removed_also_where_the_preflight_is_killed(preflight) -> Non
     until(lambda: not list(folder.iterdir()), 30, lambda: str(list(folder.iterdir())))
     os.kill(int(begun.read_text()), signal.SIGKILL)  # no Slurm here to end it
     started.communicate(timeout=60)
-
-
-def test_a_node_that_never_answers_is_named_and_its_srun_is_ended(preflight, tmp_path) -> None:
-    preflight.fault("node-2", f"echo $BASHPID > {tmp_path}/pid; exec sleep 300 2> /dev/null")
-    code, said = preflight.run("shm=0", "seconds=3", nodes=3)
-    assert code == FAILED
-    assert "failed on node node-2: answers: no answer in 3 s; wanted: an answer" in said
-    process = pathlib.Path("/proc", (tmp_path / "pid").read_text().strip())
-    until(lambda: not process.exists(), 30, lambda: f"{process} is still there")
 
 
 def test_a_node_on_which_srun_fails_is_named(preflight) -> None:
@@ -331,30 +248,6 @@ def test_a_warning_of_nvidia_smi_is_no_gpu(preflight) -> None:
     preflight.program("nvidia-smi", NVIDIA_SMI.replace("case $1", f"{warning}case $1"))
     code, said = preflight.run("gpus=8")
     assert code == 0, said
-
-
-def test_a_folder_that_hangs_on_a_node_is_named_alone(preflight, tmp_path) -> None:
-    """Its token cannot be read there; here it is a pipe that nobody reads."""
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    pipe = 'own=$1/$token.$node said; [[ $node != node-2 ]] || { rm -f "$own"; mkfifo "$own"; }'
-    preflight.fault("node-2", f"set -- \"${{@/'own=$1/$token.$node said'/'{pipe}'}}\"")
-    code, said = preflight.run(f"folder={folder}", "space=0:/tmp", "seconds=6")
-    assert code == FAILED, said
-    failed = [line for line in said.splitlines() if "preflight failed" in line]
-    assert len(failed) == 1
-    assert f"node node-2: folder {folder}: no answer in 6 s; wanted" in failed[0]
-
-
-def test_a_port_that_does_not_answer_is_named_and_the_name_is_not(preflight, tmp_path) -> None:
-    """A security group drops packets; here the connection is a process that sleeps."""
-    preflight.environment["MASTER_ADDR"] = "192.0.2.1"
-    call = ': <> "/dev/tcp/$MASTER_ADDR/$MASTER_PORT"'
-    preflight.fault("node-2", f"set -- \"${{@/'{call}'/'sleep 60'}}\"")
-    code, said = preflight.run("port", "names", "seconds=6")
-    assert code == FAILED, said
-    assert "failed on node node-2: port: no answer in 3 s; wanted" in said
-    assert re.search(r"ok +names .* all 2", said)
 
 
 @pytest.mark.parametrize(
