@@ -14,7 +14,7 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 # these names from the templates.
 _OF_THE_SCRIPT = re.compile(
     "alive|asked|asking|attempt|budget|code|command|container|container_env"
-    "|container_mounts|deadline|excluded|exit_minutes|exit_second|exporter|exports"
+    "|container_mounts|deadline|excluded|exit_minutes|exit_second|exporter|exports|found"
     "|horovodrun|host_keys|hostfile|hosts|inside|interface|job|job_dir|last"
     "|launcher_environment|lifeline|limit|log_writer|mounts|mpirun|name|names|needle"
     "|newest|node|nodes|on_every_node|own_id|port|previous|python|ranks|reason|requeue"

@@ -86,7 +86,8 @@ def test_two_jobs_on_the_same_nodes_do_not_meet(jobs) -> None:
     assert ended[0].ranks[0]["MASTER_PORT"] != ended[1].ranks[0]["MASTER_PORT"]
 
 
-def test_a_port_in_use_is_left_alone(jobs) -> None:
+@pytest.mark.parametrize("programs", ["", "ss() { return 127; }\n"], ids=["all", "no ss"])
+def test_a_port_in_use_is_left_alone(jobs, programs: str) -> None:
     """Another program, started at the top of the script, listens where the job would."""
     spec = jobs.spec("taken", framework="command")
     script = jobs.render(spec)
@@ -99,7 +100,7 @@ def test_a_port_in_use_is_left_alone(jobs) -> None:
     assert text.count(before) == 1
     port = '"/dev/tcp/127.0.0.1/$((12000 + SLURM_JOB_ID % 20000))"'
     wait = f"until (: < {port}) 2>/dev/null; do :; done"
-    script.write_text(text.replace(before, f'python3 -c "{taker}" &\n{wait}\n{before}'))
+    script.write_text(text.replace(before, f'python3 -c "{taker}" &\n{wait}\n{programs}{before}'))
     ended = jobs.end(jobs.submit(script), "taken")
     assert ended.exit_code == 0, ended.log
     first = int(ended.job_id) % 20000

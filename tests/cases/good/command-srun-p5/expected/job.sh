@@ -134,9 +134,13 @@ mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 (( ${#nodes[@]} == 2 )) || fail "planned for 2 nodes, got ${#nodes[@]}"
 
 port_in_use() {
-  local needle
-  printf -v needle ':%04X ' "$1"
-  [[ $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null) == *"$needle"* ]]
+  local found needle
+  if found=$(ss -Htan "sport = :$1" 2>/dev/null); then
+    [[ -n $found ]]
+  else # no ss on this node: the kernel's list of all sockets, which takes it longer to write
+    printf -v needle ':%04X ' "$1"
+    [[ $(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null) == *"$needle"* ]]
+  fi
 }
 
 port=$((SLURM_JOB_ID % 20000))
