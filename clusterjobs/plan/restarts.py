@@ -104,7 +104,7 @@ def _check_checkpoints(experiment: Experiment, ledger: Ledger) -> None:
         ledger.problem(
             ("restarts",),
             "restarts without checkpoints would start from nothing each time",
-            "add `checkpoints: {path: /fsx/checkpoints/{{ name }}}`, where the training saves",
+            'add `checkpoints: {path: "/fsx/checkpoints/{{ name }}"}`, where the training saves',
         )
 
 

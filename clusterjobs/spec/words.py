@@ -219,8 +219,10 @@ def plain(value: Any) -> str:
 def _whole(value: Any) -> Any:
     if isinstance(value, str) and has_variable(value):
         raise ValueError("fixed when the job is rendered: --set changes it, a parameter cannot")
+    if isinstance(value, str) and value.isdecimal() and len(value) < 8:
+        raise ValueError(f"a whole number belongs here: {int(value)}, without quotes")
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("a whole number belongs here: 2, without quotes")
+        raise ValueError("a whole number belongs here: digits alone, as 12")
     return int(value)
 
 

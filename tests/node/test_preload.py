@@ -83,10 +83,10 @@ def test_a_folder_without_an_association_says_what_to_look_at(tmp_path, preloade
     (tmp_path / "books").mkdir()
     done, _ = preloaded(tmp_path / "books", {})
     assert done.returncode == 1
-    assert "no files are there: is the folder associated with the bucket" in done.stdout
+    assert "no files are there: is it associated with the bucket" in done.stdout
     done, _ = preloaded(tmp_path / "nothing", {})
     assert done.returncode == 1
-    assert f"{tmp_path}/nothing: No such file or directory" in done.stdout
+    assert f"{tmp_path}/nothing: there is no such folder: is it associated" in done.stdout
 
 
 def test_what_lfs_complains_of_is_passed_on(tmp_path, preloaded) -> None:

@@ -654,9 +654,10 @@ def preload(folder: str) -> None:
         )
     sizes = _files(folder)
     if not sizes:
+        what = "no files are there" if os.path.isdir(folder) else "there is no such folder"
         raise StageError(
-            "%s: no files are there: is the folder associated with the bucket (cluster.yaml), "
-            "and has FSx listed it?" % shown(folder)
+            "%s: %s: is it associated with the bucket (cluster.yaml; pcluster update-cluster), "
+            "and has FSx listed it?" % (shown(folder), what)
         )
     for number in range(ROUNDS + 1):
         released = _released(lfs, list(sizes))
@@ -672,10 +673,12 @@ def preload(folder: str) -> None:
 
 
 def _files(folder: str) -> Dict[str, int]:
+    """None where there is no such folder, as without the association."""
     found: Dict[str, int] = {}
 
     def complain(error: OSError) -> None:
-        raise failure(str(error.filename), error)
+        if not (isinstance(error, FileNotFoundError) and error.filename == folder):
+            raise failure(str(error.filename), error)
 
     for above, _, names in os.walk(folder, onerror=complain):
         for name in names:
