@@ -90,8 +90,10 @@ class Bucket:
 
         Each may be encrypted in its own way; after some that are, the rest is taken to be.
         """
-        if not self.aws or self._encrypted >= _MOST_ASKED:
-            return not self.aws
+        if not self.aws:
+            return True
+        if self._encrypted >= _MOST_ASKED:
+            return False
         head = self._head(name)
         kind = str(head.get("ServerSideEncryption", ""))
         if not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head):

@@ -12,7 +12,7 @@ import pathlib
 import sys
 import time
 
-# each launcher's own names
+# Each launcher's own names.
 RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK")
 SIZES = ("WORLD_SIZE", "HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE")
 STOP = pathlib.Path(os.environ.get("CLUSTERJOBS_STOP_FILE", "/nowhere"))
@@ -42,6 +42,12 @@ def write_whole(path: pathlib.Path, content: bytes, seconds: float = 0) -> None:
     draft.replace(path)
 
 
+def write_at_once(path: pathlib.Path, text: str) -> None:
+    draft = path.with_name(f"{path.name}.draft")
+    draft.write_text(text)
+    draft.replace(path)
+
+
 def newest(folder: pathlib.Path) -> int:
     latest = folder / "checkpoints" / "latest"
     return int(latest.read_text().partition("-")[2]) if latest.exists() else 0
@@ -51,8 +57,7 @@ def save(args: argparse.Namespace, step: int) -> None:
     checkpoints = args.folder / "checkpoints"
     (args.folder / "saving").touch()
     write_whole(checkpoints / f"step-{step}", b"x" * args.save_bytes, args.save_seconds)
-    (checkpoints / "latest.draft").write_text(f"step-{step}")
-    (checkpoints / "latest.draft").replace(checkpoints / "latest")
+    write_at_once(checkpoints / "latest", f"step-{step}")
     (args.folder / "saving").unlink(missing_ok=True)
 
 
@@ -94,9 +99,7 @@ def main() -> int:
     restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
     args.folder.joinpath("checkpoints").mkdir(parents=True, exist_ok=True)
     pids = [args.folder / f"pid.{restarts}.{one}" for one in range(size)]
-    draft = pids[rank].with_suffix(f".{rank}.draft")
-    draft.write_text(f"{os.getpid()}")
-    draft.replace(pids[rank])
+    write_at_once(pids[rank], f"{os.getpid()}")
     end = args.folder / f"end.{restarts}"
     if rank != 0:
         return wait_for_rank_0(args, end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from clusterjobs import resources
 
 FAILED = 69
+ASKING = ("preflight_hardware.sh", "preflight_software.sh", "preflight_node.sh")
 
 NVIDIA_SMI = """\
 #!/bin/bash
@@ -27,9 +29,6 @@ case $1 in
   *) echo "Field \\"$1\\" is not a valid field to query." >&2; exit 2 ;;
 esac
 """
-# What the node's program takes for the time.
-NOW = "$((EPOCHSECONDS {})).${{EPOCHREALTIME#*.}}"
-CLOCK = f"set -- \"${{{{@/'now=${{{{EPOCHREALTIME:-}}}}'/now={NOW}}}}}\""
 
 # Runs the command for each node at once. A test puts what is peculiar to a node into the file of
 # its name. Told to end, it ends all that its tasks have started, as Slurm does.
@@ -52,6 +51,18 @@ SCONTROL = """\
 #!/bin/bash
 [[ "$1 $2" == "show hostlist" ]] && echo "[$3]"
 """
+
+
+def changed(old: str, new: str) -> str:
+    """A fault: on its node the program says `new` where it says `old`."""
+    assert sum(resources.node_program(name).count(old) for name in ASKING) == 1
+    return f'old={shlex.quote(old)} new={shlex.quote(new)}\nset -- "${{@/"$old"/"$new"}}"'
+
+
+def clock(shift: str) -> str:
+    """A fault: its node takes the time for another, `+ 60` seconds."""
+    now = f"now=$((EPOCHSECONDS {shift})).${{EPOCHREALTIME#*.}}"
+    return changed("now=${EPOCHREALTIME:-}", now)
 
 
 @dataclass
@@ -96,8 +107,8 @@ def preflight_in(tmp_path: pathlib.Path) -> Preflight:
     """The preflight's programs and their stand-ins, laid out in a folder."""
     for name in ("bin", "faults"):
         (tmp_path / name).mkdir()
-    for part in (".py", "_table.py", "_node.sh", "_hardware.sh", "_software.sh"):
-        (tmp_path / f"preflight{part}").write_text(resources.node_program(f"preflight{part}"))
+    for name in ("preflight.py", "preflight_table.py", *ASKING):
+        (tmp_path / name).write_text(resources.node_program(name))
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]

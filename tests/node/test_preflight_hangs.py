@@ -7,7 +7,7 @@ import pathlib
 import re
 import signal
 
-from preflight_nodes import CLOCK, FAILED, NVIDIA_SMI
+from preflight_nodes import FAILED, NVIDIA_SMI, changed, clock
 
 from clusterjobs.lab.polling import until
 
@@ -24,17 +24,18 @@ def test_a_check_that_hangs_is_ended_and_named(preflight) -> None:
     assert re.search(r"ok +shm .* all 2$", said, re.MULTILINE)
 
 
-def slow_df(preflight, tmp_path, command: str) -> None:
-    """On node-2 a df that runs this first; the paths it is asked for are in `$*`."""
+def slow_df(tmp_path: pathlib.Path, command: str) -> str:
+    """A fault: a df that runs this first; the paths it is asked for are in `$*`."""
     slow = tmp_path / "df"
     slow.write_text(f'#!/bin/bash\n{command}\nexec df "$@"\n')
     slow.chmod(0o755)
-    preflight.fault("node-2", f'set -- "${{@/exec df/exec {slow}}}"')
+    return changed("exec df ", f"exec {slow} ")
 
 
 def test_mounts_that_hang_on_a_node_are_named_alone(preflight, tmp_path) -> None:
     """As df does where a server is gone; here it sleeps when it is asked for one of them."""
-    slow_df(preflight, tmp_path, '[[ " $* " != *" /sys "* && " $* " != *" /dev "* ]] || sleep 300')
+    hang = '[[ " $* " != *" /sys "* && " $* " != *" /dev "* ]] || sleep 300'
+    preflight.fault("node-2", slow_df(tmp_path, hang))
     checks = ("mount=/proc", "mount=/sys", "space=0:/dev", "space=0:/tmp", "network")
     code, said = preflight.run(*checks, "seconds=9")
     assert code == FAILED, said
@@ -49,9 +50,7 @@ def test_mounts_that_hang_on_a_node_are_named_alone(preflight, tmp_path) -> None
 
 
 def test_a_slow_disk_does_not_hide_a_wrong_clock(preflight, tmp_path) -> None:
-    slow_df(preflight, tmp_path, "sleep 3")
-    faults = preflight.folder / "faults" / "node-2"
-    faults.write_text(f"{faults.read_text()}\n{CLOCK.format('+ 7')}")
+    preflight.fault("node-2", f"{slow_df(tmp_path, 'sleep 3')}\n{clock('+ 7')}")
     code, said = preflight.run("mount=/proc", "clock=5", "seconds=30")
     assert code == FAILED, said
     assert "failed on node node-2: clock: 7 s ahead" in said
@@ -59,7 +58,7 @@ def test_a_slow_disk_does_not_hide_a_wrong_clock(preflight, tmp_path) -> None:
 
 def test_a_name_that_hangs_is_named_alone(preflight, tmp_path) -> None:
     preflight.environment["MASTER_ADDR"] = "192.0.2.1"  # an address is its own name
-    preflight.fault("node-2", 'set -- "${@/getent ahostsv4/sleep 60; :}"')
+    preflight.fault("node-2", changed("getent ahostsv4", "sleep 60; :"))
     folder = tmp_path / "shared"
     folder.mkdir()
     checks = ("network", "names", "space=0:/tmp", f"folder={folder}")
@@ -110,8 +109,8 @@ def test_a_folder_that_hangs_on_a_node_is_named_alone(preflight, tmp_path) -> No
     """Its token cannot be read there; here it is a pipe that nobody reads."""
     folder = tmp_path / "shared"
     folder.mkdir()
-    pipe = 'own=$1/$token.$node said; [[ $node != node-2 ]] || { rm -f "$own"; mkfifo "$own"; }'
-    preflight.fault("node-2", f"set -- \"${{@/'own=$1/$token.$node said'/'{pipe}'}}\"")
+    own = "own=$1/$token.$node said"
+    preflight.fault("node-2", changed(own, f'{own}; rm -f "$own"; mkfifo "$own"'))
     code, said = preflight.run(f"folder={folder}", "space=0:/tmp", "seconds=6")
     assert code == FAILED, said
     failed = [line for line in said.splitlines() if "preflight failed" in line]
@@ -122,8 +121,7 @@ def test_a_folder_that_hangs_on_a_node_is_named_alone(preflight, tmp_path) -> No
 def test_a_port_that_does_not_answer_is_named_and_the_name_is_not(preflight, tmp_path) -> None:
     """A security group drops packets; here the connection is a process that sleeps."""
     preflight.environment["MASTER_ADDR"] = "192.0.2.1"
-    call = ': <> "/dev/tcp/$MASTER_ADDR/$MASTER_PORT"'
-    preflight.fault("node-2", f"set -- \"${{@/'{call}'/'sleep 60'}}\"")
+    preflight.fault("node-2", changed(': <> "/dev/tcp/$MASTER_ADDR/$MASTER_PORT"', "sleep 60"))
     code, said = preflight.run("port", "names", "seconds=6")
     assert code == FAILED, said
     assert "failed on node node-2: port: no answer in 3 s; wanted" in said

@@ -15,7 +15,7 @@ import signal
 import socket
 
 import pytest
-from preflight_nodes import CLOCK, FAILED, NVIDIA_SMI
+from preflight_nodes import FAILED, NVIDIA_SMI, clock
 
 from clusterjobs.lab.polling import until
 
@@ -68,8 +68,8 @@ def test_good_nodes_pass_and_stand_in_one_line(preflight) -> None:
         ("memlock", "ulimit -l 64", "memlock: 64 KiB; wanted: unlimited"),
         ("network", "export NCCL_SOCKET_IFNAME=nonesuch", "no such interface; wanted: one that"),
         ("names", "export MASTER_ADDR=nonesuch.invalid", "names: nonesuch.invalid: "),
-        ("clock=5", CLOCK.format("+ 3600"), "clock: 3600 s ahead; wanted:"),
-        ("clock=5", CLOCK.format("- 60"), "clock: 60 s behind; wanted:"),
+        ("clock=5", clock("+ 3600"), "clock: 3600 s ahead; wanted:"),
+        ("clock=5", clock("- 60"), "clock: 60 s behind; wanted:"),
     ],
 )
 def test_a_fault_of_one_node_is_seen_and_named(preflight, check, fault, seen) -> None:
@@ -321,6 +321,15 @@ def test_what_else_a_node_prints_is_passed_on(preflight) -> None:
     code, said = preflight.run("shm=0")
     assert code == 0
     assert "a module says hello" in said.splitlines()
+
+
+def test_what_the_jobs_environment_has_for_bash_is_not_the_nodes(preflight, tmp_path) -> None:
+    """As module systems leave it; a function or a file of start-up could hide every answer."""
+    start_up = tmp_path / "start-up"
+    start_up.write_text("readonly token=nobodys\n")
+    preflight.environment |= {"BASH_ENV": str(start_up), "BASH_FUNC_printf%%": "() { :; }"}
+    code, said = preflight.run("shm=0", f"folder={tmp_path}")
+    assert code == 0, said
 
 
 def test_a_preflight_that_is_told_to_end_ends(preflight) -> None:

@@ -302,7 +302,7 @@ def preload(folder: str) -> None:
 
 
 def _files(folder: str) -> Dict[str, int]:
-    """None where there is no such folder, as without the association."""
+    """Sizes by path. No files where there is no such folder, as without the association."""
     found: Dict[str, int] = {}
 
     def complain(error: OSError) -> None:

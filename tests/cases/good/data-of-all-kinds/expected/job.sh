@@ -673,7 +673,7 @@ def preload(folder: str) -> None:
 
 
 def _files(folder: str) -> Dict[str, int]:
-    """None where there is no such folder, as without the association."""
+    """Sizes by path. No files where there is no such folder, as without the association."""
     found: Dict[str, int] = {}
 
     def complain(error: OSError) -> None:
@@ -1284,8 +1284,10 @@ class Bucket:
 
         Each may be encrypted in its own way; after some that are, the rest is taken to be.
         """
-        if not self.aws or self._encrypted >= _MOST_ASKED:
-            return not self.aws
+        if not self.aws:
+            return True
+        if self._encrypted >= _MOST_ASKED:
+            return False
         head = self._head(name)
         kind = str(head.get("ServerSideEncryption", ""))
         if not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head):

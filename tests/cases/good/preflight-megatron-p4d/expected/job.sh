@@ -803,14 +803,14 @@ lacking=bad # what only a lab of clusterjobs lacks is told, and no fault
 [[ ! -e /.lab/lab.json ]] || lacking=absent
 
 ask_all() { # CHECK=WANTED...
-  local one now=${EPOCHREALTIME:-} storage=() folders=() own_processes=() disks port names said=
+  local one now=${EPOCHREALTIME:-} storage=() folders=() own_processes=() disks call names said=
   [[ -n $now ]] || printf -v now '%(%s)T' -1
   say clock at "$now" ''
   for one; do
     case $one in
       mount=* | lustre=* | space=* | shm=*) storage+=("$one") ;;
       folder=*) folders+=("${one#*=}") ;;
-      port) exec {port}< <(call_master) ;;
+      port) exec {call}< <(call_master) ;;
       names) names=asked ;;
       memlock | network) "check_$one" ;; # asks nobody
       *) "check_${one%%=*}" "${one#*=}" & own_processes+=("$!") ;;
@@ -823,13 +823,14 @@ ask_all() { # CHECK=WANTED...
     exec {disks}< <(file_systems "${storage[@]}")
     check_storage "$disks" "${storage[@]}"
   fi
-  [[ -z ${port:-} ]] || check_port "$port"
+  [[ -z ${call:-} ]] || check_port "$call"
   if [[ -n ${names:-} && $said == answers ]]; then
     say names ok 'its port answers' 'an address for MASTER_ADDR'
   elif [[ -n ${names:-} ]]; then
     check_names & own_processes+=("$!")
   fi
-  for one in "${folders[@]::1}"; do check_folder "$one"; done # nothing comes behind it
+  # The first folder in this process: where it hangs, it holds nothing up.
+  for one in "${folders[@]::1}"; do check_folder "$one"; done
   (( ! ${#own_processes[@]} )) || wait "${own_processes[@]}"
   say '' end '' ''
 }
@@ -993,7 +994,8 @@ check_port() { # FD, where call_master answers; `said` is its answer
   else
     said="no answer in $patience s"
   fi
-  if [[ $said == answers ]]; then say port ok answers "$wanted"; else say port bad "$said" "$wanted"; fi
+  [[ $said != answers ]]
+  say_whether "$?" port "$said" "$wanted"
 }
 
 check_names() {
