@@ -27,7 +27,7 @@ lint: ## ruff, mypy, import-linter, shellcheck
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/shellcheck tools/*.sh clusterjobs/node/*.sh .ci/run
+	$(BIN)/shellcheck tools/*.sh clusterjobs/node/*/*.sh .ci/run
 
 fmt: ## format the code and mend what ruff can mend
 	@tools/setup.sh dev

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from benchmarks.specs import ROOT, SITE
 from benchmarks.timing import Row, at_most
-from clusterjobs.cluster.facts import Cluster
-from clusterjobs.cluster.read import read_cluster
-from clusterjobs.cluster.slurm_nodes import slurm_partitions
 from clusterjobs.frameworks import option_models
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec
+from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render.job_script import render_job_script
 from clusterjobs.spec.load import load_spec

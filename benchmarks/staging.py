@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import clusterjobs
 from benchmarks.timing import Row, medians_in_turns, process_seconds, processor_seconds
+from clusterjobs.resources import node_programs
 
 TITLE = "Staging: copied, checked and recorded, beside a plain copy"
 LARGE, LARGE_BYTES = 8, 128 << 20
@@ -26,7 +26,7 @@ SMALL, SMALL_FOLDERS = 20_000, 100
 OBJECTS = 2_000
 RUNS = 5
 ROOM = 5 << 30  # what all of it takes
-_STAGE = [sys.executable, "-B", str(Path(clusterjobs.__file__).parent / "node" / "stage.py")]
+_STAGE = [sys.executable, "-B", str(node_programs()["stage.py"])]
 
 
 def measure() -> list[Row]:

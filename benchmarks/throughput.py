@@ -19,10 +19,10 @@ import yaml
 
 from benchmarks.specs import SITE, different_specs
 from benchmarks.timing import Row
-from clusterjobs.cluster.facts import Cluster
-from clusterjobs.cluster.find import find_cluster
-from clusterjobs.cluster.read import read_cluster
 from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.find import find_cluster
+from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render.job_script import render_job_script
 from clusterjobs.spec.load import load_spec

@@ -25,9 +25,9 @@ import click  # noqa: E402
 from moto_server import SUCCEEDED, dry_run  # noqa: E402
 from single_changes import base_text  # noqa: E402
 
-from clusterjobs.cluster.validation.check import check_config  # noqa: E402
-from clusterjobs.cluster.validation.schema import check_schema  # noqa: E402
-from clusterjobs.yaml_source import load  # noqa: E402
+from clusterjobs.parallelcluster.validation.check import check_config  # noqa: E402
+from clusterjobs.parallelcluster.validation.schema import check_schema  # noqa: E402
+from clusterjobs.yaml.document import load  # noqa: E402
 
 NAME = "p4d-a100"
 FIRST, FURTHER, SCHEMA_SECONDS = 1.5, 0.2, 0.1

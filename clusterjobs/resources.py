@@ -34,6 +34,13 @@ def _folder(name: str) -> pathlib.Path:
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
 
+@functools.cache
+def node_programs() -> Mapping[str, pathlib.Path]:
+    """The programs for the nodes by file name; a job's folder holds them side by side."""
+    paths = sorted((_PACKAGE / "node").glob("**/*.*"))
+    return {path.name: path for path in paths if path.suffix in (".py", ".sh")}
+
+
 def node_program(name: str) -> str:
     """The text of a program for the nodes, such as `stage.py`."""
-    return (_PACKAGE / "node" / name).read_text(encoding="utf-8")
+    return node_programs()[name].read_text(encoding="utf-8")

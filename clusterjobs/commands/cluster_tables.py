@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from clusterjobs.cluster.lenient import at, text
-from clusterjobs.cluster.overview import NodesRow, node_rows, price_of, storage_rows
-from clusterjobs.cluster.slurm_nodes import slurm_partitions
 from clusterjobs.commands.configs import Config
 from clusterjobs.commands.show import table
 from clusterjobs.errors import InputError
+from clusterjobs.parallelcluster.coerce import at, text
+from clusterjobs.parallelcluster.overview import NodesRow, node_rows, price_of, storage_rows
+from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
 _LONG = 60
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from clusterjobs.cluster.find import cluster_names
 from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_text, value_text
 from clusterjobs.commands.configs import find_config_file, read_config
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.show import show_problems
 from clusterjobs.errors import Problem
+from clusterjobs.parallelcluster.find import cluster_names
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
 _site = click.option(
@@ -90,8 +90,8 @@ def diff(old: str, new: str, site: pathlib.Path | None, as_json: bool) -> None:
       clusterjobs clusters diff running.yaml wanted.yaml
       clusterjobs clusters diff p5-h100 p5-h100-capacity-block --json
     """
-    from clusterjobs.cluster.validation import extra
-    from clusterjobs.cluster.validation.compare import compare
+    from clusterjobs.parallelcluster.validation import optional_deps
+    from clusterjobs.parallelcluster.validation.compare import compare
 
     first, second = (read_config(find_config_file(name), site) for name in (old, new))
     differences = compare(first.data, second.data)
@@ -108,9 +108,9 @@ def diff(old: str, new: str, site: pathlib.Path | None, as_json: bool) -> None:
             click.echo(f"    {_WHEN[difference.when]}")
         if difference.needs and difference.needs != "-":
             click.echo(f"    ParallelCluster: {difference.needs}")
-    if differences and not extra.is_installed():
+    if differences and not optional_deps.is_installed():
         what = "skipped: what a running cluster takes, by ParallelCluster's update policies"
-        click.echo(f"{what}; {extra.HOW_TO_INSTALL} adds them", err=True)
+        click.echo(f"{what}; {optional_deps.HOW_TO_INSTALL} adds them", err=True)
 
 
 _WHEN = {
@@ -137,7 +137,7 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
       clusterjobs clusters upgrade my-cluster.yaml
       clusterjobs clusters upgrade my-cluster.yaml --write
     """
-    from clusterjobs.cluster.validation.upgrade import upgrade as make_changes
+    from clusterjobs.parallelcluster.validation.upgrade import upgrade as make_changes
 
     before = read_text(file)
     result = make_changes(before, str(file))

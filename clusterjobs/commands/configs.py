@@ -7,14 +7,14 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from clusterjobs.cluster.facts import Cluster
-from clusterjobs.cluster.find import cluster_names, find_cluster
-from clusterjobs.cluster.read import read_cluster
-from clusterjobs.cluster.site import substitute, unresolved_problems
 from clusterjobs.commands.files import read_text, shown_path, site_files
 from clusterjobs.errors import Problem
+from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.find import cluster_names, find_cluster
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.parallelcluster.site import substitute, unresolved_problems
 from clusterjobs.spec.site import load_site
-from clusterjobs.yaml_source import Document
+from clusterjobs.yaml.document import Document
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 
 from clusterjobs.commands.options import output_option, set_option, spec_argument
-from clusterjobs.commands.project import load_project
+from clusterjobs.commands.pipeline import load_project
 from clusterjobs.commands.show import printable
 from clusterjobs.commands.write import changed_files
 from clusterjobs.render.outputs import MANIFEST

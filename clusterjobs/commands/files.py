@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Sequence
 
 from clusterjobs.errors import Location, nearest, one_problem
-from clusterjobs.yaml_source import MAX_BYTES, decode
+from clusterjobs.yaml.document import MAX_BYTES, decode
 
 SITE_FILE = "site.yaml"
 

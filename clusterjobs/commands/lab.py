@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from clusterjobs.commands.labs import (
+from clusterjobs.commands.lab_selection import (
     lab_named,
     option_of,
     read_shape,
@@ -241,7 +241,7 @@ def _script(job: Path, output: Path, settings: tuple[str, ...]) -> Path:
         if settings:
             raise click.UsageError("--set changes a spec, and this is a script")
         return job
-    from clusterjobs.commands.project import load_project
+    from clusterjobs.commands.pipeline import load_project
     from clusterjobs.commands.write import write_outputs
 
     write_outputs(output, load_project(job, settings).outputs(), force=False)

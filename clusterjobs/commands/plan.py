@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from clusterjobs.commands.options import set_option, spec_argument
-from clusterjobs.commands.project import load_project
+from clusterjobs.commands.pipeline import load_project
 from clusterjobs.commands.show import show_problems, table
 from clusterjobs.commands.summary import summary
 from clusterjobs.plan.plan import Plan

@@ -7,11 +7,11 @@ import shlex
 
 import click
 
-from clusterjobs.commands.additions import additions_text
 from clusterjobs.commands.options import output_option, set_option, spec_argument
-from clusterjobs.commands.project import load_project
+from clusterjobs.commands.pipeline import load_project
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.summary import summary
+from clusterjobs.commands.update_notice import additions_text
 from clusterjobs.commands.write import changed_files, write_outputs
 
 _EXAMPLES = """\b

@@ -7,7 +7,7 @@ import shutil
 
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.spec.load import Spec
-from clusterjobs.yaml_source import dotted
+from clusterjobs.yaml.document import dotted
 
 
 def check_code(spec: Spec) -> None:

@@ -19,9 +19,9 @@ from clusterjobs.commands.show import show_problems
 from clusterjobs.errors import InputError, Location, Problem
 
 if TYPE_CHECKING:
-    from clusterjobs.cluster.validation.account_file import Facts
-    from clusterjobs.cluster.validation.check import Ask
-    from clusterjobs.yaml_source import Document
+    from clusterjobs.parallelcluster.validation.account_overrides import Facts
+    from clusterjobs.parallelcluster.validation.check import Ask
+    from clusterjobs.yaml.document import Document
 
 _EXAMPLES = """\b
 Examples:
@@ -75,14 +75,14 @@ def validate(
 
 
 def _facts(account: pathlib.Path | None) -> Facts:
-    from clusterjobs.cluster.validation.account_file import load_account_file
+    from clusterjobs.parallelcluster.validation.account_overrides import load_account_file
 
     return load_account_file(read_text(account), str(account)) if account else {}
 
 
 def _ask(aws: bool) -> Ask | None:
-    from clusterjobs.cluster.validation.check import ask_account
-    from clusterjobs.cluster.validation.extra import HOW_TO_INSTALL, is_installed
+    from clusterjobs.parallelcluster.validation.check import ask_account
+    from clusterjobs.parallelcluster.validation.optional_deps import HOW_TO_INSTALL, is_installed
 
     if aws and not is_installed():
         raise click.UsageError(f"--aws needs ParallelCluster: {HOW_TO_INSTALL}")
@@ -100,7 +100,7 @@ def _check(name: str, options: _Options) -> list[Problem]:
 
 
 def _check_config(text: str, file: pathlib.Path, options: _Options) -> list[Problem]:
-    from clusterjobs.cluster.validation.upgrade import shell_problems
+    from clusterjobs.parallelcluster.validation.upgrade import shell_problems
 
     config = config_of(text, file, options.site)
     if config.unresolved:
@@ -120,7 +120,7 @@ def _about_wrapping(config: Config) -> list[Problem]:
 
 
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
-    from clusterjobs.commands.project import load_project  # all of planning and rendering
+    from clusterjobs.commands.pipeline import load_project  # all of planning and rendering
 
     project = load_project(file, options.settings)
     outputs = project.outputs()
@@ -132,8 +132,8 @@ def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
 def _ask_about(
     document: Document, base: tuple[str | int, ...], data: dict[str, Any], options: _Options
 ) -> list[Problem]:
-    from clusterjobs.cluster.validation.check import check_config
-    from clusterjobs.cluster.validation.finding import problems
+    from clusterjobs.parallelcluster.validation.check import check_config
+    from clusterjobs.parallelcluster.validation.finding import problems
 
     verdict = check_config(data, options.facts, ask=options.ask)
     options.asked = options.asked and verdict.asked
@@ -157,7 +157,7 @@ def _check_shell(outputs: dict[str, str]) -> list[Problem]:
 
 
 def _say_the_rest(found: dict[str, list[Problem]], options: _Options) -> None:
-    from clusterjobs.cluster.validation.extra import HOW_TO_INSTALL, is_installed
+    from clusterjobs.parallelcluster.validation.optional_deps import HOW_TO_INSTALL, is_installed
 
     for name, problems in found.items():
         if not any(not problem.warning for problem in problems):

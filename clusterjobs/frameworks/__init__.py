@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from clusterjobs.frameworks.contract import Framework
+from clusterjobs.frameworks.base import Framework
 from clusterjobs.spec.part import Part
 
 
@@ -25,13 +25,13 @@ def _deepspeed() -> Framework:
 
 
 def _fairseq() -> Framework:
-    from clusterjobs.frameworks.fairseq import Fairseq
+    from clusterjobs.frameworks.fairseq.framework import Fairseq
 
     return Fairseq()
 
 
 def _gpt_neox() -> Framework:
-    from clusterjobs.frameworks.gpt_neox import GptNeoX
+    from clusterjobs.frameworks.gpt_neox.framework import GptNeoX
 
     return GptNeoX()
 

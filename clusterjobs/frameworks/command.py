@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from clusterjobs.frameworks.contract import (
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import (
     OWN_SCRIPT,
     LogLine,
     Program,
     Task,
     argument_words,
 )
-from clusterjobs.ledger import Ledger
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.part import Part
 
 
@@ -22,15 +23,17 @@ class Command:
     options: type[Part] | None = None
     log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
 
-    def program(self, task: Task, ledger: Ledger) -> Program | None:
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
         experiment = task.experiment
         if experiment.script is not None:
-            ledger.problem(
+            diagnostics.problem(
                 ("script",),
                 "framework: command runs a command, not a script",
                 f"write command: [python3, {experiment.script}], or framework: torchrun",
             )
         if experiment.command is None:
-            ledger.missing("command", "command is missing", "add `command: [./train, --fast]`")
+            diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")
             return None
         return Program(experiment.command + argument_words(experiment), is_python=False)

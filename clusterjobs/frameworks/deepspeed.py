@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterjobs.frameworks.contract import (
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import (
     JOB_DIR,
     OWN_SCRIPT,
     ConfigFile,
@@ -28,7 +29,7 @@ from clusterjobs.frameworks.ds_config import (
     derived_config,
     extensions_folder,
 )
-from clusterjobs.ledger import Ledger
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.part import Field, Part
 
 
@@ -48,21 +49,25 @@ class DeepSpeed:
     options: type[Part] | None = Options
     log_lines: tuple[LogLine, ...] = (THROUGHPUT,)
 
-    def program(self, task: Task, ledger: Ledger) -> Program | None:
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.experiment, ledger)
+        script = script_of(task.experiment, diagnostics)
         refuse_arguments(
             task.experiment,
-            ledger,
+            diagnostics,
             {
                 "deepspeed": "framework: deepspeed",
                 "deepspeed_config": "batch, precision, zero and ds_config",
                 "local_rank": "the launcher, which sets LOCAL_RANK",
             },
         )
-        check_zero(options.zero, task.experiment.parallel.pipeline, ledger)
-        config = config_text(task, derived_config(task, options.zero), options.ds_config, ledger)
+        check_zero(options.zero, task.experiment.parallel.pipeline, diagnostics)
+        config = config_text(
+            task, derived_config(task, options.zero), options.ds_config, diagnostics, provenance
+        )
         if script is None:
             return None
         words = (

@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clusterjobs.frameworks.contract import LogLine, Task, Variable
-from clusterjobs.ledger import Ledger
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import LogLine, Task, Variable
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec.field_types import Stage
 from clusterjobs.spec.part import Part
 from clusterjobs.spec.references import has_variable, variable
-from clusterjobs.spec.words import Stage
-from clusterjobs.yaml_source import Path, dotted
+from clusterjobs.yaml.document import Path, dotted
 
 CONFIG_NAME = "ds_config.json"
 
@@ -35,10 +36,10 @@ class Zero(Part):
     stage: Stage
 
 
-def check_zero(zero: Zero | None, pipeline: int, ledger: Ledger) -> None:
+def check_zero(zero: Zero | None, pipeline: int, diagnostics: Diagnostics) -> None:
     """ZeRO 2 and 3 divide the gradients, which a pipeline still accumulates."""
     if zero and zero.stage >= 2 and pipeline > 1:
-        ledger.problem(
+        diagnostics.problem(
             ("zero", "stage"),
             f"ZeRO stage {zero.stage} cannot be combined with pipeline: {pipeline}",
             "stage 1 at most: DeepSpeed's pipeline engine asserts it (runtime/pipe/engine.py)",
@@ -60,12 +61,16 @@ def derived_config(task: Task, zero: Zero | None) -> dict[str, Any]:
 
 
 def config_text(
-    task: Task, derived: Mapping[str, Any], own: Mapping[str, Any], ledger: Ledger
+    task: Task,
+    derived: Mapping[str, Any],
+    own: Mapping[str, Any],
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> str:
     """The text of ds_config.json: `derived` first, then the spec's own keys."""
-    _check_own_config(own, ledger)
-    check_batch(task, ledger)
-    derive_batch(task, "ds_config.train_batch_size", ledger)
+    _check_own_config(own, diagnostics)
+    check_batch(task, diagnostics)
+    derive_batch(task, "ds_config.train_batch_size", provenance)
     return json_text(_merged(derived, own))
 
 
@@ -74,20 +79,20 @@ def json_text(config: Mapping[str, Any]) -> str:
     return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
 
 
-def check_batch(task: Task, ledger: Ledger) -> None:
+def check_batch(task: Task, diagnostics: Diagnostics) -> None:
     """DeepSpeed does not start without a batch size."""
     if task.experiment.batch is None:
-        ledger.missing(
+        diagnostics.missing(
             "batch",
             "batch is missing: DeepSpeed needs the batch size in its config",
             "add `batch: {micro: 8, global: 128}`",
         )
 
 
-def derive_batch(task: Task, name: str, ledger: Ledger) -> None:
+def derive_batch(task: Task, name: str, provenance: Provenance) -> None:
     """Write down why the global batch is what it is."""
     if task.samples is not None:
-        ledger.derive(
+        provenance.record(
             name,
             task.samples.global_,
             f"micro {task.samples.micro} x accumulation {task.samples.accumulation} "
@@ -116,26 +121,28 @@ _SAID_BY = {
 }
 
 
-def _check_own_config(own: Mapping[str, Any], ledger: Ledger) -> None:
+def _check_own_config(own: Mapping[str, Any], diagnostics: Diagnostics) -> None:
     """What the plan derives is said in one place only, and the rest must be JSON."""
     for path, value in leaves(own, ()):
         key = dotted(path)
         if key in _SAID_BY:
-            ledger.problem(
+            diagnostics.problem(
                 ("ds_config", *path),
                 f"{key} is derived",
                 f"write {_SAID_BY[key]} instead, so that the plan can check it",
             )
         else:
-            check_json("ds_config", path, value, ledger)
+            check_json("ds_config", path, value, diagnostics)
 
 
-def check_json(key: str, path: Path, value: Any, ledger: Ledger) -> None:
+def check_json(key: str, path: Path, value: Any, diagnostics: Diagnostics) -> None:
     """A config file holds what JSON can hold, and nothing that is known only when the job runs."""
     if isinstance(value, float) and not math.isfinite(value):
-        ledger.problem((key, *path), f"{value} is not a number in JSON", "write a finite number")
+        diagnostics.problem(
+            (key, *path), f"{value} is not a number in JSON", "write a finite number"
+        )
     elif isinstance(value, str) and has_variable(value):
-        ledger.problem(
+        diagnostics.problem(
             (key, *path),
             "a parameter cannot be in a config file: it is fixed when the job is rendered",
             "pass it through args, or change the spec with --set",

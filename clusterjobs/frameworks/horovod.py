@@ -5,7 +5,8 @@ Source: Horovod 0.28.1, runner/launch.py and runner/gloo_run.py; its guides to M
 
 from __future__ import annotations
 
-from clusterjobs.frameworks.contract import (
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import (
     OWN_SCRIPT,
     LogLine,
     Program,
@@ -14,15 +15,15 @@ from clusterjobs.frameworks.contract import (
     refuse_arguments,
     script_of,
 )
-from clusterjobs.ledger import Ledger
-from clusterjobs.spec import words
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec import field_types
 from clusterjobs.spec.part import Part
 
 
 class Settings(Part):
     """`interface`: the network interface of every node; found on each, where it is not named."""
 
-    interface: words.Interface | None = None
+    interface: field_types.Interface | None = None
 
 
 class Options(Part):
@@ -47,57 +48,59 @@ class Horovod:
     options: type[Part] | None = Options
     log_lines: tuple[LogLine, ...] = (_BENCHMARK,)
 
-    def program(self, task: Task, ledger: Ledger) -> Program | None:
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.experiment, ledger)
-        refuse_arguments(task.experiment, ledger, _said_elsewhere(ledger))
-        _check_parallel(task, ledger)
-        _check_interface(task, options, ledger)
-        _state_learning_rate(task, ledger)
+        script = script_of(task.experiment, diagnostics)
+        refuse_arguments(task.experiment, diagnostics, _said_elsewhere(diagnostics))
+        _check_parallel(task, diagnostics)
+        _check_interface(task, options, diagnostics)
+        _state_learning_rate(task, provenance)
         if script is None:
             return None
         program = (script, *argument_words(task.experiment))
         return Program(program, is_python=True, interface=options.horovod.interface)
 
 
-def _said_elsewhere(ledger: Ledger) -> dict[str, str]:
+def _said_elsewhere(diagnostics: Diagnostics) -> dict[str, str]:
     """horovodrun's and mpirun's own options: behind the script they would be the script's."""
-    ranks = f"{ledger.place_of(('nodes',))} and ranks_per_node"
-    interface = ledger.place_of(("horovod", "interface"))
-    launcher = ledger.place_of(("launcher",))
+    ranks = f"{diagnostics.describe_key(('nodes',))} and ranks_per_node"
+    interface = diagnostics.describe_key(("horovod", "interface"))
+    launcher = diagnostics.describe_key(("launcher",))
     return {
         **dict.fromkeys(("np", "num_proc", "H", "hosts", "hostfile"), ranks),
         **dict.fromkeys(("network_interface", "network_interfaces"), interface),
-        **dict.fromkeys(("ssh_port", "ssh_identity_file"), ledger.place_of(("ssh",))),
+        **dict.fromkeys(("ssh_port", "ssh_identity_file"), diagnostics.describe_key(("ssh",))),
         **dict.fromkeys(("gloo", "mpi", "jsrun"), launcher),
     }
 
 
-def _check_parallel(task: Task, ledger: Ledger) -> None:
+def _check_parallel(task: Task, diagnostics: Diagnostics) -> None:
     for key in ("tensor", "pipeline"):
         if (size := getattr(task.experiment.parallel, key)) > 1:
-            ledger.problem(
+            diagnostics.problem(
                 ("parallel", key),
                 f"{key}: {size}, but Horovod's ranks each hold the whole model",
                 f"remove it, or framework: megatron-deepspeed, which knows {key} parallelism",
             )
 
 
-def _check_interface(task: Task, options: Options, ledger: Ledger) -> None:
+def _check_interface(task: Task, options: Options, diagnostics: Diagnostics) -> None:
     if options.horovod.interface and task.experiment.launcher == "mpirun":
-        ledger.problem(
+        diagnostics.problem(
             ("horovod", "interface"),
             "mpirun is not told of it: Open MPI leaves out lo and docker0 and uses the others",
             "remove it, or env: {OMPI_MCA_btl_tcp_if_include: ...}",
         )
 
 
-def _state_learning_rate(task: Task, ledger: Ledger) -> None:
+def _state_learning_rate(task: Task, provenance: Provenance) -> None:
     """Horovod averages the gradients of all ranks; the script scales its learning rate itself."""
     steps = task.samples.accumulation if task.samples else 1
     world = task.shape.world_size
-    ledger.derive(
+    provenance.record(
         "horovod.learning_rate_factor",
         world * steps,
         f"a step sees {world} ranks' samples"

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from clusterjobs.frameworks.contract import (
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import (
     EXIT_MINUTES,
     JOB_DIR,
     ConfigFile,
@@ -33,10 +34,10 @@ from clusterjobs.frameworks.ds_config import (
     derived_config,
     extensions_folder,
 )
-from clusterjobs.ledger import Ledger
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.field_types import Count
 from clusterjobs.spec.part import BeforeValidator, Field, Part
-from clusterjobs.spec.words import Count
 
 
 class ActivationCheckpointing(Part):
@@ -98,17 +99,23 @@ class MegatronDeepSpeed:
     options: type[Part] | None = Options
     log_lines: tuple[LogLine, ...] = (_ITERATION,)
 
-    def program(self, task: Task, ledger: Ledger) -> Program | None:
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
         options = task.options
         assert isinstance(options, Options)
-        script = script_of(task.experiment, ledger)
+        script = script_of(task.experiment, diagnostics)
         if task.experiment.model is None:
             example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
-            ledger.missing("model", "model is missing", f"add `model: {example}`")
-        refuse_arguments(task.experiment, ledger, _said_elsewhere(task.experiment, ledger))
-        _check_save(task.experiment, ledger)
-        check_zero(options.zero, task.experiment.parallel.pipeline, ledger)
-        config = config_text(task, _config(task, options), options.ds_config, ledger)
+            diagnostics.missing("model", "model is missing", f"add `model: {example}`")
+        refuse_arguments(
+            task.experiment, diagnostics, _said_elsewhere(task.experiment, diagnostics)
+        )
+        _check_save(task.experiment, diagnostics)
+        check_zero(options.zero, task.experiment.parallel.pipeline, diagnostics)
+        config = config_text(
+            task, _config(task, options), options.ds_config, diagnostics, provenance
+        )
         if script is None:
             return None
         return Program(
@@ -231,13 +238,13 @@ _BY_RESTARTS = {"exit_duration_in_mins": ("restarts",)}
 _BY_CHECKPOINTS = {"save": ("checkpoints", "path"), "load": ("checkpoints", "path")}
 
 
-def _said_elsewhere(experiment: Experiment, ledger: Ledger) -> dict[str, str]:
+def _said_elsewhere(experiment: Experiment, diagnostics: Diagnostics) -> dict[str, str]:
     said = {
         **_SAID_BY,
         **(_BY_CHECKPOINTS if experiment.checkpoints else {}),
         **(_BY_RESTARTS if experiment.restarts else {}),
     }
-    places = {name: ledger.place_of(path) for name, path in said.items()}
+    places = {name: diagnostics.describe_key(path) for name, path in said.items()}
     return {
         **places,
         "local_rank": "the launcher, which sets LOCAL_RANK",
@@ -249,10 +256,10 @@ def _as_key(name: str) -> str:
     return name.lstrip("-").partition("=")[0].replace("-", "_")
 
 
-def _check_save(experiment: Experiment, ledger: Ledger) -> None:
+def _check_save(experiment: Experiment, diagnostics: Diagnostics) -> None:
     names = {_as_key(name) for _, name in argument_names(experiment)}
     if experiment.checkpoints and "save_interval" not in names:
-        ledger.problem(
+        diagnostics.problem(
             ("checkpoints",),
             "checkpoints are saved, but not how often: save-interval is missing",
             "add `save-interval: 1000` (iterations) to args; megatron/arguments.py asserts it",

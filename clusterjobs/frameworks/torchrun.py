@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clusterjobs.frameworks.contract import (
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import (
     OWN_SCRIPT,
     LogLine,
     Program,
@@ -10,7 +11,7 @@ from clusterjobs.frameworks.contract import (
     argument_words,
     script_of,
 )
-from clusterjobs.ledger import Ledger
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.part import Part
 
 
@@ -23,8 +24,10 @@ class Torchrun:
     options: type[Part] | None = None
     log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
 
-    def program(self, task: Task, ledger: Ledger) -> Program | None:
-        script = script_of(task.experiment, ledger)
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
+        script = script_of(task.experiment, diagnostics)
         if script is None:
             return None
         return Program((script, *argument_words(task.experiment)), is_python=True)

@@ -9,9 +9,9 @@ import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from clusterjobs.cluster.facts import Cluster
-from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition
 from clusterjobs.errors import did_you_mean, one_problem
+from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.slurm_nodes import NodeGroup, Partition
 
 HEAD_NODE = "head-node"
 NETWORK = ipaddress.ip_network("10.77.0.0/16")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition
 from clusterjobs.lab.shape import HEAD_NODE, LabSpec
+from clusterjobs.parallelcluster.slurm_nodes import NodeGroup, Partition
 
 LAB = "/.lab"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable, Iterator
 
-from clusterjobs.cluster.facts import Cluster, Queue, S3Access
-from clusterjobs.ledger import Ledger
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.parallelcluster.config import Cluster, Queue, S3Access
 from clusterjobs.plan.exports import Export
 from clusterjobs.plan.staging import Stage
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.yaml_source import Path
+from clusterjobs.yaml.document import Path
 
 
 def check_bucket_access(
@@ -23,7 +23,7 @@ def check_bucket_access(
     queue_name: str,
     stages: Iterable[Stage],
     exports: Iterable[Export],
-    ledger: Ledger,
+    diagnostics: Diagnostics,
 ) -> None:
     """Warn of each bucket to which the config of the job's queue gives no access."""
     queue = next(one for one in cluster.queues if one.name == queue_name)
@@ -32,7 +32,7 @@ def check_bucket_access(
     for path, place, writes in _used(experiment, stages, exports):
         bucket = place.removeprefix("s3://").partition("/")[0]
         if lacks := _lacks(queue.s3_access, bucket, writes):
-            _warn(path, queue, bucket, writes, lacks, ledger)
+            _warn(path, queue, bucket, writes, lacks, diagnostics)
 
 
 def _used(
@@ -60,9 +60,11 @@ def _lacks(rules: tuple[S3Access, ...], bucket: str, writes: bool) -> str:
     return ""
 
 
-def _warn(path: Path, queue: Queue, bucket: str, writes: bool, lacks: str, ledger: Ledger) -> None:
+def _warn(
+    path: Path, queue: Queue, bucket: str, writes: bool, lacks: str, diagnostics: Diagnostics
+) -> None:
     entry = f"{{BucketName: {bucket}{', EnableWriteAccess: true' if writes else ''}}}"
-    ledger.problem(
+    diagnostics.problem(
         path,
         f"by the cluster's config the nodes of queue {queue.name} may not "
         f"{'write to' if writes else 'read'} s3://{bucket}: {lacks}",

@@ -10,16 +10,17 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from clusterjobs.cluster.facts import Cluster
-from clusterjobs.frameworks.contract import JOB_DIR, Variable, folder_on_the_node
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
 from clusterjobs.launchers import Launcher
-from clusterjobs.ledger import Ledger
+from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.plan.container_checks import SSH_INSIDE, check_container
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Container, Experiment
 from clusterjobs.spec.references import expanding, has_variable, show, variable
-from clusterjobs.yaml_source import Path
+from clusterjobs.yaml.document import Path
 
 HERE = variable("PWD")  # the script goes to workdir first, and the ranks run where it is
 
@@ -62,23 +63,25 @@ def resolve_container(
     cluster: Cluster,
     launcher: Launcher,
     environment: Iterable[Variable],
-    ledger: Ledger,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> ContainerPlan | None:
-    """The container of the spec, or None without one; what cannot be goes into the ledger."""
+    """The container of the spec, or None without one; problems go into `diagnostics`."""
     container = experiment.software.container
     if container is None:
         return None
     automatic = tuple(_automatic(experiment, placement, cluster))
-    check_container(experiment, placement, launcher, [one.target for one in automatic], ledger)
+    check_container(experiment, placement, launcher, [one.target for one in automatic], diagnostics)
     own = tuple(_own(container))
     for mount in (*automatic, *own):
-        _check_writable(container.runtime, mount, ledger)
-        ledger.derive(f"mount {show(mount.target)}", show(mount.source), mount.reason)
+        _check_writable(container.runtime, mount, diagnostics)
+    for mount in automatic:
+        provenance.record(f"mount {show(mount.target)}", show(mount.source), mount.reason)
     return ContainerPlan(
         container.runtime,
         expanding(container.image),
         (*automatic, *own),
-        tuple(_options(container, placement, ledger)),
+        tuple(_options(container, placement, provenance)),
         tuple(_names(experiment, environment)),
         (container.runtime, launcher.name) in SSH_INSIDE,
         experiment.software.venv,
@@ -128,12 +131,12 @@ def _needed(experiment: Experiment, cluster: Cluster) -> Iterator[tuple[Path, st
         yield ("data", index, "target"), folder_on_the_node(data.target), "data"
 
 
-def _check_writable(runtime: str, mount: Mounted, ledger: Ledger) -> None:
+def _check_writable(runtime: str, mount: Mounted, diagnostics: Diagnostics) -> None:
     """What separates mounts, or their parts, cannot be in a path that is mounted."""
     separators = ' :,"\\' if runtime == "pyxis" else ':,"'
     for sign in separators:
         if sign in mount.source or sign in mount.target:
-            ledger.problem(
+            diagnostics.problem(
                 mount.path,
                 f"{runtime} cannot mount {show(mount.source)}: {sign!r} separates its mounts",
                 "rename the folder",
@@ -181,7 +184,9 @@ def _apptainer(container: Container, placement: Placement) -> Iterator[Directive
     yield Directive("pwd", HERE, "where the job runs")
 
 
-def _docker(container: Container, placement: Placement, ledger: Ledger) -> Iterator[Directive]:
+def _docker(
+    container: Container, placement: Placement, provenance: Provenance
+) -> Iterator[Directive]:
     yield Directive("network", "host", "the nodes' own addresses, and EFA")
     if placement.gpus_per_node:
         yield Directive("gpus", "all", "by NVIDIA's container toolkit")
@@ -189,25 +194,29 @@ def _docker(container: Container, placement: Placement, ledger: Ledger) -> Itera
         yield Directive(
             "device", "/dev/infiniband", "EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)"
         )
-    yield Directive("shm-size", _shm(container, placement, ledger), "Docker's own 64 MB break NCCL")
+    yield Directive(
+        "shm-size", _shm(container, placement, provenance), "Docker's own 64 MB break NCCL"
+    )
     yield Directive("ulimit", "memlock=-1:-1", "EFA and NCCL pin memory")
     yield Directive("workdir", HERE, "where the job runs")
 
 
-def _shm(container: Container, placement: Placement, ledger: Ledger) -> str:
+def _shm(container: Container, placement: Placement, provenance: Provenance) -> str:
     if container.shm:
         return container.shm
     instance = placement.instance
     if instance is None:
-        return ledger.derive("container.shm", "16g", "the instance type is not known")
+        return provenance.record("container.shm", "16g", "the instance type is not known")
     half = max(1, instance.memory_mib // 2048)
     reason = "half of the node's memory, as without a container; only what is used is taken"
-    return ledger.derive("container.shm", f"{half}g", reason, "NCCL 290")
+    return provenance.record("container.shm", f"{half}g", reason, "NCCL 290")
 
 
-def _options(container: Container, placement: Placement, ledger: Ledger) -> Iterator[Directive]:
+def _options(
+    container: Container, placement: Placement, provenance: Provenance
+) -> Iterator[Directive]:
     if container.runtime == "pyxis":
         return _pyxis(container)
     if container.runtime == "apptainer":
         return _apptainer(container, placement)
-    return _docker(container, placement, ledger)
+    return _docker(container, placement, provenance)

@@ -6,8 +6,8 @@ import pathlib
 import re
 from collections.abc import Iterable
 
+from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import Launcher
-from clusterjobs.ledger import Ledger
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Container, Experiment
 from clusterjobs.spec.references import expanding, show
@@ -20,20 +20,20 @@ def check_container(
     placement: Placement,
     launcher: Launcher,
     automatic: Iterable[str],
-    ledger: Ledger,
+    diagnostics: Diagnostics,
 ) -> None:
     """`automatic`: the targets of what is mounted without being asked for."""
     container = experiment.software.container
     assert container is not None
-    _check_launcher(container, placement, launcher, ledger)
-    _check_ssh(experiment, launcher, ledger)
-    _check_image(container, ledger)
-    _check_software(experiment, ledger)
-    _check_mounts(container, list(automatic), ledger)
-    _check_keys(container, ledger)
+    _check_launcher(container, placement, launcher, diagnostics)
+    _check_ssh(experiment, launcher, diagnostics)
+    _check_image(container, diagnostics)
+    _check_software(experiment, diagnostics)
+    _check_mounts(container, list(automatic), diagnostics)
+    _check_keys(container, diagnostics)
     for name in ("PATH", "LD_LIBRARY_PATH"):
         if name in experiment.env:
-            ledger.problem(
+            diagnostics.problem(
                 ("env", name),
                 f"{name} of the node would take the place of the image's",
                 "set it in the image; software.venv puts a folder in front of PATH",
@@ -42,7 +42,7 @@ def check_container(
         # Slurm takes an option's first letters for the whole.
         if any(full.startswith(name) for full in _DERIVED):
             what = f"--{name} follows from software.container"
-            ledger.problem(("srun", name), what, "remove it here")
+            diagnostics.problem(("srun", name), what, "remove it here")
 
 
 _DERIVED = (
@@ -73,18 +73,18 @@ _NEVER = {  # what to choose in their place
 
 
 def _check_launcher(
-    container: Container, placement: Placement, launcher: Launcher, ledger: Ledger
+    container: Container, placement: Placement, launcher: Launcher, diagnostics: Diagnostics
 ) -> None:
     runtime, name = container.runtime, launcher.name
     if (runtime, name) == ("docker", "srun"):
-        ledger.problem((*_KEY, "runtime"), *_RANK_EACH)
+        diagnostics.problem((*_KEY, "runtime"), *_RANK_EACH)
     elif name in _BY_SSH and runtime != "docker":
         hint = "runtime: docker, whose containers reach each other by ssh"
-        ledger.problem((*_KEY, "runtime"), _BY_SSH[name], hint)
+        diagnostics.problem((*_KEY, "runtime"), _BY_SSH[name], hint)
     elif name in _NEVER:
-        ledger.problem((*_KEY, "runtime"), f"{name} {_OUTSIDE}", _NEVER[name])
+        diagnostics.problem((*_KEY, "runtime"), f"{name} {_OUTSIDE}", _NEVER[name])
     if container.runtime == "docker" and not placement.exclusive:
-        ledger.problem(
+        diagnostics.problem(
             (*_KEY, "runtime"),
             "Docker's containers are outside of Slurm's limits: they see all GPUs of a node, "
             "and this job shares its nodes",
@@ -92,16 +92,16 @@ def _check_launcher(
         )
 
 
-def _check_ssh(experiment: Experiment, launcher: Launcher, ledger: Ledger) -> None:
+def _check_ssh(experiment: Experiment, launcher: Launcher, diagnostics: Diagnostics) -> None:
     """The job brings its own sshd, in the container, and nothing else is asked to start a rank."""
     if experiment.ssh is not None and launcher.over_ssh:
-        ledger.problem(
+        diagnostics.problem(
             ("ssh",),
             "an sshd of the node leads to the node, and not into its container",
             "remove it: each container has an sshd of this job alone",
         )
     if experiment.srun and launcher.over_ssh:
-        ledger.problem(
+        diagnostics.problem(
             ("srun",),
             f"{launcher.name} starts the ranks by ssh, and srun only the containers",
             "remove it",
@@ -127,25 +127,25 @@ _EXAMPLES = {
 _HOST_AS_PATH = re.compile(r"(?:docker://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 
 
-def _check_image(container: Container, ledger: Ledger) -> None:
+def _check_image(container: Container, diagnostics: Diagnostics) -> None:
     runtime, image = container.runtime, container.image
     is_file = image.startswith(("/", "${")) and runtime != "docker"
     is_name = bool(_FORMS[runtime].fullmatch(image))
     if runtime == "pyxis" and _HOST_AS_PATH.match(image):
         is_name = False  # enroot would look for nvcr.io/nvidia/pytorch at Docker Hub
     if not is_file and not is_name:
-        ledger.problem(
+        diagnostics.problem(
             (*_KEY, "image"), f"{image} is no image of {runtime}", f"write {_EXAMPLES[runtime]}"
         )
     elif not is_file and ":" not in re.split("[/#]", image)[-1]:
-        ledger.problem(
+        diagnostics.problem(
             (*_KEY, "image"),
             "without a tag it is another image every few weeks",
             "add the tag that you have tested, image:24.01-py3",
             warning=True,
         )
     elif runtime == "apptainer" and not is_file:
-        ledger.problem(
+        diagnostics.problem(
             (*_KEY, "image"),
             "every rank of every node would fetch and convert it",
             f"once: apptainer build /fsx/images/a.sif {image}",
@@ -172,51 +172,51 @@ _NOT_INSIDE = {
 }
 
 
-def _check_software(experiment: Experiment, ledger: Ledger) -> None:
+def _check_software(experiment: Experiment, diagnostics: Diagnostics) -> None:
     software = experiment.software
     for key, (what, hint) in _NOT_INSIDE.items():
         if getattr(software, key):
-            ledger.problem(("software", key), what, hint)
+            diagnostics.problem(("software", key), what, hint)
     if software.venv and not software.venv.startswith(("/", "${")):
-        ledger.problem(
+        diagnostics.problem(
             ("software", "venv"),
             "with a container this is a folder inside of it, and cannot be relative",
             "write the whole path, /opt/venv",
         )
 
 
-def _check_keys(container: Container, ledger: Ledger) -> None:
+def _check_keys(container: Container, diagnostics: Diagnostics) -> None:
     if container.shm and container.runtime != "docker":
-        ledger.problem(
+        diagnostics.problem(
             (*_KEY, "shm"),
             f"{container.runtime} shows the node's own /dev/shm, half of its memory",
             "remove it; only docker has one of its own",
         )
     if container.home and container.runtime == "docker":
         hint = "remove it; mounts: ['${HOME}:/inside'] brings it in"
-        ledger.problem((*_KEY, "home"), "docker does not know the home folder by itself", hint)
+        diagnostics.problem((*_KEY, "home"), "docker does not know the home folder by itself", hint)
 
 
 # ------------------------------------------------------------------ mounts
 
 
-def _check_mounts(container: Container, automatic: list[str], ledger: Ledger) -> None:
+def _check_mounts(container: Container, automatic: list[str], diagnostics: Diagnostics) -> None:
     taken: dict[str, str] = {_normal(one): "the job mounts it by itself" for one in automatic}
     for index, mount in enumerate(container.mounts):
         path = (*_KEY, "mounts", index)
         target = _normal(expanding(mount.target))
         for other, whose in taken.items():
             if target == other:
-                ledger.problem(
+                diagnostics.problem(
                     path, f"{show(target)} is mounted twice: {whose}", "remove one of the two"
                 )
             elif _is_below(target, other) or _is_below(other, target):
-                ledger.problem(
+                diagnostics.problem(
                     path,
                     f"{show(target)} and {show(other)} lie one within the other: {whose}",
                     "choose a target beside it",
                 )
-        taken.setdefault(target, ledger.line_of(path))
+        taken.setdefault(target, diagnostics.line_of(path))
 
 
 def _normal(path: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from clusterjobs.ledger import Ledger
+from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
 
@@ -57,24 +57,24 @@ def resolve_directives(
     experiment: Experiment,
     placement: Placement,
     further: Iterable[Directive],
-    ledger: Ledger,
+    diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
     """What sbatch is asked for: derived, then the spec's own, which may replace a default."""
     derived = [*_derived(experiment, placement), *further]
-    _check_names_of_the_cluster(placement, ledger)
+    _check_names_of_the_cluster(placement, diagnostics)
     owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if experiment.restarts else {})}
-    return _with_own("sbatch", derived, experiment.sbatch, owned, ledger)
+    return _with_own("sbatch", derived, experiment.sbatch, owned, diagnostics)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
-def _check_names_of_the_cluster(placement: Placement, ledger: Ledger) -> None:
+def _check_names_of_the_cluster(placement: Placement, diagnostics: Diagnostics) -> None:
     """They come from a config that is read leniently, and a comma or a | is syntax to Slurm."""
     features = placement.constraint.split("|") if placement.constraint else []
     for key, name in (("queue", placement.queue), *(("instance_type", one) for one in features)):
         if not _NAME.fullmatch(name):
-            ledger.problem(
+            diagnostics.problem(
                 (key,),
                 f"{name!r} of the cluster's config cannot be a name in Slurm",
                 "rename it there: ParallelCluster too takes only letters, digits and -",
@@ -82,7 +82,7 @@ def _check_names_of_the_cluster(placement: Placement, ledger: Ledger) -> None:
 
 
 def resolve_srun_options(
-    experiment: Experiment, placement: Placement, ledger: Ledger
+    experiment: Experiment, placement: Placement, diagnostics: Diagnostics
 ) -> tuple[Directive, ...]:
     """What the srun of the training is given."""
     derived = [
@@ -100,7 +100,7 @@ def resolve_srun_options(
                 "cpus-per-task", placement.cpus_per_task, "not inherited in Slurm 22.05-23.02"
             )
         )
-    return _with_own("srun", derived, experiment.srun, _OWNED_SRUN, ledger)
+    return _with_own("srun", derived, experiment.srun, _OWNED_SRUN, diagnostics)
 
 
 def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive]:
@@ -141,12 +141,12 @@ def _with_own(
     derived: list[Directive],
     own: dict[str, str | bool],
     owned: dict[str, str],
-    ledger: Ledger,
+    diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
     for name in own:
         # Slurm takes an option's first letters for the whole: --partitio would be the last word.
         if meant := [full for full in owned if full.startswith(name)]:
-            ledger.problem(
+            diagnostics.problem(
                 (key, name),
                 f"--{meant[0]} follows from {owned[meant[0]]}",
                 "remove it here",

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from clusterjobs.frameworks.contract import JOB_DIR, Variable
-from clusterjobs.ledger import Ledger
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import JOB_DIR, Variable
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.field_types import MAX_WORD_BYTES
 from clusterjobs.spec.references import as_text
-from clusterjobs.spec.words import MAX_WORD_BYTES
 
 EFA_LIBRARIES = ":".join(
     (
@@ -31,13 +31,13 @@ def resolve_environment(
     experiment: Experiment,
     placement: Placement,
     further: Iterable[Variable],
-    ledger: Ledger,
+    diagnostics: Diagnostics,
 ) -> tuple[Variable, ...]:
     """What the ranks find set: derived, then the spec's own, which has the last word.
 
     `further`: what other parts of the plan want set, in place of what is usual.
     """
-    _check_own(experiment, placement, ledger)
+    _check_own(experiment, placement, diagnostics)
     own = experiment.env
     further = tuple(further)
     replaced = {one.name for one in further}
@@ -125,40 +125,44 @@ _TCP_INSTEAD = {"FI_PROVIDER": "tcp", "NCCL_NET": "socket"}
 _INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
 
 
-def _check_own(experiment: Experiment, placement: Placement, ledger: Ledger) -> None:
+def _check_own(experiment: Experiment, placement: Placement, diagnostics: Diagnostics) -> None:
     for name, value in experiment.env.items():
         path = ("env", name)
         if len(f"{name}={value}".encode()) > MAX_WORD_BYTES:
             limit = f"{MAX_WORD_BYTES:,} bytes, the name among them"
-            ledger.problem(path, f"longer than Linux allows for a variable ({limit})", "shorten it")
+            diagnostics.problem(
+                path, f"longer than Linux allows for a variable ({limit})", "shorten it"
+            )
         if name in _MUST_NOT:
             why, instead, is_error = _MUST_NOT[name]
-            ledger.problem(path, f"{name} {why}", instead, warning=not is_error)
+            diagnostics.problem(path, f"{name} {why}", instead, warning=not is_error)
         elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
-            ledger.problem(path, "huge pages make a fork fail for want of memory", "remove it")
+            diagnostics.problem(path, "huge pages make a fork fail for want of memory", "remove it")
         elif placement.efa and _TCP_INSTEAD.get(name) == as_text(value).lower():
-            ledger.problem(path, f"{value}: EFA is not used", "remove it", warning=True)
+            diagnostics.problem(path, f"{value}: EFA is not used", "remove it", warning=True)
         elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):
-            ledger.problem(
+            diagnostics.problem(
                 path,
                 f"{value} is not the name on every instance type and image",
                 "remove it: ^lo,docker,veth is set",
                 warning=True,
             )
         elif name == "FI_EFA_USE_DEVICE_RDMA" and as_text(value) != "0":
-            _check_device_rdma(path, placement, ledger)
+            _check_device_rdma(path, placement, diagnostics)
 
 
-def _check_device_rdma(path: tuple[str, str], placement: Placement, ledger: Ledger) -> None:
+def _check_device_rdma(
+    path: tuple[str, str], placement: Placement, diagnostics: Diagnostics
+) -> None:
     instance = placement.instance
     if instance is not None and not instance.gpudirect_rdma:
-        ledger.problem(
+        diagnostics.problem(
             path,
             f"{instance.name} has no RDMA: libfabric 1.18 and later aborts",
             "remove it (libfabric's fi_efa manual)",
         )
     else:
-        ledger.problem(
+        diagnostics.problem(
             path,
             "needless since libfabric 1.18",
             "remove it (libfabric's fi_efa manual)",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import Location
-from clusterjobs.frameworks.contract import Program
-from clusterjobs.ledger import Ledger
+from clusterjobs.frameworks.base import Program
 from clusterjobs.plan.storage import is_below
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import expanding
-from clusterjobs.yaml_source import Path, dotted
+from clusterjobs.yaml.document import Path, dotted
 
 
 class Input(NamedTuple):
@@ -33,19 +33,21 @@ class Input(NamedTuple):
     where: Location
 
 
-def resolve_inputs(experiment: Experiment, program: Program, ledger: Ledger) -> tuple[Input, ...]:
+def resolve_inputs(
+    experiment: Experiment, program: Program, diagnostics: Diagnostics
+) -> tuple[Input, ...]:
     """The inputs that can be looked for on the first node."""
-    return (*_scripts(experiment, program, ledger), *_sources(experiment, ledger))
+    return (*_scripts(experiment, program, diagnostics), *_sources(experiment, diagnostics))
 
 
-def _scripts(experiment: Experiment, program: Program, ledger: Ledger) -> Iterator[Input]:
+def _scripts(experiment: Experiment, program: Program, diagnostics: Diagnostics) -> Iterator[Input]:
     """deepy.py is one as well, in front of the script that it starts."""
     if experiment.script is None or not program.is_python:
         return
     for path in dict.fromkeys((program.words[0], expanding(experiment.script))):
         if _is_seen_from_here(experiment, path):
             late = bool(experiment.before) or _is_brought(_whole(experiment, path), experiment)
-            yield _input("script", ("script",), path, None, late, ledger)
+            yield _input("script", ("script",), path, None, late, diagnostics)
 
 
 def _is_seen_from_here(experiment: Experiment, path: str) -> bool:
@@ -57,12 +59,12 @@ def _whole(experiment: Experiment, path: str) -> str:
     return path if path.startswith(("/", "\0")) else f"{experiment.workdir or '.'}/{path}"
 
 
-def _sources(experiment: Experiment, ledger: Ledger) -> Iterator[Input]:
+def _sources(experiment: Experiment, diagnostics: Diagnostics) -> Iterator[Input]:
     for index, data in enumerate(experiment.data):
         if data.source.startswith("s3://") or _is_brought(data.source, experiment):
             continue
         source, target = expanding(data.source), expanding(data.target)
-        yield _input("data source", ("data", index, "source"), source, target, False, ledger)
+        yield _input("data source", ("data", index, "source"), source, target, False, diagnostics)
 
 
 def _is_brought(path: str, experiment: Experiment) -> bool:
@@ -70,6 +72,6 @@ def _is_brought(path: str, experiment: Experiment) -> bool:
 
 
 def _input(
-    what: str, key: Path, path: str, staged: str | None, made_late: bool, ledger: Ledger
+    what: str, key: Path, path: str, staged: str | None, made_late: bool, diagnostics: Diagnostics
 ) -> Input:
-    return Input(what, dotted(key), path, staged, made_late, ledger.where(key))
+    return Input(what, dotted(key), path, staged, made_late, diagnostics.where(key))

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from clusterjobs.ledger import Ledger
+from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec.experiment import Experiment, Parameter
 from clusterjobs.spec.references import has_variable, variable
-from clusterjobs.yaml_source import Path
+from clusterjobs.yaml.document import Path
 
 ParameterType = Literal["text", "integer", "number"]
 
@@ -32,37 +32,41 @@ def type_of(parameter: Parameter) -> ParameterType:
     return "text"
 
 
-def check_parameters(experiment: Experiment, ledger: Ledger) -> None:
+def check_parameters(experiment: Experiment, diagnostics: Diagnostics) -> None:
     """A default must be one of its own choices, and of its own type."""
     for name, parameter in experiment.parameters.items():
         path = ("parameters", name)
         pattern = PATTERNS.get(type_of(parameter))
         if has_variable(parameter.default):
-            ledger.problem(
+            diagnostics.problem(
                 (*path, "default"), "a default cannot be another parameter", "write it out"
             )
         elif name in experiment.env and experiment.env[name] != variable(name):
-            ledger.problem(path, f"{name} is set by env: too", "choose another name for one")
+            diagnostics.problem(path, f"{name} is set by env: too", "choose another name for one")
         elif parameter.choices and parameter.default not in parameter.choices:
             known = ", ".join(parameter.choices)
-            ledger.problem(path, f"the default {parameter.default!r} is not a choice: {known}")
+            diagnostics.problem(path, f"the default {parameter.default!r} is not a choice: {known}")
         elif pattern and not re.fullmatch(pattern, parameter.default):
-            ledger.problem(
+            diagnostics.problem(
                 path,
                 f"the default {parameter.default!r} is not of type {parameter.type}",
                 "change one of the two",
             )
 
 
-def check_secrets(experiment: Experiment, ledger: Ledger) -> None:
+def check_secrets(experiment: Experiment, diagnostics: Diagnostics) -> None:
     """A secret has one source, and is not also a plain variable or a parameter."""
     for name, secret in experiment.secrets.items():
         path = ("secrets", name)
         if secret.file is not None and secret.command is not None:
-            ledger.problem(path, "file and command: a secret comes from one of them", "remove one")
+            diagnostics.problem(
+                path, "file and command: a secret comes from one of them", "remove one"
+            )
         for other in ("env", "parameters"):
             if name in getattr(experiment, other):
-                ledger.problem((other, name), f"{name} is under secrets: too", "remove it here")
+                diagnostics.problem(
+                    (other, name), f"{name} is under secrets: too", "remove it here"
+                )
 
 
 # What a shell would have expanded: ${HOME}, $HOME, a leading ~/. Prices such as $5 are not meant.
@@ -70,11 +74,11 @@ _SHELLS = re.compile(r"\$\{[A-Za-z_]\w*\}|\$[A-Z_][A-Z0-9_]+\b|^~/")
 _WITHOUT_BRACES = re.compile(r"(?<![\\$])\$[A-Z_][A-Z0-9_]+\b")
 
 
-def check_literal_words(experiment: Experiment, ledger: Ledger) -> None:
+def check_literal_words(experiment: Experiment, diagnostics: Diagnostics) -> None:
     """What is not expanded although it looks as if it were meant to be: a warning."""
     for path, text in _literal_words(experiment):
         if found := _SHELLS.search(text):
-            ledger.problem(
+            diagnostics.problem(
                 path,
                 f"{found[0]} stays as it is here: only paths and env are expanded on the node",
                 "use a parameter, or set a variable under env: that the program reads",
@@ -83,7 +87,7 @@ def check_literal_words(experiment: Experiment, ledger: Ledger) -> None:
     for path, text in _expanded_words(experiment):
         if found := _WITHOUT_BRACES.search(text):
             name = found[0][1:]
-            ledger.problem(
+            diagnostics.problem(
                 path,
                 f"{found[0]} stays as it is: the node expands only ${{{name}}}",
                 f"write ${{{name}}}",

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from clusterjobs.catalog.instances import InstanceType, find_instance_type
-from clusterjobs.cluster.facts import Cluster, ComputeResource, Queue
-from clusterjobs.cluster.slurm_nodes import slurm_cpus
+from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import did_you_mean
 from clusterjobs.launchers import Launcher
-from clusterjobs.ledger import Ledger
+from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Queue
+from clusterjobs.parallelcluster.slurm_nodes import slurm_cpus
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 
 
@@ -48,25 +49,31 @@ class Placement(NamedTuple):
 
 
 def resolve_placement(
-    experiment: Experiment, cluster: Cluster, launcher: Launcher, ledger: Ledger
+    experiment: Experiment,
+    cluster: Cluster,
+    launcher: Launcher,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> Placement | None:
-    """The placement, or None where the ledger says why there is none."""
-    queue = _queue(experiment, cluster, ledger)
+    """The placement, or None, with the reason in `diagnostics`."""
+    queue = _queue(experiment, cluster, diagnostics, provenance)
     if queue is None:
         return None
-    resources = _compute_resources(experiment, queue, ledger)
+    resources = _compute_resources(experiment, queue, diagnostics, provenance)
     if not resources:
         return None
     instance = _smallest_instance(resources[0])
     type_name = " or ".join(resources[0].instance_types)
-    nodes = _nodes(experiment, queue, resources, ledger)
-    gpus = _gpus_per_node(experiment, type_name, instance, _node_limit(resources), ledger)
-    ranks = _ranks_per_node(experiment, gpus, ledger)
-    world = ledger.derive("world_size", nodes * ranks, f"{nodes} nodes x {ranks} ranks")
-    ntasks = ledger.derive(
+    nodes = _nodes(experiment, queue, resources, diagnostics)
+    gpus = _gpus_per_node(
+        experiment, type_name, instance, _node_limit(resources), diagnostics, provenance
+    )
+    ranks = _ranks_per_node(experiment, gpus, diagnostics, provenance)
+    world = provenance.record("world_size", nodes * ranks, f"{nodes} nodes x {ranks} ranks")
+    ntasks = provenance.record(
         "ntasks_per_node", ranks if launcher.task_per_rank else 1, launcher.reason
     )
-    exclusive = _exclusive(experiment, queue, ledger)
+    exclusive = _exclusive(experiment, queue, diagnostics)
     cpus = slurm_cpus([instance], resources[0].disable_smt) if instance else None
     return Placement(
         queue.name,
@@ -80,15 +87,17 @@ def resolve_placement(
         ranks,
         world,
         ntasks,
-        _cpus_per_task(experiment, cpus, instance, gpus, ntasks, exclusive, ledger),
+        _cpus_per_task(
+            experiment, cpus, instance, gpus, ntasks, exclusive, diagnostics, provenance
+        ),
     )
 
 
-def _exclusive(experiment: Experiment, queue: Queue, ledger: Ledger) -> bool:
+def _exclusive(experiment: Experiment, queue: Queue, diagnostics: Diagnostics) -> bool:
     """Whole nodes, unless the spec says that it shares them."""
     shares = experiment.sbatch.get("exclusive") is False
     if shares and queue.job_exclusive:
-        ledger.problem(
+        diagnostics.problem(
             ("sbatch", "exclusive"),
             f"queue {queue.name} gives whole nodes all the same (JobExclusiveAllocation)",
             "remove it, or choose a queue that shares its nodes",
@@ -97,13 +106,15 @@ def _exclusive(experiment: Experiment, queue: Queue, ledger: Ledger) -> bool:
     return not shares
 
 
-def _queue(experiment: Experiment, cluster: Cluster, ledger: Ledger) -> Queue | None:
+def _queue(
+    experiment: Experiment, cluster: Cluster, diagnostics: Diagnostics, provenance: Provenance
+) -> Queue | None:
     names = [queue.name for queue in cluster.queues]
     if experiment.queue is not None:
         for queue in cluster.queues:
             if queue.name == experiment.queue:
                 return queue
-        ledger.problem(
+        diagnostics.problem(
             ("queue",),
             f"{cluster.name} has no queue {experiment.queue}",
             did_you_mean(experiment.queue, names),
@@ -113,9 +124,9 @@ def _queue(experiment: Experiment, cluster: Cluster, ledger: Ledger) -> Queue | 
     candidates = with_gpus or list(cluster.queues)
     if len(candidates) == 1:
         kind = "GPU queue" if with_gpus else "queue"
-        ledger.derive("queue", candidates[0].name, f"the only {kind} of {cluster.name}")
+        provenance.record("queue", candidates[0].name, f"the only {kind} of {cluster.name}")
         return candidates[0]
-    ledger.missing(
+    diagnostics.missing(
         "queue",
         f"{cluster.name} has {len(candidates)} queues to choose from",
         "add `queue: ...`, one of " + ", ".join(queue.name for queue in candidates),
@@ -134,33 +145,33 @@ def _types(resources: Iterable[ComputeResource]) -> list[str]:
 
 
 def _compute_resources(
-    experiment: Experiment, queue: Queue, ledger: Ledger
+    experiment: Experiment, queue: Queue, diagnostics: Diagnostics, provenance: Provenance
 ) -> tuple[ComputeResource, ...]:
     """Those of the queue whose nodes are alike and serve the job."""
     kinds = list(dict.fromkeys(one.instance_types for one in queue.compute_resources))
     wanted, types = experiment.instance_type, _types(queue.compute_resources)
     if wanted is not None and wanted not in types:
-        ledger.problem(
+        diagnostics.problem(
             ("instance_type",), f"queue {queue.name} has no {wanted}", did_you_mean(wanted, types)
         )
         return ()
     if wanted is not None:
         return tuple(one for one in queue.compute_resources if wanted in one.instance_types)
     if len(kinds) > 1:
-        ledger.missing(
+        diagnostics.missing(
             "instance_type",
             f"queue {queue.name} mixes instance types, and the nodes of a job are to be alike",
             "add `instance_type: ...`, one of " + ", ".join(types),
         )
         return ()
     if not kinds:
-        ledger.missing(
+        diagnostics.missing(
             "queue",
             f"queue {queue.name} has no compute resources",
             "choose another queue, or add ComputeResources to the cluster's config",
         )
     elif kinds[0]:
-        ledger.derive("instance_type", " or ".join(kinds[0]), f"what queue {queue.name} has")
+        provenance.record("instance_type", " or ".join(kinds[0]), f"what queue {queue.name} has")
     return queue.compute_resources
 
 
@@ -187,12 +198,15 @@ def _node_limit(resources: tuple[ComputeResource, ...]) -> int | None:
 
 
 def _nodes(
-    experiment: Experiment, queue: Queue, resources: tuple[ComputeResource, ...], ledger: Ledger
+    experiment: Experiment,
+    queue: Queue,
+    resources: tuple[ComputeResource, ...],
+    diagnostics: Diagnostics,
 ) -> int:
     limit = _node_limit(resources)
     if limit is not None and experiment.nodes > limit:
         counts = ", ".join(f"{one.name}: MaxCount {one.max_count}" for one in resources)
-        ledger.problem(
+        diagnostics.problem(
             ("nodes",),
             f"{experiment.nodes} is more than queue {queue.name} can have ({counts})",
             f"nodes: {limit} at most, or ask the cluster's admin to raise MaxCount",
@@ -205,12 +219,13 @@ def _gpus_per_node(
     type_name: str,
     instance: InstanceType | None,
     node_limit: int | None,
-    ledger: Ledger,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> int:
     wanted = experiment.gpus_per_node
     if instance is None:
         if wanted is None:
-            ledger.missing(
+            diagnostics.missing(
                 "gpus_per_node",
                 f"the catalogue does not know {type_name or 'an instance type for this queue'}, "
                 "so its GPUs are unknown",
@@ -218,11 +233,11 @@ def _gpus_per_node(
             )
         return wanted or 0
     if wanted is None:
-        return ledger.derive(
+        return provenance.record(
             "gpus_per_node", instance.gpus, f"all that a {instance.name} has", "catalogue"
         )
     if wanted > instance.gpus:
-        ledger.problem(
+        diagnostics.problem(
             ("gpus_per_node",),
             f"{wanted} is more than a {instance.name} has ({instance.gpus})",
             _gpu_hint(wanted * experiment.nodes, instance.gpus, node_limit),
@@ -238,13 +253,15 @@ def _gpu_hint(total: int, per_node: int, node_limit: int | None) -> str:
     return f"nodes: {total // per_node} with gpus_per_node: {per_node} gives the same {total} GPUs"
 
 
-def _ranks_per_node(experiment: Experiment, gpus: int, ledger: Ledger) -> int:
+def _ranks_per_node(
+    experiment: Experiment, gpus: int, diagnostics: Diagnostics, provenance: Provenance
+) -> int:
     wanted = experiment.ranks_per_node
     if wanted is None:
         reason = "one rank per GPU" if gpus else "no GPUs: one rank per node"
-        return ledger.derive("ranks_per_node", gpus or 1, reason)
+        return provenance.record("ranks_per_node", gpus or 1, reason)
     if gpus and wanted > gpus:
-        ledger.problem(
+        diagnostics.problem(
             ("ranks_per_node",),
             f"{wanted} ranks would share {gpus} GPUs",
             "remove it: there is one rank per GPU",
@@ -259,14 +276,15 @@ def _cpus_per_task(
     gpus: int,
     ntasks: int,
     exclusive: bool,
-    ledger: Ledger,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> int | None:
     wanted = experiment.cpus_per_task
     if cpus is None:
         return wanted
     if wanted is not None:
         if wanted * ntasks > cpus:
-            ledger.problem(
+            diagnostics.problem(
                 ("cpus_per_task",),
                 f"{ntasks} tasks x {wanted} CPUs is more than the node's {cpus}",
                 f"cpus_per_task: {cpus // ntasks} at most",
@@ -278,9 +296,9 @@ def _cpus_per_task(
         share = cpus * gpus // instance.gpus
         whose = f"{gpus} of {instance.gpus} GPUs' share of {cpus} CPUs: {share}"
     if ntasks > share:
-        ledger.problem(
+        diagnostics.problem(
             ("ranks_per_node",) if experiment.ranks_per_node else ("nodes",),
             f"{ntasks} tasks on a node of {share} CPUs",
             f"ranks_per_node: {share} at most",
         )
-    return ledger.derive("cpus_per_task", max(1, share // ntasks), f"{whose} / {ntasks} tasks")
+    return provenance.record("cpus_per_task", max(1, share // ntasks), f"{whose} / {ntasks} tasks")

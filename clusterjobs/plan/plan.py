@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clusterjobs.cluster.associations import DataRepositoryAssociation
 from clusterjobs.errors import Problem
-from clusterjobs.frameworks.contract import ConfigFile, Samples, Shape, Variable
+from clusterjobs.frameworks.base import ConfigFile, Samples, Shape, Variable
 from clusterjobs.launchers import Launcher
-from clusterjobs.ledger import Derived
+from clusterjobs.parallelcluster.associations import DataRepositoryAssociation
 from clusterjobs.plan.container import ContainerPlan
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.exports import Export
@@ -17,6 +16,7 @@ from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.preflight import PreflightPlan
 from clusterjobs.plan.restarts import RestartPlan
 from clusterjobs.plan.staging import Stage
+from clusterjobs.provenance import Derived
 from clusterjobs.spec.experiment import Experiment
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from clusterjobs.cluster.facts import Cluster
-from clusterjobs.frameworks.contract import JOB_DIR, Variable, folder_on_the_node
-from clusterjobs.ledger import Ledger
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
+from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment, Preflight
 from clusterjobs.spec.references import show
 
@@ -82,12 +83,16 @@ class PreflightPlan(NamedTuple):
 
 
 def resolve_preflight(
-    experiment: Experiment, placement: Placement, cluster: Cluster, ledger: Ledger
+    experiment: Experiment,
+    placement: Placement,
+    cluster: Cluster,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> PreflightPlan | None:
     """The preflight, or None where the spec wants none."""
     wish = experiment.preflight
     if wish is None:
-        _check_unread_pins(experiment, ledger)
+        _check_unread_pins(experiment, diagnostics)
         return None
     questions = list(_questions(experiment, wish, placement, cluster))
     reads_nccl = placement.efa and placement.gpus_per_node > 0 and placement.nodes > 1
@@ -95,7 +100,7 @@ def resolve_preflight(
     chosen = possible if wish.checks is None else possible & set(wish.checks)
     for named in wish.checks or ():
         if named not in possible:
-            ledger.problem(
+            diagnostics.problem(
                 ("preflight",),
                 f"there is nothing that {named} could check in this job",
                 "remove it; checked: " + ", ".join(sorted(possible)),
@@ -104,35 +109,46 @@ def resolve_preflight(
     asked = []
     for check, word, value, reason, source in questions:
         if check in chosen:
-            ledger.derive(f"preflight.{word}", show(value) or "yes", reason, source)
+            provenance.record(_unique_name(word, value), show(value) or "yes", reason, source)
             asked.append(Asked(f"{word}={value}" if value else word, reason))
     if asked:
         reason = "for all of it; a node that is silent is bad"
         asked.insert(0, Asked(f"seconds={wish.seconds}", reason))
-    all_reduce = _all_reduce(experiment, wish, placement, ledger)
+    all_reduce = _all_reduce(experiment, wish, placement, diagnostics, provenance)
     excludes = wish.on_bad_node == "exclude"
     return PreflightPlan(tuple(asked), excludes, "nccl" in chosen, all_reduce)
 
 
+def _unique_name(word: str, value: str) -> str:
+    """`preflight.space /tmp`: some checks are made for several folders."""
+    folder = value[value.find("/") :] if "/" in value else ""
+    folder = value.partition(":")[2] if word == "space" else folder
+    return f"preflight.{word} {show(folder)}".rstrip()
+
+
 def _all_reduce(
-    experiment: Experiment, wish: Preflight, placement: Placement, ledger: Ledger
+    experiment: Experiment,
+    wish: Preflight,
+    placement: Placement,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> AllReduce | None:
     percent, key = wish.bandwidth_percent, ("preflight", "bandwidth_percent")
     if percent is None:
         return None
     if percent > 100:
-        ledger.problem(key, f"{percent} % is more than the network gives", "a half is 50")
+        diagnostics.problem(key, f"{percent} % is more than the network gives", "a half is 50")
     elif placement.nodes == 1:
-        ledger.problem(key, "there is no network within one node", "remove it", warning=True)
+        diagnostics.problem(key, "there is no network within one node", "remove it", warning=True)
     elif getattr(experiment.software, "container", None):
         what = (
             "the all-reduce is measured by the job's own Python, and the ranks' is in a container"
         )
-        ledger.problem(key, what, "remove it")
+        diagnostics.problem(key, what, "remove it")
     else:
         gbps = f"{placement.instance.network_gbps:g}" if placement.instance else "0"
         reason = f"the network of a {placement.instance_type}, both ways, and {percent} % of it"
-        ledger.derive("preflight.all_reduce", f"{gbps} Gbps", reason, "catalogue")
+        provenance.record("preflight.all_reduce", f"{gbps} Gbps", reason, "catalogue")
         return AllReduce(gbps, percent, tuple(_task_per_rank(placement)))
     return None
 
@@ -154,9 +170,9 @@ def _task_per_rank(placement: Placement) -> Iterator[Directive]:
         yield Directive("overcommit", True, "a node has more ranks than CPUs")
 
 
-def _check_unread_pins(experiment: Experiment, ledger: Ledger) -> None:
+def _check_unread_pins(experiment: Experiment, diagnostics: Diagnostics) -> None:
     if experiment.software.requires:
-        ledger.problem(
+        diagnostics.problem(
             ("software", "requires"),
             "the preflight looks for these packages, and it is off",
             "preflight: true, or preflight: [software]",

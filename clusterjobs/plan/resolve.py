@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusterjobs.cluster.facts import Cluster
+from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import did_you_mean
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.contract import ConfigReader, Framework, Program, Task
+from clusterjobs.frameworks.base import ConfigReader, Framework, Program, Task
 from clusterjobs.launchers import LAUNCHERS, Launcher
-from clusterjobs.ledger import Ledger
-from clusterjobs.plan.arithmetic import check_model, resolve_samples, resolve_shape
+from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.plan.bucket_access import check_bucket_access
-from clusterjobs.plan.checks import check_intentions
 from clusterjobs.plan.container import resolve_container
 from clusterjobs.plan.directives import resolve_directives, resolve_srun_options
 from clusterjobs.plan.environment import resolve_environment
 from clusterjobs.plan.exports import resolve_exports
-from clusterjobs.plan.inherited import inherited_variables, own_slurm_variables
+from clusterjobs.plan.inherited_env import inherited_variables, own_slurm_variables
 from clusterjobs.plan.inputs import resolve_inputs
+from clusterjobs.plan.lint import check_intentions
+from clusterjobs.plan.parallelism import check_model, resolve_samples, resolve_shape
 from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
@@ -30,6 +30,7 @@ from clusterjobs.plan.restarts import (
 )
 from clusterjobs.plan.staging import associations_of, programs_of, resolve_stages
 from clusterjobs.plan.storage import find_storage
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Spec
 
@@ -39,17 +40,20 @@ def resolve(spec: Spec, cluster: Cluster, texts: Mapping[str, str] | None = None
 
     `texts`: the program's own config files, as far as they were found (`config_files`).
     """
-    experiment, ledger = spec.experiment, Ledger(spec.source)
-    framework = _framework(experiment, ledger)
-    check_parameters(experiment, ledger)
-    check_secrets(experiment, ledger)
-    check_literal_words(experiment, ledger)
-    launcher = _launcher(experiment, framework, ledger)
-    placement = resolve_placement(experiment, cluster, launcher, ledger)
+    experiment = spec.experiment
+    diagnostics, provenance = Diagnostics(spec.source), Provenance()
+    framework = _framework(experiment, diagnostics)
+    check_parameters(experiment, diagnostics)
+    check_secrets(experiment, diagnostics)
+    check_literal_words(experiment, diagnostics)
+    launcher = _launcher(experiment, framework, diagnostics, provenance)
+    placement = resolve_placement(experiment, cluster, launcher, diagnostics, provenance)
     if framework is None or placement is None:
-        ledger.raise_problems()
+        diagnostics.raise_if_failed()
         raise AssertionError("no framework or placement, and no problem says why")
-    return _resolve_job(spec, cluster, framework, launcher, placement, texts or {}, ledger)
+    return _resolve_job(
+        spec, cluster, framework, launcher, placement, texts or {}, diagnostics, provenance
+    )
 
 
 def _resolve_job(
@@ -59,40 +63,51 @@ def _resolve_job(
     launcher: Launcher,
     placement: Placement,
     texts: Mapping[str, str],
-    ledger: Ledger,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> Plan:
     experiment = numbers = spec.experiment
     if isinstance(framework, ConfigReader):
-        numbers = framework.completed(experiment, spec.options, texts, ledger)
-    _check_precision(experiment, placement, ledger)
-    _check_shared_gpus(launcher, placement, ledger)
-    _check_ssh(experiment, launcher, ledger)
-    _check_software(experiment, ledger)
-    check_intentions(experiment, placement, cluster, ledger)
-    shape = resolve_shape(numbers, placement, ledger)
-    check_model(numbers.model, numbers.parallel, ledger)
-    samples = None if _is_misshaped(ledger) else resolve_samples(numbers.batch, shape, ledger)
-    program = framework.program(Task(experiment, spec.options, shape, samples), ledger)
-    restarts = resolve_restarts(experiment, framework, launcher, ledger)
-    directives = resolve_directives(experiment, placement, restart_directives(restarts), ledger)
-    options = resolve_srun_options(experiment, placement, ledger)
+        numbers = framework.completed(experiment, spec.options, texts, diagnostics)
+    _check_precision(experiment, placement, diagnostics)
+    _check_shared_gpus(launcher, placement, diagnostics)
+    _check_ssh(experiment, launcher, diagnostics)
+    _check_software(experiment, diagnostics)
+    check_intentions(experiment, placement, cluster, diagnostics)
+    shape = resolve_shape(numbers, placement, diagnostics, provenance)
+    check_model(numbers.model, numbers.parallel, diagnostics, provenance)
+    samples = (
+        None
+        if _is_misshaped(diagnostics)
+        else resolve_samples(numbers.batch, shape, diagnostics, provenance)
+    )
+    program = framework.program(
+        Task(experiment, spec.options, shape, samples), diagnostics, provenance
+    )
+    restarts = resolve_restarts(experiment, framework, launcher, diagnostics, provenance)
+    directives = resolve_directives(
+        experiment, placement, restart_directives(restarts), diagnostics
+    )
+    options = resolve_srun_options(experiment, placement, diagnostics)
     if program is None:
-        ledger.raise_problems()
+        diagnostics.raise_if_failed()
         raise AssertionError("no program, and no problem says why")
-    preflight = resolve_preflight(experiment, placement, cluster, ledger)
+    preflight = resolve_preflight(experiment, placement, cluster, diagnostics, provenance)
     asked = preflight.environment if preflight else ()
     further = (*restart_variables(restarts), *asked, *program.environment)
-    environment = resolve_environment(experiment, placement, further, ledger)
-    container = resolve_container(experiment, placement, cluster, launcher, environment, ledger)
+    environment = resolve_environment(experiment, placement, further, diagnostics)
+    container = resolve_container(
+        experiment, placement, cluster, launcher, environment, diagnostics, provenance
+    )
     srun_options = options if _calls_srun(launcher, experiment) else ()
     if container and container.runtime == "pyxis":
         srun_options += container.options
     storage = find_storage(cluster, placement)
-    stages = resolve_stages(experiment, storage, ledger)
-    exports = resolve_exports(experiment, storage, ledger)
-    check_bucket_access(experiment, cluster, placement.queue, stages, exports, ledger)
-    ledger.raise_problems()
-    _derive_rendezvous(ledger)
+    stages = resolve_stages(experiment, storage, diagnostics, provenance)
+    exports = resolve_exports(experiment, storage, diagnostics, provenance)
+    check_bucket_access(experiment, cluster, placement.queue, stages, exports, diagnostics)
+    diagnostics.raise_if_failed()
+    _derive_rendezvous(provenance)
     return Plan(
         experiment=experiment,
         cluster_name=cluster.name,
@@ -117,14 +132,14 @@ def _resolve_job(
             *launcher.programs,
             *(container.programs if container else ()),
         ),
-        inputs=resolve_inputs(experiment, program, ledger),
+        inputs=resolve_inputs(experiment, program, diagnostics),
         container=container,
         preflight=preflight,
         stages=stages,
         exports=exports,
         associations=associations_of(stages, exports),
-        derived=tuple(ledger.derived),
-        warnings=tuple(ledger.problems),
+        derived=tuple(provenance),
+        warnings=tuple(diagnostics.problems),
     )
 
 
@@ -134,19 +149,19 @@ def _calls_srun(launcher: Launcher, experiment: Experiment) -> bool:
     return launcher.takes_srun_options and not (launcher.over_ssh and elsewhere)
 
 
-def _is_misshaped(ledger: Ledger) -> bool:
+def _is_misshaped(diagnostics: Diagnostics) -> bool:
     """Whether the numbers of nodes and ranks are wrong: no batch is to be judged by them."""
     keys = ("nodes", "gpus_per_node", "ranks_per_node", "parallel")
     return any(
         problem.path.partition(".")[0] in keys and not problem.warning
-        for problem in ledger.problems
+        for problem in diagnostics.problems
     )
 
 
-def _framework(experiment: Experiment, ledger: Ledger) -> Framework | None:
+def _framework(experiment: Experiment, diagnostics: Diagnostics) -> Framework | None:
     framework = FRAMEWORKS.get(experiment.framework)
     if framework is None:
-        ledger.problem(
+        diagnostics.problem(
             ("framework",),
             f"no framework {experiment.framework!r}",
             did_you_mean(experiment.framework, list(FRAMEWORKS)),
@@ -154,20 +169,25 @@ def _framework(experiment: Experiment, ledger: Ledger) -> Framework | None:
     return framework
 
 
-def _launcher(experiment: Experiment, framework: Framework | None, ledger: Ledger) -> Launcher:
+def _launcher(
+    experiment: Experiment,
+    framework: Framework | None,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Launcher:
     choices = framework.launchers if framework else tuple(LAUNCHERS)
     name = experiment.launcher
     if name is None:
         default = choices[0]
         if framework:
-            ledger.derive("launcher", default, f"the default of {framework.name}")
+            provenance.record("launcher", default, f"the default of {framework.name}")
         return LAUNCHERS[default]
     if name in choices:
         return LAUNCHERS[name]
     what = f"no launcher {name!r}"
     if framework and name in LAUNCHERS:
         what = f"{framework.name} is not started by {name}"
-    ledger.problem(("launcher",), what, did_you_mean(name, choices))
+    diagnostics.problem(("launcher",), what, did_you_mean(name, choices))
     return LAUNCHERS[choices[0]]
 
 
@@ -178,22 +198,22 @@ def _marker(experiment: Experiment, framework: Framework) -> str | None:
     return f"{checkpoints.path}/{marker}" if checkpoints and marker else None
 
 
-def _check_shared_gpus(launcher: Launcher, placement: Placement, ledger: Ledger) -> None:
+def _check_shared_gpus(launcher: Launcher, placement: Placement, diagnostics: Diagnostics) -> None:
     """These number the GPUs from 0, whichever Slurm has given this job."""
     counts_itself = launcher.name == "deepspeed" or launcher.over_ssh
     if counts_itself and placement.gpus_per_node and not placement.exclusive:
         name = "deepspeed's own launcher" if launcher.name == "deepspeed" else launcher.name
-        ledger.problem(
+        diagnostics.problem(
             ("launcher",),
             f"{name} takes a node's first GPUs, and this job shares its nodes",
             "whole nodes, or a launcher that Slurm starts: srun, torchrun, mpirun",
         )
 
 
-def _check_ssh(experiment: Experiment, launcher: Launcher, ledger: Ledger) -> None:
+def _check_ssh(experiment: Experiment, launcher: Launcher, diagnostics: Diagnostics) -> None:
     """ssh carries no environment, so that what the ranks find lies in a file meanwhile."""
     if experiment.ssh is not None and not launcher.over_ssh:
-        ledger.problem(
+        diagnostics.problem(
             ("ssh",),
             f"{launcher.name} uses no ssh",
             "remove it, or choose a launcher that does: deepspeed-pdsh, horovodrun",
@@ -201,32 +221,34 @@ def _check_ssh(experiment: Experiment, launcher: Launcher, ledger: Ledger) -> No
     contained = experiment.software.container is not None  # has checks of its own
     calls_srun = _calls_srun(launcher, experiment) or launcher.name == "deepy" or contained
     if experiment.srun and not calls_srun:
-        ledger.problem(
+        diagnostics.problem(
             ("srun",),
             f"{launcher.name} starts the ranks, and srun is not called",
             "remove it, or choose a launcher that it starts",
         )
     if experiment.secrets and launcher.over_ssh and not contained:
-        ledger.problem(
+        diagnostics.problem(
             ("secrets",),
             f"with {launcher.name} a secret would have to go over ssh, in a file",
             "choose a launcher that Slurm starts (srun, mpirun), or have the program read it",
         )
 
 
-def _check_software(experiment: Experiment, ledger: Ledger) -> None:
+def _check_software(experiment: Experiment, diagnostics: Diagnostics) -> None:
     if experiment.software.conda and experiment.software.venv:
-        ledger.problem(
+        diagnostics.problem(
             ("software", "venv"),
             "conda and venv: each would hide the other's Python",
             "keep one",
         )
 
 
-def _check_precision(experiment: Experiment, placement: Placement, ledger: Ledger) -> None:
+def _check_precision(
+    experiment: Experiment, placement: Placement, diagnostics: Diagnostics
+) -> None:
     instance = placement.instance
     if experiment.precision == "bf16" and instance and instance.gpu_model == "V100":
-        ledger.problem(
+        diagnostics.problem(
             ("precision",),
             f"the V100 of a {instance.name} has no bf16",
             "precision: fp16",
@@ -244,14 +266,14 @@ def _command(program: Program, launcher: Launcher, experiment: Experiment) -> tu
     return (*experiment.prefix, *program.words)
 
 
-def _derive_rendezvous(ledger: Ledger) -> None:
-    ledger.derive(
+def _derive_rendezvous(provenance: Provenance) -> None:
+    provenance.record(
         "MASTER_ADDR",
         "the first of SLURM_JOB_NODELIST",
         "every node knows it, and the batch script runs there",
         "Slurm: scontrol show hostnames",
     )
-    ledger.derive(
+    provenance.record(
         "MASTER_PORT",
         "12000 + SLURM_JOB_ID % 20000, the next free one",
         "jobs that share a node differ, and it stays below the ephemeral ports (32768 and up)",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from clusterjobs.frameworks.contract import JOB_DIR, Framework, Saving, Variable
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import JOB_DIR, Framework, Saving, Variable
 from clusterjobs.launchers import Launcher
-from clusterjobs.ledger import Ledger
 from clusterjobs.plan.directives import Directive
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment, Restarts
 
 # Between the end of the grace and the time limit: for ranks that have to be ended, and the requeue.
@@ -33,10 +34,14 @@ class RestartPlan(NamedTuple):
 
 
 def resolve_restarts(
-    experiment: Experiment, framework: Framework, launcher: Launcher, ledger: Ledger
+    experiment: Experiment,
+    framework: Framework,
+    launcher: Launcher,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> RestartPlan | None:
     """None where the spec says nothing of restarts."""
-    _check_marker(experiment, ledger)
+    _check_marker(experiment, diagnostics)
     restarts = experiment.restarts
     if restarts is None:
         return None
@@ -45,23 +50,25 @@ def resolve_restarts(
     earliest = signal_seconds + _EARLY_SECONDS
     clock_seconds = earliest + _START_SECONDS
     by_clock = saving.told == "clock"
-    _check_checkpoints(experiment, ledger)
+    _check_checkpoints(experiment, diagnostics)
     # By the clock it is told in whole minutes, of which one at least has to be left.
-    _check_time_limit(experiment, restarts, clock_seconds + 60 if by_clock else earliest, ledger)
-    _check_signal(restarts, framework, launcher, ledger)
-    ledger.derive(
+    _check_time_limit(
+        experiment, restarts, clock_seconds + 60 if by_clock else earliest, diagnostics
+    )
+    _check_signal(restarts, framework, launcher, diagnostics)
+    provenance.record(
         "told to save",
         {"file": "by a file", "clock": "by the clock", "never": "never"}[saving.told],
         saving.reason,
     )
-    ledger.derive(
+    provenance.record(
         "signal",
         f"USR1, {signal_seconds} s before the limit",
         f"grace_seconds, and {_MARGIN_SECONDS} s to end what does not hear it and to requeue",
         "Slurm: sbatch(1) --signal, up to 60 s early",
     )
     if by_clock:
-        ledger.derive(
+        provenance.record(
             "exit duration",
             f"the whole minutes until {clock_seconds} s before the limit",
             f"the signal's {signal_seconds} s, {_EARLY_SECONDS} s that it may be early, and "
@@ -88,20 +95,20 @@ def restart_variables(plan: RestartPlan | None) -> Iterator[Variable]:
         )
 
 
-def _check_marker(experiment: Experiment, ledger: Ledger) -> None:
+def _check_marker(experiment: Experiment, diagnostics: Diagnostics) -> None:
     """It is looked for in the checkpoints' folder."""
     checkpoints = experiment.checkpoints
     if checkpoints and checkpoints.marker and checkpoints.marker.startswith("/"):
-        ledger.problem(
+        diagnostics.problem(
             ("checkpoints", "marker"),
             "the marker is a file in the folder of the checkpoints",
             "its name alone, such as `marker: latest`",
         )
 
 
-def _check_checkpoints(experiment: Experiment, ledger: Ledger) -> None:
+def _check_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None:
     if experiment.checkpoints is None:
-        ledger.problem(
+        diagnostics.problem(
             ("restarts",),
             "restarts without checkpoints would start from nothing each time",
             'add `checkpoints: {path: "/fsx/checkpoints/{{ name }}"}`, where the training saves',
@@ -109,17 +116,17 @@ def _check_checkpoints(experiment: Experiment, ledger: Ledger) -> None:
 
 
 def _check_time_limit(
-    experiment: Experiment, restarts: Restarts, told_seconds: int, ledger: Ledger
+    experiment: Experiment, restarts: Restarts, told_seconds: int, diagnostics: Diagnostics
 ) -> None:
     limit = experiment.time_limit and seconds_of(experiment.time_limit)
     if restarts.time_limit and not limit:
-        ledger.problem(
+        diagnostics.problem(
             ("restarts", "time_limit"),
             "restarts after a time limit, and no time_limit that is known here",
             "add `time_limit: 1-00:00:00`",
         )
     elif limit and limit <= told_seconds:
-        ledger.problem(
+        diagnostics.problem(
             ("restarts", "grace_seconds"),
             f"the ranks may be told {told_seconds} s before the end of a time_limit of {limit} s",
             "a longer time_limit, or less grace",
@@ -127,18 +134,18 @@ def _check_time_limit(
 
 
 def _check_signal(
-    restarts: Restarts, framework: Framework, launcher: Launcher, ledger: Ledger
+    restarts: Restarts, framework: Framework, launcher: Launcher, diagnostics: Diagnostics
 ) -> None:
     if restarts.signal is None:
         return
     if framework.saving.told != "file":
-        ledger.problem(
+        diagnostics.problem(
             ("restarts", "signal"),
             f"{framework.name} does not save when it hears a signal",
             f"remove it: {framework.saving.reason}",
         )
     elif launcher.name != "srun":
-        ledger.problem(
+        diagnostics.problem(
             ("restarts", "signal"),
             f"{restarts.signal} would reach {launcher.name} too, and end it before the ranks save",
             "look for the file that CLUSTERJOBS_STOP_FILE names, or launcher: srun",

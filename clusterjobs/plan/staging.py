@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from clusterjobs.cluster.associations import DataRepositoryAssociation
+from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import Location
-from clusterjobs.ledger import Ledger
+from clusterjobs.parallelcluster.associations import DataRepositoryAssociation
 from clusterjobs.plan.exports import EXPORT_PROGRAMS, Export
 from clusterjobs.plan.staging_checks import check_data, check_overlaps, check_room
 from clusterjobs.plan.storage import Storage
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Data, Experiment
 from clusterjobs.spec.references import show
 
@@ -28,8 +29,8 @@ _COPY = (
     "stage_list.py",
     "stage_lock.py",
     "stage_log.py",
-    "stage_look.py",
-    "stage_place.py",
+    "stage_verify.py",
+    "stage_commit.py",
     "stage_pool.py",
     "stage_record.py",
 )
@@ -40,7 +41,7 @@ _FROM_BUCKET = (
     "stage_checks.py",
     "stage_download.py",
     "stage_etag.py",
-    "stage_names.py",
+    "stage_glob_groups.py",
     "stage_s3.py",
 )
 
@@ -58,23 +59,32 @@ class Stage(NamedTuple):
     where: Location
 
 
-def resolve_stages(experiment: Experiment, storage: Storage, ledger: Ledger) -> tuple[Stage, ...]:
+def resolve_stages(
+    experiment: Experiment, storage: Storage, diagnostics: Diagnostics, provenance: Provenance
+) -> tuple[Stage, ...]:
     """Shared data first, for what a node's own disk gets may come from there."""
     stages = [
-        _stage(index, data, experiment.name, storage, ledger)
+        _stage(index, data, experiment.name, storage, diagnostics, provenance)
         for index, data in enumerate(experiment.data)
     ]
-    check_overlaps(experiment.data, ledger)
-    check_room(experiment.data, storage, ledger)
+    check_overlaps(experiment.data, diagnostics)
+    check_room(experiment.data, storage, diagnostics)
     return tuple(sorted(stages, key=lambda stage: stage.per_node))
 
 
-def _stage(index: int, data: Data, name: str, storage: Storage, ledger: Ledger) -> Stage:
+def _stage(
+    index: int,
+    data: Data,
+    name: str,
+    storage: Storage,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Stage:
     path = ("data", index)
-    check_data(index, data, storage, ledger)
-    by_association = _by_association(index, data, storage, ledger)
+    check_data(index, data, storage, diagnostics)
+    by_association = _by_association(index, data, storage, diagnostics)
     how, reason, source = _explained(data, by_association)
-    ledger.derive(f"data[{index}]", how, reason, source)
+    provenance.record(f"data[{index}]", how, reason, source)
     return Stage(
         data.source,
         data.target,
@@ -83,23 +93,23 @@ def _stage(index: int, data: Data, name: str, storage: Storage, ledger: Ledger) 
         data.unpack,
         data.check,
         f"data of the experiment {name}",
-        ledger.where((*path, "target")),
+        diagnostics.where((*path, "target")),
     )
 
 
-def _by_association(index: int, data: Data, storage: Storage, ledger: Ledger) -> bool:
+def _by_association(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> bool:
     possible = data.source.startswith("s3://") and data.scope == "shared" and not data.unpack
     on_lustre = storage.is_on_lustre(data.target)
     if data.via != "association":
         return possible and on_lustre and data.via is None
     if not possible:
-        ledger.problem(
+        diagnostics.problem(
             ("data", index, "via"),
             "an association shows a bucket as it is, in a folder that all nodes share",
             "via: copy",
         )
     elif not on_lustre:
-        ledger.problem(
+        diagnostics.problem(
             ("data", index, "target"),
             f"{show(data.target)} is not a fixed folder on FSx for Lustre, which alone shows a "
             "bucket",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusterjobs.ledger import Ledger
+from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.storage import Storage, is_below
 from clusterjobs.spec.experiment import Data
 from clusterjobs.spec.references import show
@@ -13,26 +13,26 @@ from clusterjobs.spec.references import show
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
 
 
-def check_data(index: int, data: Data, storage: Storage, ledger: Ledger) -> None:
+def check_data(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> None:
     """Judge one data set by itself."""
-    _check_paths(index, data, ledger)
+    _check_paths(index, data, diagnostics)
     if data.scope == "node":
-        _check_own_disk(index, data, storage, ledger)
+        _check_own_disk(index, data, storage, diagnostics)
     else:
-        _check_shared(index, data, storage, ledger)
+        _check_shared(index, data, storage, diagnostics)
     if data.unpack and not data.source.lower().endswith(ARCHIVES):
-        ledger.problem(
+        diagnostics.problem(
             ("data", index, "source"),
             f"{show(data.source)} is no archive that a node's Python unpacks",
             f"one of {', '.join(ARCHIVES)}; or leave unpack out",
         )
 
 
-def _check_paths(index: int, data: Data, ledger: Ledger) -> None:
+def _check_paths(index: int, data: Data, diagnostics: Diagnostics) -> None:
     for key in ("source", "target"):
         value = getattr(data, key)
         if not value.startswith(("/", "${", "\0", "s3://")):
-            ledger.problem(
+            diagnostics.problem(
                 ("data", index, key),
                 f"{show(value)} is relative, and the nodes have no folder in common to count from",
                 f"an absolute path: /fsx/{show(value)}",
@@ -41,39 +41,39 @@ def _check_paths(index: int, data: Data, ledger: Ledger) -> None:
         return
     place = ("data", index, "target")
     if data.source.rstrip("/") == data.target.rstrip("/"):
-        ledger.problem(place, "source and target are the same folder", "remove one of them")
+        diagnostics.problem(place, "source and target are the same folder", "remove one of them")
     elif is_below(data.target, data.source) or is_below(data.source, data.target):
-        ledger.problem(
+        diagnostics.problem(
             place,
             f"{show(data.target)} and {show(data.source)} lie inside each other",
             "a target beside the source",
         )
 
 
-def _check_own_disk(index: int, data: Data, storage: Storage, ledger: Ledger) -> None:
+def _check_own_disk(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> None:
     place, folder = ("data", index, "target"), data.target
     if not folder.startswith("/"):
         return
     if storage.is_shared(folder):
-        ledger.problem(
+        diagnostics.problem(
             place,
             f"{show(folder)} is shared, so that every node would copy to the same place",
             f"scope: shared copies once; a node's own disk is {storage.scratch}",
         )
     elif not storage.is_own(folder):
-        ledger.problem(
+        diagnostics.problem(
             place,
             f"{show(folder)} is not on a disk that a node has for itself",
             f"a folder below {storage.scratch}",
         )
     elif folder.rstrip("/") == storage.scratch:
-        ledger.problem(
+        diagnostics.problem(
             place,
             f"{show(folder)} is a mount point: nothing can be copied beside it first",
             f"a folder below it: {storage.scratch}/data",
         )
     elif is_below(folder, storage.scratch) and storage.nvme_gb == 0:
-        ledger.problem(
+        diagnostics.problem(
             place,
             f"a {storage.instance_type} has no disks of its own: {storage.scratch} is its root "
             "volume, if it is there at all",
@@ -82,39 +82,39 @@ def _check_own_disk(index: int, data: Data, storage: Storage, ledger: Ledger) ->
         )
 
 
-def _check_shared(index: int, data: Data, storage: Storage, ledger: Ledger) -> None:
+def _check_shared(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> None:
     place, folder = ("data", index, "target"), data.target
     if not folder.startswith("/") or not storage.complete:
         return
     if storage.is_own(folder) and not storage.is_shared(folder):
-        ledger.problem(
+        diagnostics.problem(
             place,
             f"{show(folder)} is each node's own, and only the first node would have the data",
             f"scope: node copies to every node; shared folders: {storage.mounts}",
         )
     elif not storage.is_shared(folder):
-        ledger.problem(
+        diagnostics.problem(
             place,
             f"{show(folder)} is not on shared storage of {storage.cluster}",
             f"its shared folders: {storage.mounts}",
             warning=True,
         )
     elif folder.rstrip("/") in storage.shared:
-        ledger.problem(
+        diagnostics.problem(
             place,
             f"{show(folder)} is a mount point: nothing can be copied beside it first",
             f"a folder below it: {folder.rstrip('/')}/data",
         )
 
 
-def check_overlaps(data: Sequence[Data], ledger: Ledger) -> None:
+def check_overlaps(data: Sequence[Data], diagnostics: Diagnostics) -> None:
     """Two data sets in one folder would be taken for one another's."""
     for index, one in enumerate(data):
         for earlier in range(index):
             other = data[earlier].target
             if is_below(one.target, other) or is_below(other, one.target):
-                line = ledger.line_of(("data", earlier, "target"))
-                ledger.problem(
+                line = diagnostics.line_of(("data", earlier, "target"))
+                diagnostics.problem(
                     ("data", index, "target"),
                     f"{show(one.target)} and the target {show(other)} ({line}) are the same, or "
                     "one lies in the other",
@@ -122,7 +122,7 @@ def check_overlaps(data: Sequence[Data], ledger: Ledger) -> None:
                 )
 
 
-def check_room(data: Sequence[Data], storage: Storage, ledger: Ledger) -> None:
+def check_room(data: Sequence[Data], storage: Storage, diagnostics: Diagnostics) -> None:
     """What is staged to a folder of known size, against that size."""
     for folder, capacity in storage.capacities:
         wanted = 0
@@ -131,7 +131,7 @@ def check_room(data: Sequence[Data], storage: Storage, ledger: Ledger) -> None:
                 continue
             wanted += one.size_gib
             if wanted > capacity:
-                ledger.problem(
+                diagnostics.problem(
                     ("data", index, "size_gib"),
                     f"{folder} has {capacity:,} GiB, and {wanted:,} GiB are staged to it",
                     "a larger StorageCapacity, or less data"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 from typing import NamedTuple
 
-from clusterjobs.cluster.facts import Cluster
+from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.plan.placement import Placement
 
 # Shared by ParallelCluster without standing in SharedStorage.

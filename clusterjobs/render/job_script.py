@@ -12,8 +12,8 @@ import jinja2
 import jinja2.compiler
 
 from clusterjobs import __version__, resources
-from clusterjobs.frameworks.contract import ConfigFile
-from clusterjobs.plan.inherited import PREFIXES
+from clusterjobs.frameworks.base import ConfigFile
+from clusterjobs.plan.inherited_env import PREFIXES
 from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell

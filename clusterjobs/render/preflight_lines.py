@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterjobs.frameworks.contract import JOB_DIR
+from clusterjobs.frameworks.base import JOB_DIR
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.preflight import NCCL_LOGS, AllReduce, PreflightPlan
 from clusterjobs.render import shell

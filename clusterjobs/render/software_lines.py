@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from clusterjobs.frameworks.contract import Variable
+from clusterjobs.frameworks.base import Variable
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.lines import command_text, path_text, program_text, with_reason

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from clusterjobs.spec import code, images, words
+from clusterjobs.spec import commands, field_types, images
+from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.part import BeforeValidator, Field, Part
-from clusterjobs.spec.words import Budget, Count
 
 
 class Mount(Part):
@@ -43,11 +43,11 @@ class Software(Part):
     With a container, `venv` is a folder inside of it.
     """
 
-    venv: words.SearchPath | None = None
-    conda: words.Path | None = None
-    modules: tuple[words.ModuleName, ...] = ()
-    setup: code.Code = ()
-    requires: dict[words.PackageName, words.PackageVersion] = {}
+    venv: field_types.SearchPath | None = None
+    conda: field_types.Path | None = None
+    modules: tuple[field_types.ModuleName, ...] = ()
+    setup: commands.Code = ()
+    requires: dict[field_types.PackageName, field_types.PackageVersion] = {}
     container: Container | None = None
 
 
@@ -82,8 +82,8 @@ class Ssh(Part):
     Without it, launchers that use ssh start one of the job's own, with a key for this job.
     """
 
-    port: words.Port = 22
-    key: words.Path | None = None
+    port: field_types.Port = 22
+    key: field_types.Path | None = None
 
 
 class Checkpoints(Part):
@@ -93,10 +93,10 @@ class Checkpoints(Part):
     file in the folder that the training writes anew after each complete checkpoint.
     """
 
-    path: words.Path
-    export: words.Repository | None = None
+    path: field_types.Path
+    export: field_types.Repository | None = None
     via: Literal["association", "copy"] | None = None
-    marker: words.Path | None = None
+    marker: field_types.Path | None = None
 
 
 class Restarts(Part):
@@ -119,11 +119,11 @@ class Data(Part):
     files as they look, the source as well, or every byte. `size_gib`, where it is said, has to fit.
     """
 
-    source: words.Repository
-    target: words.Path
+    source: field_types.Repository
+    target: field_types.Path
     scope: Literal["shared", "node"] = "shared"
     via: Literal["association", "copy"] | None = None
-    unpack: words.Flag = False
+    unpack: field_types.Flag = False
     check: Literal["record", "source", "contents"] = "record"
     size_gib: Count | None = None
 
@@ -131,8 +131,8 @@ class Data(Part):
 class Secret(Part):
     """Where a secret's value comes from when the job runs; from the environment, if not said."""
 
-    file: words.Path | None = None
-    command: code.CommandWords | None = None
+    file: field_types.Path | None = None
+    command: commands.CommandWords | None = None
 
 
 def _secrets(value: Any) -> Any:
@@ -153,7 +153,7 @@ def _step(value: Any) -> Any:
 class Step(Part):
     """A command before, after or beside the training: once for the job, or on every node."""
 
-    command: code.CommandWords
+    command: commands.CommandWords
     per: Literal["job", "node"] = "job"
 
 
@@ -209,9 +209,9 @@ def _parameter(value: Any) -> Any:
 class Parameter(Part):
     """A value that can be changed at submission: `NAME=value sbatch job.sh`."""
 
-    default: words.Word
+    default: field_types.Word
     type: Literal["text", "integer", "number"] | None = None
-    choices: tuple[words.Word, ...] = ()
+    choices: tuple[field_types.Word, ...] = ()
 
 
 Steps = tuple[Annotated[Step, BeforeValidator(_step)], ...]
@@ -223,23 +223,23 @@ class Experiment(Part):
     The keys that only some frameworks know (`zero`) are in the framework's own model.
     """
 
-    name: words.JobName
-    cluster: words.Plain
-    queue: words.Plain | None = None
-    instance_type: words.Plain | None = None
+    name: field_types.JobName
+    cluster: field_types.Plain
+    queue: field_types.Plain | None = None
+    instance_type: field_types.Plain | None = None
     nodes: Count = 1
     gpus_per_node: Count | None = None
     ranks_per_node: Count | None = None
     cpus_per_task: Count | None = None
-    time_limit: words.TimeLimit | None = None
+    time_limit: field_types.TimeLimit | None = None
 
-    framework: words.Plain
-    launcher: words.Plain | None = None
+    framework: field_types.Plain
+    launcher: field_types.Plain | None = None
     ssh: Ssh | None = None
-    workdir: words.Path | None = None
-    script: words.Path | None = None
-    command: code.CommandWords | None = None
-    args: words.Arguments = {}
+    workdir: field_types.Path | None = None
+    script: field_types.Path | None = None
+    command: commands.CommandWords | None = None
+    args: field_types.Arguments = {}
     software: Software = Software()
 
     model: Model | None = None
@@ -250,19 +250,21 @@ class Experiment(Part):
     data: tuple[Data, ...] = ()
     checkpoints: Checkpoints | None = None
     restarts: Restarts | None = None
-    logs: words.Path | None = None
-    logs_export: words.Repository | None = None
-    env: dict[words.EnvironmentName, words.Word] = {}
-    parameters: dict[words.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]] = {}
+    logs: field_types.Path | None = None
+    logs_export: field_types.Repository | None = None
+    env: dict[field_types.EnvironmentName, field_types.Word] = {}
+    parameters: dict[
+        field_types.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]
+    ] = {}
 
-    secrets: Annotated[dict[words.EnvironmentName, Secret], BeforeValidator(_secrets)] = {}
+    secrets: Annotated[dict[field_types.EnvironmentName, Secret], BeforeValidator(_secrets)] = {}
 
     preflight: Annotated[Preflight | None, BeforeValidator(_preflight)] = None
 
-    sbatch: dict[words.OptionName, words.OptionValue] = {}
-    srun: dict[words.OptionName, words.OptionValue] = {}
-    setup: code.Code = ()
+    sbatch: dict[field_types.OptionName, field_types.OptionValue] = {}
+    srun: dict[field_types.OptionName, field_types.OptionValue] = {}
+    setup: commands.Code = ()
     before: Steps = ()
     after: Steps = ()
     sidecars: Steps = ()
-    prefix: code.CommandWords = ()
+    prefix: commands.CommandWords = ()

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs import yaml_source
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.part import Part
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.validate import OptionModels, validate
-from clusterjobs.yaml_source import Document, Path, dotted
+from clusterjobs.yaml import document as yaml_document
+from clusterjobs.yaml.document import Document, Path, dotted
 
 # Code is bash's to expand, never ours: a value spliced into it would be executed.
 _CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
@@ -73,7 +73,7 @@ def load_spec(
 
     Raises InputError with every problem of the YAML, the references and the single values.
     """
-    document = yaml_source.load(text, file)
+    document = yaml_document.load(text, file)
     if not isinstance(document.value, dict):
         what = "the file is empty" if document.value is None else "a spec is a map of keys"
         raise one_problem(
@@ -104,7 +104,7 @@ def _read_setting(item: str, number: int) -> Override:
     if not sign or not key:
         raise one_problem(f"{item!r} is not key=value", where, hint="--set nodes=4")
     try:
-        value = yaml_source.load(text, "--set").value
+        value = yaml_document.load(text, "--set").value
     except InputError as error:
         raise InputError([Problem(p.what, where, key, p.hint) for p in error.problems]) from None
     return Override(tuple(_step(part) for part in key.split(".")), value, where)

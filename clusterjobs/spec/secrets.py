@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Location, Problem
-from clusterjobs.ledger import Locator
-from clusterjobs.yaml_source import Path, dotted
+from clusterjobs.yaml.document import Path, dotted
 
 # Formats as their issuers document them.
 _LOOKS = {

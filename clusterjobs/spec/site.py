@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clusterjobs import yaml_source
 from clusterjobs.errors import one_problem
+from clusterjobs.yaml import document as yaml_document
 
 
 def load_site(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def load_site(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     for file, text in texts:
-        document = yaml_source.load(text, file)
+        document = yaml_document.load(text, file)
         if document.value is None:
             continue
         if not isinstance(document.value, dict):

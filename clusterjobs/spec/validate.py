@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic_core import ValidationError
 
+from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, did_you_mean
-from clusterjobs.ledger import Locator
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.part import Part, annotations_of
-from clusterjobs.yaml_source import Path, dotted
+from clusterjobs.yaml.document import Path, dotted
 
 OptionModels = Mapping[str, type[Part] | None]
 

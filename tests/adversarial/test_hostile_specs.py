@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from sbatch_lines import read_directives
 from script_stage import JOB_ID, Run, Stage
 
-from clusterjobs.cluster.read import read_cluster
 from clusterjobs.errors import InputError, Location
 from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render.job_script import render_job_script

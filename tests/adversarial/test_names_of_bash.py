@@ -16,7 +16,7 @@ from clusterjobs.errors import InputError, Problem
 from clusterjobs.render.job_script import render_job_script
 from clusterjobs.render.lines import functions
 from clusterjobs.resources import template_texts
-from clusterjobs.spec.names import _OF_THE_SCRIPT
+from clusterjobs.spec.reserved_names import _OF_THE_SCRIPT
 
 # Programs too, and they do the same.
 SAME_AS_THE_PROGRAM = {"echo", "printf", "test", "[", "true", "false", "kill", "pwd"}

@@ -16,16 +16,16 @@ from hostile import ATTACKS, dump
 from page import CONFIG, SUBMITTED, Case, base, load_page, put
 from sbatch_lines import read_directives
 
-from clusterjobs.cluster.facts import Cluster
-from clusterjobs.cluster.find import find_cluster
-from clusterjobs.cluster.read import read_cluster
-from clusterjobs.cluster.slurm_nodes import slurm_partitions
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.namespaces import check_namespaces
 from clusterjobs.lab.packages import cache_dir, find_slurm
 from clusterjobs.lab.shape import lab_spec
+from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.find import find_cluster
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render import shell

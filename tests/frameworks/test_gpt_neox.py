@@ -13,10 +13,10 @@ from parsers import FlagError, neox_configs
 from plans import BASE, plan_of
 
 from clusterjobs import resources
-from clusterjobs.cluster.read import read_cluster
-from clusterjobs.commands.project import load_project
+from clusterjobs.commands.pipeline import load_project
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.spec.load import load_spec

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.contract import LogLine
+from clusterjobs.frameworks.base import LogLine
 
 DECLARED = [(name, line) for name, one in FRAMEWORKS.items() for line in one.log_lines]
 NUMBERS = {

@@ -11,7 +11,7 @@ import pytest
 from parsers import FlagError, megatron_arguments
 from plans import plan_of, problems_of
 
-from clusterjobs.commands.project import load_project
+from clusterjobs.commands.pipeline import load_project
 from clusterjobs.plan.plan import Plan
 from clusterjobs.spec.references import show
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.frameworks.gpt_neox.launch_config import OURS, PLACES
 from clusterjobs.frameworks.megatron_deepspeed import _SAID_BY
-from clusterjobs.frameworks.neox_launch import OURS, PLACES
 
 PAGES = pathlib.Path(__file__).parents[2] / "docs" / "frameworks"
 NAMES = sorted(FRAMEWORKS)

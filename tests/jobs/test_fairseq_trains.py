@@ -17,8 +17,8 @@ import pytest
 from faults import TIMEOUT, Running
 from nodes_programs import Prepared, prepared, prepared_folders  # noqa: F401
 
-from clusterjobs.frameworks.fairseq import Fairseq
-from clusterjobs.frameworks.fairseq_words import _quoted
+from clusterjobs.frameworks.fairseq.command_line import _quoted
+from clusterjobs.frameworks.fairseq.framework import Fairseq
 from clusterjobs.lab.polling import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.frameworks]

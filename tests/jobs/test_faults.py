@@ -11,12 +11,12 @@ import yaml
 from faults import CASES, LIMITED, NODES, SAVE_EVERY, Case, Running
 
 from clusterjobs import resources
-from clusterjobs.cluster.read import read_cluster
-from clusterjobs.cluster.slurm_nodes import slurm_partitions
 from clusterjobs.commands import main
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.shape import lab_spec
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

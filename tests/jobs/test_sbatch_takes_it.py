@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from clusterjobs import resources
-from clusterjobs.cluster.facts import Cluster
-from clusterjobs.cluster.read import read_cluster
-from clusterjobs.cluster.slurm_nodes import slurm_partitions
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec
+from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
 pytestmark = pytest.mark.lab
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition
 from clusterjobs.errors import InputError
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.namespaces import check_namespaces
 from clusterjobs.lab.packages import Slurm, cache_dir, find_slurm
 from clusterjobs.lab.shape import LabSpec
+from clusterjobs.parallelcluster.slurm_nodes import NodeGroup, Partition
 
 
 def a100_nodes(static: int = 1, dynamic: int = 1) -> Partition:

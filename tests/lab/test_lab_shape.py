@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from lab_fixtures import a100_nodes, cpu_nodes, spec_of
 
-from clusterjobs.cluster.find import find_cluster
-from clusterjobs.cluster.read import read_cluster
-from clusterjobs.cluster.slurm_nodes import slurm_partitions
-from clusterjobs.commands.labs import told_of_small_queues
+from clusterjobs.commands.lab_selection import told_of_small_queues
 from clusterjobs.errors import InputError
 from clusterjobs.lab.shape import LabSpec, lab_spec
 from clusterjobs.lab.slurm_conf import cgroup_conf, gres_conf, hosts, slurm_conf
+from clusterjobs.parallelcluster.find import find_cluster
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
 
 def spec_for(name: str, **options: object) -> LabSpec:

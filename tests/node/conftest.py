@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from node_programs import PROGRAMS, command
+from node_programs import STAGE_FOLDER, command
 from preflight_nodes import Preflight, preflight_in
 
 
@@ -35,7 +35,7 @@ def staged() -> Callable[..., subprocess.CompletedProcess[str]]:
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> None:
     """The programs' own modules can be imported, and are forgotten afterwards."""
-    monkeypatch.syspath_prepend(str(PROGRAMS))
+    monkeypatch.syspath_prepend(str(STAGE_FOLDER))
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:

@@ -6,14 +6,14 @@ import os
 import pathlib
 import sys
 
-import clusterjobs
+from clusterjobs.resources import node_programs
 
-PROGRAMS = pathlib.Path(clusterjobs.__file__).with_name("node")
+STAGE_FOLDER = node_programs()["stage.py"].parent
 STAND_INS = pathlib.Path(__file__).with_name("stand_ins")
 
 
 def command(program: str, *arguments: object) -> list[str]:
-    return [sys.executable, "-B", str(PROGRAMS / program), *map(str, arguments)]
+    return [sys.executable, "-B", str(node_programs()[program]), *map(str, arguments)]
 
 
 def content(folder: pathlib.Path) -> dict[bytes, object]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from node_programs import STAND_INS, command, write_tree
+from node_programs import STAGE_FOLDER, STAND_INS, command, write_tree
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_released_files_are_asked_for_and_waited_for(tmp_path, preloaded) -> Non
 def test_not_more_files_than_agreed_are_asked_for_at_once(tmp_path, preloaded) -> None:
     folder = write_tree(tmp_path / "books", 20, 10)
     program = (
-        f"import sys; sys.path.insert(0, {str(command('x')[2])!r}.rpartition('/')[0]); "
+        f"import sys; sys.path.insert(0, {str(STAGE_FOLDER)!r}); "
         "import preload; preload.AT_ONCE = 4; preload.BATCH_BYTES = 200; sys.exit(preload.main())"
     )
     done, notes = preloaded(folder, all_of(folder, 1), [sys.executable, "-Bc", program])

@@ -16,7 +16,7 @@ import time
 import zlib
 
 import pytest
-from node_programs import PROGRAMS, command, content, write_tree
+from node_programs import STAGE_FOLDER, command, content, write_tree
 
 from clusterjobs.lab.polling import until
 
@@ -101,7 +101,7 @@ stage.main()
 def test_a_copy_that_was_killed_goes_on_where_it_was(tmp_path, staged) -> None:
     """What the journal says and the copy holds is not copied again, and what it lacks is."""
     source, target = write_tree(tmp_path / "source", 30, 70 << 20), tmp_path / "to"
-    words = [sys.executable, "-Bc", _KILLED_AT_THE_END, str(PROGRAMS), str(source), str(target)]
+    words = [sys.executable, "-Bc", _KILLED_AT_THE_END, str(STAGE_FOLDER), str(source), str(target)]
     assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
     assert not target.exists()
     copy = target.with_name(".to.stage") / "copy"
@@ -119,7 +119,7 @@ def test_a_copy_that_was_killed_goes_on_where_it_was(tmp_path, staged) -> None:
 
 def test_what_was_copied_and_is_gone_from_the_source_does_not_come(tmp_path, staged) -> None:
     source, target = write_tree(tmp_path / "source", 3, 10), tmp_path / "to"
-    words = [sys.executable, "-Bc", _KILLED_AT_THE_END, str(PROGRAMS), str(source), str(target)]
+    words = [sys.executable, "-Bc", _KILLED_AT_THE_END, str(STAGE_FOLDER), str(source), str(target)]
     assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
     (source / "part 1" / "0001").unlink()
     assert staged(source, target).returncode == 0
@@ -234,10 +234,10 @@ def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
     tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch, moment
 ) -> None:
     import stage
-    import stage_place
+    import stage_commit
 
     source, target = write_tree(tmp_path / "source", 3, 10), tmp_path / "to"
-    module = stage_place if moment == "_sync" else stage
+    module = stage_commit if moment == "_sync" else stage
     work = getattr(module, moment)
 
     def lose(*words: object, **options: object) -> object:
@@ -293,7 +293,7 @@ def test_a_disk_that_becomes_full_is_an_error_that_names_the_file(tmp_path, faul
     disk.mkdir()
     source = write_tree(tmp_path / "source", 2, 4 << 20)
     program = (
-        f"import sys; sys.path.insert(0, {str(PROGRAMS)!r}); import stage_copy, stage; "
+        f"import sys; sys.path.insert(0, {str(STAGE_FOLDER)!r}); import stage_copy, stage; "
         "stage_copy.check_space = lambda *_: None; "
         f"sys.argv = ['stage.py', {str(source)!r}, {str(disk / 'to')!r}]; code = stage.main(); "
         f"import os; sys.exit(9 if os.path.exists({str(disk / 'to')!r}) else code)"

@@ -11,7 +11,7 @@ import sys
 import tarfile
 
 import pytest
-from node_programs import PROGRAMS, STAND_INS, command, content, write_tree
+from node_programs import STAGE_FOLDER, STAND_INS, command, content, write_tree
 
 from clusterjobs.lab.polling import until
 from clusterjobs.slurm.records import read_data
@@ -54,7 +54,7 @@ def test_an_attempt_that_only_reads_what_an_earlier_one_copied_has_brought_nothi
     tmp_path, mark
 ) -> None:
     source = write_tree(tmp_path / "source", 5, 40 << 20)
-    words = [sys.executable, "-Bc", _KILLED_AT_THE_END, PROGRAMS, source, tmp_path / "to"]
+    words = [sys.executable, "-Bc", _KILLED_AT_THE_END, STAGE_FOLDER, source, tmp_path / "to"]
     for is_new in (True, False):
         assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
         assert came(mark) == is_new

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from clusterjobs import resources
-from clusterjobs.cluster.read import read_cluster
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.spec.load import load_spec

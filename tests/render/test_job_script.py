@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterjobs import resources
-from clusterjobs.cluster.read import read_cluster
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render import job_script
 from clusterjobs.render.shell import UnquotedError

@@ -18,12 +18,12 @@ from unittest.mock import patch
 
 import yaml
 
-from clusterjobs.cluster.validation.account_file import with_facts
-from clusterjobs.cluster.validation.assume import assume_account
-from clusterjobs.cluster.validation.extra import environment
-from clusterjobs.cluster.validation.moto_gaps import filled_gaps
-from clusterjobs.cluster.validation.offline import offline_environment
-from clusterjobs.cluster.validation.seed import seed
+from clusterjobs.parallelcluster.validation.account_overrides import with_facts
+from clusterjobs.parallelcluster.validation.default_account import assume_account
+from clusterjobs.parallelcluster.validation.moto_gaps import filled_gaps
+from clusterjobs.parallelcluster.validation.moto_seed import seed
+from clusterjobs.parallelcluster.validation.offline import offline_environment
+from clusterjobs.parallelcluster.validation.optional_deps import environment
 
 PCLUSTER = pathlib.Path(sys.executable).with_name("pcluster")
 SUCCEEDED = "Request would have succeeded, but DryRun flag is set."

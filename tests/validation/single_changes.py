@@ -19,12 +19,12 @@ from typing import Any
 import yaml
 
 from clusterjobs import resources
-from clusterjobs.cluster.fit import fit_cluster
-from clusterjobs.cluster.read import read_cluster
-from clusterjobs.cluster.validation.check import check_config
-from clusterjobs.cluster.validation.finding import problems
 from clusterjobs.errors import Problem
-from clusterjobs.yaml_source import load
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.parallelcluster.render_config import fit_cluster
+from clusterjobs.parallelcluster.validation.check import check_config
+from clusterjobs.parallelcluster.validation.finding import problems
+from clusterjobs.yaml.document import load
 
 HERE = pathlib.Path(__file__).parent
 SITE: dict[str, object] = {

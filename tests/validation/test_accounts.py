@@ -4,8 +4,8 @@ import pytest
 import yaml
 from single_changes import base_text
 
-from clusterjobs.cluster.validation.account_file import load_account_file, with_facts
-from clusterjobs.cluster.validation.assume import assume_account
+from clusterjobs.parallelcluster.validation.account_overrides import load_account_file, with_facts
+from clusterjobs.parallelcluster.validation.default_account import assume_account
 
 WIDE = yaml.safe_load(base_text("wide"))
 
@@ -69,11 +69,11 @@ def test_a_real_account_is_asked_for_everything_and_nothing_is_assumed() -> None
     """moto plays the real one: it has what was seeded, and not what the config names besides."""
     pytest.importorskip("pcluster")
     pytest.importorskip("moto")
-    from clusterjobs.cluster.validation import extra, offline
-    from clusterjobs.cluster.validation.check import ask_account, check_config
+    from clusterjobs.parallelcluster.validation import offline, optional_deps
+    from clusterjobs.parallelcluster.validation.check import ask_account, check_config
 
     data = yaml.safe_load(base_text("p4d-a100"))
-    with extra.quiet(), offline.acted_out(assume_account(data)):
+    with optional_deps.quiet(), offline.acted_out(assume_account(data)):
         good = check_config(data, ask=ask_account)
         data["HeadNode"]["Ssh"]["KeyName"] = "lost"
         bad = check_config(data, ask=ask_account)

@@ -5,8 +5,8 @@ import shutil
 import pytest
 from single_changes import base_text, judge
 
-from clusterjobs.cluster.validation.finding import Finding, merge
 from clusterjobs.commands.validate import _check_shell
+from clusterjobs.parallelcluster.validation.finding import Finding, merge
 
 OS = ("Image", "Os")
 THEIRS = Finding("must be one of", OS, validator="ConfigSchemaValidator")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from clusterjobs.cluster.validation.upgrade import upgrade
 from clusterjobs.errors import Problem
+from clusterjobs.parallelcluster.validation.upgrade import upgrade
 
 CASES = sorted(pathlib.Path(__file__).with_name("upgrades").glob("*.case"))
 

@@ -274,7 +274,7 @@ unpack() { # NAME...
 }
 unpack export.py preload.py stage.py stage_archive.py stage_bucket.py stage_checks.py \
   stage_copy.py stage_download.py stage_etag.py stage_files.py stage_list.py stage_lock.py \
-  stage_log.py stage_look.py stage_names.py stage_place.py stage_pool.py stage_record.py \
+  stage_log.py stage_verify.py stage_glob_groups.py stage_commit.py stage_pool.py stage_record.py \
   stage_s3.py
 
 # ---- inputs: what is missing now would be missing in the next attempt, too -------------------
@@ -811,8 +811,8 @@ from stage_copy import bring_files
 from stage_list import Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import StageError, counted, failure, say, shown, size, tell
-from stage_look import look
-from stage_place import put_in_place
+from stage_verify import look
+from stage_commit import put_in_place
 from stage_record import Place, Seen, Sums, compare, is_as_recorded, state_of
 
 
@@ -1693,7 +1693,7 @@ from stage_bucket import Bucket, Objects
 from stage_list import path_of
 from stage_lock import Lock
 from stage_log import Progress, end_tool, shown, tool_environment
-from stage_names import literal, patterns_of
+from stage_glob_groups import literal, patterns_of
 from stage_pool import workers
 from stage_record import Place, remove
 
@@ -2604,7 +2604,7 @@ class Progress:
         text = "%s of %s (%d %%), %s/s" % (size(self.bytes), size(self._total), percent, size(rate))
         return "%s, %d s left" % (text, left) if rate else text
 end of stage_log.py
-: <<'end of stage_look.py'
+: <<'end of stage_verify.py'
 """The last look at a target: what is there now, all of it, as the record keeps it."""
 
 from __future__ import annotations
@@ -2675,8 +2675,8 @@ def _rows_of(those: Iterable[str], target: str, listing: Listing, sums: Sums) ->
 
 def _missing(target: str, name: str) -> StageError:
     return StageError("%s: was copied, and is not there" % shown(path_of(target, name)))
-end of stage_look.py
-: <<'end of stage_names.py'
+end of stage_verify.py
+: <<'end of stage_glob_groups.py'
 """Many names shared out by patterns: parts of about the same weight, each described shortly."""
 
 from __future__ import annotations
@@ -2723,8 +2723,8 @@ def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
 def literal(text: str) -> str:
     """A pattern that only this text matches."""
     return re.sub(r"([*?[])", r"[\1]", text)
-end of stage_names.py
-: <<'end of stage_place.py'
+end of stage_glob_groups.py
+: <<'end of stage_commit.py'
 """A finished copy gets the target's name: at once where there is none yet, else file by file."""
 
 from __future__ import annotations
@@ -2800,7 +2800,7 @@ def _sync(place: Place) -> None:
             raise StageError("%s: not all was written: %s" % (shown(place.target), reason))
     finally:
         os.close(folder)
-end of stage_place.py
+end of stage_commit.py
 : <<'end of stage_pool.py'
 """Work shared out over forked processes: what they work on, they have from the fork.
 

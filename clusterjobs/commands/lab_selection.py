@@ -1,0 +1,90 @@
+"""The labs of this user: which one is meant, what shape it gets, and what is known of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterjobs.errors import one_problem
+
+if TYPE_CHECKING:
+    from clusterjobs.lab.lab import Lab
+    from clusterjobs.lab.shape import LabSpec
+
+
+def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: bool) -> LabSpec:
+    """The lab that a config gives, by a ready config's name or a path. Raises InputError."""
+    from clusterjobs.commands.files import read_sites, read_text, site_files
+    from clusterjobs.lab.shape import lab_spec
+    from clusterjobs.parallelcluster.find import find_cluster
+    from clusterjobs.parallelcluster.read import read_cluster
+    from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
+    from clusterjobs.spec.site import load_site
+
+    file = find_cluster(cluster, Path.cwd())
+    facts, document = read_cluster(
+        read_text(file), str(file), load_site(read_sites(site_files(file)))
+    )
+    partitions = slurm_partitions(facts, document)
+    return lab_spec(facts, partitions, nodes, queue, controller_only)
+
+
+def told_of_small_queues(spec: LabSpec, nodes: int) -> Iterator[str]:
+    """A line for each queue that has fewer nodes than were asked for."""
+    for queue in () if spec.controller_only else spec.partitions:
+        has = sum(group.count for group in queue.groups)
+        if has < nodes:
+            yield (
+                f"queue {queue.name} has {has} by MaxCount, and not {nodes}: for more, raise "
+                f"MaxCount in a copy of the config {spec.cluster}"
+            )
+
+
+def lab_named(name: str) -> Lab:
+    """The lab of that name, up or not."""
+    from clusterjobs.lab.lab import Lab
+
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise click.UsageError(f"--name: letters, digits, - and _ only, not {name!r}")
+    return Lab(_labs_dir() / name)
+
+
+def _labs_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    return Path(base) / "clusterjobs/labs"
+
+
+def running(name: str) -> Lab:
+    """The same, if it is up. Raises InputError."""
+    this = lab_named(name)
+    if this.init is None:
+        hint = f"clusterjobs lab up CLUSTER{option_of(name)}"
+        raise one_problem(f"no lab {name} is up", hint=hint)
+    return this
+
+
+def state_of(this: Lab, name: str) -> dict[str, object]:
+    """Everything that is known of a lab, as plain data."""
+    state: dict[str, object] = {"name": name, "folder": str(this.folder.path), "up": False}
+    if this.init is None:
+        return state
+    nodes = this.node_states()
+    queue = this.run(["squeue", "--noheader", "--format=%i %T"]).stdout.splitlines()
+    return state | {
+        "up": True,
+        "cluster": this.facts.cluster,
+        "slurm": this.facts.slurm,
+        "bin": str(this.folder / "bin"),
+        "shared": {path: str(this.folder.shared(path)) for path in this.facts.shared},
+        "nodes": nodes,
+        "jobs": dict(line.split() for line in queue),
+    }
+
+
+def option_of(name: str) -> str:
+    """What a further command needs to mean the same lab."""
+    return "" if name == "lab" else f" --name {name}"

@@ -1,0 +1,72 @@
+"""Problems collected while a plan is made, each with the position of the value that it concerns.
+
+Knows where the values of a spec stand in its file; it must not know what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from clusterjobs.errors import InputError, Location, Problem, in_order
+from clusterjobs.yaml.document import Path, dotted
+
+
+class Locator(Protocol):
+    """Finds the position of a value and of its key in the source file."""
+
+    def locate(self, path: Path) -> Location: ...
+
+    def locate_key(self, path: Path) -> Location: ...
+
+
+class Diagnostics:
+    """Collects all problems, so that they can be reported together."""
+
+    def __init__(self, source: Locator) -> None:
+        self._source = source
+        self._relocated: dict[Path, Location] = {}
+        self.problems: list[Problem] = []
+
+    def problem(self, path: Path, what: str, hint: str = "", warning: bool = False) -> None:
+        """Report a problem with the value at `path` of the spec."""
+        where = self._relocated.get(path) or self._source.locate(path)
+        self.problems.append(Problem(what, where, dotted(path), hint, warning))
+
+    def missing(self, key: str, what: str, hint: str) -> None:
+        """Report that the spec lacks the top-level key `key`."""
+        self.problems.append(Problem(what, self._source.locate(()), key, hint))
+
+    def add(self, problems: Iterable[Problem]) -> None:
+        """Add problems that have their positions already."""
+        self.problems += problems
+
+    def relocate(self, path: Path, where: Location) -> None:
+        """Report later problems at `path` at `where`: the value comes from another file."""
+        self._relocated[path] = where
+
+    def where(self, path: Path) -> Location:
+        """The position of the value at `path`, for a problem that is found later."""
+        return self._source.locate(path)
+
+    def line_of(self, path: Path) -> str:
+        """`exp.yaml:12`, to name a second position in a message."""
+        where = self._source.locate(path)
+        return f"{where.file}:{where.line}"
+
+    def describe_key(self, path: Path) -> str:
+        """`model.layers (exp.yaml:12)`; without the line where the spec has no such key."""
+        name = dotted(path)
+        where = self._source.locate_key(path)
+        is_written = where != self._source.locate_key((*path[:-1], "\0"))
+        return f"{name} ({where.file}:{where.line})" if is_written else name
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error among the problems, and not only warnings."""
+        return any(not problem.warning for problem in self.problems)
+
+    def raise_if_failed(self) -> None:
+        """Raise InputError with all problems, warnings included, if one of them is an error."""
+        if self.failed:
+            raise InputError(in_order(self.problems))

@@ -1,0 +1,1 @@
+"""fairseq's two command lines, from one spec."""

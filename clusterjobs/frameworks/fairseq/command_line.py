@@ -1,0 +1,119 @@
+"""fairseq's settings as the words of its two command lines.
+
+`fairseq-train` takes flags; `fairseq-hydra-train` takes hydra's overrides, `group.key=value`,
+which have a grammar of their own: a value with signs of that grammar is quoted in it.
+Source: hydra 1.3, its override grammar; fairseq 0.12, fairseq_cli/hydra_train.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from clusterjobs.frameworks.base import JOB_DIR, argument_words, folder_on_the_node
+from clusterjobs.frameworks.fairseq.settings import Setting, Settings
+from clusterjobs.spec.experiment import Experiment
+
+
+def flag_of(setting: Setting) -> str:
+    """`--update-freq`; --arch, --task and --criterion are what hydra calls a group's _name."""
+    if setting.key == "_name":
+        return f"--{'arch' if setting.group == 'model' else setting.group}"
+    return f"--{setting.key.replace('_', '-')}"
+
+
+def train_words(
+    experiment: Experiment, fairseq: Settings, settings: Iterable[Setting], on_cpus: bool
+) -> tuple[str, ...]:
+    """fairseq-train: the data, flags, and what `args` adds."""
+    found = ["fairseq-train"]
+    if fairseq.data:
+        found.append(folder_on_the_node(fairseq.data))
+    for setting in settings:
+        found.append(flag_of(setting))
+        if isinstance(setting.value, str):
+            found.append(setting.value)
+    rank = ("bash", "-c", 'exec "$@" --distributed-rank "$RANK"', "rank") if on_cpus else ()
+    return (*rank, *found, *argument_words(experiment))
+
+
+def hydra_words(
+    experiment: Experiment, fairseq: Settings, settings: Iterable[Setting], on_cpus: bool
+) -> tuple[str, ...]:
+    """fairseq-hydra-train: overrides, and what `args` adds."""
+    found = ["fairseq-hydra-train"]
+    if fairseq.config_dir:
+        found += ["--config-dir", folder_on_the_node(fairseq.config_dir)]
+    if fairseq.config_name:
+        found += ["--config-name", fairseq.config_name]
+    if fairseq.data:
+        found.append(f"task.data={_quoted(folder_on_the_node(fairseq.data))}")
+    found += [override_of(setting) for setting in settings]
+    if on_cpus:
+        found.append("distributed_training.distributed_rank=${oc.env:RANK}")
+    # hydra keeps its own log and config where it runs: beside the job's, not in workdir
+    found.append(f"hydra.run.dir='{JOB_DIR}/hydra'")
+    return (*found, *_own_overrides(experiment))
+
+
+def override_of(setting: Setting) -> str:
+    """`++model.encoder_layers=24`: a model's keys are not in hydra's config before they are set."""
+    if setting.key == "_name" and setting.group != "model":
+        return f"{setting.group}={_quoted(str(setting.value))}"
+    new = "++" if setting.group == "model" else ""
+    value = setting.value if isinstance(setting.value, str) else "true"
+    value = f"[{value}]" if setting.is_list else _quoted(value)
+    return f"{new}{setting.group}.{setting.key}={value}"
+
+
+_PLAIN = re.compile(r"[\w./:+@%-]+", re.ASCII)
+
+
+def _quoted(text: str) -> str:
+    """One text in hydra's grammar. Backslashes count double before a quote, and only there."""
+    if _PLAIN.fullmatch(text):
+        return text
+    sign = '"' if "'" in text and '"' not in text else "'"
+    inner = re.sub(rf"(\\*)(?={sign}|$)", r"\1\1", text)
+    return sign + inner.replace(sign, f"\\{sign}") + sign
+
+
+def _own_overrides(experiment: Experiment) -> Iterator[str]:
+    arguments = experiment.args
+    if not isinstance(arguments, Mapping):
+        yield from arguments
+        return
+    for name, value in arguments.items():
+        if name.startswith("-"):
+            yield from argument_words(experiment.model_copy(update={"args": {name: value}}))
+        elif isinstance(value, bool):
+            yield f"{name}={'true' if value else 'false'}"
+        elif isinstance(value, tuple):
+            yield f"{name}=[{','.join(map(_quoted, value))}]"
+        else:
+            yield f"{name}={_quoted(value)}"
+
+
+def argument_keys(experiment: Experiment) -> list[tuple[str | int, str, str]]:
+    """Of each argument: its place, its name as it is written, and fairseq's name for it.
+
+    `--update-freq`, `optimization.update_freq` and `++optimization.update_freq=[4]` are all
+    update_freq.
+    """
+    arguments = experiment.args
+    if isinstance(arguments, Mapping):
+        named: list[tuple[str | int, str]] = [(name, name) for name in arguments]
+    else:
+        named = [
+            (place, word)
+            for place, word in enumerate(arguments)
+            if word.startswith("-") or "=" in word
+        ]
+    return [(place, word.partition("=")[0], _key(word)) for place, word in named]
+
+
+def _key(word: str) -> str:
+    name = word.lstrip("-+~").partition("=")[0].partition("@")[0]
+    group, _, last = name.replace("-", "_").rpartition(".")
+    kind = group if last == "_name" else last
+    return "arch" if kind == "model" else kind

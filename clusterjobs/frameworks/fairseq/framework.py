@@ -1,0 +1,216 @@
+"""fairseq's two command lines, `fairseq-train` and `fairseq-hydra-train`, from one spec.
+
+What fairseq would infer of the ranks is always said: left alone, it may train once in every rank
+and end well. Source: fairseq 0.12, fairseq/distributed/utils.py and fairseq_cli/train.py.
+"""
+
+from __future__ import annotations
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import LogLine, Program, Saving, Task, Variable
+from clusterjobs.frameworks.fairseq.command_line import (
+    argument_keys,
+    flag_of,
+    hydra_words,
+    train_words,
+)
+from clusterjobs.frameworks.fairseq.settings import (
+    OF_THE_LAUNCHER,
+    Setting,
+    Settings,
+    derived_settings,
+    half_of,
+)
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.part import Part
+
+
+class Options(Part):
+    """What fairseq is told beside the spec's common keys."""
+
+    fairseq: Settings = Settings()
+
+
+_INNER = LogLine(
+    r"epoch (?P<epoch>\d+): +(?P<step_of_epoch>\d+) / (?P<steps_of_epoch>\d+) "
+    r"loss=(?P<loss>[^,]+), .*?wps=(?P<words_per_second>[\d.]+), "
+    r"ups=(?P<steps_per_second>[\d.]+), .*?num_updates=(?P<step>\d+)",
+    "2026-11-21 06:49:36 | INFO | train_inner | epoch 001:      6 / 9 loss=7.687, ppl=206.07, "
+    "wps=1551.4, ups=1.62, wpb=960, bsz=15, num_updates=6, lr=0.001, gnorm=0.946, train_wall=1, "
+    "wall=10",
+    "fairseq-fixed 0.12.3.1; hydra's begin with [date][train_inner][INFO] - ",
+)
+
+
+class Fairseq:
+    """`framework: fairseq`."""
+
+    name = "fairseq"
+    saving = Saving(
+        "never",
+        "it saves every save-interval-updates; --stop-time-hours counts the hours of all attempts",
+    )
+    launchers: tuple[str, ...] = ("srun", "torchrun")
+    options: type[Part] | None = Options
+    log_lines: tuple[LogLine, ...] = (_INNER,)
+
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
+        options = task.options
+        assert isinstance(options, Options)
+        fairseq, experiment = options.fairseq, task.experiment
+        given = frozenset(key for _, _, key in argument_keys(experiment))
+        settings = derived_settings(task, fairseq, given)
+        _check_program(experiment, fairseq, diagnostics)
+        _check_kind(experiment, fairseq, diagnostics)
+        _check_parallel(experiment, diagnostics)
+        _check_batch(experiment, fairseq, given, diagnostics)
+        _check_bucket(experiment, fairseq, diagnostics)
+        _refuse_arguments(experiment, settings, diagnostics)
+        _derive(task, provenance)
+        on_cpus = not task.shape.gpus_per_node and task.shape.world_size > 1
+        words = hydra_words if fairseq.cli == "fairseq-hydra-train" else train_words
+        return Program(
+            words(experiment, fairseq, settings, on_cpus),
+            is_python=False,
+            environment=_environment(experiment),
+        )
+
+
+def _environment(experiment: Experiment) -> tuple[Variable, ...]:
+    """None where the spec sets its opposite: with both, torch loads nothing."""
+    if "TORCH_FORCE_WEIGHTS_ONLY_LOAD" in experiment.env:
+        return ()
+    return (
+        Variable(
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD",
+            "1",
+            "torch 2.6 and later load fairseq's checkpoints only so",
+            "fairseq checkpoint_utils.py; torch, Miscellaneous Environment Variables",
+        ),
+    )
+
+
+def _check_program(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
+    for key in ("script", "command"):
+        if getattr(experiment, key) is not None:
+            diagnostics.problem(
+                (key,),
+                f"fairseq runs {fairseq.cli}, not a {key} of yours",
+                "remove it; your own models: args: {user-dir: ...}",
+            )
+
+
+def _check_kind(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
+    is_hydra = fairseq.cli == "fairseq-hydra-train"
+    if fairseq.arch is None and not (is_hydra and fairseq.config_name):
+        diagnostics.problem(
+            ("fairseq", "arch") if "fairseq" in experiment.model_fields_set else ("fairseq",),
+            "arch is missing: fairseq would train its default architecture or none",
+            "add `fairseq: {arch: roberta_large}`"
+            + (", or config_name: of a config with a model" if is_hydra else ""),
+        )
+    if fairseq.data is None and not (is_hydra and fairseq.config_name):
+        diagnostics.problem(
+            ("fairseq",),
+            "data is missing: the folder that fairseq-preprocess has written",
+            "add `fairseq: {data: /fsx/data/wiki-bin}`",
+        )
+    for key in ("config_dir", "config_name"):
+        if getattr(fairseq, key) is not None and not is_hydra:
+            diagnostics.problem(
+                ("fairseq", key),
+                "fairseq-train reads no config file",
+                "cli: fairseq-hydra-train, or remove it",
+            )
+    if experiment.model and fairseq.arch and half_of(fairseq.arch) is None:
+        diagnostics.problem(
+            ("model",),
+            f"how {fairseq.arch} calls its sizes is not known here, only roberta* and "
+            "transformer_lm*",
+            "remove it, and write them as fairseq does: args: {encoder-layers: 24}",
+        )
+
+
+def _check_parallel(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    for key in ("tensor", "pipeline"):
+        if (size := getattr(experiment.parallel, key)) > 1:
+            diagnostics.problem(
+                ("parallel", key),
+                f"{key}: {size}, but fairseq is started data parallel: each rank holds the model",
+                f"remove it, or framework: megatron-deepspeed, which knows {key} parallelism",
+            )
+
+
+def _check_batch(
+    experiment: Experiment, fairseq: Settings, given: frozenset[str], diagnostics: Diagnostics
+) -> None:
+    """fairseq does not start without a size of its batches (fairseq_cli/train.py asserts it)."""
+    sizes = {"batch_size", "max_sentences", "max_tokens"}
+    if experiment.batch is None and not given & sizes and not fairseq.config_name:
+        diagnostics.missing(
+            "batch",
+            "batch is missing: fairseq needs the size of its batches",
+            "add `batch: {micro: 16, global: 2048}`, or args: {max-tokens: 4096}",
+        )
+
+
+_READ_BUCKETS = ("pytorch_ddp", "c10d")
+
+
+def _check_bucket(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
+    arguments = experiment.args if isinstance(experiment.args, dict) else {}
+    for name in ("ddp-backend", "distributed_training.ddp_backend"):
+        backend = arguments.get(name)
+        if fairseq.bucket_cap_mb and backend is not None and backend not in _READ_BUCKETS:
+            diagnostics.problem(
+                ("fairseq", "bucket_cap_mb"),
+                f"{backend} ({diagnostics.line_of(('args', name))}) has no buckets of this size",
+                "ddp-backend: pytorch_ddp, which is the default",
+                warning=True,
+            )
+
+
+def _refuse_arguments(
+    experiment: Experiment, settings: list[Setting], diagnostics: Diagnostics
+) -> None:
+    said = {_name_of(setting): diagnostics.describe_key(setting.said_by) for setting in settings}
+    if "batch_size" in said:
+        said["max_sentences"] = said["batch_size"]  # its older name
+    ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"
+    said.update(dict.fromkeys(OF_THE_LAUNCHER, ranks))
+    for place, name, key in argument_keys(experiment):
+        if key in said:
+            diagnostics.problem(
+                ("args", place),
+                f"{name} is derived from {said[key]}",
+                "remove it here: two places that must agree are one too many",
+            )
+        elif key in ("arch", "task", "criterion"):
+            diagnostics.problem(
+                ("args", place), f"{name} has a key of its own", f"write fairseq: {{{key}: ...}}"
+            )
+
+
+def _name_of(setting: Setting) -> str:
+    return flag_of(setting).lstrip("-").replace("-", "_")
+
+
+def _derive(task: Task, provenance: Provenance) -> None:
+    provenance.record(
+        "fairseq.distributed_world_size",
+        task.shape.world_size,
+        "always said: left out, fairseq counts one node's GPUs, and 1 means that every rank "
+        "trains a model of its own",
+        "fairseq dataclass/configs.py, distributed/utils.py",
+    )
+    if samples := task.samples:
+        provenance.record(
+            "fairseq.update_freq",
+            samples.accumulation,
+            f"global {samples.global_} / (micro {samples.micro} x data parallel "
+            f"{task.shape.data_parallel})",
+            "fairseq trainer.py",
+        )

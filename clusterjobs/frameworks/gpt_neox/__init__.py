@@ -1,0 +1,1 @@
+"""GPT-NeoX: its own config files, and the one that clusterjobs adds."""

@@ -1,0 +1,147 @@
+"""GPT-NeoX's own YAML files, composed and judged as deepy.py would do it on the cluster.
+
+Source: GPT-NeoX 2.0, megatron/neox_arguments/arguments.py (from_ymls, calculate_derived).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import InputError, Location, Problem
+from clusterjobs.spec.experiment import Batch, Experiment, Model, Parallel
+from clusterjobs.yaml import document as yaml_document
+
+
+class Given(NamedTuple):
+    """A value of a config file, and where it stands."""
+
+    value: Any
+    where: Location
+
+
+Givens = Mapping[str, Given]
+
+
+def composed(texts: Mapping[str, str], diagnostics: Diagnostics) -> dict[str, Given]:
+    """All keys of the files, dashes as underscores; what deepy.py refuses is a problem."""
+    found: dict[str, Given] = {}
+    for file, text in texts.items():
+        for key, given in _keys(file, text, diagnostics):
+            if key in found:
+                _refuse_duplicate(key, given, found[key], diagnostics)
+            found.setdefault(key, given)
+    return found
+
+
+def _keys(file: str, text: str, diagnostics: Diagnostics) -> Iterator[tuple[str, Given]]:
+    try:
+        document = yaml_document.load(text, file, "1.1")
+    except InputError as error:
+        diagnostics.problems += error.problems
+        return
+    if not isinstance(document.value, dict):
+        what = "a config of GPT-NeoX is a map of keys"
+        diagnostics.problems.append(
+            Problem(what, Location(file, 1, 1), hint="write `key: value` lines")
+        )
+        return
+    for key, value in document.value.items():
+        yield str(key).replace("-", "_"), Given(value, document.locate_key((key,)))
+
+
+def _refuse_duplicate(key: str, given: Given, first: Given, diagnostics: Diagnostics) -> None:
+    """deepy.py stops at the second, or takes it in silence if one has dashes and one has not."""
+    there = f"{first.where.file}:{first.where.line}"
+    diagnostics.problems.append(
+        Problem(
+            f"{key} is already in {there}: deepy.py refuses a key that two files have",
+            given.where,
+            key,
+            "remove one of the two",
+        )
+    )
+
+
+def refuse_keys(
+    given: Givens, said: Mapping[str, str], hint: str, diagnostics: Diagnostics
+) -> None:
+    """`said`: a key that the files must not have -> what says it instead."""
+    for key in given:
+        if key in said:
+            what = f"{key} comes from {said[key]}"
+            diagnostics.problems.append(Problem(what, given[key].where, key, hint))
+
+
+# ------------------------------------------------------------------ the plan's numbers
+
+_MODEL = {
+    "layers": "num_layers",
+    "hidden": "hidden_size",
+    "heads": "num_attention_heads",
+    "sequence": "seq_length",
+}
+_BATCH = {
+    "micro": "train_micro_batch_size_per_gpu",
+    "global": "train_batch_size",
+    "accumulation": "gradient_accumulation_steps",
+}
+_PARALLEL = {"tensor": "model_parallel_size", "pipeline": "pipe_parallel_size"}
+
+
+def with_their_numbers(
+    experiment: Experiment, given: Givens, diagnostics: Diagnostics
+) -> Experiment:
+    """The experiment with the files' model, parallel and batch, where the spec says nothing."""
+    update: dict[str, Any] = {}
+    if experiment.model is None:
+        model = _counts("model", _MODEL, given, diagnostics)
+        update["model"] = Model.model_validate(model) if len(model) == len(_MODEL) else None
+    if experiment.batch is None:
+        batch = _counts("batch", _BATCH, given, diagnostics)
+        says_size = batch.keys() & {"micro", "global"}
+        update["batch"] = Batch.model_validate(batch) if says_size else None
+    if "parallel" not in experiment.model_fields_set:
+        update["parallel"] = Parallel.model_validate(
+            _counts("parallel", _PARALLEL, given, diagnostics)
+        )
+    return experiment.model_copy(update=update)
+
+
+def says_batch(given: Givens) -> bool:
+    """Whether the files say anything of the batch, be it right or wrong."""
+    return bool(given.keys() & set(_BATCH.values()))
+
+
+def _counts(
+    part: str, keys: Mapping[str, str], given: Givens, diagnostics: Diagnostics
+) -> dict[str, int]:
+    """The whole numbers among them; 0 is GPT-NeoX's way to switch a parallel size off."""
+    found: dict[str, int] = {}
+    for name, key in keys.items():
+        if key in given:
+            diagnostics.relocate((part, name), given[key].where)
+            diagnostics.relocate((part,), given[key].where)
+        value = given[key].value if key in given else None
+        if value is None or value == "auto" or (value == 0 and keys is _PARALLEL):
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            what, where = f"{value!r} is not a count", given[key].where
+            diagnostics.problems.append(Problem(what, where, key, "a whole number, 1 or more"))
+        else:
+            found[name] = int(value)
+    return found
+
+
+# ------------------------------------------------------------------ the launch file
+
+_BARE_EXPONENT = re.compile(r'^(\s*(?:"(?:[^"\\]|\\.)*": )?-?\d+)(e[-+]\d+,?)$', re.MULTILINE)
+
+
+def yaml_text(config: Mapping[str, Any]) -> str:
+    """JSON that YAML 1.1 reads alike: it takes 1e-05 for text, and 1.0e-05 for a number."""
+    text = json.dumps(config, indent=2, ensure_ascii=False)
+    return _BARE_EXPONENT.sub(r"\1.0\2", text) + "\n"

@@ -1,0 +1,1 @@
+"""Everything that knows ParallelCluster: its configs, their changes, their validation."""

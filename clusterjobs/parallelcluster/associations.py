@@ -1,0 +1,168 @@
+"""Data repository associations that an experiment wants on the cluster's Lustre file systems.
+
+This floor knows which file system a folder lies on and what FSx allows there; it must not know
+text, nor why an experiment wants anything: that is said by who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from clusterjobs.errors import Location, Problem
+from clusterjobs.parallelcluster.coerce import at, items, text
+from clusterjobs.yaml.document import Path
+
+SETTINGS = "FsxLustreSettings"
+ASSOCIATIONS = "DataRepositoryAssociations"
+MOST = 8  # of one file system: FsxDraValidator of ParallelCluster 3.16
+
+
+class DataRepositoryAssociation(NamedTuple):
+    """A folder on the nodes that shows a prefix of a bucket, or is copied to one.
+
+    `file_system_path` is the folder as nodes see it (`/fsx/data/books`). `where` is the value of
+    the spec that wants it, for problems.
+    """
+
+    file_system_path: str
+    data_repository_path: str
+    reason: str
+    export: bool = False
+    where: Location | None = None
+
+
+class Addition(NamedTuple):
+    """An entry to be added below `settings`, the place of a file system's settings."""
+
+    settings: Path
+    entry: dict[str, Any]
+    reason: str
+
+
+def plan_additions(
+    data: dict[str, Any], wanted: Sequence[DataRepositoryAssociation]
+) -> tuple[list[Addition], list[Problem]]:
+    """What has to be added to a config, and what cannot be."""
+    additions: list[Addition] = []
+    problems: list[Problem] = []
+    for association in wanted:
+        outcome = _plan(data, association, additions)
+        if isinstance(outcome, Addition):
+            additions.append(outcome)
+        elif outcome:
+            problems.append(outcome)
+    return additions, problems
+
+
+def _plan(
+    data: dict[str, Any], wanted: DataRepositoryAssociation, additions: Sequence[Addition]
+) -> Addition | Problem | None:
+    """The addition, the problem, or None where nothing is to be done."""
+    found = _storage_of(data, wanted.file_system_path)
+    if found is None:
+        return Problem(
+            f"{wanted.file_system_path} lies on no Lustre file system of the cluster",
+            wanted.where,
+            hint=f"{wanted.data_repository_path} has to be copied there by the job",
+            warning=True,
+        )
+    path, storage, inside = found
+    settings = at(storage, SETTINGS)
+    if existing := text(at(settings, "FileSystemId")):
+        return _of_its_owner(existing, inside, wanted)
+    others = [*_entries(settings), *(a.entry for a in additions if a.settings == path)]
+    if any(_covers(other, inside, wanted.data_repository_path) for other in others):
+        return None
+    if problem := _refusal(settings, others, inside, wanted):
+        return problem
+    return Addition(path, _entry(inside, wanted, others), wanted.reason)
+
+
+def _storage_of(data: dict[str, Any], folder: str) -> tuple[Path, dict[str, Any], str] | None:
+    """The settings of the file system that a folder lies on, and the folder's path within it."""
+    found: list[tuple[int, Path, dict[str, Any], str]] = []
+    for index, storage in enumerate(items(at(data, "SharedStorage"))):
+        mount = "/" + (text(at(storage, "MountDir")) or "").strip("/")
+        if text(at(storage, "StorageType")) == "FsxLustre" and _within(folder, mount):
+            inside = "/" + folder[len(mount) :].strip("/")
+            found.append((len(mount), ("SharedStorage", index, SETTINGS), storage, inside))
+    return max(found, key=lambda one: one[0])[1:] if found else None
+
+
+def _within(path: str, outer: str) -> bool:
+    return path == outer or path.startswith(outer.rstrip("/") + "/")
+
+
+def _entries(settings: Any) -> Iterator[dict[str, Any]]:
+    return (entry for entry in items(at(settings, ASSOCIATIONS)) if isinstance(entry, dict))
+
+
+def _covers(entry: dict[str, Any], inside: str, bucket_path: str) -> bool:
+    """Whether an association already shows just this prefix in just this folder."""
+    folder, prefix = text(at(entry, "FileSystemPath")), text(at(entry, "DataRepositoryPath"))
+    if folder is None or prefix is None or not _within(inside, folder):
+        return False
+    folder, prefix = folder.rstrip("/"), prefix.rstrip("/")
+    return bucket_path.rstrip("/") == prefix + inside[len(folder) :].rstrip("/")
+
+
+def _refusal(
+    settings: Any,
+    others: Sequence[dict[str, Any]],
+    inside: str,
+    wanted: DataRepositoryAssociation,
+) -> Problem | None:
+    what = hint = ""
+    clash = next((o for o in others if _overlaps(o, inside, wanted.data_repository_path)), None)
+    if text(at(settings, "DeploymentType")) in (None, "SCRATCH_1"):
+        what, hint = "a SCRATCH_1 file system takes no associations", "DeploymentType: SCRATCH_2"
+    elif at(settings, "ImportPath") is not None or at(settings, "ExportPath") is not None:
+        what, hint = "beside ImportPath or ExportPath FSx takes no associations", "remove them"
+    elif clash:
+        what = f"{wanted.data_repository_path} overlaps the association {text(at(clash, 'Name'))}"
+        hint = f"it shows {at(clash, 'DataRepositoryPath')} at {at(clash, 'FileSystemPath')}"
+    elif len(others) >= MOST:
+        what, hint = f"the file system has {MOST} associations, and takes no more", "join some"
+    return Problem(what, wanted.where, hint=hint) if what else None
+
+
+def _overlaps(entry: dict[str, Any], inside: str, bucket_path: str) -> bool:
+    for key, path in (("FileSystemPath", inside), ("DataRepositoryPath", bucket_path)):
+        other = (text(at(entry, key)) or "?").rstrip("/")
+        if _within(path.rstrip("/"), other) or _within(other, path.rstrip("/")):
+            return True
+    return False
+
+
+def _entry(
+    inside: str, wanted: DataRepositoryAssociation, others: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "Name": _free_name(inside, [str(at(other, "Name")) for other in others]),
+        "FileSystemPath": inside,
+        "DataRepositoryPath": wanted.data_repository_path,
+        "BatchImportMetaDataOnCreate": True,
+    }
+    policy = "AutoExportPolicy" if wanted.export else "AutoImportPolicy"
+    return {**entry, policy: ["NEW", "CHANGED"]}
+
+
+def _free_name(inside: str, taken: Sequence[str]) -> str:
+    """Of the folder's last part; ParallelCluster allows letters, digits, - and _, 30 in all."""
+    last = inside.rstrip("/").rpartition("/")[2] or "root"
+    base = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in last)[:24]
+    names = [base, *(f"{base}-{number}" for number in range(2, MOST + 2))]
+    return next(name for name in names if name not in taken)
+
+
+def _of_its_owner(name: str, inside: str, wanted: DataRepositoryAssociation) -> Problem:
+    """An existing file system is its owner's: what it needs is told, never done."""
+    return Problem(
+        f"{name} is left as it is, and may lack the association of {inside} "
+        f"with {wanted.data_repository_path}",
+        wanted.where,
+        hint=f"aws fsx create-data-repository-association --file-system-id {name} "
+        f"--file-system-path {inside} --data-repository-path {wanted.data_repository_path}",
+        warning=True,
+    )

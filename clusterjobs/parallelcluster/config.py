@@ -1,0 +1,91 @@
+"""What a ParallelCluster config says about its cluster, as plain facts.
+
+Here are only the shapes. `read.py` fills them from a config, leniently: None means that the
+config does not say. Nothing here knows experiments, Slurm's files or AWS.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clusterjobs.yaml.document import Path
+
+
+class ComputeResource(NamedTuple):
+    """One entry of `ComputeResources`. `path` is its place in the config.
+
+    `max_count` is None where the config holds a placeholder: ParallelCluster's default of 10
+    would be a claim that nobody made. The weights are Slurm's (`StaticNodePriority`).
+    """
+
+    name: str
+    instance_types: tuple[str, ...]
+    min_count: int
+    max_count: int | None
+    efa: bool
+    disable_smt: bool
+    schedulable_memory_mib: int | None
+    path: Path
+    static_weight: int = 1
+    dynamic_weight: int = 1000
+
+
+class S3Access(NamedTuple):
+    """One entry of `S3Access`. `*` in `bucket` is any text; below a `KeyName` nothing is listed."""
+
+    bucket: str
+    has_key_name: bool
+    writes: bool
+
+
+class Queue(NamedTuple):
+    """One entry of `SlurmQueues`; Slurm's partition of the same name.
+
+    `s3_access`: the buckets that its nodes may read, None where the config does not say it all.
+    `scratch_dir` is where local disks are mounted on nodes that have some (`nvme_gb` of the
+    instance type). `custom_ami` is the queue's own image, else the cluster's.
+    """
+
+    name: str
+    compute_resources: tuple[ComputeResource, ...]
+    capacity_type: str
+    placement_group: bool | None
+    subnet_ids: tuple[str, ...]
+    job_exclusive: bool
+    scratch_dir: str
+    path: Path
+    custom_ami: str | None = None
+    s3_access: tuple[S3Access, ...] | None = None
+
+
+class Mount(NamedTuple):
+    """One entry of `SharedStorage`: a folder that all nodes share, always an absolute path.
+
+    `capacity_gib`: of a file system that the config makes; of one that is there already, unknown.
+    """
+
+    directory: str
+    name: str
+    storage_type: str
+    path: Path
+    capacity_gib: int | None = None
+
+
+class Cluster(NamedTuple):
+    """The facts of one config. `name` is the config's file name without its ending.
+
+    `mounts_complete` is False where some mount's folder is a placeholder, so that a folder
+    missing from `mounts` may be shared all the same. `path` is the config's place in its file:
+    () except inside a CloudFormation template.
+    """
+
+    name: str
+    file: str
+    region: str | None
+    os: str | None
+    memory_scheduling: bool
+    queues: tuple[Queue, ...]
+    mounts: tuple[Mount, ...]
+    mounts_complete: bool = True
+    custom_ami: str | None = None
+    path: Path = ()

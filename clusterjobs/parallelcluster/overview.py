@@ -1,0 +1,117 @@
+"""What a cluster has and costs, as rows for people and scripts.
+
+This floor knows facts, catalogue and prices; it must not know how rows are printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from clusterjobs.catalog.instances import InstanceType, find_instance_type
+from clusterjobs.catalog.prices import Price, find_price
+from clusterjobs.parallelcluster.coerce import at, items, number, text
+from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Queue
+
+PRICED_REGION = "us-east-1"  # where the config does not say, or no price is known for its region
+
+
+@dataclass(frozen=True)
+class NodesRow:
+    """One compute resource. `max_nodes` None is unknown; `price` is of one node."""
+
+    queue: str
+    name: str
+    instance_types: tuple[str, ...]
+    min_nodes: int
+    max_nodes: int | None
+    gpus: int
+    gpu: str
+    efa_interfaces: int
+    network_gbps: float
+    memory_gib: int
+    vcpus: int
+    nvme_gb: int
+    capacity: str
+    price: Price | None
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """All nodes together, when all of them run."""
+        if self.price is None or self.max_nodes is None:
+            return None
+        return self.price.usd_per_hour * self.max_nodes
+
+
+@dataclass(frozen=True)
+class StorageRow:
+    """One shared folder. `size` and `speed` in words, "" where they are not said."""
+
+    directory: str
+    kind: str
+    size: str
+    speed: str
+
+
+def node_rows(cluster: Cluster) -> list[NodesRow]:
+    """A row for every compute resource, in the config's order."""
+    return [
+        _node_row(cluster, queue, resource)
+        for queue in cluster.queues
+        for resource in queue.compute_resources
+    ]
+
+
+def _node_row(cluster: Cluster, queue: Queue, resource: ComputeResource) -> NodesRow:
+    found = next((known for t in resource.instance_types if (known := find_instance_type(t))), None)
+    return NodesRow(
+        queue=queue.name,
+        name=resource.name,
+        instance_types=resource.instance_types,
+        min_nodes=resource.min_count,
+        max_nodes=resource.max_count,
+        gpus=found.gpus if found else 0,
+        gpu=_gpu(found),
+        efa_interfaces=found.efa_interfaces if found and resource.efa else 0,
+        network_gbps=found.network_gbps if found else 0,
+        memory_gib=found.memory_mib // 1024 if found else 0,
+        vcpus=found.vcpus if found else 0,
+        nvme_gb=found.nvme_gb if found else 0,
+        capacity=queue.capacity_type,
+        price=price_of(found.name, cluster.region) if found else None,
+    )
+
+
+def _gpu(found: InstanceType | None) -> str:
+    if not found or not found.gpus:
+        return ""
+    return f"{found.gpu_model} {round(found.gpu_memory_mib / 1024)} GB"
+
+
+def price_of(instance_type: str, region: str | None) -> Price | None:
+    """The list price in the region, else in the one whose prices are known."""
+    return find_price(instance_type, region or "") or find_price(instance_type, PRICED_REGION)
+
+
+def storage_rows(data: dict[str, Any]) -> list[StorageRow]:
+    """A row for every entry of SharedStorage whose folder is known."""
+    return [
+        _storage_row(entry)
+        for entry in items(at(data, "SharedStorage"))
+        if text(at(entry, "MountDir"))
+    ]
+
+
+def _storage_row(entry: Any) -> StorageRow:
+    kind = text(at(entry, "StorageType")) or ""
+    settings = at(entry, f"{kind}Settings")
+    size = number(at(settings, "StorageCapacity")) or number(at(settings, "Size"))
+    per_tib = number(at(settings, "PerUnitStorageThroughput"))
+    existing = text(at(settings, "FileSystemId")) or text(at(settings, "VolumeId"))
+    deployment = text(at(settings, "DeploymentType"))
+    return StorageRow(
+        "/" + (text(at(entry, "MountDir")) or "").strip("/"),
+        " ".join(part for part in (kind, deployment, existing) if part),
+        f"{size} GiB" if size else "",
+        f"{per_tib * size // 1024} MB/s" if per_tib and size else "",
+    )

@@ -1,0 +1,174 @@
+"""The text of `cluster.yaml`: an admin's config with the site's values and what a job needs.
+
+This floor knows text, positions and YAML's scalars; what a job needs is planned elsewhere. Only
+the scalars with references are replaced, where they stand, and entries are added with a comment
+that gives their reason, so comments and order stay as the admin wrote them.
+"""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.parallelcluster.associations import (
+    ASSOCIATIONS,
+    Addition,
+    DataRepositoryAssociation,
+    plan_additions,
+)
+from clusterjobs.parallelcluster.edit_yaml import insert_entry
+from clusterjobs.parallelcluster.site import Substitution, substitute, unresolved_problems
+from clusterjobs.spec.references import Scalar
+from clusterjobs.yaml.document import Document, dotted, load
+
+# What needs no quotes, in block or flow, whatever stands around it.
+_PLAIN = re.compile(r"[A-Za-z](?:[\w/-]|\.(?=\w))*(?:://[\w./-]*[\w/])?", re.ASCII)
+_ANCHOR = re.compile(r"(?:![^\s]*\s+)?(&[^\s]+\s+)")
+
+
+class FitChange(NamedTuple):
+    """One change beyond the site's values: what was done at `path`, and why."""
+
+    path: str
+    what: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what} ({self.reason})"
+
+
+class Fitted(NamedTuple):
+    """`cluster.yaml`, what was changed for the job, and what could not be.
+
+    `data` is what the text holds, and `problems` has warnings as well as errors.
+    """
+
+    text: str
+    data: dict[str, Any]
+    changes: tuple[FitChange, ...]
+    problems: tuple[Problem, ...]
+
+
+def fit_cluster(
+    document: Document, site: Mapping[str, object], site_files: Sequence[str] = ()
+) -> str:
+    """The document's text with every reference replaced, and a header that says so.
+
+    Raises InputError with every site value that is missing (the hint names the first of
+    `site_files`), and where unquoted placeholders make the config no YAML.
+    """
+    return fit(document, site, site_files).text
+
+
+def fit(
+    document: Document,
+    site: Mapping[str, object],
+    site_files: Sequence[str] = (),
+    wanted: Sequence[DataRepositoryAssociation] = (),
+) -> Fitted:
+    """The same, with the associations that a job wants. Raises InputError as `fit_cluster`."""
+    if "Scheduling" not in (document.value or {}):
+        raise one_problem(
+            "a config inside another file cannot be written as cluster.yaml",
+            document.locate(()),
+            hint="save what stands under ClusterConfiguration in a file of its own",
+        )
+    load(document.text, document.file, rules="1.1")  # facts are read around bare placeholders
+    substitution = substitute(document, site)
+    if problems := unresolved_problems(document, substitution, site, site_files):
+        raise InputError(problems)
+    text = _replace_scalars(document, substitution)
+    _assert_same_data(text, document.file, substitution.value)
+    additions, problems = plan_additions(substitution.value, wanted)
+    current = load(text, document.file, rules="1.1")
+    for addition in additions:
+        current = _add(current, addition)
+    changes = tuple(_change(addition) for addition in additions)
+    text = _header(document.file) + current.text
+    return Fitted(text, current.value, changes, tuple(problems))
+
+
+def _add(document: Document, addition: Addition) -> Document:
+    """The document with the entry in it. Raises InputError where YAML anchors are in the way."""
+    expected = copy.deepcopy(document.value)
+    settings = expected
+    for step in addition.settings:
+        settings = settings[step]
+    settings[ASSOCIATIONS] = [*(settings.get(ASSOCIATIONS) or []), addition.entry]
+    comment = f"Added by clusterjobs: {_printable(addition.reason)}"
+    text = insert_entry(document, addition.settings, ASSOCIATIONS, addition.entry, comment)
+    result = load(text, document.file, rules="1.1")
+    if result.value != expected:
+        where = document.locate_key(addition.settings)
+        raise one_problem("an association cannot be added here", where, hint=_ANCHOR_HINT)
+    return result
+
+
+_ANCHOR_HINT = "write the settings of this file system out, without anchors and aliases"
+
+
+def _change(addition: Addition) -> FitChange:
+    entry = addition.entry
+    what = f"added {entry['Name']}, {entry['FileSystemPath']} with {entry['DataRepositoryPath']}"
+    return FitChange(dotted((*addition.settings, ASSOCIATIONS)), what, addition.reason)
+
+
+def _replace_scalars(document: Document, substitution: Substitution) -> str:
+    """Spans, not paths, are replaced: an alias is a second path to the same text."""
+    spans = {document.span(path): value for path, value in substitution.replaced.items()}
+    text = document.text
+    for (start, end), value in sorted(spans.items(), reverse=True):
+        text = text[:start] + _replacement(text[start:end], value) + text[end:]
+    return text
+
+
+def _replacement(written: str, value: Scalar) -> str:
+    """The value in place of `written`, which may hold an anchor in front and line ends behind."""
+    anchor = _ANCHOR.match(written)
+    behind = written[len(written.rstrip()) :]
+    return (anchor[1] if anchor else "") + dump_scalar(value) + behind
+
+
+def dump_scalar(value: Scalar) -> str:
+    """One line of YAML 1.1 that reads back as exactly this value, in a block or in a flow."""
+    if isinstance(value, str):
+        return value if _needs_no_quotes(value) else _quoted(value)
+    if isinstance(value, float):
+        return yaml.safe_dump(float(value)).split("\n")[0]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "null" if value is None else str(int(value))
+
+
+def _needs_no_quotes(text: str) -> bool:
+    """Words such as `yes` and `null` look plain, but are not text in YAML 1.1."""
+    return bool(_PLAIN.fullmatch(text)) and load(text, "", rules="1.1").value == text
+
+
+def _quoted(text: str) -> str:
+    dumped: str = yaml.dump(text, default_style='"', width=float("inf"), allow_unicode=True)
+    return dumped.rstrip("\n")
+
+
+def _assert_same_data(text: str, file: str, expected: Any) -> None:
+    """Our bug, never the user's, if what was written does not read back: compared with types."""
+    if repr(load(text, file, rules="1.1").value) != repr(expected):
+        raise AssertionError(f"{file}: the fitted text does not hold the substituted data")
+
+
+def _header(file: str) -> str:
+    name = _printable(pathlib.PurePath(file).name)
+    return (
+        f"# Written by clusterjobs from {name} and the values of the site.\n"
+        "# Do not edit: change those, and render again.\n\n"
+    )
+
+
+def _printable(name: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in name)

@@ -1,0 +1,172 @@
+"""The partitions and nodes that ParallelCluster makes of a config in Slurm.
+
+This floor knows what the head node's generator does (aws-parallelcluster-cookbook,
+slurm/config_renderer.py and config_utils.py); it must not know experiments or run Slurm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterjobs.catalog.gpus import gres_type
+from clusterjobs.catalog.instances import InstanceType, find_instance_type, instance_type_names
+from clusterjobs.errors import InputError, Problem, did_you_mean
+from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Queue
+from clusterjobs.yaml.document import Document, Path
+
+# cookbook attribute realmemory_to_ec2memory_ratio: what the kernel leaves of the memory
+_MEMORY_RATIO = 0.95
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """Nodes that are alike: one `NodeName=` line of ParallelCluster's slurm.conf.
+
+    Static and dynamic nodes of one compute resource are two groups. `real_memory` is in MiB
+    (Slurm's RealMemory), `gres` is "" where there are no GPUs, else `gpu:a100:8`.
+    """
+
+    prefix: str  # "train-dy-p4d-": the node names are prefix + 1 .. prefix + count
+    count: int
+    cpus: int
+    real_memory: int
+    gres: str
+    features: tuple[str, ...]
+    weight: int
+    static: bool
+
+    @property
+    def hostlist(self) -> str:
+        return f"{self.prefix}[1-{self.count}]" if self.count > 1 else f"{self.prefix}1"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1))
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A queue as Slurm sees it. `exclusive` is `OverSubscribe=EXCLUSIVE`."""
+
+    name: str
+    groups: tuple[NodeGroup, ...]
+    exclusive: bool
+    default: bool
+
+
+def slurm_partitions(cluster: Cluster, document: Document | None = None) -> tuple[Partition, ...]:
+    """One partition a queue, the first one the default.
+
+    Raises InputError with everything that the config leaves unknown; `document` gives the
+    problems their positions.
+    """
+    if problems := list(_unknown(cluster, document)):
+        raise InputError(problems)
+    return tuple(
+        Partition(queue.name, _groups(queue), queue.job_exclusive, default=number == 0)
+        for number, queue in enumerate(cluster.queues)
+    )
+
+
+def _groups(queue: Queue) -> tuple[NodeGroup, ...]:
+    groups = (
+        _group(queue, resource, static)
+        for resource in queue.compute_resources
+        for static in (True, False)
+    )
+    return tuple(group for group in groups if group.count > 0)
+
+
+def _group(queue: Queue, resource: ComputeResource, static: bool) -> NodeGroup:
+    types = [found for name in resource.instance_types if (found := find_instance_type(name))]
+    return NodeGroup(
+        prefix=f"{queue.name}-{'st' if static else 'dy'}-{resource.name}-",
+        count=resource.min_count if static else (resource.max_count or 0) - resource.min_count,
+        cpus=slurm_cpus(types, resource.disable_smt),
+        real_memory=_real_memory(types, resource.schedulable_memory_mib),
+        gres=_gres(types),
+        features=_features(types, resource, static),
+        weight=resource.static_weight if static else resource.dynamic_weight,
+        static=static,
+    )
+
+
+# Of several instance types each number is the smallest, so that any of them can serve the node.
+
+
+def slurm_cpus(types: Sequence[InstanceType], disable_smt: bool) -> int:
+    """Slurm's CPUs of a node that may be of any of `types`."""
+    vcpus = min(found.vcpus for found in types)
+    return vcpus // min(found.threads_per_core for found in types) if disable_smt else vcpus
+
+
+def _real_memory(types: Sequence[InstanceType], schedulable_memory_mib: int | None) -> int:
+    smallest = min(found.memory_mib for found in types)
+    return schedulable_memory_mib or math.floor(smallest * _MEMORY_RATIO)
+
+
+def _gres(types: Sequence[InstanceType]) -> str:
+    fewest = min(types, key=lambda found: found.gpus)
+    return f"gpu:{gres_type(fewest.gpu_model)}:{fewest.gpus}" if fewest.gpus else ""
+
+
+def _features(
+    types: Sequence[InstanceType], resource: ComputeResource, static: bool
+) -> tuple[str, ...]:
+    features = ["static" if static else "dynamic"]
+    if len(types) == 1:  # of several nobody knows beforehand which one a node will be
+        features.append(types[0].name)
+    features.append(resource.name)
+    if resource.efa:
+        features.append("efa")
+    if _gres(types):
+        features.append("gpu")
+    return tuple(features)
+
+
+# ------------------------------------------------------------------ what must be known
+
+
+def _unknown(cluster: Cluster, document: Document | None) -> list[Problem]:
+    problems: list[Problem] = []
+
+    def add(path: Path, what: str, hint: str = "") -> None:
+        where = document.locate(path) if document else None
+        problems.append(Problem(what, where, ".".join(map(str, path)), hint))
+
+    for queue in cluster.queues:
+        if not queue.name:
+            add((*queue.path, "Name"), "the queue's name is not known", _FILL_IN)
+        for resource in queue.compute_resources:
+            for path, what, hint in _unknown_of_resource(resource):
+                add((*resource.path, *path), what, hint)
+    return problems
+
+
+_FILL_IN = "Slurm's nodes follow from it: write the value itself, or a site value"
+
+
+def _unknown_of_resource(resource: ComputeResource) -> list[tuple[Path, str, str]]:
+    found: list[tuple[Path, str, str]] = []
+    if not resource.name:
+        found.append((("Name",), "the compute resource's name is not known", _FILL_IN))
+    if resource.max_count is None:
+        found.append((("MaxCount",), "the number of nodes is not known", _FILL_IN))
+    if not resource.instance_types:
+        found.append((("InstanceType",), "the instance type is not known", _FILL_IN))
+    new = [name for name in resource.instance_types if find_instance_type(name) is None]
+    where: Path = ("InstanceType",)
+    found += [(where, f"{name} is not in the catalogue", _similar(name)) for name in new]
+    return found
+
+
+def _similar(name: str) -> str:
+    """Names of the same family: a like-sounding type of another is no better guess."""
+    family = name.partition(".")[0] + "."
+    siblings = [other for other in instance_type_names() if other.startswith(family)]
+    return did_you_mean(name, siblings) or _REFRESH
+
+
+_REFRESH = "is it new? python -m clusterjobs.catalog.refresh reads it from your AWS account"

@@ -1,0 +1,114 @@
+"""`--account FILE`: what a person knows about the account, read and put over the assumptions.
+
+    subnets: {subnet-0123456789abcdef0: {zone: us-east-1a}}
+    keys: {my-key: {type: rsa}}
+
+This floor knows the file's form; it must not know what any fact is used for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from clusterjobs.errors import InputError, Problem, did_you_mean
+from clusterjobs.parallelcluster.validation.account import KINDS, Account, Vpc
+from clusterjobs.parallelcluster.validation.offerings import best_zones
+from clusterjobs.yaml.document import Document, Path, dotted, load
+
+Facts = dict[str, dict[str, dict[str, Any]]]  # kind -> id -> attribute -> value
+
+_TYPES = {"bool": bool, "int": int, "str": str}
+_WORDS = {"bool": "true or false", "int": "a whole number", "str": "text"}
+
+
+def load_account_file(text: str, file: str) -> Facts:
+    """The facts of a file. Raises InputError with everything that is wrong in it."""
+    document = load(text, file)
+    reader = _Reader(document)
+    facts = reader.read()
+    if reader.problems:
+        raise InputError(reader.problems)
+    return facts
+
+
+def with_facts(account: Account, facts: Facts) -> Account:
+    """The account with the facts in place of what was assumed.
+
+    Raises InputError for zones that its region does not have.
+    """
+    _refuse_zones(account.region, facts)
+    result = dataclasses.replace(account)
+    for kind, entries in facts.items():
+        known: dict[str, Any] = dict(getattr(account, kind))
+        for name, values in entries.items():
+            known[name] = dataclasses.replace(known.get(name) or KINDS[kind](), **values)
+        setattr(result, kind, known)
+    named = {subnet.vpc for subnet in result.subnets.values()}
+    named |= {group.vpc for group in result.security_groups.values()}
+    result.vpcs |= {name: Vpc() for name in sorted(named - result.vpcs.keys())}
+    return result
+
+
+def _refuse_zones(region: str, facts: Facts) -> None:
+    zones = best_zones((), region)
+    problems = [
+        Problem(f"{region} has no zone {zone}", path=f"{kind}.{name}.zone", hint=", ".join(zones))
+        for kind, entries in facts.items()
+        for name, values in entries.items()
+        if (zone := values.get("zone")) and zone not in zones
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+class _Reader:
+    """Checks names and types, and collects what is wrong."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+
+    def read(self) -> Facts:
+        facts: Facts = {}
+        for kind, entries in self._map((), self.document.value).items():
+            if kind not in KINDS:
+                self._unknown((kind,), kind, tuple(KINDS))
+                continue
+            facts[kind] = {
+                name: self._values((kind, name), KINDS[kind], values)
+                for name, values in self._map((kind,), entries).items()
+            }
+        return facts
+
+    def _values(self, path: Path, shape: type, values: Any) -> dict[str, Any]:
+        types = {field.name: str(field.type) for field in dataclasses.fields(shape)}
+        found: dict[str, Any] = {}
+        for key, value in self._map(path, values).items():
+            if key not in types:
+                self._unknown((*path, key), key, tuple(types))
+            elif not _is(value, types[key]):
+                self._problem((*path, key), f"{key} is {_WORDS[types[key]]}")
+            else:
+                found[key] = value
+        return found
+
+    def _map(self, path: Path, value: Any) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        if value is not None:
+            self._problem(path, "a map of names and values is wanted here")
+        return {}
+
+    def _unknown(self, path: Path, key: str, known: tuple[str, ...]) -> None:
+        where = self.document.locate_key(path)
+        problem = Problem(f"unknown {key!r}", where, dotted(path), did_you_mean(key, known))
+        self.problems.append(problem)
+
+    def _problem(self, path: Path, what: str) -> None:
+        self.problems.append(Problem(what, self.document.locate(path), dotted(path)))
+
+
+def _is(value: Any, type_name: str) -> bool:
+    wanted = _TYPES[type_name]
+    return isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))

@@ -1,0 +1,1 @@
+"""Our own checks of a ParallelCluster config, beside ParallelCluster's validators."""

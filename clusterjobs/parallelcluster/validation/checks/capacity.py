@@ -1,0 +1,83 @@
+"""Regions, and instance types in them: what can be rented where, and what has EFA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterjobs.catalog.instances import find_instance_type, instance_type_names
+from clusterjobs.errors import did_you_mean
+from clusterjobs.parallelcluster.coerce import at, text, truth
+from clusterjobs.parallelcluster.validation import walk
+from clusterjobs.parallelcluster.validation.account import Account
+from clusterjobs.parallelcluster.validation.finding import Finding
+from clusterjobs.parallelcluster.validation.offerings import region_names, zones_of_type
+from clusterjobs.parallelcluster.validation.walk import Data
+from clusterjobs.yaml.document import Path
+
+
+def check_region(data: Data, _account: Account) -> Iterator[Finding]:
+    """A region of ParallelCluster's; a missing one is taken from whoever makes the cluster."""
+    region = text(at(data, "Region"))
+    if region is None:
+        what = "no Region: the cluster is made wherever the caller's AWS settings point"
+        yield Finding(what, ("Region",), "info", hint="Region: us-east-1")
+    elif region not in region_names():
+        what = f"ParallelCluster makes no clusters in a region {region!r}"
+        yield Finding(what, ("Region",), hint=did_you_mean(region, region_names()))
+
+
+def check_instance_types(data: Data, account: Account) -> Iterator[Finding]:
+    """Types that the region does not have, that lack EFA, or that the official image cannot run."""
+    has_image = text(at(data, "Image", "CustomAmi"))
+    for queue in walk.queues(data):
+        own_image = has_image or text(at(queue[1], "Image", "CustomAmi"))
+        for path, resource in walk.compute_resources(queue):
+            for place, kind in _types(path, resource):
+                yield from _check_offer(place, kind, account.region)
+                yield from _check_driver(place, kind, bool(own_image))
+                if truth(at(resource, "Efa", "Enabled")):
+                    yield from _check_efa((*path, "Efa", "Enabled"), kind)
+    head = text(at(data, "HeadNode", "InstanceType"))
+    if head:
+        yield from _check_offer(("HeadNode", "InstanceType"), head, account.region)
+
+
+def _types(path: Path, resource: Data) -> Iterator[tuple[Path, str]]:
+    single = text(at(resource, "InstanceType"))
+    if single:
+        yield (*path, "InstanceType"), single
+    for place, entry in walk.entries(resource, path, "Instances"):
+        if kind := text(at(entry, "InstanceType")):
+            yield (*place, "InstanceType"), kind
+
+
+def _check_offer(path: Path, kind: str, region: str) -> Iterator[Finding]:
+    """Only where the lists of the region are known; a type that exists nowhere is a misspelling."""
+    if zones_of_type(kind, region) == () and region in region_names():
+        yield Finding(f"{kind} is not offered in {region}", path, hint=_elsewhere(kind))
+
+
+def _elsewhere(kind: str) -> str:
+    regions = [name for name in region_names() if zones_of_type(kind, name)]
+    family = kind.partition(".")[0] + "."
+    siblings = [name for name in instance_type_names() if name.startswith(family)]
+    return f"offered in {', '.join(regions)}" if regions else did_you_mean(kind, siblings)
+
+
+def _check_driver(path: Path, kind: str, has_own_image: bool) -> Iterator[Finding]:
+    found = find_instance_type(kind)
+    if found and found.gpu_model == "V100" and not has_own_image:
+        what = f"{kind} does not run with the driver of ParallelCluster's own images"
+        yield Finding(what, path, hint=_DRIVER_HINT)
+
+
+_DRIVER_HINT = (
+    "the V100 needs NVIDIA's closed driver: an image of your own under CustomAmi, as "
+    "cluster-configs/p3dn-v100.yaml says"
+)
+
+
+def _check_efa(path: Path, kind: str) -> Iterator[Finding]:
+    found = find_instance_type(kind)
+    if found and not found.efa_interfaces:
+        yield Finding(f"{kind} has no EFA", path, hint="Efa: {Enabled: false}, or another type")

@@ -1,0 +1,149 @@
+"""What differs between two configs by meaning, and what it takes to change a running cluster.
+
+With the extra, ParallelCluster's own comparison and update policies say so; without it, only the
+differences are known. Nothing here reads text or prints.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from clusterjobs.parallelcluster.validation import optional_deps
+from clusterjobs.parallelcluster.validation.walk import Data
+
+When = Literal["running", "replaced", "stopped", "queue", "cluster", ""]
+
+# What ParallelCluster 3.16 takes where a key is left out.
+_DEFAULTS: dict[str, Any] = {
+    "CapacityType": "ONDEMAND",
+    "JobExclusiveAllocation": False,
+    "MaxCount": 10,
+    "MinCount": 0,
+    "ScaledownIdletime": 10,
+    "ScalingStrategy": "all-or-nothing",
+}
+
+
+# Update policies that a QueueUpdateStrategy of DRAIN or TERMINATE satisfies with new nodes.
+_REPLACING = ("QUEUE_UPDATE_STRATEGY", "MANAGED_PLACEMENT_GROUP", "SHARED_STORAGE_UPDATE_POLICY")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One change from `old` to `new`, None where there is nothing.
+
+    `when`: "running" is applied to the cluster while it works, "replaced" too, by giving its nodes
+    up for new ones; "stopped" needs its nodes stopped first, "queue" a queue of another name,
+    "cluster" a new cluster; "" is unknown.
+    `policy` is ParallelCluster's name for it, `needs` what it says has to be done.
+    """
+
+    path: str
+    old: Any
+    new: Any
+    when: When = ""
+    policy: str = ""
+    needs: str = ""
+
+
+def compare(old: Data, new: Data) -> list[Difference]:
+    """Every difference, in the order of ParallelCluster's schema where that is known."""
+    before, after = _without_defaults(old), _without_defaults(new)
+    if not optional_deps.is_installed():
+        return list(_differences(before, after, ""))
+    with optional_deps.quiet(), optional_deps.environment({"AWS_DEFAULT_REGION": "us-east-1"}):
+        return _judged(before, after)
+
+
+def _without_defaults(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if not _is_default(key, item)}
+        return {key: _without_defaults(item) for key, item in kept.items()}
+    return [_without_defaults(item) for item in value] if isinstance(value, list) else value
+
+
+def _is_default(key: str, value: Any) -> bool:
+    return key in _DEFAULTS and value == _DEFAULTS[key]
+
+
+# ------------------------------------------------------------------ as ParallelCluster sees it
+
+
+def _judged(old: Data, new: Data) -> list[Difference]:
+    """Every change checked twice: against a cluster with nodes that run, and one without."""
+    from pcluster.config.config_patch import ConfigPatch
+
+    patches = [ConfigPatch(_cluster(running), old, new) for running in (True, False)]
+    return [
+        _difference(change, *(change.update_policy.check(change, patch) for patch in patches))
+        for change in patches[0].changes
+    ]
+
+
+def _cluster(running: bool) -> Any:
+    return types.SimpleNamespace(
+        name="clusterjobs",
+        stack_name="clusterjobs",
+        has_running_capacity=lambda *_, **__: running,
+        has_running_login_nodes=lambda *_, **__: running,
+        head_node_instance=types.SimpleNamespace(state="running"),
+    )
+
+
+def _difference(change: Any, running: Any, stopped: Any) -> Difference:
+    path = ".".join([*change.path, change.key])
+    if change.is_list:
+        name = (change.new_value or change.old_value).get("Name")
+        path = f"{path}[{name}]" if name else path
+    when: When = "running" if _succeeds(running) else "stopped" if _succeeds(stopped) else "cluster"
+    if when == "running" and change.update_policy.name in _REPLACING:
+        when = "replaced"
+    if when == "cluster" and any(step.startswith("SlurmQueues[") for step in change.path):
+        when = "queue"
+    needs = "" if when in ("running", "replaced") else str(running[2] or running[1] or "")
+    return Difference(
+        path,
+        _plain(change.old_value),
+        _plain(change.new_value),
+        when,
+        change.update_policy.name,
+        needs,
+    )
+
+
+def _succeeds(check: Any) -> bool:
+    return str(check[0].value) == "SUCCEEDED"
+
+
+def _plain(value: Any) -> Any:
+    """Without the mark that ParallelCluster's comparison leaves, and its "-" for nothing."""
+    if isinstance(value, dict):
+        return {key: item for key, item in copy.copy(value).items() if key != "visited"}
+    return None if value == "-" else value
+
+
+# ------------------------------------------------------------------ without ParallelCluster
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[Difference]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            inner = f"{path}.{key}" if path else key
+            yield from _differences(old.get(key), new.get(key), inner)
+    elif _is_named(old) and _is_named(new):
+        befores, afters = ({item["Name"]: item for item in side} for side in (old, new))
+        for name in [*befores, *(name for name in afters if name not in befores)]:
+            yield from _differences(befores.get(name), afters.get(name), f"{path}[{name}]")
+    elif old != new:
+        yield Difference(path, old, new)
+
+
+def _is_named(value: Any) -> bool:
+    """A list whose order means nothing, because its entries have names."""
+    return isinstance(value, list) and all(
+        isinstance(item, dict) and "Name" in item for item in value
+    )

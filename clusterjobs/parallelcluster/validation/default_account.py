@@ -1,0 +1,192 @@
+"""The account that a config supposes: whatever it names is there, and is as it should be.
+
+So that everything that does not depend on the account is really tested. This floor knows which
+keys of a config name something of AWS's; it must not know how an account is acted out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from clusterjobs.catalog.instances import find_instance_type
+from clusterjobs.parallelcluster.coerce import at, number, text
+from clusterjobs.parallelcluster.validation import walk
+from clusterjobs.parallelcluster.validation.account import (
+    Account,
+    Bucket,
+    FileSystem,
+    Image,
+    Key,
+    Named,
+    Reservation,
+    SecurityGroup,
+    Subnet,
+)
+from clusterjobs.parallelcluster.validation.offerings import best_zones
+from clusterjobs.parallelcluster.validation.walk import Data
+
+DEFAULT_REGION = "us-east-1"
+
+_GRAVITON = re.compile(r"(a1|[a-z]+\d+g[a-z]*|p6e-gb\d+)\.")
+_S3 = re.compile(r"s3://([^/\s]+)(?:/(\S+))?")
+_AMI = re.compile(r"ami-[0-9a-f]+")
+
+
+def region_of(data: Data) -> str:
+    """The config's region; where it has none, ParallelCluster takes the caller's."""
+    return text(at(data, "Region")) or DEFAULT_REGION
+
+
+def assume_account(data: Data) -> Account:
+    """An account in which everything that the config names exists, with sensible attributes."""
+    account = Account(region=region_of(data))
+    account.subnets = _subnets(data, account.region)
+    account.security_groups = {name: SecurityGroup() for name in _security_groups(data)}
+    key = text(at(data, "HeadNode", "Ssh", "KeyName"))
+    account.keys = {key: Key()} if key else {}
+    account.images = _images(data)
+    account.reservations = _reservations(data, account)
+    account.file_systems = _file_systems(data, account)
+    account.placement_groups = {name: Named() for name in _placement_groups(data)}
+    _s3(data, account)
+    return account
+
+
+# ------------------------------------------------------------------ networks
+
+
+def _subnets(data: Data, region: str) -> dict[str, Subnet]:
+    """One zone for all as far as their instance types allow; several of one queue are apart."""
+    everywhere = [kind for queue in walk.queues(data) for kind in _types_of_queue(queue)]
+    found: dict[str, Subnet] = {}
+    for queue in walk.queues(data):
+        zones = best_zones([*_types_of_queue(queue) * len(everywhere), *everywhere], region)
+        for index, subnet in enumerate(dict.fromkeys(walk.subnet_ids(queue[1]))):
+            found.setdefault(subnet, Subnet(zones[index % len(zones)]))
+    for owner in (at(data, "HeadNode"), *(pool for _, pool in walk.login_pools(data))):
+        own = [text(at(owner, "InstanceType")) or ""]
+        zone = best_zones([*own * (len(everywhere) + 1), *everywhere], region)[0]
+        for subnet in walk.subnet_ids(owner if isinstance(owner, dict) else {}):
+            found.setdefault(subnet, Subnet(zone, public=True))
+    return found
+
+
+def _types_of_queue(queue: walk.Place) -> list[str]:
+    return [
+        kind for _, entry in walk.compute_resources(queue) for kind in walk.instance_types(entry)
+    ]
+
+
+def _security_groups(data: Data) -> list[str]:
+    names = ("SecurityGroups", "AdditionalSecurityGroups", "ExistingSecurityGroups")
+    return [
+        str(value)
+        for path, value in walk.scalars(data)
+        if any(name in path for name in names) and str(value).startswith("sg-")
+    ]
+
+
+# ------------------------------------------------------------------ images, capacity, storage
+
+
+def architecture(instance_type: str) -> str:
+    """Of types that the catalogue lacks, the name tells: a `g` behind the number is Graviton."""
+    known = find_instance_type(instance_type)
+    if known:
+        return known.architecture
+    return "arm64" if _GRAVITON.match(instance_type) else "x86_64"
+
+
+def _images(data: Data) -> dict[str, Image]:
+    head = text(at(data, "HeadNode", "InstanceType")) or ""
+    image = Image(text(at(data, "Image", "Os")) or "", architecture(head))
+    return {
+        str(value): image
+        for path, value in walk.scalars(data)
+        if path[-1] == "CustomAmi" and _AMI.fullmatch(str(value))
+    }
+
+
+def _reservations(data: Data, account: Account) -> dict[str, Reservation]:
+    """Of the type and in the zone of who asks for it, and large enough for all who ask."""
+    found: dict[str, Reservation] = {}
+    for queue in walk.queues(data):
+        block = text(at(queue[1], "CapacityType")) == "CAPACITY_BLOCK"
+        for _, entry in walk.compute_resources(queue):
+            name = _reservation_id(entry) or _reservation_id(queue[1])
+            if not name:
+                continue
+            before = found.get(name, Reservation())
+            found[name] = Reservation(
+                before.instance_type or next(iter(walk.instance_types(entry)), "c5.large"),
+                before.count + (number(at(entry, "MaxCount")) or 10),
+                before.zone or _zone(queue[1], account),
+                "capacity-block" if block else before.kind,
+            )
+    return found
+
+
+def _reservation_id(owner: Any) -> str | None:
+    return text(at(owner, "CapacityReservationTarget", "CapacityReservationId"))
+
+
+def _zone(queue: Data, account: Account) -> str:
+    subnets = [account.subnets[name] for name in walk.subnet_ids(queue)]
+    return subnets[0].zone if subnets else f"{account.region}a"
+
+
+def nodes_zone(data: Data, account: Account) -> str:
+    """The zone of the first queue's first subnet, where ParallelCluster makes file systems."""
+    queue = next(iter(walk.queues(data)), ((), {}))
+    return _zone(queue[1], account)
+
+
+_KINDS_OF_STORAGE = {
+    "FsxLustre": "LUSTRE",
+    "FsxOpenZfs": "OPENZFS",
+    "FsxOntap": "ONTAP",
+    "FileCache": "FILECACHE",
+    "Efs": "EFS",
+    "Ebs": "EBS",
+}
+_IDS_OF_STORAGE = ("FileSystemId", "VolumeId", "FileCacheId", "SnapshotId", "BackupId")
+
+
+def storage_ids(storage: Data) -> list[tuple[str, str]]:
+    """The keys under an entry's settings that name something existing, with what they name."""
+    return [
+        (str(path[-1]), str(value))
+        for path, value in walk.scalars(storage)
+        if path[-1] in _IDS_OF_STORAGE and text(value)
+    ]
+
+
+def _file_systems(data: Data, account: Account) -> dict[str, FileSystem]:
+    zone = nodes_zone(data, account)
+    return {
+        name: FileSystem(_KINDS_OF_STORAGE.get(text(at(storage, "StorageType")) or "", "EBS"), zone)
+        for _, storage in walk.storages(data)
+        for _, name in storage_ids(storage)
+    }
+
+
+def _placement_groups(data: Data) -> list[str]:
+    return [
+        str(value)
+        for path, value in walk.scalars(data)
+        if path[-2:-1] == ("PlacementGroup",) and path[-1] in ("Name", "Id") and text(value)
+    ]
+
+
+def _s3(data: Data, account: Account) -> None:
+    """Buckets and objects. A name with a wildcard is a pattern of IAM's and no bucket."""
+    names = [text(at(data, "CustomS3Bucket"))]
+    for path, value in walk.scalars(data):
+        if path[-1] == "BucketName":
+            names.append(str(value))
+        for bucket, key in _S3.findall(str(value)):
+            names.append(bucket)
+            if key:
+                account.objects[f"s3://{bucket}/{key}"] = Named()
+    account.buckets = {name: Bucket(account.region) for name in names if name and "*" not in name}

@@ -1,0 +1,187 @@
+"""What configs from older days and other people's templates hold, and the exact change to make.
+
+Each kind is one function that yields findings, with an edit where the change is safe: one that
+asks for no decision of a person's. This floor knows such configs; `upgrade.py` applies the edits.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from clusterjobs.parallelcluster.coerce import at, text
+from clusterjobs.parallelcluster.validation import walk
+from clusterjobs.parallelcluster.validation.finding import Finding
+from clusterjobs.parallelcluster.validation.walk import Data
+from clusterjobs.yaml.document import Path
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of one value or key, or the removal of both."""
+
+    kind: Literal["value", "key", "remove"]
+    path: Path
+    new: str = ""
+
+
+Outdated = tuple[Finding, Edit | None]
+
+
+def find_outdated(data: Data) -> list[Finding]:
+    """What has to change before today's ParallelCluster takes the config."""
+    return [finding for finding, _ in outdated(data)]
+
+
+def safe_edits(data: Data) -> list[tuple[Finding, Edit]]:
+    """The changes that can be made without asking."""
+    return [(finding, edit) for finding, edit in outdated(data) if edit]
+
+
+def with_safe_edits(data: Data) -> Data:
+    """The data as it would be with the safe changes made."""
+    for _, edit in reversed(safe_edits(data)):
+        data = edited(data, edit.path, edit)
+    return data
+
+
+def edited(value: Any, path: Path, edit: Edit) -> Any:
+    """A copy of the data with one change made at `path`."""
+    value = copy.deepcopy(value)
+    holder = value
+    for step in path[:-1]:
+        holder = holder[step]
+    last = path[-1]
+    if edit.kind == "value":
+        holder[last] = edit.new
+        return value
+    removed = holder.pop(last)
+    if edit.kind == "key":
+        holder[edit.new] = removed
+    return value
+
+
+def outdated(data: Data) -> Iterator[Outdated]:
+    """Everything of the kinds below, in the config's order of sections."""
+    yield from _old_systems(data)
+    yield from _keys_of_login_pools(data)
+    yield from _old_names(data, ())
+    yield from _empty_types(data)
+    yield from _placeholders(data)
+
+
+# ------------------------------------------------------------------ operating systems
+
+# What ParallelCluster 3.16 has of the same family; "" where a person must choose.
+_SUCCESSORS = {
+    "alinux2": "alinux2023",
+    "alinux": "alinux2023",
+    "ubuntu1604": "ubuntu2204",
+    "ubuntu1804": "ubuntu2204",
+    "ubuntu2004": "ubuntu2204",
+    "centos7": "",
+    "centos8": "",
+    "rhel7": "rhel8",
+}
+
+
+def _old_systems(data: Data) -> Iterator[Outdated]:
+    os, path = text(at(data, "Image", "Os")), ("Image", "Os")
+    if os not in _SUCCESSORS:
+        return
+    new = _SUCCESSORS[os]
+    images = [place for place, _ in walk.scalars(data) if place[-1] == "CustomAmi"]
+    what = f"ParallelCluster 3.16 has no {os} any more"
+    if not new:
+        yield Finding(what, path, hint="Os: rocky9 with a CustomAmi, or rhel9 or alinux2023"), None
+    elif images:
+        hint = f"Os: {new}, and a CustomAmi made for it: the one that is named was made for {os}"
+        yield Finding(what, path, hint=hint), None
+    else:
+        yield Finding(what, path, hint=f"Os: {new}"), Edit("value", path, new)
+
+
+# ------------------------------------------------------------------ keys
+
+
+def _keys_of_login_pools(data: Data) -> Iterator[Outdated]:
+    for path, pool in walk.login_pools(data):
+        ssh = at(pool, "Ssh")
+        if at(ssh, "KeyName") is not None:
+            place = (*path, "Ssh", "KeyName")
+            what = "a login pool has no key of its own any more: it takes the head node's"
+            gone = place if len(ssh) > 1 else place[:-1]  # an empty Ssh: would be an error too
+            yield Finding(what, place, hint="remove it", at_key=True), Edit("remove", gone)
+
+
+_NEW_NAMES = {
+    "DisableHyperthreading": "DisableSimultaneousMultithreading",
+    "CustomLambdaResources": "LambdaFunctionsRole",
+}
+
+
+def _old_names(value: Any, path: Path) -> Iterator[Outdated]:
+    children = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in children:
+        place = (*path, key)
+        if key in _NEW_NAMES:
+            new = _NEW_NAMES[key]
+            finding = Finding(f"{key} is called {new} now", place, hint=f"{new}:", at_key=True)
+            yield finding, Edit("key", place, new)
+        elif isinstance(inner, (dict, list)):
+            yield from _old_names(inner, place)
+
+
+def _empty_types(data: Data) -> Iterator[Outdated]:
+    for queue in walk.queues(data):
+        for path, resource in walk.compute_resources(queue):
+            if "InstanceType" in resource and resource["InstanceType"] in (None, ""):
+                what = "InstanceType is empty"
+                hint = "InstanceType: p4d.24xlarge, or whichever it is to be"
+                yield Finding(what, (*path, "InstanceType"), hint=hint), None
+
+
+# ------------------------------------------------------------------ blanks to be filled in
+
+_PLACEHOLDER = re.compile(
+    r"<[^<>]+>|\$\{[^}]*\}|\$\([^)]*\)|\$[A-Za-z_]\w*|\A![A-Za-z]|\A[@%]\w+[@%]"
+)
+_MASKED = re.compile(r"< (\w+) >")  # what lenient.py makes of `{{ COUNT }}` without quotes
+
+
+def _placeholders(data: Data) -> Iterator[Outdated]:
+    for path, value in walk.scalars(data):
+        found = _PLACEHOLDER.search(value) if isinstance(value, str) else None
+        if found and not _is_code(path):
+            written = value if len(value) < 40 else found[0]
+            masked = _MASKED.fullmatch(written)
+            what = f"{masked[1] if masked else written} was not filled in"
+            yield Finding(what, path, hint=_how_to_fill(path)), None
+    yield from _braces(data, ())
+
+
+def _is_code(path: Path) -> bool:
+    """Arguments of scripts and JSON of Chef may hold such signs for themselves."""
+    return any(step in ("Args", "ExtraChefAttributes", "CustomSlurmSettings") for step in path)
+
+
+def _braces(value: Any, path: Path) -> Iterator[Outdated]:
+    """`{SUBNET}` without quotes is a YAML mapping of one key without a value."""
+    children = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in children:
+        if isinstance(inner, dict) and len(inner) == 1 and next(iter(inner.values())) is None:
+            name = next(iter(inner))
+            if str(name).isupper() or "_" in str(name):
+                what = f"{{{name}}} was not filled in"
+                yield Finding(what, (*path, key), hint=_how_to_fill((*path, key))), None
+        elif isinstance(inner, (dict, list)):
+            yield from _braces(inner, (*path, key))
+
+
+def _how_to_fill(path: Path) -> str:
+    name = next((str(step) for step in reversed(path) if isinstance(step, str)), "value")
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return f'write the value, or "{{{{ site.{snake} }}}}" and {snake}: ... in site.yaml'

@@ -1,0 +1,148 @@
+"""Which value of a config a result of ParallelCluster's validators is about.
+
+This floor knows sections and values that messages name; it must not know how validators are run,
+nor by heart which keys they judge: that is the table in `validator_keys.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from clusterjobs.parallelcluster.validation.validator_keys import (
+    KEYS,
+    OF_THE_CLUSTER,
+    OF_THE_SECOND,
+)
+from clusterjobs.parallelcluster.validation.walk import Data, scalars
+from clusterjobs.yaml.document import Path
+
+# The attributes of ParallelCluster's objects whose key in a config is not their name in capitals.
+_KEYS = {"queues": "SlurmQueues", "settings": "SlurmSettings", "efs": "EFS", "kms": "KMS"}
+
+_SETTINGS = "CustomSlurmSettings"  # messages name the keys in it
+
+
+class Positions:
+    """The places of ParallelCluster's objects in the data that they were made from."""
+
+    def __init__(self, config: Any, data: Data) -> None:
+        self._data = data
+        self._paths: dict[int, Path] = dict(_resource_paths(config, data, ()))
+
+    def find(self, validator: str, text: str, owners: Sequence[Any]) -> Path:
+        """The place of the value that a result is about, at worst of the section around it."""
+        sections = self._sections(validator, owners)
+        named = self._named(text, sections)
+        if second := OF_THE_SECOND.get(validator):
+            named = [self._last_like(path) for path in named if path[-1] == second][:1]
+        wanted = [tuple(key.split(".")) for key in KEYS.get(validator, ())]
+        for key in wanted:
+            for section in sections:
+                if _has(self._data, (*section, *_steps(key))):
+                    return _narrowest((*section, *_steps(key)), named)
+        below = [path for key in wanted for path in _below(self._data, sections[0], key)]
+        narrowed = (path for path in named if any(path[: len(outer)] == outer for outer in below))
+        return next(narrowed, (below or named or sections)[0])
+
+    def _sections(self, validator: str, owners: Sequence[Any]) -> list[Path]:
+        """From the innermost section outwards to the whole config."""
+        if validator in OF_THE_CLUSTER:
+            return [()]
+        known = [self._paths[id(owner)] for owner in owners if id(owner) in self._paths]
+        inner = max(known, key=len, default=())
+        return [inner[:length] for length in range(len(inner), -1, -1)]
+
+    def _named(self, text: str, sections: Sequence[Path]) -> list[Path]:
+        """Values that the message names, those in the innermost section first."""
+        values = [(path, str(value)) for path, value in scalars(self._data)]
+        named = [(path, value) for path, value in values if _mentions(text, value)]
+        named += [(path, "") for path, _ in values if _SETTINGS in path and str(path[-1]) in text]
+        depth = {section: index for index, section in enumerate(sections)}
+        named.sort(key=lambda entry: (_distance(entry[0], depth), -len(entry[1])))
+        return [path for path, _ in named]
+
+    def _last_like(self, path: Path) -> Path:
+        """The last place of the same value under the same key."""
+        values = dict(scalars(self._data))
+        same = [p for p in values if p[-1] == path[-1] and values[p] == values[path]]
+        return same[-1]
+
+
+def _steps(key: Sequence[str]) -> Path:
+    return tuple(int(step) if step.isdigit() else step for step in key)
+
+
+def _distance(path: Path, sections: Mapping[Path, int]) -> int:
+    return min(index for section, index in sections.items() if path[: len(section)] == section)
+
+
+def _narrowest(path: Path, named: Sequence[Path]) -> Path:
+    """Within the key, the value that the message names."""
+    return next((inner for inner in named if inner[: len(path)] == path), path)
+
+
+def _mentions(text: str, value: str) -> bool:
+    """Whether the value is meant, and not only a word of the sentence: `data` is both."""
+    if value not in text or len(value) < 2:
+        return False
+    if value.isalpha() and value.islower():
+        return bool(re.search(rf"(?:['\"`]|\bname ){value}(?:['\"` ]|$)", text))
+    return bool(re.search(rf"(?:^|[^\w/-]){re.escape(value)}(?:$|[^\w/-])", text))
+
+
+def _has(data: Any, path: Path) -> bool:
+    for step in path:
+        known: Any = dict(enumerate(data)) if isinstance(data, list) else data
+        if not isinstance(known, dict) or step not in known:
+            return False
+        data = known[step]
+    return True
+
+
+def _below(data: Any, section: Path, key: tuple[str, ...]) -> Iterator[Path]:
+    """Every place further in than the section that ends with the key."""
+    for path, _ in scalars(data):
+        for end in range(len(section) + len(key), len(path) + 1):
+            if path[end - len(key) : end] == key and path[: len(section)] == section:
+                yield path[:end]
+
+
+# ------------------------------------------------------------------ objects to places
+
+
+def _resource_paths(resource: Any, data: Any, path: Path) -> Iterator[tuple[int, Path]]:
+    """ParallelCluster's objects mirror the config: their attributes are its keys."""
+    from pcluster.config.common import Resource
+
+    yield id(resource), path
+    for name, value in vars(resource).items():
+        key = _find_key(data, name)
+        if key is None:
+            continue
+        inner = _child(data, key)
+        if isinstance(value, Resource):
+            yield from _resource_paths(value, inner, (*path, *key))
+        elif isinstance(value, list) and isinstance(inner, list):
+            for index, pair in enumerate(zip(value, inner, strict=False)):
+                if isinstance(pair[0], Resource):
+                    yield from _resource_paths(*pair, (*path, *key, index))
+
+
+def _find_key(data: Any, attribute: str) -> tuple[str, ...] | None:
+    """The key of an attribute. Storage has its own keys in `EbsSettings` and the like."""
+    if not isinstance(data, dict) or attribute.startswith("_"):
+        return None
+    key = _KEYS.get(attribute) or "".join(part.capitalize() for part in attribute.split("_"))
+    if key in data:
+        return (key,)
+    around = (name for name, inner in data.items() if isinstance(inner, dict) and key in inner)
+    settings = next((name for name in around if name.endswith("Settings")), None)
+    return (settings, key) if settings else None
+
+
+def _child(data: Any, key: tuple[str, ...]) -> Any:
+    for step in key:
+        data = data[step]
+    return data

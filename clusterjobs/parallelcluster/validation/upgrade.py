@@ -1,0 +1,123 @@
+"""An older config's text with the safe changes made, everything else left as it was written.
+
+This floor knows text and positions; which changes are safe is `outdated.py`'s to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from clusterjobs.errors import Location, Problem
+from clusterjobs.parallelcluster.coerce import shell_lines
+from clusterjobs.parallelcluster.detect import find_config, load_config
+from clusterjobs.parallelcluster.render_config import dump_scalar
+from clusterjobs.parallelcluster.validation.deprecations import Edit, edited, outdated
+from clusterjobs.parallelcluster.validation.finding import problems
+from clusterjobs.yaml.document import Document, Path
+
+_SHELL = "a command of a shell, and no part of the config"
+
+
+@dataclass(frozen=True)
+class Upgraded:
+    """The new text, what was changed in it, and what is left for a person to decide.
+
+    The places in `changed` are those of the old text, in `left` those of the new one.
+    """
+
+    text: str
+    changed: tuple[Problem, ...]
+    left: tuple[Problem, ...]
+
+
+def upgrade(source: str, file: str) -> Upgraded:
+    """Make the safe changes. Raises InputError where the text is no config at all."""
+    document = load_config(source, file)
+    base = find_config(document)
+    found = [(finding, edit) for finding, edit in outdated(_data(document, base)) if edit]
+    changed = problems(document, base, [finding for finding, _ in found])
+    for _, edit in reversed(found):
+        document = _apply(document, base, edit)
+    text = document.text
+    for index, line in reversed(shell_lines(text)):
+        text = text[:index] + text[index + len(line) + 1 :]
+    after = load_config(text, file)
+    left = [finding for finding, _ in outdated(_data(after, base))]
+    return Upgraded(
+        text, (*changed, *shell_problems(source, file)), tuple(problems(after, base, left))
+    )
+
+
+def shell_problems(source: str, file: str) -> list[Problem]:
+    """Commands that were copied along with a config."""
+    found: list[Problem] = []
+    for index, line in shell_lines(source):
+        number = source.count("\n", 0, index) + 1
+        where = Location(file, number, 1, line, len(line))
+        found.append(Problem(_SHELL, where, hint="remove the line"))
+    return found
+
+
+def _data(document: Document, base: Path) -> Any:
+    data = document.value
+    for step in base:
+        data = data[step]
+    return data
+
+
+# ------------------------------------------------------------------ edits of the text
+
+
+def _apply(document: Document, base: Path, edit: Edit) -> Document:
+    """One edit made, and proven: the new text holds the old data with just this change."""
+    path = (*base, *edit.path)
+    expected = edited(document.value, path, edit)
+    text = _EDITS[edit.kind](document, path, edit.new)
+    result = load_config(text, document.file)
+    if result.value != expected:
+        raise AssertionError(f"{document.file}: {edit} did more than it should")
+    return result
+
+
+def _set_value(document: Document, path: Path, new: str) -> str:
+    start, end = document.span(path)
+    written = document.text[start:end].rstrip()
+    return document.text[:start] + dump_scalar(new) + document.text[start + len(written) :]
+
+
+def _rename_key(document: Document, path: Path, new: str) -> str:
+    start = _index_of_key(document, path)
+    return document.text[:start] + new + document.text[start + len(str(path[-1])) :]
+
+
+def _remove(document: Document, path: Path, _new: str) -> str:
+    start = _index_of_key(document, path)
+    text, end = document.text, _end(document, path)
+    line = text.rfind("\n", 0, start) + 1
+    if not text[line:start].strip():  # a block: the key stands at the start of its line
+        newline = text.find("\n", end)
+        return text[:line] + (text[newline + 1 :] if newline >= 0 else "")
+    before, after = text[:start].rstrip(), text[end:].lstrip(" ")
+    if after.startswith(","):
+        return text[:start] + after[1:].lstrip(" ")
+    return before.removesuffix(",") + text[end:]
+
+
+_EDITS = {"value": _set_value, "key": _rename_key, "remove": _remove}
+
+
+def _index_of_key(document: Document, path: Path) -> int:
+    where = document.locate_key(path)
+    lines = document.text.split("\n", where.line)[: where.line - 1]
+    return sum(len(line) + 1 for line in lines) + where.column - 1
+
+
+def _end(document: Document, path: Path) -> int:
+    """Where the last scalar or flow of the value ends; a block's own end is behind comments."""
+    start, end = document.span(path)
+    value = _data(document, path)
+    if document.text[start : start + 1] in "[{" or not isinstance(value, (dict, list)) or not value:
+        return start + len(document.text[start:end].rstrip())
+    last = len(value) - 1 if isinstance(value, list) else list(value)[-1]
+    return _end(document, (*path, last))

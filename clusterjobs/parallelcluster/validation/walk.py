@@ -1,0 +1,76 @@
+"""Ways through a config's plain data, with the place of everything that is found.
+
+Knows ParallelCluster's nesting and nothing of what is right or wrong in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from clusterjobs.parallelcluster.coerce import at, items, text
+from clusterjobs.yaml.document import Path
+
+Data = dict[str, Any]
+Place = tuple[Path, Data]  # where a mapping stands, and the mapping
+
+FSX_LUSTRE = "FsxLustreSettings"
+
+
+def entries(data: Any, path: Path, key: str) -> Iterator[Place]:
+    """The mappings in the list under `key`."""
+    for index, entry in enumerate(items(at(data, key))):
+        if isinstance(entry, dict):
+            yield (*path, key, index), entry
+
+
+def queues(data: Data) -> Iterator[Place]:
+    """Every entry of SlurmQueues."""
+    return entries(at(data, "Scheduling"), ("Scheduling",), "SlurmQueues")
+
+
+def compute_resources(queue: Place) -> Iterator[Place]:
+    """Every entry of one queue's ComputeResources."""
+    return entries(queue[1], queue[0], "ComputeResources")
+
+
+def login_pools(data: Data) -> Iterator[Place]:
+    """Every entry of LoginNodes: Pools."""
+    return entries(at(data, "LoginNodes"), ("LoginNodes",), "Pools")
+
+
+def storages(data: Data) -> Iterator[Place]:
+    """Every entry of SharedStorage."""
+    return entries(data, (), "SharedStorage")
+
+
+def associations(storage: Place) -> Iterator[Place]:
+    """Every data repository association of one Lustre file system."""
+    path, entry = storage
+    settings = at(entry, FSX_LUSTRE)
+    return entries(settings, (*path, FSX_LUSTRE), "DataRepositoryAssociations")
+
+
+def instance_types(resource: Data) -> list[str]:
+    """The types of a compute resource, of `InstanceType` or `Instances`."""
+    several = [at(entry, "InstanceType") for entry in items(at(resource, "Instances"))]
+    return [known for kind in [*several, at(resource, "InstanceType")] if (known := text(kind))]
+
+
+def subnet_ids(owner: Data) -> list[str]:
+    """The subnets of a queue, a login pool or the head node."""
+    networking = at(owner, "Networking")
+    listed = [*items(at(networking, "SubnetIds")), at(networking, "SubnetId")]
+    return [known for subnet in listed if (known := text(subnet))]
+
+
+def scalars(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every scalar in it, with its place."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from scalars(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from scalars(item, (*path, index))
+    elif value is not None:
+        yield path, value

@@ -1,0 +1,141 @@
+"""Parallelism and batch sizes: what divides what."""
+
+from __future__ import annotations
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import Samples, Shape
+from clusterjobs.plan.placement import Placement
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Batch, Experiment, Model, Parallel
+
+
+def resolve_shape(
+    experiment: Experiment, placement: Placement, diagnostics: Diagnostics, provenance: Provenance
+) -> Shape:
+    """How the ranks divide into copies of the model."""
+    tensor, pipeline = experiment.parallel.tensor, experiment.parallel.pipeline
+    world, model_ranks = placement.world_size, tensor * pipeline
+    if tensor > placement.ranks_per_node:
+        diagnostics.problem(
+            ("parallel", "tensor"),
+            f"tensor: {tensor} reaches over a node of {placement.ranks_per_node} ranks",
+            "tensor parallelism within a node, pipeline between nodes",
+            warning=True,
+        )
+    if world % model_ranks:
+        diagnostics.problem(
+            ("parallel",),
+            f"{world} ranks are not a multiple of tensor {tensor} x pipeline {pipeline} "
+            f"= {model_ranks}",
+            f"nodes x ranks per node must be a multiple of {model_ranks}",
+        )
+    data_parallel = provenance.record(
+        "data_parallel",
+        max(1, world // model_ranks),
+        f"world size {world} / (tensor {tensor} x pipeline {pipeline})",
+    )
+    return Shape(
+        placement.nodes, placement.ranks_per_node, placement.gpus_per_node, world, data_parallel
+    )
+
+
+def check_model(
+    model: Model | None, parallel: Parallel, diagnostics: Diagnostics, provenance: Provenance
+) -> None:
+    """Whether the model can be divided as `parallel` says. Source: Megatron-LM's own asserts."""
+    if model is None:
+        return
+    tensor, pipeline = parallel.tensor, parallel.pipeline
+    _check_divides("hidden", model.hidden, f"heads {model.heads}", model.heads, diagnostics)
+    _check_divides("heads", model.heads, f"tensor {tensor}", tensor, diagnostics)
+    _check_divides("layers", model.layers, f"pipeline {pipeline}", pipeline, diagnostics)
+    if model.vocab is not None:
+        multiple = 128 * tensor
+        provenance.record(
+            "model.vocab_padded",
+            -(-model.vocab // multiple) * multiple,
+            f"vocab {model.vocab} up to a multiple of 128 x tensor {tensor}",
+            "Megatron-LM: make-vocab-size-divisible-by",
+        )
+
+
+def _check_divides(
+    key: str, value: int, factor: str, divisor: int, diagnostics: Diagnostics
+) -> None:
+    if value % divisor == 0:
+        return
+    below, above = value // divisor * divisor, -(-value // divisor) * divisor
+    diagnostics.problem(
+        ("model", key),
+        f"{value} is not a multiple of {factor}",
+        f"{key}: {f'{below} or ' if below else ''}{above}, or change {factor.split()[0]}",
+    )
+
+
+def resolve_samples(
+    batch: Batch | None, shape: Shape, diagnostics: Diagnostics, provenance: Provenance
+) -> Samples | None:
+    """micro x accumulation x data parallel = global, from whatever of it the spec says."""
+    if batch is None:
+        return None
+    micro, accumulation, total = batch.micro, batch.accumulation, batch.global_
+    ranks = shape.data_parallel
+    if total is None:
+        if micro is None:
+            diagnostics.problem(("batch",), "micro or global is missing", "add `micro: 8`")
+            return None
+        accumulation = accumulation or provenance.record(
+            "batch.accumulation", 1, "neither global nor accumulation is given"
+        )
+        total = provenance.record(
+            "batch.global",
+            micro * accumulation * ranks,
+            f"micro {micro} x accumulation {accumulation} x data parallel {ranks}",
+        )
+        return Samples(micro, accumulation, total)
+    if micro is None:
+        accumulation = accumulation or 1
+        micro = _quotient(
+            "batch.micro",
+            total,
+            accumulation * ranks,
+            f"accumulation {accumulation}",
+            ranks,
+            diagnostics,
+            provenance,
+        )
+        return Samples(micro, accumulation, total) if micro else None
+    steps = _quotient(
+        "batch.accumulation", total, micro * ranks, f"micro {micro}", ranks, diagnostics, provenance
+    )
+    if steps and accumulation and accumulation != steps:
+        diagnostics.problem(
+            ("batch", "accumulation"),
+            f"{accumulation} contradicts micro and global, which make it {steps}",
+            "remove one of the three",
+        )
+    return Samples(micro, steps, total) if steps else None
+
+
+def _quotient(
+    name: str,
+    total: int,
+    divisor: int,
+    factor: str,
+    ranks: int,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> int | None:
+    """total / divisor as a derived value, or a problem with the nearest totals that divide."""
+    if total % divisor == 0:
+        return provenance.record(
+            name, total // divisor, f"global {total} / ({factor} x data parallel {ranks})"
+        )
+    below, above = total // divisor * divisor, -(-total // divisor) * divisor
+    nearest = f"{below} or {above}" if below else str(above)
+    diagnostics.problem(
+        ("batch", "global"),
+        f"{total} is not a multiple of {factor} x data parallel {ranks} = {divisor}",
+        f"global: {nearest}",
+    )
+    return None

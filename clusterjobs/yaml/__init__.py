@@ -1,0 +1,1 @@
+"""YAML as plain data, with the position of every value."""

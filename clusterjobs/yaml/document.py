@@ -1,0 +1,292 @@
+"""YAML text read into plain data, with the position of every value kept.
+
+This floor knows YAML and nothing of what the values mean. Two sets of rules: "core" (YAML 1.2
+core schema, for what people write for us: `12:00:00`, `on` and `no` stay text, `1e-4` is a
+number) and "1.1" (what PyYAML's safe_load does, because ParallelCluster reads its configs so).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import yaml
+from yaml.cyaml import CParser  # type: ignore[attr-defined]
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from clusterjobs.errors import InputError, Location, Problem, one_problem
+from clusterjobs.yaml.scalars import (
+    STANDARD_TAG,
+    TAG_NAMES,
+    Rules,
+    core_kind,
+    legacy_kind,
+    value_of,
+)
+from clusterjobs.yaml.syntax import OTHER_BREAK, line_of, other_break, syntax_problem
+
+Path = tuple[str | int, ...]
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 60
+MAX_VALUES = 200_000  # after aliases are expanded: a hundred thousand times what a person writes
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+_WRONG_FILE = "is this the right file?"
+_MAX_DIGITS = 4000  # Python refuses to read longer whole numbers
+
+
+class Document(NamedTuple):
+    """One YAML document. `value` is plain data; positions are looked up when they are needed."""
+
+    value: Any
+    file: str
+    text: str
+    rules: Rules
+    root: Node | None
+
+    def locate(self, path: Path) -> Location:
+        """Where the value at `path` stands; of what is missing, where its nearest parent does."""
+        node, _ = self._walk(path)
+        return self._location(node) if node else Location(self.file, 1, 1, line_of(self.text, 0))
+
+    def locate_key(self, path: Path) -> Location:
+        """Where the key of `path` stands; items of a list have no key, so the item itself."""
+        _, key = self._walk(path)
+        return self._location(key) if key else self.locate(path)
+
+    def span(self, path: Path) -> tuple[int, int]:
+        """Start and end of the value at `path` in `text`, in characters."""
+        node, _ = self._walk(path)
+        if node is None:
+            raise KeyError(path)
+        return node.start_mark.index, node.end_mark.index
+
+    def _walk(self, path: Path) -> tuple[Node | None, Node | None]:
+        node, key = self.root, None
+        for step in path:
+            found = _child(node, step, self.rules)
+            if found is None:
+                return (key or node, key)
+            key, node = found
+        return node, key
+
+    def _location(self, node: Node) -> Location:
+        start, end = node.start_mark, node.end_mark
+        line = line_of(self.text, start.line)
+        last = end.column if end.line == start.line else len(line)
+        block = not isinstance(node, ScalarNode) and end.line != start.line
+        width = 1 if block else max(1, last - start.column)
+        return Location(self.file, start.line + 1, start.column + 1, line, width)
+
+
+def decode(data: bytes, file: str) -> str:
+    """The text of a file's bytes. Raises InputError where it is too large or not UTF-8."""
+    if len(data) > MAX_BYTES:
+        raise one_problem(
+            f"the file has more than {MAX_BYTES:,} bytes",
+            Location(file, 1, 1),
+            hint="is this the right file? what clusterjobs reads is written by hand",
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig")
+        line = before.count("\n")
+        column = len(before) - (before.rfind("\n") + 1)
+        raise one_problem(
+            f"not UTF-8 text: byte 0x{data[error.start]:02x}",
+            Location(file, line + 1, column + 1, before[len(before) - column :] + "\ufffd"),
+            hint="save the file as UTF-8",
+        ) from None
+
+
+def load(text: str, file: str, rules: Rules = "core") -> Document:
+    """Read one document. Raises InputError with every problem of the YAML itself."""
+    if rules == "core" and (found := OTHER_BREAK.search(text)):
+        raise InputError([other_break(found, text, file)])
+    try:
+        root = _Composer(text, rules).get_single_node()
+    except yaml.YAMLError as error:
+        raise InputError([syntax_problem(error, text, file)]) from None
+    except _TooDeepError as error:
+        line, column = error.mark.line, error.mark.column
+        where = Location(file, line + 1, column + 1, line_of(text, line))
+        raise one_problem(_TOO_DEEP, where, hint=_WRONG_FILE) from None
+    if root is None:
+        return Document(None, file, text, rules, None)
+    reader = _Reader(Document(None, file, text, rules, root))
+    value = reader.read(root, 0)
+    if reader.problems:
+        raise InputError(reader.problems)
+    return Document(value, file, text, rules, root)
+
+
+def dotted(path: Path) -> str:
+    """`("batch", "global")` as `batch.global`, list positions as `before[0]`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text
+
+
+# ------------------------------------------------------------------ text to nodes
+
+_KIND_OF_COLLECTION: dict[type[Node], str] = {MappingNode: "map", SequenceNode: "seq"}
+
+
+class _TooDeepError(Exception):
+    def __init__(self, mark: yaml.Mark) -> None:
+        self.mark = mark
+
+
+class _Composer(CParser):
+    """libyaml's parser with tags cut down to the short names that `_Reader` knows.
+
+    libyaml composes by recursion in C, so depth is counted here: 200,000 open brackets would
+    end the whole process.
+    """
+
+    def __init__(self, text: str, rules: Rules) -> None:
+        super().__init__(text)
+        self._kind = core_kind if rules == "core" else legacy_kind
+        self._depth = 0
+
+    def resolve(self, node_type: type[Node], value: str, implicit: Any) -> str:
+        if node_type is not ScalarNode:
+            return _KIND_OF_COLLECTION[node_type]
+        return self._kind(value) if implicit[0] else "str"
+
+    def descend_resolver(self, parent: Node | None, _index: Any) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH and parent is not None:
+            raise _TooDeepError(parent.start_mark)
+
+    def ascend_resolver(self) -> None:
+        self._depth -= 1
+
+
+# ------------------------------------------------------------------ nodes to data
+
+
+class _Reader:
+    """Turns nodes into plain data and collects what is wrong with them."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+        self.values = 0
+
+    def read(self, node: Node, depth: int) -> Any:
+        self.values += 1
+        if self.values > MAX_VALUES:
+            self._stop(f"more than {MAX_VALUES:,} values once aliases are expanded", node)
+        kind = self._kind(node)
+        if type(node) is ScalarNode:
+            return self._scalar(node, kind)
+        if depth > MAX_DEPTH:  # by an alias that contains itself
+            self._stop(_TOO_DEEP, node)
+        if type(node) is MappingNode:
+            return self._mapping(node, depth)
+        return [self.read(item, depth + 1) for item in node.value]
+
+    def _kind(self, node: Node) -> str:
+        tag: str = node.tag
+        if not tag.startswith(("!", "tag:")):
+            return tag
+        kind = tag.removeprefix(STANDARD_TAG)
+        if kind in TAG_NAMES:
+            return kind
+        if self.document.rules == "core":
+            self._problem(
+                f"the tag {tag!r} means nothing here", node, "write the value without a tag"
+            )
+            return "str"
+        return tag
+
+    def _scalar(self, node: ScalarNode, kind: str) -> Any:
+        text: str = node.value
+        self._refuse_nul(node)
+        if kind == "str":
+            return text
+        if kind == "null":
+            return None
+        if kind in ("int", "float", "bool"):
+            return self._typed(node, kind)
+        # CloudFormation's `!Ref X` around a config: kept as text, so that it reads as unknown.
+        return f"{kind} {text}" if kind.startswith("!") else text
+
+    def _typed(self, node: ScalarNode, kind: str) -> Any:
+        text: str = node.value
+        if len(text) > _MAX_DIGITS:
+            self._problem(f"a number of {len(text):,} digits", node, "quote it if it is text")
+            return 0
+        try:
+            return value_of(kind, node, self.document.rules)
+        except (ValueError, KeyError):
+            self._problem(f"{text!r} is not a YAML {kind}", node, "quote it if it is text")
+            return None
+
+    def _mapping(self, node: MappingNode, depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        first: dict[str, Node] = {}
+        for key, value in _pairs(node, self.document.rules):
+            if type(key) is not ScalarNode:
+                self._problem("a key must be plain text", key, self._key_hint(key))
+                continue
+            name: str = key.value
+            self._refuse_nul(key)
+            if key.tag == "merge" or (name == "<<" and not key.style):
+                self._problem("merge keys (<<) are not YAML 1.2", key, "write the keys out")
+            elif name in first:
+                line = first[name].start_mark.line + 1
+                self._problem(f"the key {name!r} is given twice", key, f"first on line {line}")
+            else:
+                first[name] = key
+                result[name] = self.read(value, depth + 1)
+        return result
+
+    def _key_hint(self, key: Node) -> str:
+        if "{{" in line_of(self.document.text, key.start_mark.line):
+            return 'quote a value with a reference: "{{ name }}"'
+        return "write `key: value`"
+
+    def _refuse_nul(self, node: ScalarNode) -> None:
+        if "\0" in node.value:
+            self._problem(
+                "a NUL character", node, "no shell variable, argument or path can hold one"
+            )
+
+    def _problem(self, what: str, node: Node, hint: str) -> None:
+        self.problems.append(Problem(what, self.document._location(node), hint=hint))
+
+    def _stop(self, what: str, node: Node) -> None:
+        self._problem(what, node, _WRONG_FILE)
+        raise InputError(self.problems)
+
+
+def _pairs(node: MappingNode, rules: Rules) -> Iterator[tuple[Node, Node]]:
+    """A mapping's keys and values; under the 1.1 rules with `<<` merged in, own keys first."""
+    merged: list[MappingNode] = []
+    own: set[str] = set()
+    for key, value in node.value:
+        if rules == "1.1" and key.tag == "merge":
+            sources = value.value if isinstance(value, SequenceNode) else [value]
+            merged.extend(source for source in sources if isinstance(source, MappingNode))
+        else:
+            own.add(key.value if isinstance(key, ScalarNode) else "")
+            yield key, value
+    for source in merged:
+        for key, value in _pairs(source, rules):
+            if key.value not in own:
+                own.add(key.value)
+                yield key, value
+
+
+def _child(node: Node | None, step: str | int, rules: Rules) -> tuple[Node | None, Node] | None:
+    if isinstance(node, MappingNode):
+        for key, value in _pairs(node, rules):
+            if key.value == step:
+                return key, value
+    elif isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return None, node.value[step]
+    return None

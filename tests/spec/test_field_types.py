@@ -1,0 +1,119 @@
+"""What single values may be: each kind of text, by what it takes and what it refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clusterjobs.spec import commands, field_types, reserved_names
+from clusterjobs.spec.references import variable
+
+P = variable("LR")
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "result"),
+    [
+        (field_types.word, "a b", "a b"),
+        (field_types.word, "", ""),
+        (field_types.word, 7, "7"),
+        (
+            commands.command_words,
+            "./run --name 'a b' \"c\" d\\ e",
+            ("./run", "--name", "a b", "c", "d e"),
+        ),
+        (commands.command_words, ["prog", "a;b", "$(id)", 3], ("prog", "a;b", "$(id)", "3")),
+        (commands.command_words, "echo '$(id) | x' \"a;b\"", ("echo", "$(id) | x", "a;b")),
+        (commands.command_words, "echo $HOME", ("echo", "$HOME")),
+        (commands.lines_of_code, "a\nb\n", ("a", "b")),
+        (commands.lines_of_code, ["a | b", "c"], ("a | b", "c")),
+        (field_types.path, "/fsx/a b", "/fsx/a b"),
+        (field_types.path, "${HOME}/x", "${HOME}/x"),
+        (field_types.path, f"/fsx/{P}", f"/fsx/{P}"),
+        (field_types.job_name, "übung 1", "übung 1"),
+        (field_types.time_limit, 90, "90"),
+        (field_types.time_limit, "12:00:00", "12:00:00"),
+        (field_types.time_limit, "2-00", "2-00"),
+        (field_types.time_limit, "2-00:00:00", "2-00:00:00"),
+        (field_types.time_limit, "UNLIMITED", "UNLIMITED"),
+        (field_types.option_value, True, True),
+        (field_types.option_value, 4, "4"),
+        (field_types.argument, [1, "a"], ("1", "a")),
+        (field_types.argument, False, False),
+        (reserved_names.environment_name, "_A1", "_A1"),
+        (reserved_names.parameter_name, "LR_2", "LR_2"),
+        (field_types.directive_name, "mail-type", "mail-type"),
+    ],
+)
+def test_takes(read: Callable[[Any], Any], value: object, result: object) -> None:
+    assert read(value) == result
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "says"),
+    [
+        (field_types.word, True, "quote it"),
+        (field_types.word, None, '""'),
+        (field_types.word, [], "single value"),
+        (field_types.word, "x" * 131_072, "longer than Linux"),
+        (field_types.word, "ü" * 65_536, "longer than Linux"),
+        (commands.command_words, "a | b", "'|'"),
+        (commands.command_words, "a && b", "'&'"),
+        (commands.command_words, "a > f", "'>'"),
+        (commands.command_words, "a `id`", "'`'"),
+        (commands.command_words, "a $(id)", "'$('"),
+        (commands.command_words, "a 'b", "quote"),
+        (commands.command_words, "", "empty"),
+        (commands.command_words, [], "empty"),
+        (commands.command_words, ["", "a"], "empty"),
+        (commands.lines_of_code, 5, "line of bash"),
+        (commands.lines_of_code, f"echo {P}", "$NAME"),
+        (commands.lines_of_code, "a\r\nb", "carriage return"),
+        (field_types.path, "", "empty"),
+        (field_types.path, "~/x", "${HOME}"),
+        (field_types.path, "a\nb", "line break"),
+        (field_types.path, "a\u2028b", "U+2028"),
+        (field_types.job_name, "a/b", "/"),
+        (field_types.job_name, "-a", "-"),
+        (field_types.job_name, " a", "space"),
+        (field_types.job_name, "..", "empty"),
+        (field_types.job_name, "a\x1bb", "U+001B"),
+        (field_types.job_name, "é" * 101, "200 bytes"),
+        (field_types.job_name, f"a{P}", "parameter"),
+        (field_types.time_limit, "1h", "12:00:00"),
+        (field_types.time_limit, "1-", "Slurm time"),
+        (field_types.time_limit, "1:2:3:4", "Slurm time"),
+        (field_types.time_limit, "12:00:00\n", "Slurm time"),
+        (field_types.time_limit, 1.5, "Slurm time"),
+        (field_types.option_value, "a\n#SBATCH --x", "line break"),
+        (field_types.option_value, P, "parameter"),
+        (field_types.argument, None, "true for a bare flag"),
+        (field_types.argument, {"a": 1}, "single value"),
+        (reserved_names.environment_name, "A B", "letters, digits"),
+        (reserved_names.environment_name, "A\n", "letters, digits"),
+        (reserved_names.environment_name, "ÄB", "letters, digits"),
+        (reserved_names.environment_name, "", "letters, digits"),
+        (reserved_names.environment_name, "RANK", "launcher"),
+        (reserved_names.environment_name, "LD_PRELOAD", "reserved"),
+        (reserved_names.environment_name, "SLURM_X", "reserved"),
+        (reserved_names.environment_name, "BASH_FUNC_x", "reserved"),
+        (reserved_names.environment_name, "command", "a variable of the script"),
+        (reserved_names.environment_name, "VIRTUAL_ENV", "software.venv"),
+        (reserved_names.parameter_name, "lr", "capitals"),
+        (reserved_names.parameter_name, "MASTER_PORT", "reserved"),
+        (field_types.directive_name, "--nodes", "dashes"),
+        (field_types.directive_name, "a b", "long name"),
+        (field_types.directive_name, "a\n", "long name"),
+        (field_types.plain, "", "fixed text"),
+        (field_types.plain, P, "fixed text"),
+        (field_types.argument_name, "", "needs a name"),
+    ],
+)
+def test_refuses_and_says_what_to_write(
+    read: Callable[[Any], Any], value: object, says: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        read(value)
