@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+SSH_PROGRAMS = (
+    *("ssh_settings.py", "ssh_serve.py", "ssh_node.py", "ssh_run.py", "ssh_interface.py"),
+)
+
 
 class Launcher(NamedTuple):
     """One task per rank, or one per node that starts the node's ranks itself.
@@ -23,7 +27,7 @@ class Launcher(NamedTuple):
     @property
     def programs(self) -> tuple[str, ...]:
         """The files of the room `node/` that it needs on the nodes."""
-        return ("over_ssh.py",) if self.over_ssh else ()
+        return SSH_PROGRAMS if self.over_ssh else ()
 
 
 LAUNCHERS = {

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
-from clusterjobs.launchers import Launcher
+from clusterjobs.launchers import SSH_PROGRAMS, Launcher
 from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.plan.container_checks import SSH_INSIDE, check_container
 from clusterjobs.plan.directives import Directive
@@ -54,7 +54,7 @@ class ContainerPlan(NamedTuple):
     @property
     def programs(self) -> tuple[str, ...]:
         """The files of the room `node/` that it needs inside."""
-        return ("job_ssh.py", "job_ssh_login.py") if self.ssh_inside else ()
+        return SSH_PROGRAMS if self.ssh_inside else ()
 
 
 def resolve_container(

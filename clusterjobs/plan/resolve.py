@@ -129,8 +129,7 @@ def _resolve_job(
         programs=(
             *(preflight.programs if preflight else ()),
             *programs_of(stages, exports),
-            *launcher.programs,
-            *(container.programs if container else ()),
+            *(container.programs if container and container.programs else launcher.programs),
         ),
         inputs=resolve_inputs(experiment, program, diagnostics),
         container=container,
@@ -144,9 +143,9 @@ def _resolve_job(
 
 
 def _calls_srun(launcher: Launcher, experiment: Experiment) -> bool:
-    """Whether the script itself calls srun for the ranks, or for the sshd that they need."""
-    elsewhere = experiment.ssh or experiment.software.container
-    return launcher.takes_srun_options and not (launcher.over_ssh and elsewhere)
+    """Whether the script itself calls srun for the ranks, or for what starts them."""
+    contained = experiment.software.container is not None
+    return launcher.takes_srun_options and not (launcher.over_ssh and contained)
 
 
 def _is_misshaped(diagnostics: Diagnostics) -> bool:

@@ -37,8 +37,8 @@ _OF_SLURM = (
 
 def launch_template(plan: Plan) -> str:
     """The launcher's template; another where the nodes are reached by ssh instead of srun."""
-    ssh_inside = plan.container is not None and plan.container.ssh_inside
-    return f"launch/{plan.launcher.name}{'_in_docker' if ssh_inside else ''}.sh.j2"
+    by_ssh = plan.launcher.name == "deepy" and plan.container is not None
+    return f"launch/{plan.launcher.name}{'_in_docker' if by_ssh else ''}.sh.j2"
 
 
 def launch_title(plan: Plan) -> str:
@@ -65,10 +65,9 @@ def container_context(plan: Plan) -> Mapping[str, Any]:
         "mounts": [line for one in container.mounts for line in _mount(runtime, one)],
         "inside_names": _names(container),
         "ssh_inside": ssh_inside,
-        "on_first_node": ShellText('docker exec "clusterjobs-$SLURM_JOB_ID" '),
         "once_per_node": once_per_node(plan.shape.nodes),
         "container_words": _NOTHING if is_pyxis else ShellText('"${container[@]}" '),
-        "lifeline": ShellText(' <&"$lifeline"') if is_docker and not ssh_inside else _NOTHING,
+        "lifeline": ShellText(' <&"$lifeline"') if is_docker else _NOTHING,
         "lifeline_inside": is_docker and not ssh_inside,
         "venv_inside": container.venv is not None,
         "efa_of_the_host": container.efa_of_the_host,

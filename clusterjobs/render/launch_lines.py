@@ -9,7 +9,7 @@ from typing import Any
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.container import launch_template, launch_title
-from clusterjobs.render.lines import command_text, option_lines, path_text, section
+from clusterjobs.render.lines import command_text, once_per_node, option_lines, path_text, section
 from clusterjobs.render.shell import ShellText
 
 _NO_PYTHON: Mapping[str, str] = {"torchrun": "--no-python ", "deepspeed": "--no_python "}
@@ -26,7 +26,6 @@ def launch_context(plan: Plan) -> dict[str, Any]:
         "no_python": ShellText(no_python),
         "world_size": plan.shape.world_size,
         "cpus_per_task": plan.placement.cpus_per_task or 1,
-        "over_ssh": plan.launcher.over_ssh and plan.container is None,
         **_ssh(plan),
         "command": _lines(plan.command, len(plan.experiment.prefix)),
         "srun_options": [line for one in plan.srun_options for line in option_lines(one)],
@@ -36,22 +35,20 @@ def launch_context(plan: Plan) -> dict[str, Any]:
 def _ssh(plan: Plan) -> dict[str, Any]:
     """How the nodes are reached by launchers that use ssh, and over which interface they talk."""
     ssh = plan.experiment.ssh
+    key = f" {path_text(ssh.key)}" if ssh and ssh.key else ""
     return {
-        "ssh_given": ssh is not None,
-        "ssh_port": ssh.port if ssh else 0,
-        "ssh_key_given": ssh is not None and ssh.key is not None,
-        "ssh_key": path_text(ssh.key if ssh and ssh.key else "."),
+        "serve_options": _serve_options(plan),
+        "given_sshd": ShellText(f" {ssh.port}{key}" if ssh else ""),
         "interface_given": plan.interface is not None,
         "interface": shell.quote(plan.interface or ""),
-        "own_interface": _own_interface(plan),
     }
 
 
-def _own_interface(plan: Plan) -> ShellText:
-    """In front of a rank's command: horovodrun's own word for it is the first node's."""
-    if plan.interface is None:
-        return ShellText("")
-    return ShellText(f"env HOROVOD_GLOO_IFACE={shell.quote(plan.interface)} ")
+def _serve_options(plan: Plan) -> ShellText:
+    """Of the srun that starts a task on every node, or a container."""
+    if plan.srun_options:
+        return ShellText('"${srun_options[@]}"')
+    return ShellText(f"{once_per_node(plan.shape.nodes)} --kill-on-bad-exit=1")
 
 
 def _lines(words: tuple[str, ...], prefix: int) -> list[ShellText]:
