@@ -1,6 +1,6 @@
 """Ranks that are started over ssh: what they find, what ends them, and who is told.
 
-A stand-in takes the place of ssh, and there is no sshd: real ones are in tests/jobs/test_over_ssh.py.
+A stand-in takes the place of ssh, and there is no sshd; the real ones: tests/jobs/test_over_ssh.py.
 """
 
 from __future__ import annotations
@@ -39,8 +39,12 @@ class Attempt:
         self.place.mkdir()
         self.environment = {
             **os.environ,
-            **{"SLURM_JOB_ID": job, "SLURM_NODEID": node, "SLURM_RESTART_COUNT": restart},
-            **{"SLURM_PROCID": "0", "THE_VALUE": "of the job", "ATTEMPT": restart},
+            "SLURM_JOB_ID": job,
+            "SLURM_NODEID": node,
+            "SLURM_RESTART_COUNT": restart,
+            "SLURM_PROCID": "0",
+            "THE_VALUE": "of the job",
+            "ATTEMPT": restart,
         }
         self.processes: list[subprocess.Popen[bytes]] = []
 
