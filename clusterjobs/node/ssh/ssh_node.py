@@ -73,6 +73,14 @@ class Node:
             self.code = code
         self.end()
 
+    def watch(self, process: subprocess.Popen[bytes], name: str) -> None:
+        """A process that is needed until the end, and then no more."""
+        while not self.is_ending:
+            if process.poll() is not None:
+                self.fail(1, f"{name} ended with {process.returncode}")
+            time.sleep(POLL_SECONDS)
+        process.kill()
+
     def answer(self, connection: socket.socket) -> None:
         with connection:
             peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)

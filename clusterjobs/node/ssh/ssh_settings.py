@@ -75,7 +75,8 @@ def server_config(settings: dict[str, Any], forced: str) -> str:
         *(f"AuthorizedKeysFile {unnamed_file(settings['public'])}", "StrictModes no"),
         *("AuthenticationMethods publickey", "PermitRootLogin prohibit-password", "UsePAM no"),
         *("DisableForwarding yes", "ClientAliveInterval 15", "PidFile none", "LogLevel ERROR"),
-        *("MaxStartups 1000", "MaxSessions 1000", f"ForceCommand {forced}"),
+        *("MaxStartups 1000", "MaxSessions 1000"),
+        *((f"ForceCommand {forced}",) if forced else ()),
     )
     return unnamed_file("\n".join((*lines, "")))
 
