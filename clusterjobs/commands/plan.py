@@ -84,7 +84,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "ranks_per_node": shape.ranks_per_node,
         "gpus_per_node": shape.gpus_per_node,
         "world_size": shape.world_size,
-        "data_parallel": shape.data_parallel,
+        "data_parallel": plan.parallelism.data,
         "batch": samples
         and {
             "micro": samples.micro,

@@ -24,7 +24,7 @@ def summary(plan: Plan) -> str:
             (
                 "batch",
                 f"{samples.global_} = micro {samples.micro} x accumulation "
-                f"{samples.accumulation} x data parallel {shape.data_parallel}",
+                f"{samples.accumulation} x data parallel {plan.parallelism.data}",
             )
         )
     if plan.container:

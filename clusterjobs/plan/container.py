@@ -14,7 +14,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
 from clusterjobs.launchers import Launcher
 from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.plan.container_checks import SSH_INSIDE, check_container
+from clusterjobs.plan.container_checks import check_container
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
@@ -83,7 +83,7 @@ def resolve_container(
         (*automatic, *own),
         tuple(_options(container, placement, provenance)),
         tuple(_names(experiment, environment)),
-        (container.runtime, launcher.name) in SSH_INSIDE,
+        container.runtime in launcher.ssh_inside,
         experiment.software.venv,
         container.efa == "host" and placement.efa,
     )

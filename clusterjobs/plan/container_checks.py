@@ -53,36 +53,12 @@ _DERIVED = (
 
 # ------------------------------------------------------------------ launchers
 
-# One process in the first node's container reaches the others by ssh, with an sshd in each.
-SSH_INSIDE = frozenset({("docker", "deepy"), ("docker", "horovodrun")})
-
-_RANK_EACH = (
-    "docker with launcher: srun would be a container for each rank, and the GPUs of a node talk "
-    "through memory that containers do not share",
-    "launcher: torchrun, or runtime: pyxis, whose ranks share a container",
-)
-_OUTSIDE = "would start the ranks on the nodes, outside of the containers"
-_BY_SSH = {  # what they cannot do elsewhere
-    "deepy": "deepy.py calls srun itself, and inside of a container there is none",
-    "horovodrun": f"horovodrun {_OUTSIDE}",
-}
-_NEVER = {  # what to choose in their place
-    "deepspeed-pdsh": "launcher: deepspeed, which Slurm starts in each container",
-    "mpirun": "launcher: horovodrun with runtime: docker, or no container",
-}
-
 
 def _check_launcher(
     container: Container, placement: Placement, launcher: Launcher, diagnostics: Diagnostics
 ) -> None:
-    runtime, name = container.runtime, launcher.name
-    if (runtime, name) == ("docker", "srun"):
-        diagnostics.problem((*_KEY, "runtime"), *_RANK_EACH)
-    elif name in _BY_SSH and runtime != "docker":
-        hint = "runtime: docker, whose containers reach each other by ssh"
-        diagnostics.problem((*_KEY, "runtime"), _BY_SSH[name], hint)
-    elif name in _NEVER:
-        diagnostics.problem((*_KEY, "runtime"), f"{name} {_OUTSIDE}", _NEVER[name])
+    if container.runtime in launcher.refused_runtimes:
+        diagnostics.problem((*_KEY, "runtime"), *launcher.refused_runtimes[container.runtime])
     if container.runtime == "docker" and not placement.exclusive:
         diagnostics.problem(
             (*_KEY, "runtime"),

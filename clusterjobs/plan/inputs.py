@@ -44,7 +44,7 @@ def _scripts(experiment: Experiment, program: Program, diagnostics: Diagnostics)
     """deepy.py is one as well, in front of the script that it starts."""
     if experiment.script is None or not program.is_python:
         return
-    for path in dict.fromkeys((program.words[0], expanding(experiment.script))):
+    for path in dict.fromkeys((program.command[0], expanding(experiment.script))):
         if _is_seen_from_here(experiment, path):
             late = bool(experiment.before) or _is_brought(_whole(experiment, path), experiment)
             yield _input("script", ("script",), path, None, late, diagnostics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import Framework
 from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import ALWAYS_SHARED, is_below
@@ -12,11 +13,13 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import show
 from clusterjobs.yaml.document import Path
 
-_READ_PRECISION = ("deepspeed", "fairseq", "gpt-neox", "megatron-deepspeed")
-
 
 def check_intentions(
-    experiment: Experiment, placement: Placement, cluster: Cluster, diagnostics: Diagnostics
+    experiment: Experiment,
+    framework: Framework,
+    placement: Placement,
+    cluster: Cluster,
+    diagnostics: Diagnostics,
 ) -> None:
     """Warn of GPUs that idle, of a slow network, of folders on one node, of what is not read."""
     _check_idle_gpus(experiment, placement, diagnostics)
@@ -24,10 +27,10 @@ def check_intentions(
     _check_network(placement, diagnostics)
     _check_shared_folders(experiment, cluster, diagnostics)
     _check_relative_checkpoints(experiment, diagnostics)
-    if experiment.framework not in _READ_PRECISION and _is_untold(experiment):
+    if not framework.reads_precision and _is_untold(experiment):
         diagnostics.problem(
             ("precision",),
-            f"{experiment.framework} is told nothing of it",
+            f"{framework.name} does not pass it on to your program",
             'pass it on: args: {precision: "{{ precision }}"}, as your program names it',
             warning=True,
         )

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import Samples, Shape
-from clusterjobs.plan.placement import Placement
+from clusterjobs.frameworks.base import Parallelism, Samples, Shape
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Batch, Experiment, Model, Parallel
 
 
-def resolve_shape(
-    experiment: Experiment, placement: Placement, diagnostics: Diagnostics, provenance: Provenance
-) -> Shape:
+def resolve_parallelism(
+    experiment: Experiment, shape: Shape, diagnostics: Diagnostics, provenance: Provenance
+) -> Parallelism:
     """How the ranks divide into copies of the model."""
     tensor, pipeline = experiment.parallel.tensor, experiment.parallel.pipeline
-    world, model_ranks = placement.world_size, tensor * pipeline
-    if tensor > placement.ranks_per_node:
+    world, model_ranks = shape.world_size, tensor * pipeline
+    if tensor > shape.ranks_per_node:
         diagnostics.problem(
             ("parallel", "tensor"),
-            f"tensor: {tensor} reaches over a node of {placement.ranks_per_node} ranks",
+            f"tensor: {tensor} reaches over a node of {shape.ranks_per_node} ranks",
             "tensor parallelism within a node, pipeline between nodes",
             warning=True,
         )
@@ -34,9 +33,7 @@ def resolve_shape(
         max(1, world // model_ranks),
         f"world size {world} / (tensor {tensor} x pipeline {pipeline})",
     )
-    return Shape(
-        placement.nodes, placement.ranks_per_node, placement.gpus_per_node, world, data_parallel
-    )
+    return Parallelism(tensor, pipeline, data_parallel)
 
 
 def check_model(
@@ -73,13 +70,16 @@ def _check_divides(
 
 
 def resolve_samples(
-    batch: Batch | None, shape: Shape, diagnostics: Diagnostics, provenance: Provenance
+    batch: Batch | None,
+    parallelism: Parallelism,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> Samples | None:
     """micro x accumulation x data parallel = global, from whatever of it the spec says."""
     if batch is None:
         return None
     micro, accumulation, total = batch.micro, batch.accumulation, batch.global_
-    ranks = shape.data_parallel
+    ranks = parallelism.data
     if total is None:
         if micro is None:
             diagnostics.problem(("batch",), "micro or global is missing", "add `micro: 8`")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clusterjobs.errors import Problem
-from clusterjobs.frameworks.base import ConfigFile, Samples, Shape, Variable
+from clusterjobs.frameworks.base import ConfigFile, Parallelism, Samples, Shape, Variable
 from clusterjobs.launchers import Launcher
 from clusterjobs.parallelcluster.associations import DataRepositoryAssociation
 from clusterjobs.plan.container import ContainerPlan
@@ -34,6 +34,7 @@ class Plan(NamedTuple):
     launcher: Launcher
     placement: Placement
     shape: Shape
+    parallelism: Parallelism
     samples: Samples | None
     marker: str | None
     restarts: RestartPlan | None

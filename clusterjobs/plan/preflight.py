@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
+from clusterjobs.frameworks.base import JOB_DIR, Framework, Variable, folder_on_the_node
 from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
@@ -21,18 +21,11 @@ from clusterjobs.spec.references import show
 
 NCCL_LOGS = f"{JOB_DIR}/nccl"
 
-_PACKAGES = {
-    "torchrun": ("torch",),
-    "deepspeed": ("torch", "deepspeed"),
-    "megatron-deepspeed": ("torch", "deepspeed"),
-    "gpt-neox": ("torch", "deepspeed"),
-}
 # Programs that a node is asked by, beside `preflight_node.sh`, where one of these is asked.
 _ASKED_BY = {
     "preflight_hardware.sh": {"gpus", "processes", "efa", "memlock"},
     "preflight_software.sh": {"packages", "build", "containers"},
 }
-_COMPILES = ("deepspeed", "megatron-deepspeed", "gpt-neox")
 
 
 class Asked(NamedTuple):
@@ -84,6 +77,7 @@ class PreflightPlan(NamedTuple):
 
 def resolve_preflight(
     experiment: Experiment,
+    framework: Framework,
     placement: Placement,
     cluster: Cluster,
     diagnostics: Diagnostics,
@@ -94,7 +88,7 @@ def resolve_preflight(
     if wish is None:
         _check_unread_pins(experiment, diagnostics)
         return None
-    questions = list(_questions(experiment, wish, placement, cluster))
+    questions = list(_questions(experiment, framework, wish, placement, cluster))
     reads_nccl = placement.efa and placement.gpus_per_node > 0 and placement.nodes > 1
     possible = {check for check, *_ in questions} | ({"nccl"} if reads_nccl else set())
     chosen = possible if wish.checks is None else possible & set(wish.checks)
@@ -184,7 +178,11 @@ _Question = tuple[str, str, str, str, str]  # check, word, wanted, reason, sourc
 
 
 def _questions(
-    experiment: Experiment, wish: Preflight, placement: Placement, cluster: Cluster
+    experiment: Experiment,
+    framework: Framework,
+    wish: Preflight,
+    placement: Placement,
+    cluster: Cluster,
 ) -> Iterator[_Question]:
     yield from _hardware(placement)
     yield from _storage(experiment, wish, placement, cluster)
@@ -195,10 +193,10 @@ def _questions(
     if getattr(experiment.software, "container", None):  # what is inside is the image's affair
         yield ("containers", "containers", "", "the ranks run in a container", "pyxis")
         return
-    if packages := _packages(experiment):
+    if packages := _packages(experiment, framework):
         yield ("software", "packages", packages, "what the job's Python must have", "")
-    if placement.gpus_per_node and experiment.framework in _COMPILES:
-        reason = f"{experiment.framework} compiles extensions when it starts"
+    if placement.gpus_per_node and framework.compiles_extensions:
+        reason = f"{framework.name} compiles extensions when it starts"
         yield ("build", "build", "", reason, "PyTorch: torch.utils.cpp_extension")
 
 
@@ -234,7 +232,7 @@ def _storage(
     yield ("space", "space", "1:/tmp", "GiB free: programs keep temporary files there", "")
 
 
-def _packages(experiment: Experiment) -> str:
-    pins = dict.fromkeys(_PACKAGES.get(experiment.framework, ()), "")
+def _packages(experiment: Experiment, framework: Framework) -> str:
+    pins = dict.fromkeys(framework.packages, "")
     pins.update(experiment.software.requires)
     return ",".join(f"{name}=={pin}" if pin else name for name, pin in pins.items())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import did_you_mean
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.base import ConfigReader, Framework, Program, Task
+from clusterjobs.frameworks.base import Framework, Program, Shape, Task
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.plan.bucket_access import check_bucket_access
@@ -18,7 +18,7 @@ from clusterjobs.plan.exports import resolve_exports
 from clusterjobs.plan.inherited_env import inherited_variables, own_slurm_variables
 from clusterjobs.plan.inputs import resolve_inputs
 from clusterjobs.plan.lint import check_intentions
-from clusterjobs.plan.parallelism import check_model, resolve_samples, resolve_shape
+from clusterjobs.plan.parallelism import check_model, resolve_parallelism, resolve_samples
 from clusterjobs.plan.parameters import check_literal_words, check_parameters, check_secrets
 from clusterjobs.plan.placement import Placement, resolve_placement
 from clusterjobs.plan.plan import Plan
@@ -66,23 +66,23 @@ def _resolve_job(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Plan:
-    experiment = numbers = spec.experiment
-    if isinstance(framework, ConfigReader):
-        numbers = framework.completed(experiment, spec.options, texts, diagnostics)
+    experiment = spec.experiment
+    numbers = framework.completed(experiment, spec.options, texts, diagnostics)
     _check_precision(experiment, placement, diagnostics)
     _check_shared_gpus(launcher, placement, diagnostics)
     _check_ssh(experiment, launcher, diagnostics)
     _check_software(experiment, diagnostics)
-    check_intentions(experiment, placement, cluster, diagnostics)
-    shape = resolve_shape(numbers, placement, diagnostics, provenance)
+    check_intentions(experiment, framework, placement, cluster, diagnostics)
+    shape = Shape(placement.nodes, placement.ranks_per_node, placement.gpus_per_node)
+    parallelism = resolve_parallelism(numbers, shape, diagnostics, provenance)
     check_model(numbers.model, numbers.parallel, diagnostics, provenance)
     samples = (
         None
         if _is_misshaped(diagnostics)
-        else resolve_samples(numbers.batch, shape, diagnostics, provenance)
+        else resolve_samples(numbers.batch, parallelism, diagnostics, provenance)
     )
     program = framework.program(
-        Task(experiment, spec.options, shape, samples), diagnostics, provenance
+        Task(experiment, spec.options, shape, parallelism, samples), diagnostics, provenance
     )
     restarts = resolve_restarts(experiment, framework, launcher, diagnostics, provenance)
     directives = resolve_directives(
@@ -92,7 +92,9 @@ def _resolve_job(
     if program is None:
         diagnostics.raise_if_failed()
         raise AssertionError("no program, and no problem says why")
-    preflight = resolve_preflight(experiment, placement, cluster, diagnostics, provenance)
+    preflight = resolve_preflight(
+        experiment, framework, placement, cluster, diagnostics, provenance
+    )
     asked = preflight.environment if preflight else ()
     further = (*restart_variables(restarts), *asked, *program.environment)
     environment = resolve_environment(experiment, placement, further, diagnostics)
@@ -114,6 +116,7 @@ def _resolve_job(
         launcher=launcher,
         placement=placement,
         shape=shape,
+        parallelism=parallelism,
         samples=samples,
         marker=_marker(experiment, framework),
         restarts=restarts,
@@ -146,7 +149,7 @@ def _resolve_job(
 def _calls_srun(launcher: Launcher, experiment: Experiment) -> bool:
     """Whether the script itself calls srun for the ranks, or for the sshd that they need."""
     elsewhere = experiment.ssh or experiment.software.container
-    return launcher.takes_srun_options and not (launcher.over_ssh and elsewhere)
+    return launcher.calls_srun and not (launcher.over_ssh and elsewhere)
 
 
 def _is_misshaped(diagnostics: Diagnostics) -> bool:
@@ -182,11 +185,16 @@ def _launcher(
         if framework:
             provenance.record("launcher", default, f"the default of {framework.name}")
         return LAUNCHERS[default]
-    if name in choices:
-        return LAUNCHERS[name]
+    if name in LAUNCHERS:
+        launcher = LAUNCHERS[name]
+        if name in choices or (framework and framework.name in launcher.frameworks):
+            return launcher
     what = f"no launcher {name!r}"
-    if framework and name in LAUNCHERS:
-        what = f"{framework.name} is not started by {name}"
+    if framework:
+        if name in LAUNCHERS:
+            what = f"{framework.name} is not started by {name}"
+        others = (one.name for one in LAUNCHERS.values() if framework.name in one.frameworks)
+        choices = (*choices, *others)
     diagnostics.problem(("launcher",), what, did_you_mean(name, choices))
     return LAUNCHERS[choices[0]]
 
@@ -199,13 +207,10 @@ def _marker(experiment: Experiment, framework: Framework) -> str | None:
 
 
 def _check_shared_gpus(launcher: Launcher, placement: Placement, diagnostics: Diagnostics) -> None:
-    """These number the GPUs from 0, whichever Slurm has given this job."""
-    counts_itself = launcher.name == "deepspeed" or launcher.over_ssh
-    if counts_itself and placement.gpus_per_node and not placement.exclusive:
-        name = "deepspeed's own launcher" if launcher.name == "deepspeed" else launcher.name
+    if launcher.takes_first_gpus and placement.gpus_per_node and not placement.exclusive:
         diagnostics.problem(
             ("launcher",),
-            f"{name} takes a node's first GPUs, and this job shares its nodes",
+            f"{launcher.name} takes a node's first GPUs, and this job shares its nodes",
             "whole nodes, or a launcher that Slurm starts: srun, torchrun, mpirun",
         )
 
@@ -219,12 +224,11 @@ def _check_ssh(experiment: Experiment, launcher: Launcher, diagnostics: Diagnost
             "remove it, or choose a launcher that does: deepspeed-pdsh, horovodrun",
         )
     contained = experiment.software.container is not None  # has checks of its own
-    calls_srun = _calls_srun(launcher, experiment) or launcher.name == "deepy" or contained
-    if experiment.srun and not calls_srun:
+    if experiment.srun and not _calls_srun(launcher, experiment) and not contained:
         diagnostics.problem(
             ("srun",),
-            f"{launcher.name} starts the ranks, and srun is not called",
-            "remove it, or choose a launcher that it starts",
+            f"{launcher.name} starts the ranks without these options",
+            "remove it, or choose a launcher that the job starts with srun",
         )
     if experiment.secrets and launcher.over_ssh and not contained:
         diagnostics.problem(
@@ -262,8 +266,8 @@ def _starts_script(program: Program, launcher: Launcher, experiment: Experiment)
 
 def _command(program: Program, launcher: Launcher, experiment: Experiment) -> tuple[str, ...]:
     if program.is_python and not _starts_script(program, launcher, experiment):
-        return (*experiment.prefix, "python3", *program.words)
-    return (*experiment.prefix, *program.words)
+        return (*experiment.prefix, "python3", *program.command)
+    return (*experiment.prefix, *program.command)
 
 
 def _derive_rendezvous(provenance: Provenance) -> None:
@@ -283,5 +287,5 @@ def _derive_rendezvous(provenance: Provenance) -> None:
 
 def config_files(spec: Spec) -> tuple[str, ...]:
     """The program's own config files that the plan would like to read, seen from `workdir`."""
-    framework: object = FRAMEWORKS.get(spec.experiment.framework)
-    return framework.config_files(spec.options) if isinstance(framework, ConfigReader) else ()
+    framework = FRAMEWORKS.get(spec.experiment.framework)
+    return framework.config_files(spec.options) if framework else ()

@@ -49,7 +49,7 @@ def resolve_restarts(
     signal_seconds = restarts.grace_seconds + _MARGIN_SECONDS
     earliest = signal_seconds + _EARLY_SECONDS
     clock_seconds = earliest + _START_SECONDS
-    by_clock = saving.told == "clock"
+    by_clock = saving.stop_channel == "clock"
     _check_checkpoints(experiment, diagnostics)
     # By the clock it is told in whole minutes, of which one at least has to be left.
     _check_time_limit(
@@ -58,7 +58,7 @@ def resolve_restarts(
     _check_signal(restarts, framework, launcher, diagnostics)
     provenance.record(
         "told to save",
-        {"file": "by a file", "clock": "by the clock", "never": "never"}[saving.told],
+        {"file": "by a file", "clock": "by the clock", "never": "never"}[saving.stop_channel],
         saving.reason,
     )
     provenance.record(
@@ -87,7 +87,7 @@ def restart_directives(plan: RestartPlan | None) -> Iterator[Directive]:
 
 def restart_variables(plan: RestartPlan | None) -> Iterator[Variable]:
     """What the ranks have to be told."""
-    if plan is not None and plan.saving.told == "file":
+    if plan is not None and plan.saving.stop_channel == "file":
         yield Variable(
             "CLUSTERJOBS_STOP_FILE",
             f"{JOB_DIR}/stop",
@@ -138,13 +138,13 @@ def _check_signal(
 ) -> None:
     if restarts.signal is None:
         return
-    if framework.saving.told != "file":
+    if framework.saving.stop_channel != "file":
         diagnostics.problem(
             ("restarts", "signal"),
             f"{framework.name} does not save when it hears a signal",
             f"remove it: {framework.saving.reason}",
         )
-    elif launcher.name != "srun":
+    elif not launcher.forwards_signals:
         diagnostics.problem(
             ("restarts", "signal"),
             f"{restarts.signal} would reach {launcher.name} too, and end it before the ranks save",

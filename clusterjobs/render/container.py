@@ -43,8 +43,8 @@ def launch_template(plan: Plan) -> str:
 
 def launch_title(plan: Plan) -> str:
     """How the ranks are started, in a line."""
-    by_deepy = plan.launcher.name == "deepy" and plan.container is not None
-    return "deepy.py has DeepSpeed start the ranks by ssh" if by_deepy else plan.launcher.reason
+    inside = plan.container is not None and plan.container.ssh_inside
+    return plan.launcher.reason_inside if inside else plan.launcher.reason
 
 
 def container_context(plan: Plan) -> Mapping[str, Any]:

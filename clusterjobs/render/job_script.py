@@ -40,18 +40,19 @@ from clusterjobs.spec.references import show
 def render_job_script(plan: Plan, spec_file: str, settings: Sequence[str] = ()) -> str:
     """The text of job.sh; its header says how to render it again."""
     again = "".join(f" --set {shell.quote(item)}" for item in settings)
-    return _template().render(_context(plan, f"{spec_file}{again}"))
+    return _template(plan.launcher.template_folder).render(_context(plan, f"{spec_file}{again}"))
 
 
 @functools.cache
-def _template() -> jinja2.Template:
-    return _environment(resources.templates_dir()).get_template("job.sh.j2")
+def _template(of_the_launcher: pathlib.Path | None) -> jinja2.Template:
+    folders = [resources.templates_dir(), *([of_the_launcher] if of_the_launcher else [])]
+    return _environment(*folders).get_template("job.sh.j2")
 
 
-def _environment(folder: pathlib.Path) -> jinja2.Environment:
+def _environment(*folders: pathlib.Path) -> jinja2.Environment:
     """Bash's `${#array[@]}` looks like Jinja's usual comment, hence the delimiters."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(folders),
         bytecode_cache=ByteCode((jinja2.compiler.__file__, shell.__file__, __file__)),
         finalize=shell.finalize,
         undefined=jinja2.StrictUndefined,
@@ -129,8 +130,8 @@ def _restarts(plan: Plan) -> dict[str, Any]:
         "marker": path_text(plan.marker or "."),
         "background_given": bool(plan.experiment.sidecars or nccl_watch(plan) or restarts),
         "restarts_given": restarts is not None,
-        "ends_itself": restarts is not None and restarts.saving.told == "clock",
-        "told_by_file": restarts is not None and restarts.saving.told == "file",
+        "ends_itself": restarts is not None and restarts.saving.stop_channel == "clock",
+        "told_by_file": restarts is not None and restarts.saving.stop_channel == "file",
     }
     if restarts is None:
         return context

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from clusterjobs.plan.plan import Plan
@@ -12,18 +11,17 @@ from clusterjobs.render.container import launch_template, launch_title
 from clusterjobs.render.lines import command_text, option_lines, path_text, section
 from clusterjobs.render.shell import ShellText
 
-_NO_PYTHON: Mapping[str, str] = {"torchrun": "--no-python ", "deepspeed": "--no_python "}
 _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
 
 
 def launch_context(plan: Plan) -> dict[str, Any]:
     """What the block `launch` and the launcher's template print."""
-    no_python = "" if plan.starts_script else _NO_PYTHON.get(plan.launcher.name, "")
+    option = "" if plan.starts_script else plan.launcher.no_python_option
     return {
         "launch_title": section(f"launch: {launch_title(plan)}"),
         "launch_template": launch_template(plan),
         "ranks_per_node": plan.shape.ranks_per_node,
-        "no_python": ShellText(no_python),
+        "no_python": ShellText(option and f"{option} "),
         "world_size": plan.shape.world_size,
         "cpus_per_task": plan.placement.cpus_per_task or 1,
         "over_ssh": plan.launcher.over_ssh and plan.container is None,

@@ -30,10 +30,16 @@ def render_outputs(plan: Plan, cluster_yaml: str, inputs: Inputs) -> dict[str, s
         "cluster.yaml": cluster_yaml,
         **{file.name: file.text for file in plan.files},
     }
-    return {**files, MANIFEST: _manifest(files, inputs)}
+    return {**files, MANIFEST: _manifest(files, inputs, _templates(plan))}
 
 
-def _manifest(files: Mapping[str, str], inputs: Inputs) -> str:
+def _templates(plan: Plan) -> dict[str, str]:
+    folder = plan.launcher.template_folder
+    own = resources.template_texts(folder) if folder else {}
+    return {**resources.template_texts(), **own}
+
+
+def _manifest(files: Mapping[str, str], inputs: Inputs, templates: Mapping[str, str]) -> str:
     manifest = {
         "written_by": "clusterjobs",
         "version": __version__,
@@ -42,9 +48,7 @@ def _manifest(files: Mapping[str, str], inputs: Inputs) -> str:
             "cluster": _named([inputs.cluster]),
             "site": _named(inputs.sites),
             "set": list(inputs.settings),
-            "templates": {
-                name: digest(text) for name, text in sorted(resources.template_texts().items())
-            },
+            "templates": {name: digest(text) for name, text in sorted(templates.items())},
         },
         "outputs": {name: digest(text) for name, text in sorted(files.items())},
     }

@@ -63,7 +63,7 @@ def check_composed(plan: Plan, files: dict[str, str]) -> None:
     tensor = max(1, config.get("model_parallel_size", 1))
     pipeline = max(1, config.get("pipe_parallel_size", 0))
     data_parallel, rest = divmod(plan.shape.world_size, tensor * pipeline)
-    assert (rest, data_parallel) == (0, plan.shape.data_parallel)
+    assert (rest, data_parallel) == (0, plan.parallelism.data)
     micro = config["train_micro_batch_size_per_gpu"]
     steps = config.get("gradient_accumulation_steps", 1)
     total = config.get("train_batch_size", micro * steps * data_parallel)

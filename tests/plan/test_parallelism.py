@@ -47,8 +47,8 @@ def test_micro_x_accumulation_x_data_parallel_is_global_or_there_is_a_problem(
     plan = plan_of(CONFIG, **keys)
     assert plan.samples
     micro, accumulation = plan.samples.micro, plan.samples.accumulation
-    assert plan.shape.data_parallel * tensor * pipeline == plan.shape.world_size == nodes * 8
-    assert micro * accumulation * plan.shape.data_parallel == plan.samples.global_
+    assert plan.parallelism.data * tensor * pipeline == plan.shape.world_size == nodes * 8
+    assert micro * accumulation * plan.parallelism.data == plan.samples.global_
     for key, value in (("micro", micro), ("accumulation", accumulation)):
         assert batch.get(key, value) == value
     assert batch.get("global", plan.samples.global_) == plan.samples.global_
