@@ -74,9 +74,9 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
 def outside_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The package of tests/outside_package is installed beside clusterjobs."""
     monkeypatch.syspath_prepend(pathlib.Path(__file__).with_name("outside_package"))
-    registry.installed.cache_clear()
+    registry.forget_installed()
     yield
-    registry.installed.cache_clear()
+    registry.forget_installed()
 
 
 # ------------------------------------------------------------------ what is printed at the end

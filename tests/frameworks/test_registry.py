@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,7 +15,7 @@ from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.launchers.base import RUNTIMES
-from clusterjobs.registry import Registry, installed
+from clusterjobs.registry import Registry, forget_installed
 from clusterjobs.spec.experiment import Container
 
 LISTS_NAMES = """
@@ -34,14 +35,15 @@ def install(folder: pathlib.Path, package: str, group: str, name: str, value: st
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[clusterjobs.{group}]\n{name} = {value}\n")
+    forget_installed()
 
 
 @pytest.fixture
-def packages(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+def packages(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
     """A folder of installed packages."""
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("clusterjobs.registry.installed", installed.__wrapped__)
-    return tmp_path
+    yield tmp_path
+    forget_installed()
 
 
 def problem_of(name: str, registry: Registry[object]) -> Problem:
