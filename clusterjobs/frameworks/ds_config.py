@@ -75,8 +75,12 @@ def config_text(
 
 
 def json_text(config: Mapping[str, Any]) -> str:
-    """A config file's text, the same for the same config."""
-    return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    """A config file's text: one key of the top level on each line."""
+    lines = [
+        f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+        for key, value in config.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n" if lines else "{}\n"
 
 
 def check_batch(task: Task, diagnostics: Diagnostics) -> None:

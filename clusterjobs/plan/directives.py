@@ -87,8 +87,8 @@ def resolve_srun_options(
     """What the srun of the training is given."""
     derived = [
         Directive("nodes", placement.nodes, "as planned, whatever sbatch was told"),
-        Directive("ntasks", placement.nodes * placement.ntasks_per_node, "likewise"),
-        Directive("ntasks-per-node", placement.ntasks_per_node, "likewise"),
+        Directive("ntasks", placement.nodes * placement.ntasks_per_node, "as planned, whatever sbatch was told"),
+        Directive("ntasks-per-node", placement.ntasks_per_node, "as planned, whatever sbatch was told"),
         Directive("label", True, "every line says which task wrote it"),
         Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout"),
         Directive("wait", 0, "a rank may go on after the others, to save or to evaluate"),

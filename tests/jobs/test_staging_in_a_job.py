@@ -12,7 +12,7 @@ import pytest
 from faults import TIMEOUT, Running
 
 from clusterjobs.lab.polling import until
-from clusterjobs.slurm.records import read_data
+from clusterjobs.jobs.records import read_data
 
 pytestmark = pytest.mark.lab
 
