@@ -6,12 +6,12 @@ system shows or exports by itself is its servers' to read, and not the nodes'.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from clusterjobs.cluster.facts import Partition
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.plan.checkpoints import Export
-from clusterjobs.plan.staging import DataSet
+from clusterjobs.plan.checkpoints import Checkpoints
+from clusterjobs.plan.staging import Staging
 from clusterjobs.spec.experiment import Data
 from clusterjobs.yaml.document import Path
 
@@ -19,14 +19,14 @@ from clusterjobs.yaml.document import Path
 def check_bucket_access(
     partition: Partition,
     data: Sequence[Data],
-    staged: Iterable[DataSet],
-    exports: Iterable[Export],
+    staging: Staging,
+    checkpoints: Checkpoints,
     diagnostics: Diagnostics,
 ) -> None:
     """Warn of each bucket to which the cluster's description gives the nodes no access."""
     if partition.bucket_access is None:
         return
-    for path, place, writes in _used(data, staged, exports):
+    for path, place, writes in _used(data, staging, checkpoints):
         bucket = place.removeprefix("s3://").partition("/")[0]
         if lack := partition.bucket_access.lack(bucket, writes):
             diagnostics.problem(
@@ -39,13 +39,13 @@ def check_bucket_access(
 
 
 def _used(
-    data: Sequence[Data], staged: Iterable[DataSet], exports: Iterable[Export]
+    data: Sequence[Data], staging: Staging, checkpoints: Checkpoints
 ) -> Iterator[tuple[Path, str, bool]]:
-    linked = {one.target for one in staged if one.linked}
+    linked = {one.target for one in staging.data if one.linked}
     for index, one in enumerate(data):
         if one.source.startswith("s3://") and one.target not in linked:
             yield ("data", index, "source"), one.source, False
-    for export in exports:
+    for export in checkpoints.exports:
         if export.target.startswith("s3://"):
             path = ("logs_export",) if export.of_job else ("checkpoints", "export")
             yield path, export.target, True

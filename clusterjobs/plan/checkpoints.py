@@ -7,6 +7,7 @@ Source: the FSx for Lustre user guide, "Automatically export updates to your S3 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from clusterjobs.cluster.facts import BucketLink
@@ -45,42 +46,37 @@ class Checkpoints(NamedTuple):
         return ("export.py", "stage_log.py") if self.exports else ()
 
 
-class LogsExport(NamedTuple):
-    """Where the job's logs lie, and where they are copied to."""
-
-    source: str
-    target: str
-
-
 def plan_checkpoints(
-    checkpoints: spec.Checkpoints | None,
-    logs: LogsExport | None,
+    experiment: spec.Experiment,
     marker: str | None,
-    name: str,
     storage: Storage,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Checkpoints:
-    """`marker`: the framework's own, where it writes one; `name`: the experiment's."""
-    exports: list[Export] = []
-    links: list[BucketLink] = []
+    """`marker`: the framework's own, where it writes one."""
+    checkpoints, exports = experiment.checkpoints, list[Export | BucketLink]()
     path = None
     if checkpoints:
-        path = folder_on_the_node(checkpoints.path)
-        marker = checkpoints.marker or marker
+        path, marker = folder_on_the_node(checkpoints.path), checkpoints.marker or marker
         _check_marker(checkpoints.marker, diagnostics)
         _check_via(checkpoints, storage, diagnostics)
-        found = _export(checkpoints, name, storage, diagnostics, provenance)
-        exports += [found] if isinstance(found, Export) else []
-        links += [found] if isinstance(found, BucketLink) else []
-    if logs:
-        key = ("logs_export",)
-        _check_apart(key, logs.source, logs.target, diagnostics)
-        _record_copy("logs_export", logs.target, provenance)
-        target = f"{expanding(logs.target).rstrip('/')}/{variable('SLURM_JOB_ID')}"
-        exports.append(Export(JOB_DIR, target, of_job=True))
-    marker = f"{path}/{expanding(marker)}" if path and marker else None
-    return Checkpoints(path, marker, tuple(exports), tuple(links))
+        name = experiment.name
+        exports += _export(checkpoints, name, storage, diagnostics, provenance)
+    if target := experiment.logs_export:
+        exports.append(_logs(experiment.logs or "logs", target, diagnostics, provenance))
+    return Checkpoints(
+        path,
+        f"{path}/{expanding(marker)}" if path and marker else None,
+        tuple(one for one in exports if isinstance(one, Export)),
+        tuple(one for one in exports if isinstance(one, BucketLink)),
+    )
+
+
+def _logs(source: str, target: str, diagnostics: Diagnostics, provenance: Provenance) -> Export:
+    _check_apart(("logs_export",), source, target, diagnostics)
+    _record_copy("logs_export", target, provenance)
+    folder = expanding(target).rstrip("/")
+    return Export(JOB_DIR, f"{folder}/{variable('SLURM_JOB_ID')}", of_job=True)
 
 
 def _export(
@@ -89,16 +85,17 @@ def _export(
     storage: Storage,
     diagnostics: Diagnostics,
     provenance: Provenance,
-) -> Export | BucketLink | None:
+) -> Iterator[Export | BucketLink]:
     source, target, via = checkpoints.path, checkpoints.export, checkpoints.via
     if target is None:
-        return None
+        return
     path: Path = ("checkpoints", "export")
     _check_apart(path, source, target, diagnostics)
     can_link = target.startswith("s3://") and storage.can_link(source)
     if via != "association" and not (can_link and via is None):
         _record_copy("checkpoints.export", target, provenance)
-        return Export(folder_on_the_node(source), expanding(target))
+        yield Export(folder_on_the_node(source), expanding(target))
+        return
     service = storage.facts.bucket_service
     provenance.record(
         "checkpoints.export",
@@ -107,7 +104,7 @@ def _export(
         f"{service} user guide: AutoExportPolicy",
     )
     reason, where = f"checkpoints of the experiment {name}", diagnostics.where(path)
-    return BucketLink(source, target, reason, export=True, where=where)
+    yield BucketLink(source, target, reason, export=True, where=where)
 
 
 def _record_copy(key: str, target: str, provenance: Provenance) -> None:

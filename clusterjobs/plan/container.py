@@ -14,7 +14,6 @@ from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.launchers import Launcher
-from clusterjobs.plan.checkpoints import Checkpoints
 from clusterjobs.plan.container_checks import check_container
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.environment import EFA_LIBRARIES, Environment
@@ -62,22 +61,21 @@ class Container(NamedTuple):
 
 
 def plan_container(
-    wanted: spec.Container | None,
-    venv: str | None,
+    experiment: spec.Experiment,
     facts: ClusterFacts,
     placement: Placement,
     launcher: Launcher,
     job: Job,
-    checkpoints: Checkpoints,
-    data: Sequence[spec.Data],
+    checkpoints: str | None,
     environment: Environment,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Container | None:
-    """The container of the spec, or None without one; problems go into `diagnostics`."""
+    """The container of the spec, or None without one. `checkpoints`: their folder."""
+    wanted, venv = experiment.software.container, experiment.software.venv
     if wanted is None:
         return None
-    folders = _needed(facts, job, checkpoints.path, data)
+    folders = _needed(facts, job, checkpoints, experiment.data)
     automatic = (*_each_once(folders), *_of_the_fabric(wanted, placement.fabric))
     check_container(wanted, placement, launcher, [one.target for one in automatic], diagnostics)
     own = tuple(_own(wanted))

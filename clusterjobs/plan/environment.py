@@ -6,6 +6,7 @@ samples; NCCL and PyTorch their own documentation.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ def plan_environment(
     secrets: tuple[Secret, ...],
     placement: Placement,
     directives: Iterable[Directive],
-    further: Iterable[Variable],
+    further: Iterable[Iterable[Variable]],
     diagnostics: Diagnostics,
 ) -> Environment:
     """`further`: variables that other sections need, in place of the usual ones."""
@@ -68,7 +69,7 @@ def plan_environment(
         own_slurm_variables(directives),
         inherited_variables(gpus),
         PREFIXES,
-        tuple(_variables(env, software.container, placement, tuple(further))),
+        tuple(_variables(env, software.container, placement, tuple(itertools.chain(*further)))),
         secrets,
         software.modules,
         software.conda and expanding(software.conda),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Shape, folder_on_the_node
 from clusterjobs.plan.directives import Directive, sbatch_directives
-from clusterjobs.plan.parameters import Parameter, plan_parameters
+from clusterjobs.plan.parameters import Parameter
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
 
@@ -35,6 +35,7 @@ def plan_job(
     cluster: str,
     launcher: str,
     placement: Placement,
+    parameters: tuple[Parameter, ...],
     further: Iterable[Directive],
     diagnostics: Diagnostics,
 ) -> Job:
@@ -47,7 +48,7 @@ def plan_job(
         sbatch_directives(experiment, placement, further, diagnostics),
         folder_on_the_node(f"{experiment.logs or 'logs'}/${{SLURM_JOB_ID}}"),
         folder_on_the_node(experiment.workdir) if experiment.workdir else None,
-        plan_parameters(experiment.parameters),
+        parameters,
         experiment.time_limit,
     )
 

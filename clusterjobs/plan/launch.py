@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -12,7 +11,7 @@ from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, srun_options
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.experiment import Experiment, Ssh
 
 
 class SshServer(NamedTuple):
@@ -42,17 +41,16 @@ class Launch(NamedTuple):
 
 
 def plan_launch(
+    experiment: Experiment,
     program: Program,
-    prefix: tuple[str, ...],
-    ssh: spec.Ssh | None,
-    srun: Mapping[str, str | bool],
     launcher: Launcher,
     placement: Placement,
     container: Container | None,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Launch:
-    """`prefix`, `ssh` and `srun` are the spec's."""
+    """How `program` is started; problems go into `diagnostics`."""
+    ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
     by_pyxis = container is not None and container.runtime == "pyxis"
     options = srun_options(srun, by_pyxis, placement, diagnostics)
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and (ssh or container))
@@ -60,6 +58,12 @@ def plan_launch(
     _check_ssh(ssh, launcher, container, diagnostics)
     if srun and not calls_srun:
         _refuse_srun(launcher, container, diagnostics)
+    if experiment.secrets and launcher.over_ssh and not container:
+        diagnostics.problem(
+            ("secrets",),
+            f"with {launcher.name} a secret would have to go over ssh, in a file",
+            "choose a launcher that Slurm starts (srun, mpirun), or have the program read it",
+        )
     if container and by_pyxis:
         options += container.options
     # A prefix must stand before Python.
@@ -76,7 +80,7 @@ def plan_launch(
         options if calls_srun else (),
         (launcher.no_python_option,) if needs_option else (),
         program.interface,
-        ssh and SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)),
+        SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
         launcher.programs,
     )
 
@@ -92,7 +96,7 @@ def _check_gpus(launcher: Launcher, placement: Placement, diagnostics: Diagnosti
 
 
 def _check_ssh(
-    ssh: spec.Ssh | None,
+    ssh: Ssh | None,
     launcher: Launcher,
     container: Container | None,
     diagnostics: Diagnostics,
@@ -111,9 +115,7 @@ def _check_ssh(
         )
 
 
-def _refuse_srun(
-    launcher: Launcher, container: Container | None, diagnostics: Diagnostics
-) -> None:
+def _refuse_srun(launcher: Launcher, container: Container | None, diagnostics: Diagnostics) -> None:
     if container and launcher.over_ssh:
         what = f"{launcher.name} starts the ranks by ssh, and srun only the containers"
         diagnostics.problem(("srun",), what, "remove it")

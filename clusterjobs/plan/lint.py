@@ -47,9 +47,7 @@ def _is_untold(precision: str | None, args: object) -> bool:
     return precision is not None and not any(precision in str(word) for word in words)
 
 
-def _check_precision(
-    precision: str | None, placement: Placement, diagnostics: Diagnostics
-) -> None:
+def _check_precision(precision: str | None, placement: Placement, diagnostics: Diagnostics) -> None:
     node_type = placement.node_type
     if precision == "bf16" and node_type.gpu_model == "V100":
         diagnostics.problem(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from clusterjobs.cluster.facts import BucketLink
 from clusterjobs.errors import Problem
 from clusterjobs.frameworks.base import Parallelism, Samples
 from clusterjobs.plan.checkpoints import Checkpoints
@@ -42,3 +43,8 @@ class Plan(NamedTuple):
     restarts: Restarts | None
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]
+
+    @property
+    def links(self) -> tuple[BucketLink, ...]:
+        """What the cluster's file systems have to show or export by themselves."""
+        return (*self.staging.links, *self.checkpoints.links)

@@ -254,9 +254,7 @@ def _storage(
 
 def _network() -> Iterator[_Possible]:
     yield _Possible("clock", "clock", "5", "seconds apart: logs, file times, signed requests")
-    yield _Possible(
-        "network", "network", "", "an interface that NCCL_SOCKET_IFNAME takes", "NCCL"
-    )
+    yield _Possible("network", "network", "", "an interface that NCCL_SOCKET_IFNAME takes", "NCCL")
     yield _Possible("names", "names", "", "every node finds MASTER_ADDR by its name")
     yield _Possible("port", "port", "", "MASTER_PORT is free, and every node can call it")
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import folder_on_the_node
-from clusterjobs.launchers import Launcher
 from clusterjobs.spec import experiment as spec
 
 
@@ -40,15 +39,3 @@ def plan_secrets(
         Secret(name, one.file and folder_on_the_node(one.file), one.command or ())
         for name, one in secrets.items()
     )
-
-
-def check_secrets_over_ssh(
-    secrets: Collection[Secret], launcher: Launcher, contained: bool, diagnostics: Diagnostics
-) -> None:
-    """ssh carries no environment: what the ranks find lies in a file meanwhile."""
-    if secrets and launcher.over_ssh and not contained:
-        diagnostics.problem(
-            ("secrets",),
-            f"with {launcher.name} a secret would have to go over ssh, in a file",
-            "choose a launcher that Slurm starts (srun, mpirun), or have the program read it",
-        )

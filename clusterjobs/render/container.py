@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from clusterjobs.plan.container import ContainerPlan, Mounted
+from clusterjobs.plan.container import Container, Mounted
 from clusterjobs.plan.environment import EFA_LIBRARIES
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
@@ -38,13 +38,7 @@ _OF_SLURM = (
 def launch_template(plan: Plan) -> str:
     """The launcher's template; another where the nodes are reached by ssh instead of srun."""
     ssh_inside = plan.container is not None and plan.container.ssh_inside
-    return f"launch/{plan.launcher.name}{'_in_docker' if ssh_inside else ''}.sh.j2"
-
-
-def launch_title(plan: Plan) -> str:
-    """How the ranks are started, in a line."""
-    inside = plan.container is not None and plan.container.ssh_inside
-    return plan.launcher.reason_inside if inside else plan.launcher.reason
+    return f"launch/{plan.launch.launcher.name}{'_in_docker' if ssh_inside else ''}.sh.j2"
 
 
 def container_context(plan: Plan) -> Mapping[str, Any]:
@@ -66,12 +60,12 @@ def container_context(plan: Plan) -> Mapping[str, Any]:
         "inside_names": _names(container),
         "ssh_inside": ssh_inside,
         "on_first_node": ShellText('docker exec "clusterjobs-$SLURM_JOB_ID" '),
-        "once_per_node": once_per_node(plan.shape.nodes),
+        "once_per_node": once_per_node(plan.placement.shape.nodes),
         "container_words": _NOTHING if is_pyxis else ShellText('"${container[@]}" '),
         "lifeline": ShellText(' <&"$lifeline"') if is_docker and not ssh_inside else _NOTHING,
         "lifeline_inside": is_docker and not ssh_inside,
         "venv_inside": container.venv is not None,
-        "efa_of_the_host": container.efa_of_the_host,
+        "efa_of_the_host": container.host_fabric_libraries is not None,
         "efa_libraries": ShellText(EFA_LIBRARIES),
     }
 
@@ -85,7 +79,7 @@ def _mount(runtime: str, mount: Mounted) -> list[ShellText]:
     return with_reason(shell.quote(text), mount.reason)
 
 
-def _names(container: ContainerPlan) -> list[ShellText]:
+def _names(container: Container) -> list[ShellText]:
     names = (*container.names, *(_OF_SLURM if container.runtime == "docker" else ()))
     lines = textwrap.wrap(" ".join(dict.fromkeys(names)), WIDTH - 4, break_long_words=False)
     return [ShellText(line) for line in lines]

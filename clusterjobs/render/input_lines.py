@@ -14,8 +14,8 @@ from clusterjobs.spec.references import variable
 def inputs_context(plan: Plan) -> dict[str, Any]:
     """What is looked for before the data is brought, and what behind the commands before."""
     return {
-        "inputs": [_look(one) for one in plan.inputs if not one.made_late],
-        "late_inputs": [_look(one) for one in plan.inputs if one.made_late],
+        "inputs": [_look(one) for one in plan.staging.inputs if not one.made_late],
+        "late_inputs": [_look(one) for one in plan.staging.inputs if one.made_late],
     }
 
 

@@ -13,9 +13,10 @@ import jinja2.compiler
 
 from clusterjobs import __version__, resources
 from clusterjobs.frameworks.base import ConfigFile
-from clusterjobs.plan.inherited_env import PREFIXES
-from clusterjobs.plan.parameters import PATTERNS, type_of
+from clusterjobs.plan.job import counted
+from clusterjobs.plan.parameters import Parameter
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.steps import Step
 from clusterjobs.render import shell
 from clusterjobs.render.byte_code import ByteCode
 from clusterjobs.render.container import container_context
@@ -25,7 +26,6 @@ from clusterjobs.render.lines import (
     WIDTH,
     command_text,
     once_per_node,
-    path_text,
     program_text,
     wrapped,
 )
@@ -33,14 +33,15 @@ from clusterjobs.render.preflight_lines import nccl_judge, nccl_watch, preflight
 from clusterjobs.render.shell import ShellText
 from clusterjobs.render.software_lines import software_context
 from clusterjobs.render.stage_lines import staging_context
-from clusterjobs.spec.experiment import Parameter, Step
-from clusterjobs.spec.references import show
+from clusterjobs.spec.references import show, variable
 
 
 def render_job_script(plan: Plan, spec_file: str, settings: Sequence[str] = ()) -> str:
     """The text of job.sh; its header says how to render it again."""
     again = "".join(f" --set {shell.quote(item)}" for item in settings)
-    return _template(plan.launcher.template_folder).render(_context(plan, f"{spec_file}{again}"))
+    return _template(plan.launch.launcher.template_folder).render(
+        _context(plan, f"{spec_file}{again}")
+    )
 
 
 @functools.cache
@@ -81,21 +82,26 @@ def _context(plan: Plan, rendered_from: str) -> dict[str, Any]:
 
 
 def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
-    experiment = plan.experiment
+    job, nodes = plan.job, plan.placement.shape.nodes
+    written = (job.workdir or "").removeprefix(f"{variable('SLURM_SUBMIT_DIR')}/")
     return {
-        "title": shell.comment(f"{experiment.name}: {describe(plan)}"),
+        "title": shell.comment(f"{job.name}: {job.title}"),
         "version": ShellText(__version__),
         "rendered_from": shell.comment(rendered_from),
-        "directives": [shell.directive(one.name, one.value) for one in plan.directives],
-        "job_dir": path_text(f"{experiment.logs or 'logs'}/${{SLURM_JOB_ID}}"),
-        "workdir_given": experiment.workdir is not None,
-        "workdir": path_text(experiment.workdir or "."),
-        "workdir_complaint": shell.quote(f"no workdir {show(experiment.workdir or '')} here"),
-        "parameters": [_parameter(*item) for item in experiment.parameters.items()],
-        "nodes": plan.shape.nodes,
-        "nodes_in_words": ShellText(_counted(plan.shape.nodes, "node")),
-        "own_slurm_variables": _patterns(plan.own_slurm_variables),
-        "unset": wrapped("unset", plan.unset + tuple(f'"${{!{prefix}@}}"' for prefix in PREFIXES)),
+        "directives": [shell.directive(one.name, one.value) for one in job.directives],
+        "job_dir": shell.quote(job.folder),
+        "workdir_given": job.workdir is not None,
+        "workdir": shell.quote(job.workdir or "."),
+        "workdir_complaint": shell.quote(f"no workdir {show(written)} here"),
+        "parameters": [_parameter(one) for one in job.parameters],
+        "nodes": nodes,
+        "nodes_in_words": ShellText(counted(nodes, "node")),
+        "own_slurm_variables": _patterns(plan.environment.kept_slurm),
+        "unset": wrapped(
+            "unset",
+            plan.environment.unset
+            + tuple(f'"${{!{prefix}@}}"' for prefix in plan.environment.unset_prefixes),
+        ),
     }
 
 
@@ -106,36 +112,21 @@ def _patterns(names: tuple[str, ...]) -> tuple[ShellText, ...]:
     return tuple(ShellText(f"{line.removesuffix(' |').removeprefix('| ')}) ;;") for line in lines)
 
 
-def describe(plan: Plan) -> str:
-    """The job in a line: 2 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun."""
-    shape, placement = plan.shape, plan.placement
-    gpus, ranks = _counted(shape.gpus_per_node, "GPU"), _counted(shape.ranks_per_node, "rank")
-    each = gpus if shape.gpus_per_node else ranks
-    node = f" ({placement.instance_type})" if placement.instance_type else ""
-    framework, launcher = plan.experiment.framework, plan.launcher.name
-    starter = "its own launcher" if launcher == framework else launcher
-    return f"{_counted(shape.nodes, 'node')} x {each}{node}, {framework} started by {starter}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _restarts(plan: Plan) -> dict[str, Any]:
-    checkpoints, restarts = plan.experiment.checkpoints, plan.restarts
+    checkpoints, restarts = plan.checkpoints, plan.restarts
     context = {
-        "checkpoints_given": checkpoints is not None,
-        "checkpoints": path_text(checkpoints.path if checkpoints else "."),
-        "marker_given": plan.marker is not None,
-        "marker": path_text(plan.marker or "."),
-        "background_given": bool(plan.experiment.sidecars or nccl_watch(plan) or restarts),
+        "checkpoints_given": checkpoints.path is not None,
+        "checkpoints": shell.quote(checkpoints.path or "."),
+        "marker_given": checkpoints.marker is not None,
+        "marker": shell.quote(checkpoints.marker or "."),
+        "background_given": bool(plan.steps.sidecars or nccl_watch(plan) or restarts),
         "restarts_given": restarts is not None,
         "ends_itself": restarts is not None and restarts.saving.stop_channel == "clock",
         "told_by_file": restarts is not None and restarts.saving.stop_channel == "file",
     }
     if restarts is None:
         return context
-    budgets = restarts.budgets
+    budgets = restarts
     return {
         **context,
         "restarts_time_limit": budgets.time_limit,
@@ -162,19 +153,15 @@ class _ParameterText(NamedTuple):
     has_choices: bool
 
 
-_KINDS = {"text": "a text", "integer": "an integer", "number": "a number"}
-
-
-def _parameter(name: str, parameter: Parameter) -> _ParameterText:
-    kind = type_of(parameter)
-    wanted = "one of " + ", ".join(parameter.choices) if parameter.choices else _KINDS[kind]
+def _parameter(parameter: Parameter) -> _ParameterText:
+    name = parameter.name
     return _ParameterText(
         ShellText(name),
         ShellText(f"{name}=${{{name}:-{shell.quote(parameter.default)}}}"),
-        ShellText(PATTERNS.get(kind, "")),
+        ShellText(parameter.pattern),
         ShellText(" | ".join(shell.quote(choice) for choice in parameter.choices)),
-        shell.quote(f"the parameter {name} is not {wanted}"),
-        kind in PATTERNS,
+        shell.quote(f"the parameter {name} is not {parameter.wanted}"),
+        bool(parameter.pattern),
         bool(parameter.choices),
     )
 
@@ -189,20 +176,25 @@ class _FileText(NamedTuple):
 
 
 def _work(plan: Plan) -> dict[str, Any]:
-    experiment = plan.experiment
-    folders = [experiment.checkpoints.path] if experiment.checkpoints else []
+    steps, folders = plan.steps, plan.files.folders
+    programs = (
+        *(plan.preflight.programs if plan.preflight else ()),
+        *sorted({*plan.staging.programs, *plan.checkpoints.programs}),
+        *plan.launch.programs,
+        *(plan.container.programs if plan.container else ()),
+    )
     return {
-        "folders": ShellText(" ".join(map(path_text, folders))),
+        "folders": ShellText(" ".join(map(shell.quote, folders))),
         "folders_complaint": shell.quote(f"cannot make {' '.join(map(show, folders))}"),
-        "files": [_file(file) for file in plan.files],
-        "programs": [_program(name) for name in plan.programs],
-        "unpacked": wrapped("unpack", plan.programs),
-        "before": [_step(step, plan) for step in experiment.before],
+        "files": [_file(file) for file in plan.files.configs],
+        "programs": [_program(name) for name in programs],
+        "unpacked": wrapped("unpack", programs),
+        "before": [_step(step, plan) for step in steps.before],
         "sidecars": [
             *nccl_watch(plan),
-            *(_step(step, plan) for step in experiment.sidecars),
+            *(_step(step, plan) for step in steps.sidecars),
         ],
-        "after": [*nccl_judge(plan), *(_step(step, plan) for step in experiment.after)],
+        "after": [*nccl_judge(plan), *(_step(step, plan) for step in steps.after)],
     }
 
 
@@ -221,7 +213,7 @@ def _program(name: str) -> _FileText:
 
 
 def _step(step: Step, plan: Plan) -> ShellText:
-    if step.per == "job":
-        return program_text(step.command)
-    words = command_text(step.command)
-    return ShellText(f"srun {once_per_node(plan.shape.nodes)} {words}")
+    if not step.per_node:
+        return program_text(step.words)
+    words = command_text(step.words)
+    return ShellText(f"srun {once_per_node(plan.placement.shape.nodes)} {words}")

@@ -23,18 +23,18 @@ class Inputs(NamedTuple):
     settings: tuple[str, ...] = ()
 
 
-def render_outputs(plan: Plan, cluster_yaml: str, inputs: Inputs) -> dict[str, str]:
+def render_outputs(plan: Plan, cluster_files: Mapping[str, str], inputs: Inputs) -> dict[str, str]:
     """File name -> text. Only names of inputs go in, no folders: the same bytes anywhere."""
     files = {
         "job.sh": render_job_script(plan, inputs.spec[0], inputs.settings),
-        "cluster.yaml": cluster_yaml,
-        **{file.name: file.text for file in plan.files},
+        **cluster_files,
+        **{file.name: file.text for file in plan.files.configs},
     }
     return {**files, MANIFEST: _manifest(files, inputs, _templates(plan))}
 
 
 def _templates(plan: Plan) -> dict[str, str]:
-    folder = plan.launcher.template_folder
+    folder = plan.launch.launcher.template_folder
     own = resources.template_texts(folder) if folder else {}
     return {**resources.template_texts(), **own}
 

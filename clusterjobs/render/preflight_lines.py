@@ -6,13 +6,13 @@ from typing import Any
 
 from clusterjobs.frameworks.base import JOB_DIR
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.preflight import NCCL_LOGS, AllReduce, PreflightPlan
+from clusterjobs.plan.preflight import AllReduce, Preflight
 from clusterjobs.render import shell
 from clusterjobs.render.lines import command_text, option_lines, with_reason
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.references import variable
 
-_NONE = PreflightPlan((), False, False)
+_NONE = Preflight((), False, False, "", None)
 
 
 def preflight_context(plan: Plan) -> dict[str, Any]:
@@ -21,14 +21,14 @@ def preflight_context(plan: Plan) -> dict[str, Any]:
     reduced = preflight.all_reduce or AllReduce("0", 1, ())
     return {
         "preflight": plan.preflight is not None,
-        "asked": [with_reason(shell.quote(one.word), one.reason) for one in preflight.asked],
-        "asks": bool(preflight.asked or preflight.all_reduce),
+        "asked": [with_reason(shell.quote(one.word), one.reason) for one in preflight.checks],
+        "asks": bool(preflight.checks or preflight.all_reduce),
         "all_reduce_given": preflight.all_reduce is not None,
         "all_reduce_options": [line for one in reduced.srun_options for line in option_lines(one)],
         "all_reduce_words": command_text((reduced.gbps, str(reduced.percent), "240")),
-        "excludes_bad_nodes": preflight.excludes,
+        "excludes_bad_nodes": preflight.excludes_bad_nodes,
         "reads_nccl": preflight.reads_nccl,
-        "nccl_logs": shell.quote(NCCL_LOGS),
+        "nccl_logs": shell.quote(preflight.nccl_logs),
     }
 
 
@@ -45,5 +45,5 @@ def nccl_judge(plan: Plan) -> list[ShellText]:
 def _nccl_step(plan: Plan, *how: str) -> list[ShellText]:
     if plan.preflight is None or not plan.preflight.reads_nccl:
         return []
-    words = (*how, NCCL_LOGS, str(plan.shape.world_size))
+    words = (*how, plan.preflight.nccl_logs, str(plan.placement.shape.world_size))
     return [command_text((variable("python"), "-IS", f"{JOB_DIR}/nccl_log.py", *words))]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from clusterjobs import resources
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render import job_script
@@ -38,7 +39,7 @@ def script(spec_file: str = "spec.yaml", **keys: object) -> str:
     base = {key: value for key, value in BASE.items() if key != "command" or "script" not in keys}
     spec = load_spec(as_yaml({**base, **keys}), spec_file, option_models())
     return job_script.render_job_script(
-        resolve(spec, read_cluster(SMALL, "small.yaml", {})[0]), spec_file
+        resolve(spec, cluster_facts(read_cluster(SMALL, "small.yaml", {})[0])), spec_file
     )
 
 
