@@ -15,9 +15,9 @@ def templates_dir() -> pathlib.Path:
 
 
 @functools.cache
-def template_texts() -> Mapping[str, str]:
-    """The text of every template, by its name: what the manifest records."""
-    folder = templates_dir()
+def template_texts(folder: pathlib.Path | None = None) -> Mapping[str, str]:
+    """The text of every template, or of those in `folder`, by its name."""
+    folder = folder or templates_dir()
     return {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted(folder.rglob("*.j2"))

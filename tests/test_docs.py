@@ -66,7 +66,7 @@ def test_each_framework_is_told_as_the_page_says() -> None:
     for name, framework in FRAMEWORKS.items():
         told, marker = said[name]
         saving = framework.saving
-        assert told.startswith(words[saving.told]), name
+        assert told.startswith(words[saving.stop_channel]), name
         assert marker.startswith(f"`{saving.marker}`" if saving.marker else "none"), name
 
 

@@ -7,8 +7,8 @@ import textwrap
 from typing import Any
 
 from clusterjobs.frameworks.base import Variable
-from clusterjobs.plan.environment import Secret
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.secrets import Secret
 from clusterjobs.render import shell
 from clusterjobs.render.lines import WIDTH, command_text, program_text, with_reason, wrapped
 from clusterjobs.render.shell import ShellText

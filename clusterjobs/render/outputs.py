@@ -14,7 +14,7 @@ MANIFEST = "manifest.json"
 
 
 def render_outputs(plan: Plan, cluster_files: Mapping[str, str], inputs: Inputs) -> dict[str, str]:
-    """File name -> text. `cluster_files` are those of the cluster's source, such as cluster.yaml."""
+    """File name -> text. `cluster_files` are those of the cluster's source: cluster.yaml."""
     script = render_script(plan, inputs)
     configs = {file.name: file.text for file in plan.files.configs}
     files = {"job.sh": script.text, **cluster_files, **configs}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from clusterjobs.plan.inputs import Input
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.staging import DataSet, Input
+from clusterjobs.plan.staging import DataSet
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.references import variable
