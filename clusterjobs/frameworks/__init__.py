@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from clusterjobs.frameworks.base import Framework
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 
 def _command() -> Framework:
@@ -89,6 +89,6 @@ class _OfEach(Mapping[str, _Value]):
 FRAMEWORKS: Mapping[str, Framework] = _OfEach(lambda framework: framework)
 
 
-def option_models() -> Mapping[str, type[Part] | None]:
+def option_models() -> Mapping[str, type[SpecModel] | None]:
     """Each framework's own keys of the spec."""
     return _OfEach(lambda framework: framework.options)

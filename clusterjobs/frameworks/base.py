@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import expanding, variable
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
@@ -42,7 +42,7 @@ class Task(NamedTuple):
     """All that a framework may look at."""
 
     experiment: Experiment
-    options: Part | None
+    options: SpecModel | None
     shape: Shape
     samples: Samples | None
 
@@ -116,7 +116,7 @@ class Framework(Protocol):
     name: str
     saving: Saving
     launchers: tuple[str, ...]
-    options: type[Part] | None
+    options: type[SpecModel] | None
     log_lines: tuple[LogLine, ...]
 
     def program(
@@ -133,13 +133,13 @@ class ConfigReader(Protocol):
     text. What is rendered does not depend on them: they are checked.
     """
 
-    def config_files(self, options: Part | None) -> tuple[str, ...]:
+    def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         """The files' paths, as they are seen from `workdir`."""
 
     def completed(
         self,
         experiment: Experiment,
-        options: Part | None,
+        options: SpecModel | None,
         texts: Mapping[str, str],
         diagnostics: Diagnostics,
     ) -> Experiment:

@@ -11,7 +11,7 @@ from clusterjobs.frameworks.base import (
     argument_words,
 )
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 
 class Command:
@@ -20,7 +20,7 @@ class Command:
     name = "command"
     saving = OWN_SCRIPT
     launchers: tuple[str, ...] = ("srun", "torchrun")
-    options: type[Part] | None = None
+    options: type[SpecModel] | None = None
     log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
 
     def program(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import (
     JOB_DIR,
@@ -30,10 +32,10 @@ from clusterjobs.frameworks.ds_config import (
     extensions_folder,
 )
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.part import Field, Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Options(Part):
+class Options(SpecModel):
     """`zero`, and `ds_config` for all of DeepSpeed's config that is not derived."""
 
     zero: Zero | None = None
@@ -46,7 +48,7 @@ class DeepSpeed:
     name = "deepspeed"
     saving = Saving("file", OWN_SCRIPT.reason, marker="latest")
     launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
-    options: type[Part] | None = Options
+    options: type[SpecModel] | None = Options
     log_lines: tuple[LogLine, ...] = (THROUGHPUT,)
 
     def program(

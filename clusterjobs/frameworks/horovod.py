@@ -17,16 +17,16 @@ from clusterjobs.frameworks.base import (
 )
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Settings(Part):
+class Settings(SpecModel):
     """`interface`: the network interface of every node; found on each, where it is not named."""
 
     interface: field_types.Interface | None = None
 
 
-class Options(Part):
+class Options(SpecModel):
     """What horovodrun is told."""
 
     horovod: Settings = Settings()
@@ -45,7 +45,7 @@ class Horovod:
     name = "horovod"
     saving = OWN_SCRIPT
     launchers: tuple[str, ...] = ("horovodrun", "mpirun")
-    options: type[Part] | None = Options
+    options: type[SpecModel] | None = Options
     log_lines: tuple[LogLine, ...] = (_BENCHMARK,)
 
     def program(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+from pydantic import BeforeValidator, Field
+
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import (
     EXIT_MINUTES,
@@ -37,10 +39,10 @@ from clusterjobs.frameworks.ds_config import (
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.part import BeforeValidator, Field, Part
+from clusterjobs.spec.model import SpecModel
 
 
-class ActivationCheckpointing(Part):
+class ActivationCheckpointing(SpecModel):
     """Activations computed again in the backward pass: by Megatron, through DeepSpeed's code.
 
     `layers` make one checkpoint; `partition` divides it over the tensor ranks, `cpu` moves it to
@@ -60,7 +62,7 @@ def _switch(value: Any) -> Any:
     return value
 
 
-class Options(Part):
+class Options(SpecModel):
     """`zero`, `activation_checkpointing`, and `ds_config` for what is not derived."""
 
     zero: Zero = Zero(stage=0)
@@ -96,7 +98,7 @@ class MegatronDeepSpeed:
         "latest_checkpointed_iteration.txt",
     )
     launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
-    options: type[Part] | None = Options
+    options: type[SpecModel] | None = Options
     log_lines: tuple[LogLine, ...] = (_ITERATION,)
 
     def program(

@@ -12,7 +12,7 @@ from clusterjobs.frameworks.base import (
     script_of,
 )
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 
 class Torchrun:
@@ -21,7 +21,7 @@ class Torchrun:
     name = "torchrun"
     saving = OWN_SCRIPT
     launchers: tuple[str, ...] = ("torchrun", "srun")
-    options: type[Part] | None = None
+    options: type[SpecModel] | None = None
     log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
 
     def program(

@@ -9,8 +9,9 @@ import re
 import shlex
 from typing import Annotated, Any
 
+from pydantic import BeforeValidator
+
 from clusterjobs.spec.field_types import word
-from clusterjobs.spec.part import BeforeValidator
 from clusterjobs.spec.references import as_text, has_variable, show
 
 _SHELL_SIGNS = re.compile(r"[|&;<>`]|\$\(")

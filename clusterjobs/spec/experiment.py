@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from pydantic import BeforeValidator, Field
+
 from clusterjobs.spec import commands, field_types, images
 from clusterjobs.spec.field_types import Budget, Count
-from clusterjobs.spec.part import BeforeValidator, Field, Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Mount(Part):
+class Mount(SpecModel):
     """A folder of the node, seen inside the container as `target`."""
 
     source: images.MountPath
@@ -21,7 +23,7 @@ class Mount(Part):
     read_only: bool = False
 
 
-class Container(Part):
+class Container(SpecModel):
     """The image that the ranks run in, and by what; `efa`: whose libraries of EFA they use.
 
     `shm`: the size of /dev/shm, where the runtime does not share the node's own.
@@ -36,7 +38,7 @@ class Container(Part):
     home: bool = False
 
 
-class Software(Part):
+class Software(SpecModel):
     """How the environment of the job is prepared: module files first, then conda or a venv.
 
     `requires` are Python packages with the version that the preflight is to find, or its start.
@@ -51,14 +53,14 @@ class Software(Part):
     container: Container | None = None
 
 
-class Parallel(Part):
+class Parallel(SpecModel):
     """How many GPUs share one copy of the model."""
 
     tensor: Count = 1
     pipeline: Count = 1
 
 
-class Model(Part):
+class Model(SpecModel):
     """A transformer's size. `sequence` in tokens; `vocab` before it is padded."""
 
     layers: Count
@@ -68,7 +70,7 @@ class Model(Part):
     vocab: Count | None = None
 
 
-class Batch(Part):
+class Batch(SpecModel):
     """Samples: `micro` for one GPU in one step, `global` for one optimizer step of all."""
 
     micro: Count | None = None
@@ -76,7 +78,7 @@ class Batch(Part):
     accumulation: Count | None = None
 
 
-class Ssh(Part):
+class Ssh(SpecModel):
     """An sshd that runs on every node, and the key that it lets in.
 
     Without it, launchers that use ssh start one of the job's own, with a key for this job.
@@ -86,7 +88,7 @@ class Ssh(Part):
     key: field_types.Path | None = None
 
 
-class Checkpoints(Part):
+class Checkpoints(SpecModel):
     """The folder where the training keeps its checkpoints, made before it starts.
 
     `export` is where they are copied to: a prefix of a bucket, or another folder. `marker` is a
@@ -99,7 +101,7 @@ class Checkpoints(Part):
     marker: field_types.Path | None = None
 
 
-class Restarts(Part):
+class Restarts(SpecModel):
     """How often the job is started again from its checkpoints, for each reason it may end for.
 
     The ranks are told `grace_seconds` before the time limit, by a file and, if asked for, a signal.
@@ -112,7 +114,7 @@ class Restarts(Part):
     signal: Literal["USR1", "USR2", "TERM"] | None = None
 
 
-class Data(Part):
+class Data(SpecModel):
     """A data set: where it is, and where the job wants it, once or on every node.
 
     `check` says what a later job looks at before it takes what is there: the record and the
@@ -128,7 +130,7 @@ class Data(Part):
     size_gib: Count | None = None
 
 
-class Secret(Part):
+class Secret(SpecModel):
     """Where a secret's value comes from when the job runs; from the environment, if not said."""
 
     file: field_types.Path | None = None
@@ -150,7 +152,7 @@ def _step(value: Any) -> Any:
     return value if isinstance(value, dict) else {"command": value}
 
 
-class Step(Part):
+class Step(SpecModel):
     """A command before, after or beside the training: once for the job, or on every node."""
 
     command: commands.CommandWords
@@ -188,7 +190,7 @@ def _preflight(value: Any) -> Any:
     return value
 
 
-class Preflight(Part):
+class Preflight(SpecModel):
     """What is asked of every node before the training; all that applies, if not said.
 
     `free_gib`: space that must be left where the job writes. `seconds`: how long it may take.
@@ -206,7 +208,7 @@ def _parameter(value: Any) -> Any:
     return value if isinstance(value, dict) else {"default": value}
 
 
-class Parameter(Part):
+class Parameter(SpecModel):
     """A value that can be changed at submission: `NAME=value sbatch job.sh`."""
 
     default: field_types.Word
@@ -217,7 +219,7 @@ class Parameter(Part):
 Steps = tuple[Annotated[Step, BeforeValidator(_step)], ...]
 
 
-class Experiment(Part):
+class Experiment(SpecModel):
     """One experiment: where it runs, what it runs, with which numbers.
 
     The keys that only some frameworks know (`zero`) are in the framework's own model.
@@ -240,10 +242,10 @@ class Experiment(Part):
     script: field_types.Path | None = None
     command: commands.CommandWords | None = None
     args: field_types.Arguments = {}
-    software: Software = Software()
+    software: Software = Field(default_factory=Software)
 
     model: Model | None = None
-    parallel: Parallel = Parallel()
+    parallel: Parallel = Field(default_factory=Parallel)
     batch: Batch | None = None
     precision: Literal["fp32", "fp16", "bf16"] | None = None
 

@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from clusterjobs.spec.part import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+
 from clusterjobs.spec.references import as_text, has_variable, show
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 
@@ -244,8 +245,12 @@ OptionName = Annotated[str, AfterValidator(directive_name)]
 OptionValue = Annotated[str | bool, BeforeValidator(option_value)]
 ArgumentName = Annotated[str, AfterValidator(argument_name)]
 ArgumentValue = Annotated[str | bool | tuple[str, ...], BeforeValidator(argument)]
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1_000_000)]
-Budget = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1_000_000)]
-Port = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=65_535)]
-Stage = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=3)]
-Arguments = dict[ArgumentName, ArgumentValue] | tuple[Word, ...]
+Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)]
+Budget = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(_whole)]
+Port = Annotated[int, Field(ge=1, le=65_535), BeforeValidator(_whole)]
+Stage = Annotated[int, Field(ge=0, le=3), BeforeValidator(_whole)]
+Arguments = Annotated[
+    Annotated[dict[ArgumentName, ArgumentValue], Tag("map")]
+    | Annotated[tuple[Word, ...], Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "map"),
+]

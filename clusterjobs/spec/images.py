@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
+from pydantic import BeforeValidator
+
 from clusterjobs.spec.field_types import first_control_character, path, plain, word
-from clusterjobs.spec.part import BeforeValidator
 from clusterjobs.spec.references import has_variable
 
 

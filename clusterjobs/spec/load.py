@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.validate import OptionModels, validate
@@ -62,7 +62,7 @@ class Spec(NamedTuple):
     """A loaded spec: the experiment, its framework's own options, and where it all stood."""
 
     experiment: Experiment
-    options: Part | None
+    options: SpecModel | None
     source: Source
 
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic_core import ValidationError
+from pydantic import ValidationError
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, did_you_mean
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part, annotations_of
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.yaml.document import Path, dotted
 
-OptionModels = Mapping[str, type[Part] | None]
+OptionModels = Mapping[str, type[SpecModel] | None]
 
 
 def validate(
     data: dict[str, Any], source: Locator, option_models: OptionModels, problems: list[Problem]
-) -> tuple[Experiment | None, Part | None]:
+) -> tuple[Experiment | None, SpecModel | None]:
     """The experiment and its framework's options; what is wrong is added to `problems`.
 
     With a framework that is not known, any framework's keys pass: one mistake, one message.
@@ -86,7 +86,7 @@ def _foreign_problem(
 
 
 def _build(
-    model: type[Part],
+    model: type[SpecModel],
     values: Mapping[str, Any],
     data: Mapping[str, Any],
     source: Locator,
@@ -120,7 +120,7 @@ def _problem_of(
     detail: dict[str, Any],
     data: Mapping[str, Any],
     source: Locator,
-    model: type[Part],
+    model: type[SpecModel],
     more_keys: set[str],
 ) -> Problem:
     path = _path_of(detail["loc"], data)
@@ -179,11 +179,11 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
     return tuple(path)
 
 
-def _known_keys(model: type[Part], path: Path) -> Iterator[str]:
+def _known_keys(model: type[SpecModel], path: Path) -> Iterator[str]:
     for step in path:
         if step not in model.model_fields:  # a place in a list, or a name that the user chose
             continue
-        inner = _model_in(annotations_of(model)[str(step)])
+        inner = _model_in(model.model_fields[str(step)].annotation)
         if inner is None:
             return
         model = inner
@@ -191,8 +191,8 @@ def _known_keys(model: type[Part], path: Path) -> Iterator[str]:
         yield field.alias or name
 
 
-def _model_in(annotation: Any) -> type[Part] | None:
-    if isinstance(annotation, type) and issubclass(annotation, Part):
+def _model_in(annotation: Any) -> type[SpecModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, SpecModel):
         return annotation
     for part in getattr(annotation, "__args__", ()):
         if found := _model_in(part):

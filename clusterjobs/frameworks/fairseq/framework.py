@@ -23,10 +23,10 @@ from clusterjobs.frameworks.fairseq.settings import (
 )
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Options(Part):
+class Options(SpecModel):
     """What fairseq is told beside the spec's common keys."""
 
     fairseq: Settings = Settings()
@@ -52,7 +52,7 @@ class Fairseq:
         "it saves every save-interval-updates; --stop-time-hours counts the hours of all attempts",
     )
     launchers: tuple[str, ...] = ("srun", "torchrun")
-    options: type[Part] | None = Options
+    options: type[SpecModel] | None = Options
     log_lines: tuple[LogLine, ...] = (_INNER,)
 
     def program(

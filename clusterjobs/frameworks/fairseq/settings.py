@@ -14,11 +14,11 @@ from clusterjobs.frameworks.base import Task, folder_on_the_node
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.yaml.document import Path
 
 
-class Settings(Part):
+class Settings(SpecModel):
     """`fairseq`: which command line, what it trains on which data.
 
     `config_dir` and `config_name` are the hydra command line's own config.

@@ -49,7 +49,7 @@ from clusterjobs.frameworks.gpt_neox.launch_config import (
 )
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import expanding, has_variable
 
 
@@ -61,10 +61,10 @@ class GptNeoX:
         "never", "GPT-NeoX has no way to be told: it saves every checkpoint_factor steps", "latest"
     )
     launchers: tuple[str, ...] = ("deepy",)
-    options: type[Part] | None = Options
+    options: type[SpecModel] | None = Options
     log_lines: tuple[LogLine, ...] = (ITERATION,)
 
-    def config_files(self, options: Part | None) -> tuple[str, ...]:
+    def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)
         folder = f"{options.config_dir}/" if options.config_dir else ""
         return tuple(
@@ -75,7 +75,7 @@ class GptNeoX:
     def completed(
         self,
         experiment: Experiment,
-        options: Part | None,
+        options: SpecModel | None,
         texts: Mapping[str, str],
         diagnostics: Diagnostics,
     ) -> Experiment:
