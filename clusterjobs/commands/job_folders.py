@@ -39,7 +39,7 @@ def chosen_folder(spec: pathlib.Path, job_id: str | None) -> tuple[str, pathlib.
 
 def _logs(spec: pathlib.Path) -> pathlib.Path:
     experiment = load_spec(read_text(spec), str(spec), option_models()).experiment
-    written = as_text(experiment.logs or "logs")
+    written = as_text(experiment.logs.path)
     missing = [name for name in _VARIABLE.findall(written) if name not in os.environ]
     if missing:
         raise one_problem(

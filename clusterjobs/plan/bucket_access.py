@@ -44,7 +44,11 @@ def _used(
             yield ("data", index, "source"), data.source, False
     for one in exports:
         if one.target.startswith("s3://") and not one.by_association:
-            yield ("logs_export",) if one.is_of_job else ("checkpoints", "export"), one.target, True
+            yield (
+                ("logs", "export") if one.is_of_job else ("checkpoints", "export"),
+                one.target,
+                True,
+            )
 
 
 def _lacks(rules: tuple[S3Access, ...], bucket: str, writes: bool) -> str:

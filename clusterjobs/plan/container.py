@@ -121,9 +121,9 @@ def _needed(experiment: Experiment, cluster: Cluster) -> Iterator[tuple[Path, st
     for mount in cluster.mounts:
         yield key, mount.directory, f"shared storage of {cluster.name}"
     yield ("workdir",), folder_on_the_node(experiment.workdir or "."), "where the program runs"
-    logs = folder_on_the_node(experiment.logs or "logs")
+    logs = folder_on_the_node(experiment.logs.path)
     job_dir = JOB_DIR if has_variable(logs) else logs
-    yield ("logs",), job_dir, "the job's own folder: its configs and records"
+    yield ("logs", "path"), job_dir, "the job's own folder: its configs and records"
     if experiment.checkpoints:
         path = ("checkpoints", "path")
         yield path, folder_on_the_node(experiment.checkpoints.path), "checkpoints"

@@ -39,7 +39,7 @@ class Export(NamedTuple):
 def resolve_exports(
     experiment: Experiment, storage: Storage, diagnostics: Diagnostics, provenance: Provenance
 ) -> tuple[Export, ...]:
-    """The exports of `checkpoints.export` and `logs_export`."""
+    """The exports of `checkpoints.export` and `logs.export`."""
     exports = tuple(_wanted(experiment, storage, diagnostics, provenance))
     _check_via(experiment, storage, diagnostics)
     return exports
@@ -60,11 +60,11 @@ def _wanted(
         _explain("checkpoints.export", target, by_association, provenance)
         reason = f"checkpoints of the experiment {name}"
         yield Export(source, target, by_association, reason, diagnostics.where(path))
-    if experiment.logs_export:
-        path, logs = ("logs_export",), experiment.logs or "logs"
-        _check_apart(path, logs, experiment.logs_export, diagnostics)
-        _explain("logs_export", experiment.logs_export, False, provenance)
-        target = f"{experiment.logs_export.rstrip('/')}/{variable('SLURM_JOB_ID')}"
+    if experiment.logs.export:
+        path, logs = ("logs", "export"), experiment.logs.path
+        _check_apart(path, logs, experiment.logs.export, diagnostics)
+        _explain("logs.export", experiment.logs.export, False, provenance)
+        target = f"{experiment.logs.export.rstrip('/')}/{variable('SLURM_JOB_ID')}"
         reason = f"logs of {name}"
         yield Export(JOB_DIR, target, False, reason, diagnostics.where(path), is_of_job=True)
 

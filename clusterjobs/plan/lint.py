@@ -117,7 +117,6 @@ def _check_shared_folders(
 def _folders(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     if experiment.workdir:
         yield ("workdir",), experiment.workdir
-    if experiment.logs:
-        yield ("logs",), experiment.logs
+    yield ("logs", "path"), experiment.logs.path
     if experiment.checkpoints:
         yield ("checkpoints", "path"), experiment.checkpoints.path

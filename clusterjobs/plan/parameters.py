@@ -106,8 +106,9 @@ def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
 
 
 def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
-    for key in ("workdir", "script", "logs"):
+    for key in ("workdir", "script"):
         yield (key,), getattr(experiment, key) or ""
+    yield ("logs", "path"), experiment.logs.path
     for key in ("venv", "conda"):
         yield ("software", key), getattr(experiment.software, key) or ""
     if experiment.checkpoints:

@@ -91,7 +91,7 @@ def _stage(
         data.scope == "node",
         by_association,
         data.unpack,
-        data.check,
+        data.verify,
         f"data of the experiment {name}",
         diagnostics.where((*path, "target")),
     )

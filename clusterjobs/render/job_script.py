@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jinja2
-import jinja2.compiler
 
 from clusterjobs import __version__, resources
 from clusterjobs.frameworks.base import ConfigFile
@@ -17,7 +16,6 @@ from clusterjobs.plan.inherited_env import PREFIXES
 from clusterjobs.plan.parameters import PATTERNS, type_of
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
-from clusterjobs.render.byte_code import ByteCode
 from clusterjobs.render.container import container_context
 from clusterjobs.render.input_lines import inputs_context
 from clusterjobs.render.launch_lines import launch_context
@@ -52,7 +50,6 @@ def _environment(folder: pathlib.Path) -> jinja2.Environment:
     """Bash's `${#array[@]}` looks like Jinja's usual comment, hence the delimiters."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
-        bytecode_cache=ByteCode((jinja2.compiler.__file__, shell.__file__, __file__)),
         finalize=shell.finalize,
         undefined=jinja2.StrictUndefined,
         autoescape=False,
@@ -86,7 +83,7 @@ def _head(plan: Plan, rendered_from: str) -> dict[str, Any]:
         "version": ShellText(__version__),
         "rendered_from": shell.comment(rendered_from),
         "directives": [shell.directive(one.name, one.value) for one in plan.directives],
-        "job_dir": path_text(f"{experiment.logs or 'logs'}/${{SLURM_JOB_ID}}"),
+        "job_dir": path_text(f"{experiment.logs.path}/${{SLURM_JOB_ID}}"),
         "workdir_given": experiment.workdir is not None,
         "workdir": path_text(experiment.workdir or "."),
         "workdir_complaint": shell.quote(f"no workdir {show(experiment.workdir or '')} here"),

@@ -101,6 +101,17 @@ class Checkpoints(SpecModel):
     marker: field_types.Path | None = None
 
 
+def _logs(value: Any) -> Any:
+    return {"path": value} if isinstance(value, str) else value
+
+
+class Logs(SpecModel):
+    """Where the jobs' folders are made, each named by its job id, and where they are copied to."""
+
+    path: field_types.Path = "logs"
+    export: field_types.Repository | None = None
+
+
 class Restarts(SpecModel):
     """How often the job is started again from its checkpoints, for each reason it may end for.
 
@@ -117,8 +128,8 @@ class Restarts(SpecModel):
 class Data(SpecModel):
     """A data set: where it is, and where the job wants it, once or on every node.
 
-    `check` says what a later job looks at before it takes what is there: the record and the
-    files as they look, the source as well, or every byte. `size_gib`, where it is said, has to fit.
+    `verify` says what a later job compares before it uses an existing copy: the record and the
+    files' sizes and times, the source as well, or every byte. `size_gib`: the space it needs.
     """
 
     source: field_types.Repository
@@ -126,7 +137,7 @@ class Data(SpecModel):
     scope: Literal["shared", "node"] = "shared"
     via: Literal["association", "copy"] | None = None
     unpack: field_types.Flag = False
-    check: Literal["record", "source", "contents"] = "record"
+    verify: Literal["record", "source", "contents"] = "record"
     size_gib: Count | None = None
 
 
@@ -252,8 +263,7 @@ class Experiment(SpecModel):
     data: tuple[Data, ...] = ()
     checkpoints: Checkpoints | None = None
     restarts: Restarts | None = None
-    logs: field_types.Path | None = None
-    logs_export: field_types.Repository | None = None
+    logs: Annotated[Logs, BeforeValidator(_logs)] = Field(default_factory=Logs)
     env: dict[field_types.EnvironmentName, field_types.Word] = {}
     parameters: dict[
         field_types.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]

@@ -14,6 +14,7 @@ from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, did_you_mean
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.renamed_keys import renamed_key
 from clusterjobs.yaml.document import Path, dotted
 
 OptionModels = Mapping[str, type[SpecModel] | None]
@@ -130,6 +131,8 @@ def _problem_of(
         where = source.locate_key(parent) if parent else source.locate(())
         return Problem(f"{path[-1]} is missing", where, dotted(path), f"add `{path[-1]}: ...`")
     if kind == "extra_forbidden":
+        if renamed := renamed_key(path, data, source):
+            return renamed
         known = [*_known_keys(model, path[:-1]), *(more_keys if len(path) == 1 else ())]
         hint = did_you_mean(str(path[-1]), sorted(known))
         return Problem(f"unknown key {path[-1]}", source.locate_key(path), dotted(path), hint)

@@ -65,8 +65,8 @@ class Document(NamedTuple):
         node, key = self.root, None
         for step in path:
             found = _child(node, step, self.rules)
-            if found is None:
-                return (key or node, key)
+            if found is None:  # below a scalar: a short form, whose parts have its own position
+                return (node if isinstance(node, ScalarNode) else key or node, key)
             key, node = found
         return node, key
 

@@ -54,7 +54,7 @@ def test_set_takes_lists_and_maps() -> None:
 
 
 def test_set_is_seen_by_references() -> None:
-    assert loaded(TEXT, "name=other").experiment.logs == "/fsx/other/4"
+    assert loaded(TEXT, "name=other").experiment.logs.path == "/fsx/other/4"
 
 
 def test_set_leaves_the_rest_and_the_text_alone() -> None:
