@@ -58,7 +58,9 @@ def _switch(value: Any) -> Any:
     if isinstance(value, bool):
         return {} if value else None
     if not isinstance(value, (dict, ActivationCheckpointing)):
-        raise ValueError("true or false belongs here: or {layers: 1, partition: true, cpu: false}")
+        raise ValueError(
+            "expected true or false: or write {layers: 1, partition: true, cpu: false}"
+        )
     return value
 
 
