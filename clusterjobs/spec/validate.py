@@ -56,6 +56,9 @@ def _nulls(value: Any, path: Path) -> Iterator[Path]:
         for key, item in value.items():
             if path or key not in _NULL_IS_A_VALUE:
                 yield from _nulls(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _nulls(item, (*path, index))
     elif value is None:
         yield path
 
@@ -126,8 +129,7 @@ def _problem_of(
     path = _path_of(detail["loc"], data)
     kind = detail["type"]
     if kind == "missing":
-        parent = path[:-1]
-        where = source.locate_key(parent) if parent else source.locate(())
+        where = source.locate_key(path[:-1])
         return Problem(f"{path[-1]} is missing", where, dotted(path), f"add `{path[-1]}: ...`")
     if kind == "extra_forbidden":
         if renamed := renamed_key(path, data, source):
@@ -142,7 +144,7 @@ def _problem_of(
 
 
 def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
-    context = detail.get("ctx") or {}
+    context = detail.get("ctx", {})
     if kind == "value_error":
         what, _, hint = str(context["error"]).partition(": ")
         return what, hint
@@ -169,7 +171,7 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
     path: list[str | int] = []
     for position, step in enumerate(loc):
         inside = isinstance(data, dict) and step in data
-        item = isinstance(data, (list, tuple)) and isinstance(step, int) and step < len(data)
+        item = isinstance(data, list) and isinstance(step, int)
         if inside or item:
             path.append(step)
             data = data[step]

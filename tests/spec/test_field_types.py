@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from clusterjobs.spec import commands, field_types, reserved_names
 from clusterjobs.spec.references import variable
@@ -117,3 +118,44 @@ def test_refuses_and_says_what_to_write(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         read(value)
+
+
+@pytest.mark.parametrize(
+    ("read", "longest"),
+    [
+        (field_types.scalar_text, "x" * 131_071),
+        (field_types.path, "/" + "x" * 255),
+        (field_types.path, "ab/" * 1333 + "x"),
+        (field_types.job_name, "x" * 200),
+        (field_types.option_value, "x" * 1000),
+        (field_types.interface, "x" * 15),
+        (field_types.bucket, "s3://" + "x" * 63),
+    ],
+)
+def test_takes_the_longest_text_and_no_longer_one(read: Callable[[Any], Any], longest: str) -> None:
+    assert read(longest) == longest
+    with pytest.raises(ValueError, match=r"more than|longer than|is not a"):
+        read(longest + "x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [
+        (field_types.Count, 1, 1_000_000),
+        (field_types.Budget, 0, 1_000_000),
+        (field_types.Port, 1, 65_535),
+        (field_types.Stage, 0, 3),
+    ],
+)
+def test_numbers_have_bounds(kind: Any, least: int, most: int) -> None:
+    read = TypeAdapter(kind).validate_python
+    assert (read(least), read(most)) == (least, most)
+    for beyond in (least - 1, most + 1):
+        with pytest.raises(ValidationError, match="equal to"):
+            read(beyond)
+
+
+@pytest.mark.parametrize("value", [1.0, True, "1", "x", None, [1], P])
+def test_a_number_is_an_integer_without_quotes(value: object) -> None:
+    with pytest.raises(ValidationError, match=r"expected an integer|a parameter cannot be used"):
+        TypeAdapter(field_types.Count).validate_python(value)
