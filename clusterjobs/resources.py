@@ -38,7 +38,11 @@ def _folder(name: str) -> pathlib.Path:
 def node_programs() -> Mapping[str, pathlib.Path]:
     """The programs for the nodes by file name; a job's folder holds them side by side."""
     paths = sorted((_PACKAGE / "node").glob("**/*.*"))
-    return {path.name: path for path in paths if path.suffix in (".py", ".sh") and path.stem != "__init__"}
+    return {
+        path.name: path
+        for path in paths
+        if path.suffix in (".py", ".sh") and path.stem != "__init__"
+    }
 
 
 def node_program(name: str) -> str:

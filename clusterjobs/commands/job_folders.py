@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 def job_folders(spec: pathlib.Path) -> dict[str, pathlib.Path]:
     """Job id -> folder of each job of the spec, the newest last. Raises InputError for none."""
     experiment = load_spec(read_text(spec), str(spec), option_models()).experiment
-    logs = _logs_folder(as_text(experiment.logs or "logs"))
+    logs = _logs_folder(as_text(experiment.logs.path))
     folders = folders_below(logs)
     found = [one for one in folders if one.is_of(experiment.name, spec.name)]
     if not found:

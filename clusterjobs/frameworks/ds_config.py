@@ -14,7 +14,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import LogLine, Task, Variable
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.field_types import Stage
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import has_variable, variable
 from clusterjobs.yaml.document import Path, dotted
 
@@ -30,7 +30,7 @@ THROUGHPUT = LogLine(
 )
 
 
-class Zero(Part):
+class Zero(SpecModel):
     """ZeRO's stage. Other keys of zero_optimization are written in ds_config."""
 
     stage: Stage

@@ -98,7 +98,7 @@ def plan_staging(
         how, reason, source = _explained(one, linked, storage.facts.bucket_service)
         provenance.record(f"data[{index}]", how, reason, source)
         source, target = expanding(one.source), expanding(one.target)
-        sets.append(DataSet(source, target, one.scope == "node", linked, one.unpack, one.check))
+        sets.append(DataSet(source, target, one.scope == "node", linked, one.unpack, one.verify))
         if linked:
             where = diagnostics.where(("data", index, "target"))
             reason = f"data of the experiment {name}"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from faults import TIMEOUT, Running
 
-from clusterjobs.lab.polling import until
 from clusterjobs.jobs.records import read_data
+from clusterjobs.lab.polling import until
 
 pytestmark = pytest.mark.lab
 
@@ -128,7 +128,7 @@ def test_checkpoints_and_logs_are_copied_away_and_the_exit_code_is_the_trainings
     save = f"mkdir -p {here}/saved/step-1; echo weights > {here}/saved/step-1/w; exit 7"
     keys = {
         "checkpoints": {"path": f"{here}/saved", "export": f"{here}/kept"},
-        "logs_export": f"{here}/logs",
+        "logs": {"path": "/fsx/logs", "export": f"{here}/logs"},
     }
     ended = jobs.run(staged(jobs, "saving", save, nodes=1, **keys))
     assert ended.exit_code == 7, ended.log

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from clusterjobs.lab.polling import until
 from clusterjobs.jobs.records import read_attempts
+from clusterjobs.lab.polling import until
 
 pytestmark = pytest.mark.lab
 
