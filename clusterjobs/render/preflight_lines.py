@@ -46,4 +46,4 @@ def _nccl_step(plan: Plan, *how: str) -> list[ShellText]:
     if plan.preflight is None or not plan.preflight.reads_nccl:
         return []
     words = (*how, NCCL_LOGS, str(plan.shape.world_size))
-    return [command_text((variable("python"), "-IS", f"{JOB_DIR}/nccl_log.py", *words))]
+    return [command_text((variable("python"), "-BEsS", f"{JOB_DIR}/nccl_log.py", *words))]

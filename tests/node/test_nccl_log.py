@@ -60,7 +60,7 @@ def logs(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def command(logs: pathlib.Path, *how: str, ranks: int = 2) -> list[str]:
     program = str(logs.parent / "nccl_log.py")
-    return [sys.executable, "-IS", program, *how, str(logs), str(ranks)]
+    return [sys.executable, "-BEsS", program, *how, str(logs), str(ranks)]
 
 
 def judged(logs: pathlib.Path) -> tuple[int, str]:
