@@ -19,8 +19,6 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import show, variable
 from clusterjobs.yaml.document import Path
 
-EXPORT_PROGRAMS = ("export.py", "stage_log.py")
-
 
 class Export(NamedTuple):
     """One folder on its way out. `by_association`: FSx does it, and the job does nothing.

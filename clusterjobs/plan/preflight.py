@@ -16,6 +16,7 @@ from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
+from clusterjobs.resources import with_imports
 from clusterjobs.spec.experiment import Experiment, Preflight
 from clusterjobs.spec.references import show
 
@@ -26,11 +27,6 @@ _PACKAGES = {
     "deepspeed": ("torch", "deepspeed"),
     "megatron-deepspeed": ("torch", "deepspeed"),
     "gpt-neox": ("torch", "deepspeed"),
-}
-# Programs that a node is asked by, beside `preflight_node.sh`, where one of these is asked.
-_ASKED_BY = {
-    "preflight_hardware.sh": {"gpus", "processes", "efa", "memlock"},
-    "preflight_software.sh": {"packages", "build", "containers"},
 }
 _COMPILES = ("deepspeed", "megatron-deepspeed", "gpt-neox")
 
@@ -63,12 +59,13 @@ class PreflightPlan(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The files of the room `node/` that it takes."""
-        words = {one.word.partition("=")[0] for one in self.asked}
-        asking = ("preflight.py", "preflight_table.py", "preflight_node.sh") if words else ()
-        more = (name for name, checks in _ASKED_BY.items() if checks & words)
-        reading = ("nccl_log.py",) if self.reads_nccl else ()
-        return (*asking, *more, *reading, *(("all_reduce.py",) if self.all_reduce else ()))
+        """The programs for the nodes that it needs."""
+        needed = {
+            "preflight.py": bool(self.asked),
+            "nccl_log.py": self.reads_nccl,
+            "all_reduce.py": self.all_reduce is not None,
+        }
+        return with_imports(name for name, is_needed in needed.items() if is_needed)
 
     @property
     def environment(self) -> tuple[Variable, ...]:

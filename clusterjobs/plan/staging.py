@@ -9,41 +9,19 @@ files into your file system".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import Location
 from clusterjobs.parallelcluster.associations import DataRepositoryAssociation
-from clusterjobs.plan.exports import EXPORT_PROGRAMS, Export
+from clusterjobs.plan.exports import Export
 from clusterjobs.plan.staging_checks import check_data, check_overlaps, check_room
 from clusterjobs.plan.storage import Storage
 from clusterjobs.provenance import Provenance
+from clusterjobs.resources import with_imports
 from clusterjobs.spec.experiment import Data, Experiment
 from clusterjobs.spec.references import show
-
-_COPY = (
-    "stage.py",
-    "stage_copy.py",
-    "stage_files.py",
-    "stage_list.py",
-    "stage_lock.py",
-    "stage_log.py",
-    "stage_verify.py",
-    "stage_commit.py",
-    "stage_pool.py",
-    "stage_record.py",
-)
-
-
-_FROM_BUCKET = (
-    "stage_bucket.py",
-    "stage_checks.py",
-    "stage_download.py",
-    "stage_etag.py",
-    "stage_glob_groups.py",
-    "stage_s3.py",
-)
 
 
 class Stage(NamedTuple):
@@ -155,18 +133,14 @@ def associations_of(
     return (*shown, *exported)
 
 
-def programs_of(stages: Iterable[Stage], exports: Iterable[Export]) -> tuple[str, ...]:
-    """The programs that the job carries, each once, by name."""
-    names: set[str] = set()
-    for stage in stages:
-        if stage.by_association:
-            names.update(("preload.py", "stage_log.py"))
-            continue
-        names.update(_COPY)
-        if stage.source.startswith("s3://"):
-            names.update(_FROM_BUCKET)
-        if stage.unpack:
-            names.add("stage_archive.py")
-    if any(not one.by_association for one in exports):
-        names.update(EXPORT_PROGRAMS)
-    return tuple(sorted(names))
+def programs_of(stages: Sequence[Stage], exports: Iterable[Export]) -> tuple[str, ...]:
+    """The programs that the job carries; stage.py imports the last two only by name."""
+    copied = [stage for stage in stages if not stage.by_association]
+    needed = {
+        "preload.py": any(stage.by_association for stage in stages),
+        "export.py": any(not one.by_association for one in exports),
+        "stage.py": bool(copied),
+        "stage_s3.py": any(stage.source.startswith("s3://") for stage in copied),
+        "stage_archive.py": any(stage.unpack for stage in copied),
+    }
+    return with_imports(name for name, is_needed in needed.items() if is_needed)
