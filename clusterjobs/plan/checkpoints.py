@@ -42,8 +42,8 @@ class Checkpoints(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The files of `node/` that the job takes along for it."""
-        return ("export.py", "stage_log.py") if self.exports else ()
+        """The programs for the nodes that it starts."""
+        return ("export.py",) if self.exports else ()
 
 
 def plan_checkpoints(

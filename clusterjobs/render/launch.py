@@ -20,7 +20,7 @@ def launch_context(plan: Plan) -> dict[str, Any]:
     return {
         "title": heading(f"launch: {launch.reason}"),
         "template": ShellText(launch_template(plan)),
-        "ends_itself": restarts is not None and restarts.saving.told == "clock",
+        "ends_itself": restarts is not None and restarts.saving.stop_channel == "clock",
         "command": [*_prefix(launch), *_lines(launch.words)],
         "srun_options": option_lines(launch.srun_options),
         "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),

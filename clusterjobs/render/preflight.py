@@ -52,4 +52,4 @@ def _nccl_step(plan: Plan, *how: str) -> list[ShellText]:
     if preflight is None or not preflight.reads_nccl:
         return []
     words = (*how, preflight.nccl_logs, str(plan.placement.shape.world_size))
-    return [command_text((variable("python"), "-IS", f"{JOB_DIR}/nccl_log.py", *words))]
+    return [command_text((variable("python"), "-BEsS", f"{JOB_DIR}/nccl_log.py", *words))]

@@ -20,8 +20,8 @@ def restarts_context(plan: Plan) -> dict[str, Any] | None:
         "grace_seconds": restarts.grace_seconds,
         "signal_seconds": restarts.signal_seconds,
         "clock_seconds": restarts.clock_seconds,
-        "by_file": restarts.saving.told == "file",
-        "by_clock": restarts.saving.told == "clock",
+        "by_file": restarts.saving.stop_channel == "file",
+        "by_clock": restarts.saving.stop_channel == "clock",
         "has_signal": restarts.signal is not None,
         "signal": ShellText(restarts.signal or ""),
     }

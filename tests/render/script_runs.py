@@ -17,7 +17,8 @@ from typing import Any
 
 from clusterjobs import resources
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.source import read_source
+from clusterjobs.parallelcluster.facts import cluster_facts
+from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.script import render_script
@@ -47,7 +48,8 @@ def script(spec_file: str = "spec.yaml", **keys: object) -> str:
     base = {key: value for key, value in BASE.items() if key != "command" or "script" not in keys}
     text = as_yaml({**base, **keys})
     spec = load_spec(text, spec_file, option_models())
-    plan = resolve(spec, read_source(SMALL, "small.yaml", {}).facts)
+    facts = cluster_facts(read_cluster(SMALL, "small.yaml", {})[0])
+    plan = resolve(spec, facts)
     return render_script(plan, Inputs((spec_file, text), ("small.yaml", SMALL))).text
 
 
