@@ -1,7 +1,7 @@
 """A minimal S3 server on loopback: `python bucket_server.py FOLDER` prints its port.
 
-It implements only what listing and reading need (ListObjectsV2, GetObject with a range, HeadObject).
-It is cheap, so that the benchmark measures the reader and not the server.
+It implements only listing and reading (ListObjectsV2, GetObject with a range, HeadObject). It is
+cheap, so that the benchmark measures the reader and not the server.
 """
 
 from __future__ import annotations
