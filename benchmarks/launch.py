@@ -3,7 +3,7 @@
 The baseline is the shortest script that one would write by hand: MASTER_ADDR, MASTER_PORT, one
 srun. Each rank is a program that records its start time. Script and ranks run on one machine and
 therefore share a clock. The preflight is an srun of its own, so its baseline is the same script
-with one more srun over all nodes: of a program that does nothing, and of a Python that does nothing.
+with one more srun over all nodes: of `true`, or of a Python that does nothing.
 """
 
 from __future__ import annotations
