@@ -7,16 +7,16 @@ from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, scr
 from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Trainer(Part):
+class Trainer(SpecModel):
     """`steps`: the number of training steps."""
 
     steps: Count = 1000
 
 
-class Options(Part):
+class Options(SpecModel):
     """`trainer`: the options of the trainer."""
 
     trainer: Trainer = Trainer()

@@ -115,7 +115,7 @@ ended_by_slurm() {
   esac
 }
 
-in_time cd -- "$HOME/bert" || fail 'no workdir ${HOME}/bert here' # in a child, for it may hang
+in_time cd -- "$HOME/bert" || fail 'no workdir $HOME/bert here' # in a child, for it may hang
 cd -- "$HOME/bert"
 
 # ---- inherited: of the shell that called sbatch, nothing that Slurm or torch would obey ------

@@ -117,7 +117,7 @@ ended_by_slurm() {
   esac
 }
 
-in_time cd -- "$HOME/my code" || fail 'no workdir ${HOME}/my code here' # in a child, for it may hang
+in_time cd -- "$HOME/my code" || fail 'no workdir $HOME/my code here' # in a child, for it may hang
 cd -- "$HOME/my code"
 
 # ---- inherited: of the shell that called sbatch, nothing that Slurm or torch would obey ------
