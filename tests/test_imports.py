@@ -13,8 +13,7 @@ EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 HEAVY = {"torch", "deepspeed", "boto3", "botocore", "pcluster", "matplotlib", "moto", "numpy"}
 # Of the standard library, what takes long to import and is seldom needed.
 SELDOM_NEEDED = {
-    *("asyncio", "http", "unittest", "multiprocessing", "sqlite3"),
-    *("subprocess", "email", "csv", "zoneinfo", "zipfile"),
+    *("asyncio", "http", "unittest", "multiprocessing", "sqlite3", "subprocess", "zoneinfo"),
 }
 PROGRAM = """
 import json, sys

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from clusterjobs.spec import commands, field_types, reserved_names
+from clusterjobs.spec import commands, field_types, images, reserved_names
 from clusterjobs.spec.references import variable
 
 P = variable("LR")
@@ -47,6 +47,22 @@ P = variable("LR")
         (reserved_names.environment_name, "_A1", "_A1"),
         (reserved_names.parameter_name, "LR_2", "LR_2"),
         (field_types.directive_name, "mail-type", "mail-type"),
+        (field_types.search_path, "/a", "/a"),
+        (field_types.module_name, "gcc/12.2~x(a)", "gcc/12.2~x(a)"),
+        (field_types.package_name, "flash_attn-2.x", "flash_attn-2.x"),
+        (field_types.package_version, 2.5, "2.5"),
+        (field_types.package_version, "2.6.0rc1", "2.6.0rc1"),
+        (field_types.repository, "s3://my-bucket/a/b", "s3://my-bucket/a/b"),
+        (field_types.repository, "/a", "/a"),
+        (field_types.flag, True, True),
+        (field_types.time_limit, "0:01", "0:01"),
+        (images.image, "docker://me@registry/a:tag@sha256", "docker://me@registry/a:tag@sha256"),
+        (images.mount, "/a:/b", {"source": "/a", "target": "/b"}),
+        (images.mount, "/a:/b:ro", {"source": "/a", "target": "/b", "read_only": True}),
+        (images.mount, "/a:/b:rw", {"source": "/a", "target": "/b", "read_only": False}),
+        (images.mount_path, "${HOME}/a", "${HOME}/a"),
+        (images.mount_target, "/usr/local/a", "/usr/local/a"),
+        (images.size, "16G", "16g"),
     ],
 )
 def test_takes(read: Callable[[Any], Any], value: object, result: object) -> None:
@@ -111,6 +127,45 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.plain, "", "no parameter"),
         (field_types.plain, P, "no parameter"),
         (field_types.argument_name, "", "needs a name"),
+        (field_types.argument_name, P, "needs a name"),
+        (field_types.path, "-x", "write ./ before it"),
+        (field_types.path, "a\0b\nc", "line break"),
+        (field_types.search_path, "/a:b", "rename the folder"),
+        (field_types.search_path, "~/a", "${HOME}"),
+        (field_types.module_name, "a b", "not a module name"),
+        (field_types.module_name, "-a", "not a module name"),
+        (field_types.module_name, "a;b", "not a module name"),
+        (field_types.module_name, "", "no parameter"),
+        (field_types.package_name, "-r", "a package name"),
+        (field_types.package_name, "a b", "a package name"),
+        (field_types.package_version, ">=2", "its beginning"),
+        (field_types.package_version, "2.", "its beginning"),
+        (field_types.interface, "e/5", "ip link"),
+        (field_types.bucket, "s3://ab", "s3://my-bucket/folder"),
+        (field_types.bucket, "s3://my-bucket/a b", "s3://my-bucket/folder"),
+        (field_types.repository, "gs://my-bucket", "s3://my-bucket/folder"),
+        (field_types.repository, "S3:/x", "s3://my-bucket/folder"),
+        (field_types.repository, "~/x", "${HOME}"),
+        (field_types.flag, "true", "without quotes"),
+        (field_types.flag, 1, "true or false"),
+        (field_types.time_limit, 0, "no limit"),
+        (field_types.time_limit, "0-00:00", "no limit"),
+        (images.image, P, "parameter"),
+        (images.image, "a\tb", "a tab"),
+        (images.image, "-a", "as an option"),
+        (images.image, "a b", "a space"),
+        (images.image, "docker://me:pw@registry/a", "a password"),
+        (images.mount, "/a", "not a mount"),
+        (images.mount, "/a:/b:rx", "not a mount"),
+        (images.mount, "/a:/b:ro:x", "not a mount"),
+        (images.mount_path, "a/b", "relative"),
+        (images.mount_path, "/a,b", "a separator"),
+        (images.mount_target, "/a/../usr", "'..'"),
+        (images.mount_target, "//usr/", "hide the image's own"),
+        (images.mount_target, "/", "hide the image's own"),
+        (images.mount_target, "/proc/x", "hide the image's own"),
+        (images.size, "0g", "16g"),
+        (images.size, "16", "16g"),
     ],
 )
 def test_refuses_and_says_what_to_write(
