@@ -73,7 +73,7 @@ def test_a_time_limit_is_told_with_what_it_means(
 def test_a_limit_that_is_none_has_no_meaning_beside_it(
     clusterjobs: Callable[..., Any], folder: pathlib.Path
 ) -> None:
-    for written in ("UNLIMITED", "0"):
+    for written in ("UNLIMITED", "INFINITE"):
         lines = planned(clusterjobs, time_limit=written).splitlines()
         assert [line.split()[2:] for line in lines if line.startswith("time limit")] == [[written]]
     assert "the partition's own" in planned(clusterjobs)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
@@ -71,7 +72,7 @@ SPEC = {
 class Nothing(NamedTuple):
     """The cluster is as it is, and nothing is written for it."""
 
-    files: dict[str, str] = {}
+    files: Mapping[str, str] = MappingProxyType({})
     problems: tuple[()] = ()
 
     def notice(self, folder: pathlib.Path) -> str:
