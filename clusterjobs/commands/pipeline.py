@@ -17,7 +17,8 @@ from clusterjobs.parallelcluster.find import find_cluster, is_path
 from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import config_files, resolve
-from clusterjobs.render.outputs import Inputs, render_outputs
+from clusterjobs.render.inputs import Inputs
+from clusterjobs.render.outputs import render_outputs
 from clusterjobs.spec.load import Spec, load_spec
 from clusterjobs.spec.site import load_site
 

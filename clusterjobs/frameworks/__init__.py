@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.registry import Registry
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 FRAMEWORKS: Mapping[str, Framework] = Registry("clusterjobs.frameworks", Framework)
 
 
-class _OptionModels(Mapping[str, type[Part] | None]):
-    def __getitem__(self, name: str) -> type[Part] | None:
+class _OptionModels(Mapping[str, type[SpecModel] | None]):
+    def __getitem__(self, name: str) -> type[SpecModel] | None:
         return FRAMEWORKS[name].options
 
     def __contains__(self, name: object) -> bool:
@@ -29,6 +29,6 @@ class _OptionModels(Mapping[str, type[Part] | None]):
         return len(FRAMEWORKS)
 
 
-def option_models() -> Mapping[str, type[Part] | None]:
+def option_models() -> Mapping[str, type[SpecModel] | None]:
     """Each framework's own keys of the spec."""
     return _OptionModels()

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import expanding, variable
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
@@ -53,7 +53,7 @@ class Task(NamedTuple):
     """Everything that a framework may use."""
 
     experiment: Experiment
-    options: Part | None
+    options: SpecModel | None
     shape: Shape
     parallelism: Parallelism
     samples: Samples | None
@@ -135,7 +135,7 @@ class Framework:
 
     name: str
     launchers: tuple[str, ...]
-    options: type[Part] | None = None
+    options: type[SpecModel] | None = None
     saving: Saving = OWN_SCRIPT
     log_lines: tuple[LogLine, ...] = ()
     reads_precision: bool = False
@@ -148,7 +148,7 @@ class Framework:
         """What a rank runs; problems go into `diagnostics`; None if there is nothing to run."""
         raise NotImplementedError
 
-    def config_files(self, options: Part | None) -> tuple[str, ...]:
+    def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         """The user's own config files, relative to `workdir`.
 
         They are on the cluster. Copies on this machine are checked, and nothing that is rendered
@@ -159,7 +159,7 @@ class Framework:
     def completed(
         self,
         experiment: Experiment,
-        options: Part | None,
+        options: SpecModel | None,
         texts: Mapping[str, str],
         diagnostics: Diagnostics,
     ) -> Experiment:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
 from clusterjobs.frameworks.base import (
@@ -27,10 +29,10 @@ from clusterjobs.frameworks.ds_config import (
     extensions_folder,
 )
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.part import Field, Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Options(Part):
+class Options(SpecModel):
     """`zero`, and `ds_config` for the keys of DeepSpeed's config that are not derived."""
 
     zero: Zero | None = None

@@ -14,7 +14,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import LogLine, Task, Variable
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.field_types import Stage
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import has_variable, variable
 from clusterjobs.yaml.document import Path, dotted
 
@@ -30,7 +30,7 @@ THROUGHPUT = LogLine(
 )
 
 
-class Zero(Part):
+class Zero(SpecModel):
     """ZeRO's stage. Other keys of zero_optimization are written in ds_config."""
 
     stage: Stage
@@ -75,8 +75,12 @@ def config_text(
 
 
 def json_text(config: Mapping[str, Any]) -> str:
-    """The text of a config file; equal configs give equal texts."""
-    return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    """The text of a config file, with one key on each line; equal configs give equal texts."""
+    lines = [
+        f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+        for key, value in config.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n" if lines else "{}\n"
 
 
 def check_batch(task: Task, diagnostics: Diagnostics) -> None:

@@ -10,16 +10,16 @@ from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, scr
 from clusterjobs.frameworks.base import Framework, LogLine, Program, Task
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Settings(Part):
+class Settings(SpecModel):
     """`interface`: the network interface of every node; without it, each node finds its own."""
 
     interface: field_types.Interface | None = None
 
 
-class Options(Part):
+class Options(SpecModel):
     """`horovod`: options of its launchers."""
 
     horovod: Settings = Settings()

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+from pydantic import BeforeValidator, Field
+
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import (
     argument_key,
@@ -41,10 +43,10 @@ from clusterjobs.frameworks.ds_config import (
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.part import BeforeValidator, Field, Part
+from clusterjobs.spec.model import SpecModel
 
 
-class ActivationCheckpointing(Part):
+class ActivationCheckpointing(SpecModel):
     """Activations computed again in the backward pass, by DeepSpeed's implementation.
 
     One checkpoint per `layers` layers; `partition` divides it over the tensor ranks, `cpu` moves
@@ -64,7 +66,7 @@ def _switch(value: Any) -> Any:
     return value
 
 
-class Options(Part):
+class Options(SpecModel):
     """`zero`, `activation_checkpointing`, and `ds_config` for the keys that are not derived."""
 
     zero: Zero = Zero(stage=0)

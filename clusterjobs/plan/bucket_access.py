@@ -47,5 +47,5 @@ def _used(
             yield ("data", index, "source"), one.source, False
     for export in checkpoints.exports:
         if export.target.startswith("s3://"):
-            path = ("logs_export",) if export.of_job else ("checkpoints", "export")
+            path = ("logs", "export") if export.of_job else ("checkpoints", "export")
             yield path, export.target, True

@@ -42,8 +42,8 @@ class Checkpoints(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The files of `node/` that the job takes along for it."""
-        return ("export.py", "stage_log.py") if self.exports else ()
+        """The programs for the nodes that it starts."""
+        return ("export.py",) if self.exports else ()
 
 
 def plan_checkpoints(
@@ -62,8 +62,8 @@ def plan_checkpoints(
         _check_via(checkpoints, storage, diagnostics)
         name = experiment.name
         exports += _export(checkpoints, name, storage, diagnostics, provenance)
-    if target := experiment.logs_export:
-        exports.append(_logs(experiment.logs or "logs", target, diagnostics, provenance))
+    if target := experiment.logs.export:
+        exports.append(_logs(experiment.logs.path, target, diagnostics, provenance))
     return Checkpoints(
         path,
         f"{path}/{expanding(marker)}" if path and marker else None,
@@ -73,8 +73,8 @@ def plan_checkpoints(
 
 
 def _logs(source: str, target: str, diagnostics: Diagnostics, provenance: Provenance) -> Export:
-    _check_apart(("logs_export",), source, target, diagnostics)
-    _record_copy("logs_export", target, provenance)
+    _check_apart(("logs", "export"), source, target, diagnostics)
+    _record_copy("logs.export", target, provenance)
     folder = expanding(target).rstrip("/")
     return Export(JOB_DIR, f"{folder}/{variable('SLURM_JOB_ID')}", of_job=True)
 

@@ -119,7 +119,11 @@ def _needed(
     yield ("workdir",), job.workdir or folder_on_the_node("."), "where the program runs"
     logs = job.folder.rpartition("/")[0]
     is_open = has_variable(logs)
-    yield ("logs",), JOB_DIR if is_open else logs, "the job's own folder: its configs and records"
+    yield (
+        ("logs", "path"),
+        JOB_DIR if is_open else logs,
+        "the job's own folder: its configs and records",
+    )
     if checkpoints:
         yield ("checkpoints", "path"), checkpoints, "checkpoints"
     for index, one in enumerate(data):

@@ -97,10 +97,11 @@ def srun_options(
 ) -> tuple[Directive, ...]:
     """What the srun of the training is given; `by_pyxis`: it starts the containers, too."""
     shape, ntasks = placement.shape, placement.ntasks_per_node
+    planned = "as planned, even if sbatch got other options"
     derived = [
-        Directive("nodes", shape.nodes, "as planned, whatever sbatch was told"),
-        Directive("ntasks", shape.nodes * ntasks, "likewise"),
-        Directive("ntasks-per-node", ntasks, "likewise"),
+        Directive("nodes", shape.nodes, planned),
+        Directive("ntasks", shape.nodes * ntasks, planned),
+        Directive("ntasks-per-node", ntasks, planned),
         Directive("label", True, "every line says which task wrote it"),
         Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout"),
         Directive("wait", 0, "a rank may go on after the others, to save or to evaluate"),

@@ -46,7 +46,7 @@ def plan_job(
         experiment.framework,
         _title(placement.shape, placement.node_type.name, experiment.framework, launcher),
         sbatch_directives(experiment, placement, further, diagnostics),
-        folder_on_the_node(f"{experiment.logs or 'logs'}/${{SLURM_JOB_ID}}"),
+        folder_on_the_node(f"{experiment.logs.path}/${{SLURM_JOB_ID}}"),
         folder_on_the_node(experiment.workdir) if experiment.workdir else None,
         parameters,
         experiment.time_limit,

@@ -126,8 +126,7 @@ def _check_shared_folders(
 def _folders(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     if experiment.workdir:
         yield ("workdir",), experiment.workdir
-    if experiment.logs:
-        yield ("logs",), experiment.logs
+    yield ("logs", "path"), experiment.logs.path
     if experiment.checkpoints:
         yield ("checkpoints", "path"), experiment.checkpoints.path
 
@@ -169,7 +168,8 @@ def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
 
 
 def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
-    for key in ("workdir", "script", "logs"):
+    yield ("logs", "path"), experiment.logs.path
+    for key in ("workdir", "script"):
         yield (key,), getattr(experiment, key) or ""
     for key in ("venv", "conda"):
         yield ("software", key), getattr(experiment.software, key) or ""

@@ -20,12 +20,6 @@ from clusterjobs.provenance import Provenance
 from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import show
 
-# Programs that a node is asked by, beside `preflight_node.sh`, where one of these is asked.
-_ASKED_BY = {
-    "preflight_hardware.sh": {"gpus", "processes", "efa", "memlock"},
-    "preflight_software.sh": {"packages", "build", "containers"},
-}
-
 
 class Check(NamedTuple):
     """One check: `word` is the argument of the node's program, `check=wanted`."""
@@ -59,12 +53,13 @@ class Preflight(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The files of the room `node/` that it takes."""
-        words = {one.word.partition("=")[0] for one in self.checks}
-        asking = ("preflight.py", "preflight_table.py", "preflight_node.sh") if words else ()
-        more = (name for name, checks in _ASKED_BY.items() if checks & words)
-        reading = ("nccl_log.py",) if self.reads_nccl else ()
-        return (*asking, *more, *reading, *(("all_reduce.py",) if self.all_reduce else ()))
+        """The programs for the nodes that it starts."""
+        needed = {
+            "preflight.py": bool(self.checks),
+            "nccl_log.py": self.reads_nccl,
+            "all_reduce.py": self.all_reduce is not None,
+        }
+        return tuple(name for name, is_needed in needed.items() if is_needed)
 
     @property
     def environment(self) -> tuple[Variable, ...]:

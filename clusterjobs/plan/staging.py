@@ -20,29 +20,6 @@ from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Data
 from clusterjobs.spec.references import expanding, show
 
-_COPY = (
-    "stage.py",
-    "stage_copy.py",
-    "stage_files.py",
-    "stage_list.py",
-    "stage_lock.py",
-    "stage_log.py",
-    "stage_verify.py",
-    "stage_commit.py",
-    "stage_pool.py",
-    "stage_record.py",
-)
-
-
-_FROM_BUCKET = (
-    "stage_bucket.py",
-    "stage_checks.py",
-    "stage_download.py",
-    "stage_etag.py",
-    "stage_glob_groups.py",
-    "stage_s3.py",
-)
-
 
 class DataSet(NamedTuple):
     """One data set on its way, and what is compared before a staged copy is taken: `verify`.
@@ -67,18 +44,15 @@ class Staging(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The files of `node/` that the job takes along for it."""
-        names: set[str] = set()
-        for one in self.data:
-            if one.linked:
-                names.update(("preload.py", "stage_log.py"))
-                continue
-            names.update(_COPY)
-            if one.source.startswith("s3://"):
-                names.update(_FROM_BUCKET)
-            if one.unpack:
-                names.add("stage_archive.py")
-        return tuple(sorted(names))
+        """The programs for the nodes that it starts; stage.py imports the last two by name."""
+        copied = [one for one in self.data if not one.linked]
+        needed = {
+            "preload.py": any(one.linked for one in self.data),
+            "stage.py": bool(copied),
+            "stage_s3.py": any(one.source.startswith("s3://") for one in copied),
+            "stage_archive.py": any(one.unpack for one in copied),
+        }
+        return tuple(name for name, is_needed in needed.items() if is_needed)
 
 
 def plan_staging(
@@ -98,7 +72,7 @@ def plan_staging(
         how, reason, source = _explained(one, linked, storage.facts.bucket_service)
         provenance.record(f"data[{index}]", how, reason, source)
         source, target = expanding(one.source), expanding(one.target)
-        sets.append(DataSet(source, target, one.scope == "node", linked, one.unpack, one.check))
+        sets.append(DataSet(source, target, one.scope == "node", linked, one.unpack, one.verify))
         if linked:
             where = diagnostics.where(("data", index, "target"))
             reason = f"data of the experiment {name}"

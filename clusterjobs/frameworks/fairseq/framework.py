@@ -24,10 +24,10 @@ from clusterjobs.frameworks.fairseq.settings import (
 )
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Options(Part):
+class Options(SpecModel):
     """`fairseq`: its keys beside the common ones of a spec."""
 
     fairseq: Settings = Settings()

@@ -14,11 +14,11 @@ from clusterjobs.frameworks.base import Task, folder_on_the_node
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.yaml.document import Path
 
 
-class Settings(Part):
+class Settings(SpecModel):
     """`fairseq`: the program, the model, the data.
 
     `config_dir` and `config_name`: the config file of fairseq-hydra-train.

@@ -47,7 +47,7 @@ from clusterjobs.frameworks.gpt_neox.launch_config import (
 )
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import expanding, has_variable
 
 
@@ -65,7 +65,7 @@ class GptNeoX(Framework):
     packages = ("torch", "deepspeed")
     compiles_extensions = True
 
-    def config_files(self, options: Part | None) -> tuple[str, ...]:
+    def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)
         folder = f"{options.config_dir}/" if options.config_dir else ""
         return tuple(
@@ -76,7 +76,7 @@ class GptNeoX(Framework):
     def completed(
         self,
         experiment: Experiment,
-        options: Part | None,
+        options: SpecModel | None,
         texts: Mapping[str, str],
         diagnostics: Diagnostics,
     ) -> Experiment:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import LogLine, Task
 from clusterjobs.frameworks.ds_config import Zero
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Field, Part
+from clusterjobs.spec.model import SpecModel
 
 LAUNCH_NAME = "clusterjobs_launch.yml"
 MASTER_NAME = "clusterjobs_master.yml"  # templates/launch/deepy.sh.j2 writes it in the job
@@ -30,7 +32,7 @@ ITERATION = LogLine(
 )
 
 
-class Options(Part):
+class Options(SpecModel):
     """The user's own YAML files, `zero`, and further keys of a config in `neox`."""
 
     config_dir: field_types.Path | None = None
