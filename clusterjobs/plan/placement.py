@@ -59,32 +59,14 @@ def plan_placement(
     groups = find_groups(experiment.instance_type, partition, diagnostics, provenance)
     if not groups:
         return None
-    node_type, limit = groups[0].node_type, node_limit(groups)
-    _check_nodes(experiment.nodes, partition.name, groups, facts, diagnostics)
-    wanted = experiment.gpus_per_node
-    gpus = _gpus_per_node(wanted, node_type, facts, diagnostics, provenance)
-    if node_type.gpus is not None and gpus > node_type.gpus:
-        _refuse_gpus(gpus, experiment.nodes, node_type, limit, diagnostics)
-    ranks = _ranks_per_node(experiment.ranks_per_node, gpus, diagnostics, provenance)
-    shape = Shape(experiment.nodes, ranks, gpus)
-    why = f"{shape.nodes} nodes x {ranks} ranks"
-    provenance.record("world_size", shape.world_size, why)
-    ntasks = ranks if launcher.task_per_rank else 1
+    _check_nodes(experiment.nodes, partition.name, groups, facts.terms.max_nodes, diagnostics)
+    shape = _shape(experiment, groups, facts.terms.node_facts, diagnostics, provenance)
+    ntasks = shape.ranks_per_node if launcher.task_per_rank else 1
     provenance.record("ntasks_per_node", ntasks, launcher.reason)
     exclusive = experiment.sbatch.get("exclusive") is not False
-    _check_exclusive(exclusive, partition, facts, diagnostics)
-    divisor = "ranks_per_node" if experiment.ranks_per_node else "nodes"
-    cpus = experiment.cpus_per_task
-    if cpus is None:
-        share = None if exclusive else gpus
-        cpus = _cpus_of_a_task(node_type, share, ntasks, divisor, diagnostics, provenance)
-    elif node_type.cpus is not None and cpus * ntasks > node_type.cpus:
-        diagnostics.problem(
-            ("cpus_per_task",),
-            f"{ntasks} tasks x {cpus} CPUs is more than the node's {node_type.cpus}",
-            f"cpus_per_task: {node_type.cpus // ntasks} at most",
-        )
-    fabrics = [group.fabric for group in groups if group.fabric]
+    _check_exclusive(exclusive, partition, facts.terms.exclusive, diagnostics)
+    node_type, fabrics = groups[0].node_type, [group.fabric for group in groups if group.fabric]
+    share = None if exclusive else shape.gpus_per_node
     return Placement(
         shape,
         partition.name,
@@ -93,18 +75,37 @@ def plan_placement(
         constraint_of(partition, groups),
         exclusive,
         ntasks,
-        cpus,
+        _cpus_per_task(experiment, node_type, share, ntasks, diagnostics, provenance),
     )
+
+
+def _shape(
+    experiment: Experiment,
+    groups: tuple[NodeGroup, ...],
+    source: str,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Shape:
+    """`source` knows what a node has."""
+    nodes, node_type = experiment.nodes, groups[0].node_type
+    gpus = _gpus_per_node(experiment.gpus_per_node, node_type, source, diagnostics, provenance)
+    if node_type.gpus is not None and gpus > node_type.gpus:
+        _refuse_gpus(gpus, nodes, node_type, node_limit(groups), diagnostics)
+    ranks = _ranks_per_node(experiment.ranks_per_node, gpus, diagnostics, provenance)
+    shape = Shape(nodes, ranks, gpus)
+    provenance.record("world_size", shape.world_size, f"{nodes} nodes x {ranks} ranks")
+    return shape
 
 
 def _check_nodes(
     nodes: int,
     partition: str,
     groups: tuple[NodeGroup, ...],
-    facts: ClusterFacts,
+    word: str,
     diagnostics: Diagnostics,
 ) -> None:
-    limit, word = node_limit(groups), facts.terms.max_nodes
+    """`word`: what the cluster's description calls the number of nodes."""
+    limit = node_limit(groups)
     if limit is not None and nodes > limit:
         counts = ", ".join(f"{one.name}: {word} {one.max_nodes}" for one in groups)
         diagnostics.problem(
@@ -115,12 +116,12 @@ def _check_nodes(
 
 
 def _check_exclusive(
-    exclusive: bool, partition: Partition, facts: ClusterFacts, diagnostics: Diagnostics
+    exclusive: bool, partition: Partition, word: str, diagnostics: Diagnostics
 ) -> None:
     if not exclusive and partition.exclusive:
         diagnostics.problem(
             ("sbatch", "exclusive"),
-            f"queue {partition.name} gives whole nodes all the same ({facts.terms.exclusive})",
+            f"queue {partition.name} gives whole nodes all the same ({word})",
             "remove it, or choose a queue that shares its nodes",
             warning=True,
         )
@@ -132,11 +133,10 @@ def _check_exclusive(
 def _gpus_per_node(
     wanted: int | None,
     node_type: NodeType,
-    facts: ClusterFacts,
+    source: str,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> int:
-    source = facts.terms.node_facts
     if wanted is not None:
         return wanted
     if node_type.gpus is not None:
@@ -180,25 +180,32 @@ def _ranks_per_node(
     return wanted
 
 
-def _cpus_of_a_task(
+def _cpus_per_task(
+    experiment: Experiment,
     node_type: NodeType,
     gpus: int | None,
     ntasks: int,
-    key: str,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> int | None:
-    """Of the whole node, or of the share of `gpus`; `key` is what to change in the spec."""
-    share = node_type.cpus
+    """As the spec says, else of the whole node, or of the share of `gpus` of a shared one."""
+    wanted, share, whose = experiment.cpus_per_task, node_type.cpus, f"{node_type.cpus} CPUs"
     if share is None:
-        return None
-    whose = f"{share} CPUs"
+        return wanted
+    if wanted is not None:
+        if wanted * ntasks > share:
+            diagnostics.problem(
+                ("cpus_per_task",),
+                f"{ntasks} tasks x {wanted} CPUs is more than the node's {share}",
+                f"cpus_per_task: {share // ntasks} at most",
+            )
+        return wanted
     if gpus is not None and node_type.gpus:
         share = share * gpus // node_type.gpus
-        whose = f"{gpus} of {node_type.gpus} GPUs' share of {node_type.cpus} CPUs: {share}"
+        whose = f"{gpus} of {node_type.gpus} GPUs' share of {whose}: {share}"
     if ntasks > share:
         diagnostics.problem(
-            (key,),
+            ("ranks_per_node",) if experiment.ranks_per_node else ("nodes",),
             f"{ntasks} tasks on a node of {share} CPUs",
             f"ranks_per_node: {share} at most",
         )

@@ -106,7 +106,7 @@ def test_its_job_is_rendered_without_a_word_of_aws() -> None:
     project = Project(plan_of(), Inputs(("exp.yaml", ""), ("campus", "")), ByHand())
     outputs = project.outputs()
     assert sorted(outputs) == ["job.sh", "manifest.json"]
-    script = outputs["job.sh"].partition("# ---- programs")[0]
+    script = outputs["job.sh"].partition('\nmain "$@"\n')[0]  # programs for the nodes follow
     assert "#SBATCH --partition=gpu" in script
     assert "mount=/work" in script
     for word in ("FI_PROVIDER", "LD_LIBRARY_PATH", "efa=", "lustre=", "FSx", "ParallelCluster"):
