@@ -118,12 +118,8 @@ def _needed(
         yield key, mount.path, f"shared storage of {facts.name}"
     yield ("workdir",), job.workdir or folder_on_the_node("."), "where the program runs"
     logs = job.folder.rpartition("/")[0]
-    is_open = has_variable(logs)
-    yield (
-        ("logs", "path"),
-        JOB_DIR if is_open else logs,
-        "the job's own folder: its configs and records",
-    )
+    folder = JOB_DIR if has_variable(logs) else logs
+    yield ("logs", "path"), folder, "the job's own folder: its configs and records"
     if checkpoints:
         yield ("checkpoints", "path"), checkpoints, "checkpoints"
     for index, one in enumerate(data):
