@@ -644,6 +644,7 @@ from stage_log import (
     os_failure,
     plural,
     printable,
+    report_files,
     report_status,
 )
 
@@ -675,10 +676,7 @@ def preload(folder: str) -> None:
             raise StageError("%s: %s" % (printable(released[0]), what))
         _check_space(folder, sum(sizes[path] for path in released))
         _restore(lfs, folder, {path: sizes[path] for path in released})
-    total = format_size(sum(sizes.values()))
-    report_status(
-        "preload %s" % printable(folder), "up to date, %s, %s" % (plural(len(sizes), "file"), total)
-    )
+    report_files("preload %s" % printable(folder), "up to date", sizes.values())
 
 
 def _files(folder: str) -> Dict[str, int]:
@@ -717,17 +715,14 @@ def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
         for batch in _batches(more):
             _run(lfs, "hsm_restore", batch)
         pending += more
-        unfinished = [
-            path for path, state in _lfs_results(lfs, "hsm_action", pending) if state != "NOOP"
-        ]
+        states = _lfs_results(lfs, "hsm_action", pending)
+        unfinished = [path for path, state in states if state != "NOOP"]
         if len(unfinished) < len(pending):
             last_progress = time.monotonic()
             mark_progress()
             progress.add(sum(wanted[path] for path in set(pending) - set(unfinished)))
         elif time.monotonic() - last_progress > STALL_SECONDS:
-            raise StageError(
-                "%s: not restored: Lustre makes no progress" % printable(unfinished[0])
-            )
+            raise StageError("%s: no progress: not restored" % printable(unfinished[0]))
         else:
             time.sleep(_POLL_SECONDS)
         pending = unfinished
@@ -828,12 +823,11 @@ from stage_lock import Lock
 from stage_log import (
     StageError,
     Stopped,
-    format_size,
     log,
     os_failure,
-    plural,
     printable,
     raise_on_signals,
+    report_files,
     report_status,
 )
 from stage_record import StagedCopy, StagePaths, find_changes, matches_record, source_state
@@ -905,12 +899,7 @@ class Stage:
         return [self.source, bool(self.options.unpack)]
 
     def _report_up_to_date(self, record: Dict[str, Any]) -> None:
-        total = sum(row[0] for row in record["files"].values())
-        self._report("up to date", len(record["files"]), total)
-
-    def _report(self, state: str, files: int, total: int) -> None:
-        text = "%s, %s, %s" % (state, plural(files, "file"), format_size(total))
-        report_status(self.name, text)
+        report_files(self.name, "up to date", [row[0] for row in record["files"].values()])
 
     def _run_locked(self) -> None:
         os.makedirs(self.paths.folder, exist_ok=True)
@@ -962,8 +951,7 @@ class Stage:
         }
         lock.assert_held()
         self.paths.write_record(record, rows)
-        total = sum(row[0] for row in listing.files.values())
-        self._report("complete", len(listing.files), total)
+        report_files(self.name, "complete", [row[0] for row in listing.files.values()])
 
 
 def _check_apart(source: str, target: str) -> None:
@@ -1773,9 +1761,8 @@ class Download:
             exact = [literal(name) for name in sorted(wanted)]
             parts = [exact[number::count] for number in range(count)]
         else:
-            parts = patterns_of(
-                {name: row[0] + _REQUEST_COST for name, row in wanted.items()}, count
-            )
+            costs = {name: row[0] + _REQUEST_COST for name, row in wanted.items()}
+            parts = patterns_of(costs, count)
         sync = [*bucket.aws, "s3", "sync", "--only-show-errors", bucket.source, self._to]
         for part in parts:
             yield [*sync, "--exclude", "*", *_included(part)]
@@ -2395,9 +2382,8 @@ class Lock:
                 mark_progress()
             if time.monotonic() - reported >= _REPORT_SECONDS:
                 reported = time.monotonic()
-                report_status(
-                    self._what, "waiting for %s" % (self._current_holder() or "another job")
-                )
+                holder = self._current_holder() or "another job"
+                report_status(self._what, "waiting for %s" % holder)
             time.sleep(_POLL_SECONDS)
         if self._has_lease:
             self._stop_renewing = threading.Event()
@@ -2517,7 +2503,7 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Collection, Dict
 
 REPORT_SECONDS = 5
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -2575,6 +2561,12 @@ def report_status(what: str, text: str) -> None:
                 file.write(json.dumps(line) + "\n")
         except OSError:  # a full disk: the line is in the log
             return
+
+
+def report_files(what: str, state: str, sizes: Collection[int]) -> None:
+    """Report a status with the number of files and their size."""
+    total = format_size(sum(sizes))
+    report_status(what, "%s, %s, %s" % (state, plural(len(sizes), "file"), total))
 
 
 def mark_progress() -> None:
@@ -3129,10 +3121,8 @@ def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lo
         for name in bad:
             remove(path_of(to, name))
         if number < ROUNDS - 1:
-            log(
-                "stage %s: fetching %s again"
-                % (printable(paths.target), plural(len(bad), "object"))
-            )
+            again = "fetching %s again" % plural(len(bad), "object")
+            log("stage %s: %s" % (printable(paths.target), again))
             time.sleep(2**number)
     path, why = sorted(bad.items())[0]
     key = printable(bucket.key_of(path))
