@@ -352,6 +352,7 @@ from stage_log import (
     os_failure,
     plural,
     printable,
+    report_files,
     report_status,
 )
 
@@ -383,10 +384,7 @@ def preload(folder: str) -> None:
             raise StageError("%s: %s" % (printable(released[0]), what))
         _check_space(folder, sum(sizes[path] for path in released))
         _restore(lfs, folder, {path: sizes[path] for path in released})
-    total = format_size(sum(sizes.values()))
-    report_status(
-        "preload %s" % printable(folder), "up to date, %s, %s" % (plural(len(sizes), "file"), total)
-    )
+    report_files("preload %s" % printable(folder), "up to date", sizes.values())
 
 
 def _files(folder: str) -> Dict[str, int]:
@@ -425,17 +423,14 @@ def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
         for batch in _batches(more):
             _run(lfs, "hsm_restore", batch)
         pending += more
-        unfinished = [
-            path for path, state in _lfs_results(lfs, "hsm_action", pending) if state != "NOOP"
-        ]
+        states = _lfs_results(lfs, "hsm_action", pending)
+        unfinished = [path for path, state in states if state != "NOOP"]
         if len(unfinished) < len(pending):
             last_progress = time.monotonic()
             mark_progress()
             progress.add(sum(wanted[path] for path in set(pending) - set(unfinished)))
         elif time.monotonic() - last_progress > STALL_SECONDS:
-            raise StageError(
-                "%s: not restored: Lustre makes no progress" % printable(unfinished[0])
-            )
+            raise StageError("%s: no progress: not restored" % printable(unfinished[0]))
         else:
             time.sleep(_POLL_SECONDS)
         pending = unfinished
@@ -523,7 +518,7 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Collection, Dict
 
 REPORT_SECONDS = 5
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -581,6 +576,12 @@ def report_status(what: str, text: str) -> None:
                 file.write(json.dumps(line) + "\n")
         except OSError:  # a full disk: the line is in the log
             return
+
+
+def report_files(what: str, state: str, sizes: Collection[int]) -> None:
+    """Report a status with the number of files and their size."""
+    total = format_size(sum(sizes))
+    report_status(what, "%s, %s, %s" % (state, plural(len(sizes), "file"), total))
 
 
 def mark_progress() -> None:
