@@ -1,1 +1,1 @@
-"""A cluster as facts in Slurm's terms, whoever describes it; knows no vendor and no experiment."""
+"""A cluster as facts in Slurm's terms, from any source; knows no vendor and no experiment."""

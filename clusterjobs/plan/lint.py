@@ -31,7 +31,7 @@ def check_intentions(
     _check_network(placement, facts, diagnostics)
     _check_shared_folders(_folders(experiment), facts, diagnostics)
     _check_relative_checkpoints(experiment.checkpoints, experiment.workdir, diagnostics)
-    if not framework.reads_precision and _is_untold(experiment.precision, experiment.args):
+    if not framework.reads_precision and _is_not_passed_on(experiment.precision, experiment.args):
         diagnostics.problem(
             ("precision",),
             f"{framework.name} does not pass it on to your program",
@@ -40,7 +40,7 @@ def check_intentions(
         )
 
 
-def _is_untold(precision: str | None, args: object) -> bool:
+def _is_not_passed_on(precision: str | None, args: object) -> bool:
     """Whether there is a precision, and no argument has its name."""
     words = (*args, *args.values()) if isinstance(args, Mapping) else args
     assert isinstance(words, tuple)

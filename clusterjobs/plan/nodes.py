@@ -1,4 +1,4 @@
-"""Which partition and which of its nodes a spec means, and how Slurm is asked for them."""
+"""Which partition and which of its nodes a spec means, and the constraint that selects them."""
 
 from __future__ import annotations
 

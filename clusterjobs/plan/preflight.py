@@ -103,7 +103,7 @@ def plan_preflight(
             word = f"{one.word}={one.wanted}" if one.wanted else one.word
             checks.append(Check(word, one.reason))
     if checks:
-        reason = "for all of it; a node that is silent is bad"
+        reason = "for all checks; a node that does not answer in time is bad"
         checks.insert(0, Check(f"seconds={wish.seconds}", reason))
     return Preflight(
         tuple(checks),
@@ -168,7 +168,7 @@ def _all_reduce(
 
 
 def _task_per_rank(placement: Placement) -> Iterator[Directive]:
-    """Options of srun for a task for each rank, whoever starts the ranks of the training."""
+    """Options of srun for a task for each rank, also with launchers that start one per node."""
     shape = placement.shape
     yield Directive("nodes", shape.nodes, "all of the job's")
     yield Directive("ntasks", shape.world_size, "a task for each rank")

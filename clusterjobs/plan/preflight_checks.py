@@ -40,7 +40,7 @@ def hardware(placement: Placement, source: str) -> Iterator[Possible]:
     if gpus:
         yield Possible("gpus", "gpus", str(gpus), f"the job's GPUs of a {kind}", source)
         if placement.exclusive:
-            yield Possible("gpus", "processes", "", "a whole node: nobody else is on its GPUs")
+            yield Possible("gpus", "processes", "", "a whole node: no other process uses its GPUs")
     if placement.fabric == "efa" and node_type.fabric_interfaces:
         count = str(node_type.fabric_interfaces)
         yield Possible("efa", "efa", count, f"the EFA interfaces of a {kind}", source)
