@@ -138,7 +138,7 @@ def test_what_a_crashed_node_leaves_is_removed_when_the_next_job_starts_there(jo
     node = jobs.lab.facts.nodes[1]
     kill_node(jobs.lab, node)
     jobs.lab.wait(job_id, 180)
-    start_node(jobs.lab, node, 60)
+    start_node(jobs.lab, node)
     until(
         lambda: set(jobs.lab.node_states().values()) == {"idle"},
         120,
@@ -272,7 +272,7 @@ def test_keys_are_gone_after_a_power_cut_and_after_the_next_start(jobs, alone) -
     jobs.lab.node_run(first, ["kill", "-KILL", *shown])
     kill_node(jobs.lab, second)
     jobs.lab.wait(job_id, 180)
-    start_node(jobs.lab, second, 60)
+    start_node(jobs.lab, second)
     until(
         lambda: set(jobs.lab.node_states().values()) == {"idle"},
         120,
