@@ -53,7 +53,7 @@ def start_node(lab: Lab, node: str, timeout: float = 120) -> None:
     _until(lab, node, timeout, lambda: _is_back(lab, node))
 
 
-def restart_controller(lab: Lab, timeout: float = 30) -> None:
+def restart_controller(lab: Lab, timeout: float = 60) -> None:
     """End slurmctld as systemd would, start it again, and wait until it answers.
 
     One that is killed has forgotten what began in its last seconds: Slurm then starts a running job
@@ -107,7 +107,7 @@ def _request(folder: LabFolder, verb: str, node: str) -> None:
     pipe = os.open(folder / "requests", os.O_WRONLY | os.O_NONBLOCK)
     with os.fdopen(pipe, "w") as requests:
         requests.write(f"{request} {verb} {node}\n")
-    answer = until(lambda: _reply(folder, request), 30, lambda: f"no answer to {verb} {node}")
+    answer = until(lambda: _reply(folder, request), 60, lambda: f"no answer to {verb} {node}")
     if answer != "done":
         raise one_problem(f"{verb} {node}: {last_lines(folder / 'log/init.log')}")
 

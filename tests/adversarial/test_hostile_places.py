@@ -74,6 +74,7 @@ def _may_be_refused(text: str) -> bool:
     return odd or len(text.encode()) > 240 or any(sign in text for sign in ',:" \\')
 
 
+@pytest.mark.slow
 @settings(settings.get_profile("adversarial"), max_examples=150)
 @given(st.tuples(components, components, components, components))
 def _check_staging(

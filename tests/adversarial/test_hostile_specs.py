@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import yaml
 from hostile import MIXED, HostileSpec, Path, as_data, dump, hostile_specs
 from hypothesis import given, note, settings
@@ -30,6 +31,7 @@ CLUSTER = cluster_facts(read_cluster(CONFIG.read_text(), "small.yaml", {})[0])
 RUNS_PER_SPEC = 6  # how often values may be refused before a spec must render
 
 
+@pytest.mark.slow
 @settings(settings.get_profile("adversarial"))
 @given(
     hostile_specs(),

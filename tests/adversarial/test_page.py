@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import re
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -110,7 +109,6 @@ def test_page_arrives_intact_in_a_real_slurm(
     shared = [(i, case) for i, case in intact if case.place not in ALONE]
     jobs = [shared] + [[(i, case)] for i, case in intact if case.place in ALONE]
     submitted = [_submit(small_lab, cases, tmp_path) for cases in jobs]
-    started = time.monotonic()
     for job_id, spec, plan, cases in submitted:
         end = small_lab.wait(job_id, 120)
         log = next(iter((small_lab.folder.shared("/fsx") / "page").glob(f"**/{job_id}/job.log")))
@@ -121,7 +119,6 @@ def test_page_arrives_intact_in_a_real_slurm(
             tally["tried"] += 1
             tally["intact"] += 1
         tally["directives"] += len(plan.job.directives)
-    assert time.monotonic() - started < 100
     roots = (small_lab.folder.shared("/fsx"), tmp_path)
     tally["executed"] = sum("CANARY" in files for root in roots for _, _, files in os.walk(root))
     assert tally["executed"] == 0
