@@ -84,5 +84,5 @@ def load_changes() -> list[Change]:
 def judge(config: str, account: dict[str, Any] | None = None) -> list[Problem]:
     """Everything that is said about a config, with places."""
     document = load(config, "c.yaml", rules="1.1")
-    verdict = check_config(document.value, account)
-    return problems(document, (), verdict.findings)
+    report = check_config(document.value, account)
+    return problems(document, (), report.findings)

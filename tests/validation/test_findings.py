@@ -31,7 +31,7 @@ def test_what_only_one_of_us_says_is_kept() -> None:
 def test_job_script_that_bash_does_not_take_is_a_problem() -> None:
     assert not _check_shell({"job.sh": "#!/bin/bash\ntrue\n"})
     (problem,) = _check_shell({"job.sh": "if true; then\n"})
-    assert "bash does not take it" in problem.what
+    assert "bash reports an error" in problem.what
 
 
 @pytest.mark.aws

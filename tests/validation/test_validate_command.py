@@ -146,10 +146,10 @@ def test_account_file_states_what_differs(validate: Validate, tmp_path: pathlib.
     [
         ("subnet: {}", "account.yaml:1:1 subnet: unknown 'subnet'", "did you mean subnets?"),
         ("keys: {k: {tpye: rsa}}", "keys.k.tpye: unknown 'tpye'", "did you mean type?"),
-        ("reservations: {r: {count: many}}", "count is a whole number", ""),
-        ("keys: {k: {missing: 1}}", "missing is true or false", ""),
-        ("- keys", "a map of names and values is wanted here", ""),
-        ("keys: {k: rsa}", "keys.k: a map of names and values is wanted here", ""),
+        ("reservations: {r: {count: many}}", "expected an integer, for example 12", ""),
+        ("keys: {k: {missing: 1}}", "expected true or false", ""),
+        ("- keys", "expected a map, for example {name: value}", ""),
+        ("keys: {k: rsa}", "keys.k: expected a map, for example {name: value}", ""),
     ],
 )
 def test_account_file_is_checked(
@@ -258,7 +258,7 @@ def test_no_connection_is_made(validate: Validate, monkeypatch: pytest.MonkeyPat
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_is_printed_but_the_results(validate: Validate) -> None:
     code, out, err = validate(base_text("small"))
-    assert (code, out) == (0, "c0.yaml: ok, 1 to know\n")
+    assert (code, out) == (0, "c0.yaml: ok, warnings and notes: 1\n")
     assert err.startswith("c0.yaml:") or "/c0.yaml:" in err.splitlines()[0]
     assert len(err.splitlines()) == 4
 

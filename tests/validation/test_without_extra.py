@@ -55,7 +55,7 @@ def test_validate_runs_and_says_once_what_was_skipped(tmp_path: pathlib.Path) ->
         ("p4d-a100", "p4d.24xlarge\n", "g5.4xlarge\n", "g5.4xlarge has no EFA"),
         ("p3dn-v100", "  CustomAmi: ami-0a1b2c3d4e5f60001\n", "", "does not run with the driver"),
         ("small", "Os: ubuntu2204", "Os: alinux2", "Os: alinux2023"),
-        ("wide", "MountDir: /apps", "MountDir: /tools/apps", "lie one within the other"),
+        ("wide", "MountDir: /apps", "MountDir: /tools/apps", "overlap"),
     ],
 )
 def test_validate_finds_what_needs_no_parallelcluster(
