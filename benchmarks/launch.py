@@ -18,6 +18,7 @@ from clusterjobs.frameworks import option_models
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec
 from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.plan.resolve import resolve
@@ -113,7 +114,7 @@ def _within(what: str, baseline: float, ours: float) -> Row:
 
 def _rendered(text: str, cluster: Cluster) -> str:
     spec = load_spec(text, "launch.yaml", option_models())
-    return render_job_script(resolve(spec, cluster), "launch.yaml")
+    return render_job_script(resolve(spec, cluster_facts(cluster)), "launch.yaml")
 
 
 def _site() -> tuple[str, str]:

@@ -19,8 +19,9 @@ import yaml
 
 from benchmarks.specs import SITE, different_specs
 from benchmarks.timing import Row
+from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.find import find_cluster
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.resolve import resolve
@@ -90,10 +91,10 @@ def render(text: str) -> str:
 
 
 @functools.cache
-def _cluster(name: str) -> Cluster:
+def _cluster(name: str) -> ClusterFacts:
     config = find_cluster(name, Path())
     site = load_site([(str(SITE), SITE.read_text())])
-    return read_cluster(config.read_text(), str(config), site)[0]
+    return cluster_facts(read_cluster(config.read_text(), str(config), site)[0])
 
 
 def _baseline() -> Callable[[str], str]:

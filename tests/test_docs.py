@@ -66,7 +66,7 @@ def test_each_framework_stops_as_the_page_says() -> None:
     for name, framework in FRAMEWORKS.items():
         stops_by, marker = documented[name]
         saving = framework.saving
-        assert stops_by.startswith(channels[saving.told]), name
+        assert stops_by.startswith(channels[saving.stop_channel]), name
         assert marker.startswith(f"`{saving.marker}`" if saving.marker else "none"), name
 
 

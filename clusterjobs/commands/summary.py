@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from clusterjobs.commands.show import table
 from clusterjobs.plan.plan import Plan
-from clusterjobs.render.job_script import describe
 from clusterjobs.spec.references import show
 
 
 def summary(plan: Plan) -> str:
     """Name, shape and the numbers that cost nights when they are wrong."""
-    shape, placement, samples = plan.shape, plan.placement, plan.samples
+    job, shape, batch = plan.job, plan.placement.shape, plan.batch
     rows = [
-        ("job", f"{plan.experiment.name}: {describe(plan)}"),
-        ("cluster", f"{plan.cluster_name}, partition {placement.queue}"),
+        ("job", f"{job.name}: {job.title}"),
+        ("cluster", f"{job.cluster}, partition {plan.placement.partition}"),
         (
             "ranks",
             f"{shape.world_size} = nodes {shape.nodes} x ranks per node {shape.ranks_per_node}",
         ),
     ]
-    if samples:
+    if batch:
         rows.append(
             (
                 "batch",
-                f"{samples.global_} = micro {samples.micro} x accumulation "
-                f"{samples.accumulation} x data parallel {shape.data_parallel}",
+                f"{batch.global_} = micro {batch.micro} x accumulation "
+                f"{batch.accumulation} x data parallel {plan.parallelism.data}",
             )
         )
     if plan.container:
         rows.append(("container", f"{show(plan.container.image)}, by {plan.container.runtime}"))
-    rows.append(("time limit", _time_limit(plan.experiment.time_limit)))
+    rows.append(("time limit", _time_limit(job.time_limit)))
     return table([(f"{name}:", value) for name, value in rows])
 
 

@@ -122,12 +122,15 @@ def _about_wrapping(config: Config) -> list[Problem]:
 
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
     from clusterjobs.commands.pipeline import load_project  # all of planning and rendering
+    from clusterjobs.parallelcluster.source import ConfigFiles, ConfigSource
 
     project = load_project(file, options.settings)
     outputs = project.outputs()
     found = [*project.warnings, *_check_shell(outputs)]
-    data = project.fitted.data
-    return found + _validate_config(project.cluster_document, (), data, options)
+    source, fitted = project.source, project.fitted
+    if isinstance(source, ConfigSource) and isinstance(fitted, ConfigFiles):
+        found += _validate_config(source.document, (), fitted.data, options)
+    return found
 
 
 def _validate_config(

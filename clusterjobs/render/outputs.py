@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 from clusterjobs import __version__, resources
 from clusterjobs.plan.plan import Plan
-from clusterjobs.render.job_script import render_job_script
+from clusterjobs.render.inputs import Inputs, digest
+from clusterjobs.render.script import render_script
 
 MANIFEST = "manifest.json"
 
 
-class Inputs(NamedTuple):
-    """The texts that a render was made from, by kind: (file name, text)."""
-
-    spec: tuple[str, str]
-    cluster: tuple[str, str]
-    sites: tuple[tuple[str, str], ...] = ()
-    settings: tuple[str, ...] = ()
-
-
-def render_outputs(plan: Plan, cluster_yaml: str, inputs: Inputs) -> dict[str, str]:
-    """File name -> text. Only names of inputs go in, no folders: the same bytes anywhere."""
-    files = {
-        "job.sh": render_job_script(plan, inputs.spec[0], inputs.settings),
-        "cluster.yaml": cluster_yaml,
-        **{file.name: file.text for file in plan.files},
-    }
-    return {**files, MANIFEST: _manifest(files, inputs)}
+def render_outputs(plan: Plan, cluster_files: Mapping[str, str], inputs: Inputs) -> dict[str, str]:
+    """File name -> text. `cluster_files` are those of the cluster's source: cluster.yaml."""
+    script = render_script(plan, inputs)
+    configs = {file.name: file.text for file in plan.files.configs}
+    files = {"job.sh": script.text, **cluster_files, **configs}
+    return {**files, MANIFEST: _manifest(files, script.templates, inputs)}
 
 
-def _manifest(files: Mapping[str, str], inputs: Inputs) -> str:
+def _manifest(files: Mapping[str, str], templates: Iterable[str], inputs: Inputs) -> str:
+    texts = resources.template_texts()
     manifest = {
         "written_by": "clusterjobs",
         "version": __version__,
@@ -42,9 +31,7 @@ def _manifest(files: Mapping[str, str], inputs: Inputs) -> str:
             "cluster": _named([inputs.cluster]),
             "site": _named(inputs.sites),
             "set": list(inputs.settings),
-            "templates": {
-                name: digest(text) for name, text in sorted(resources.template_texts().items())
-            },
+            "templates": {name: digest(texts[name]) for name in templates if name in texts},
         },
         "outputs": {name: digest(text) for name, text in sorted(files.items())},
     }
@@ -57,8 +44,3 @@ def _named(texts: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
         {"name": name.encode(errors="backslashreplace").decode(), "sha256": digest(text)}
         for name, text in texts
     ]
-
-
-def digest(text: str) -> str:
-    """SHA-256 of a text's UTF-8 bytes."""
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -91,7 +91,7 @@ def _check_staging(
             "path": f"{stage.folder}/c",
             "export": literal_path(f"/fsx/e/{checkpoints}"),
         },
-        "logs_export": literal_path(f"/fsx/l/{logs}"),
+        "logs": {"path": f"{stage.folder}/l", "export": literal_path(f"/fsx/l/{logs}")},
     }
     run = _run(stage, tally, keys, names, (f"{stage.folder}/s/{source}",))
     if run is None:

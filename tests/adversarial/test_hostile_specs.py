@@ -18,6 +18,7 @@ from script_stage import JOB_ID, Run, Stage
 
 from clusterjobs.errors import InputError, Location
 from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import resolve
@@ -25,7 +26,7 @@ from clusterjobs.render.job_script import render_job_script
 from clusterjobs.spec.load import load_spec
 
 CONFIG = pathlib.Path(__file__).parents[2] / "cluster-configs" / "small.yaml"
-CLUSTER, _ = read_cluster(CONFIG.read_text(), "small.yaml", {})
+CLUSTER = cluster_facts(read_cluster(CONFIG.read_text(), "small.yaml", {})[0])
 RUNS_PER_SPEC = 6  # how often values may be refused before a spec must render
 
 
@@ -185,7 +186,8 @@ def _check_directives(
 ) -> None:
     found = read_directives(script)
     wanted = [
-        (one.name, one.value if one.value is True else str(one.value)) for one in plan.directives
+        (one.name, one.value if one.value is True else str(one.value))
+        for one in plan.job.directives
     ]
     tally["directives"] += len(wanted)
     wrong = collections.Counter(found)

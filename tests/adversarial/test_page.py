@@ -23,6 +23,7 @@ from clusterjobs.lab.namespaces import check_namespaces
 from clusterjobs.lab.packages import cache_dir, find_slurm
 from clusterjobs.lab.shape import lab_spec
 from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.find import find_cluster
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
@@ -52,7 +53,7 @@ def plan_of(spec: dict[str, Any], cluster: Cluster | None = None) -> Plan:
         where = loaded.source.locate(("cluster",))
         file = find_cluster(loaded.experiment.cluster, pathlib.Path.cwd(), where)
         cluster, _ = read_cluster(file.read_text(), "small.yaml", {})
-    return resolve(loaded, cluster)
+    return resolve(loaded, cluster_facts(cluster))
 
 
 def test_the_page_is_long_enough() -> None:
@@ -119,7 +120,7 @@ def test_page_arrives_intact_in_a_real_slurm(
             _check_case(small_lab, job_id, spec, number, case)
             tally["tried"] += 1
             tally["intact"] += 1
-        tally["directives"] += len(plan.directives)
+        tally["directives"] += len(plan.job.directives)
     assert time.monotonic() - started < 100
     roots = (small_lab.folder.shared("/fsx"), tmp_path)
     tally["executed"] = sum("CANARY" in files for root in roots for _, _, files in os.walk(root))
@@ -143,7 +144,7 @@ def _submit(
         (path / values.get("script", "record.py")).write_text(RECORD)
     script = tmp_path / f"job{cases[0][0]}.sh"
     text = render_job_script(plan, "exp.yaml")
-    wanted = [(one.name, one.value is True or str(one.value)) for one in plan.directives]
+    wanted = [(one.name, one.value is True or str(one.value)) for one in plan.job.directives]
     assert read_directives(text) == wanted
     script.write_bytes(text.encode())
     environment = {**os.environ, "H_RECORD": f"{folder}/record"}
@@ -155,7 +156,7 @@ def _submit(
 def _check_job(lab: Lab, job_id: str, plan: Plan, submit_dir: pathlib.Path) -> None:
     """Slurm's own record of the job against the plan's directives."""
     shown = lab.run(["scontrol", "show", "job", job_id]).stdout
-    wanted = {one.name: one.value for one in plan.directives}
+    wanted = {one.name: one.value for one in plan.job.directives}
     assert _field(shown, "JobName") == wanted["job-name"]
     assert _field(shown, "Comment") == wanted.get("comment")
     assert _field(shown, "NumNodes").split()[0] == "2"

@@ -51,10 +51,10 @@ def test_released_files_are_asked_for_and_waited_for(tmp_path, preloaded) -> Non
     (folder / "two\nlines: NOOP").write_text("x")
     done, notes = preloaded(folder, all_of(folder, 1))
     assert done.returncode == 0, done.stdout
-    assert f"preload {folder}: is there, 32 files" in done.stdout
+    assert f"preload {folder}: up to date, 32 files" in done.stdout
     assert set(notes["away"].values()) == {None}
     again, notes = preloaded(folder, {})
-    assert "is there, 32 files" in again.stdout
+    assert "up to date, 32 files" in again.stdout
     assert "hsm_restore" not in [call[0] for call in notes["calls"]]
 
 

@@ -7,7 +7,7 @@ from plans import config_of, plan_of, queue
 
 READS = {"data": [{"source": "s3://corpus/books", "target": "/shared/books"}]}
 WRITES = {"checkpoints": {"path": "/shared/saved", "export": "s3://corpus/saved"}}
-LOGS = {"logs_export": "s3://corpus/logs"}
+LOGS = {"logs": {"export": "s3://corpus/logs"}}
 STORAGE = {"MountDir": "/shared", "Name": "s", "StorageType": "Efs"}
 LUSTRE = {
     "MountDir": "/shared",
@@ -33,7 +33,7 @@ def test_a_bucket_that_is_not_named_is_told_for_reading_and_for_writing() -> Non
     assert said(rule, **READS) == [("data[0].source", f"may not read s3://corpus: {lacks}")]
     written = f"may not write to s3://corpus: {lacks}"
     assert said(rule, **WRITES) == [("checkpoints.export", written)]
-    assert said(rule, **LOGS) == [("logs_export", written)]
+    assert said(rule, **LOGS) == [("logs.export", written)]
 
 
 def test_nodes_without_any_access_are_told() -> None:

@@ -54,7 +54,7 @@ def test_set_takes_lists_and_maps() -> None:
 
 
 def test_set_is_seen_by_references() -> None:
-    assert loaded(TEXT, "name=other").experiment.logs == "/fsx/other/4"
+    assert loaded(TEXT, "name=other").experiment.logs.path == "/fsx/other/4"
 
 
 def test_set_leaves_the_rest_and_the_text_alone() -> None:
@@ -119,7 +119,7 @@ def test_a_parameter_becomes_a_shell_variable_wherever_it_stands() -> None:
 
 def test_keys_of_other_frameworks_are_named_with_their_framework() -> None:
     (problem,) = problems(TEXT.replace("deepspeed", "torchrun") + "zero: {stage: 1}\n")
-    assert problem.what == "torchrun has no zero"
+    assert problem.what == "torchrun has no key zero"
     assert "deepspeed" in problem.hint
 
 

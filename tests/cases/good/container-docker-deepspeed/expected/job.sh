@@ -115,7 +115,7 @@ ended_by_slurm() {
   esac
 }
 
-in_time cd -- "$HOME/bert" || fail 'no workdir ${HOME}/bert here' # in a child, for it may hang
+in_time cd -- "$HOME/bert" || fail 'no workdir $HOME/bert here' # in a child, for it may hang
 cd -- "$HOME/bert"
 
 # ---- inherited: of the shell that called sbatch, nothing that Slurm or torch would obey ------
@@ -170,7 +170,7 @@ export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where it is kept
 export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-" # its older name
 export FI_PROVIDER=efa # plugins before 1.6 do not choose it themselves
 export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
-# each node's own, for this attempt alone: the lock of a killed build hangs all ranks
+# a new folder per node and attempt: the lock of a killed build hangs all ranks
 export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
 
 # ---- secrets: no value is in this script, in a file of the job or on a command line ----------

@@ -273,9 +273,9 @@ unpack() { # NAME...
   (cd -- "$job_dir" && exec sed -n "${steps[@]}") < "$0"
 }
 unpack export.py preload.py stage.py stage_archive.py stage_bucket.py stage_checks.py \
-  stage_copy.py stage_download.py stage_etag.py stage_files.py stage_list.py stage_lock.py \
-  stage_log.py stage_verify.py stage_glob_groups.py stage_commit.py stage_pool.py stage_record.py \
-  stage_s3.py
+  stage_commit.py stage_copy.py stage_download.py stage_etag.py stage_files.py \
+  stage_glob_groups.py stage_list.py stage_lock.py stage_log.py stage_pool.py stage_record.py \
+  stage_s3.py stage_verify.py
 
 # ---- inputs: what is missing now would be missing in the next attempt, too -------------------
 [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
@@ -807,13 +807,13 @@ import signal
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
+from stage_commit import put_in_place
 from stage_copy import bring_files
 from stage_list import Listing, path_of, scan
 from stage_lock import Lock
 from stage_log import StageError, counted, failure, say, shown, size, tell
-from stage_verify import look
-from stage_commit import put_in_place
 from stage_record import Place, Seen, Sums, compare, is_as_recorded, state_of
+from stage_verify import look
 
 
 class Brought(NamedTuple):
@@ -1461,6 +1461,83 @@ def size_of(path: str) -> Optional[int]:
 def _stamp_of(status: os.stat_result) -> Stamp:
     return status.st_ino, status.st_size, status.st_mtime_ns
 end of stage_checks.py
+: <<'end of stage_commit.py'
+"""A finished copy gets the target's name: at once where there is none yet, else file by file."""
+
+from __future__ import annotations
+
+import os
+
+from stage_list import Listing, path_of
+from stage_lock import Lock
+from stage_log import StageError, shown
+from stage_record import Place, remove
+
+
+def put_in_place(place: Place, listing: Listing, lock: Lock) -> bool:
+    """Make the target what `listing` says, and say whether it is new. Raises StageError.
+
+    What else lies there stays.
+    """
+    lock.assert_held()
+    is_new = not os.path.lexists(place.target)
+    root = place.copy if is_new else place.target
+    if not is_new:
+        place.forget_record()
+        _check_kinds(place, listing)
+        _make_writable(place.target, listing)
+        for name in listing.files:
+            if os.path.lexists(path_of(place.copy, name)):
+                os.replace(path_of(place.copy, name), path_of(place.target, name))
+    for name, said in listing.links.items():
+        _link(path_of(root, name), said)
+    for name, mode in reversed(list(listing.folders.items())):  # what lies deeper comes later in it
+        os.chmod(path_of(root, name), mode)
+    _sync(place)
+    lock.assert_held()  # to write all of it may have taken minutes
+    if is_new:
+        os.rename(place.copy, place.target)
+    return is_new
+
+
+def _check_kinds(place: Place, listing: Listing) -> None:
+    """Nothing that a person has put there is removed to make room."""
+    if ("" in listing.files) == os.path.isdir(place.target):
+        raise StageError("%s is there, and of another kind" % shown(place.target))
+    for kind, names in zip(("file", "folder", "link"), listing):
+        for name in names:
+            path = path_of(place.target, name)
+            is_folder = os.path.isdir(path) and not os.path.islink(path)
+            if os.path.lexists(path) and is_folder != (kind == "folder"):
+                raise StageError("%s is there, and should be a %s" % (shown(path), kind))
+
+
+def _make_writable(target: str, listing: Listing) -> None:
+    for name, mode in listing.folders.items():
+        path = path_of(target, name)
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, mode | 0o700)
+
+
+def _link(path: str, said: str) -> None:
+    if os.path.islink(path) and os.readlink(path) == said:
+        return
+    remove(path)
+    os.symlink(said, path)
+
+
+def _sync(place: Place) -> None:
+    """All of it on the disks, or on the servers, before anything says that it is complete."""
+    import ctypes  # late: it takes as long as a hundred small files
+
+    folder = os.open(place.folder, os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(folder):
+            reason = os.strerror(ctypes.get_errno())
+            raise StageError("%s: not all was written: %s" % (shown(place.target), reason))
+    finally:
+        os.close(folder)
+end of stage_commit.py
 : <<'end of stage_copy.py'
 """The files of a folder copied beside the target, as far as they are not there already."""
 
@@ -1690,10 +1767,10 @@ import time
 from typing import IO, Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from stage_bucket import Bucket, Objects
+from stage_glob_groups import literal, patterns_of
 from stage_list import path_of
 from stage_lock import Lock
 from stage_log import Progress, end_tool, shown, tool_environment
-from stage_glob_groups import literal, patterns_of
 from stage_pool import workers
 from stage_record import Place, remove
 
@@ -2157,6 +2234,54 @@ def _holds(file: int, data: memoryview, offset: int) -> bool:
     again = memoryview(_AGAIN)[: len(data)]
     return os.preadv(file, [again], offset) == len(data) and _AGAIN.startswith(data)
 end of stage_files.py
+: <<'end of stage_glob_groups.py'
+"""Many names shared out by patterns: parts of about the same weight, each described shortly."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List
+
+_PIECES = 4  # of each part, so that they can be balanced
+
+
+def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
+    """At most `parts` lists of glob patterns; a name matches a pattern of one list alone.
+
+    Names are told apart by how they begin: the heaviest group is divided by its next character
+    until there are enough to be dealt out.
+    """
+    groups = {"": sorted(weights)}
+    weight = {"": sum(weights.values())}
+    whole: Dict[str, int] = {}  # a name that stands for itself, being the beginning of others
+    while len(groups) + len(whole) < parts * _PIECES and groups:
+        start = max(groups, key=lambda one: (len(groups[one]) > 1, weight[one]))
+        names = groups[start]
+        if len(names) < 2:
+            break
+        del groups[start]
+        for name in names:
+            if name == start:
+                whole[name] = weights[name]
+                continue
+            longer = name[: len(start) + 1]
+            groups.setdefault(longer, []).append(name)
+            weight[longer] = weight.get(longer, 0) + weights[name]
+    pieces = [(weight[start], literal(start) + "*") for start in groups]
+    pieces += [(count, literal(name)) for name, count in whole.items()]
+    found: List[List[str]] = [[] for _ in range(parts)]
+    loads = [0] * parts
+    for load, pattern in sorted(pieces, reverse=True):
+        lightest = loads.index(min(loads))
+        found[lightest].append(pattern)
+        loads[lightest] += load
+    return [part for part in found if part]
+
+
+def literal(text: str) -> str:
+    """A pattern that only this text matches."""
+    return re.sub(r"([*?[])", r"[\1]", text)
+end of stage_glob_groups.py
 : <<'end of stage_list.py'
 """What lies in a folder: its files, folders and links, listed by several processes at once."""
 
@@ -2604,203 +2729,6 @@ class Progress:
         text = "%s of %s (%d %%), %s/s" % (size(self.bytes), size(self._total), percent, size(rate))
         return "%s, %d s left" % (text, left) if rate else text
 end of stage_log.py
-: <<'end of stage_verify.py'
-"""The last look at a target: what is there now, all of it, as the record keeps it."""
-
-from __future__ import annotations
-
-import json
-import os
-import stat
-from typing import Any, Iterable, List, Tuple
-
-from stage_list import Listing, path_of
-from stage_log import StageError, shown
-from stage_pool import batches_of, run_all
-from stage_record import Seen, Sums
-
-
-def look(target: str, listing: Listing, sums: Sums, seen: Seen, is_new: bool) -> List[str]:
-    """The rows of all files, as the record keeps them. Raises StageError where one is not there.
-
-    Where the whole target is new, what was seen of a small file when it was copied still holds, as
-    long as no name is missing. A file that got its place by itself has a new ctime.
-    """
-    for is_link, names in ((False, listing.folders), (True, listing.links)):
-        for name in names:
-            path = path_of(target, name)
-            if os.path.islink(path) != is_link or not (is_link or os.path.isdir(path)):
-                raise _missing(target, name)
-    if is_new and seen.names and _count_names(target, listing) == listing.names():
-        others = listing.files.keys() - seen.names
-        return [*seen.rows, *_rows_of(others, target, listing, sums)]
-    return _rows_of(listing.files, target, listing, {**sums, **seen.sums()})
-
-
-def _count_names(target: str, listing: Listing) -> int:
-    if "" in listing.files:  # which was itself renamed
-        return 0
-    return sum(len(os.listdir(path_of(target, name))) for name in ("", *listing.folders))
-
-
-def _rows_of(those: Iterable[str], target: str, listing: Listing, sums: Sums) -> List[str]:
-    names = list(those)
-    root = os.open(target if os.path.isdir(target) else "/", os.O_RDONLY)
-    found: List[str] = []
-
-    def work(batch: Tuple[int, int]) -> str:
-        rows = {}
-        for name in names[batch[0] : batch[1]]:
-            size, mtime, mode, _ = listing.files[name]
-            try:
-                there = os.stat(name or target, dir_fd=root, follow_symlinks=False)
-            except FileNotFoundError:
-                raise _missing(target, name) from None
-            if there.st_size != size or not stat.S_ISREG(there.st_mode):
-                raise _missing(target, name)
-            times = there.st_mtime_ns, there.st_ctime_ns
-            rows[name] = (size, mtime, mode, *times, sums[name])
-        return json.dumps(rows, separators=(",", ":"))[1:-1]
-
-    def done(_: Any, rows: str) -> Tuple[()]:
-        found.append(rows)
-        return ()
-
-    try:
-        run_all(work, batches_of([0] * len(names)), done)
-    finally:
-        os.close(root)
-    return found
-
-
-def _missing(target: str, name: str) -> StageError:
-    return StageError("%s: was copied, and is not there" % shown(path_of(target, name)))
-end of stage_verify.py
-: <<'end of stage_glob_groups.py'
-"""Many names shared out by patterns: parts of about the same weight, each described shortly."""
-
-from __future__ import annotations
-
-import re
-from typing import Dict, List
-
-_PIECES = 4  # of each part, so that they can be balanced
-
-
-def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
-    """At most `parts` lists of glob patterns; a name matches a pattern of one list alone.
-
-    Names are told apart by how they begin: the heaviest group is divided by its next character
-    until there are enough to be dealt out.
-    """
-    groups = {"": sorted(weights)}
-    weight = {"": sum(weights.values())}
-    whole: Dict[str, int] = {}  # a name that stands for itself, being the beginning of others
-    while len(groups) + len(whole) < parts * _PIECES and groups:
-        start = max(groups, key=lambda one: (len(groups[one]) > 1, weight[one]))
-        names = groups[start]
-        if len(names) < 2:
-            break
-        del groups[start]
-        for name in names:
-            if name == start:
-                whole[name] = weights[name]
-                continue
-            longer = name[: len(start) + 1]
-            groups.setdefault(longer, []).append(name)
-            weight[longer] = weight.get(longer, 0) + weights[name]
-    pieces = [(weight[start], literal(start) + "*") for start in groups]
-    pieces += [(count, literal(name)) for name, count in whole.items()]
-    found: List[List[str]] = [[] for _ in range(parts)]
-    loads = [0] * parts
-    for load, pattern in sorted(pieces, reverse=True):
-        lightest = loads.index(min(loads))
-        found[lightest].append(pattern)
-        loads[lightest] += load
-    return [part for part in found if part]
-
-
-def literal(text: str) -> str:
-    """A pattern that only this text matches."""
-    return re.sub(r"([*?[])", r"[\1]", text)
-end of stage_glob_groups.py
-: <<'end of stage_commit.py'
-"""A finished copy gets the target's name: at once where there is none yet, else file by file."""
-
-from __future__ import annotations
-
-import os
-
-from stage_list import Listing, path_of
-from stage_lock import Lock
-from stage_log import StageError, shown
-from stage_record import Place, remove
-
-
-def put_in_place(place: Place, listing: Listing, lock: Lock) -> bool:
-    """Make the target what `listing` says, and say whether it is new. Raises StageError.
-
-    What else lies there stays.
-    """
-    lock.assert_held()
-    is_new = not os.path.lexists(place.target)
-    root = place.copy if is_new else place.target
-    if not is_new:
-        place.forget_record()
-        _check_kinds(place, listing)
-        _make_writable(place.target, listing)
-        for name in listing.files:
-            if os.path.lexists(path_of(place.copy, name)):
-                os.replace(path_of(place.copy, name), path_of(place.target, name))
-    for name, said in listing.links.items():
-        _link(path_of(root, name), said)
-    for name, mode in reversed(list(listing.folders.items())):  # what lies deeper comes later in it
-        os.chmod(path_of(root, name), mode)
-    _sync(place)
-    lock.assert_held()  # to write all of it may have taken minutes
-    if is_new:
-        os.rename(place.copy, place.target)
-    return is_new
-
-
-def _check_kinds(place: Place, listing: Listing) -> None:
-    """Nothing that a person has put there is removed to make room."""
-    if ("" in listing.files) == os.path.isdir(place.target):
-        raise StageError("%s is there, and of another kind" % shown(place.target))
-    for kind, names in zip(("file", "folder", "link"), listing):
-        for name in names:
-            path = path_of(place.target, name)
-            is_folder = os.path.isdir(path) and not os.path.islink(path)
-            if os.path.lexists(path) and is_folder != (kind == "folder"):
-                raise StageError("%s is there, and should be a %s" % (shown(path), kind))
-
-
-def _make_writable(target: str, listing: Listing) -> None:
-    for name, mode in listing.folders.items():
-        path = path_of(target, name)
-        os.makedirs(path, exist_ok=True)
-        os.chmod(path, mode | 0o700)
-
-
-def _link(path: str, said: str) -> None:
-    if os.path.islink(path) and os.readlink(path) == said:
-        return
-    remove(path)
-    os.symlink(said, path)
-
-
-def _sync(place: Place) -> None:
-    """All of it on the disks, or on the servers, before anything says that it is complete."""
-    import ctypes  # late: it takes as long as a hundred small files
-
-    folder = os.open(place.folder, os.O_RDONLY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(folder):
-            reason = os.strerror(ctypes.get_errno())
-            raise StageError("%s: not all was written: %s" % (shown(place.target), reason))
-    finally:
-        os.close(folder)
-end of stage_commit.py
 : <<'end of stage_pool.py'
 """Work shared out over forked processes: what they work on, they have from the fork.
 
@@ -3316,3 +3244,75 @@ def _remove_others(copy: str, wanted: Objects) -> None:
             if path[len(copy) + 1 :] not in wanted:
                 os.unlink(path)
 end of stage_s3.py
+: <<'end of stage_verify.py'
+"""The last look at a target: what is there now, all of it, as the record keeps it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import Any, Iterable, List, Tuple
+
+from stage_list import Listing, path_of
+from stage_log import StageError, shown
+from stage_pool import batches_of, run_all
+from stage_record import Seen, Sums
+
+
+def look(target: str, listing: Listing, sums: Sums, seen: Seen, is_new: bool) -> List[str]:
+    """The rows of all files, as the record keeps them. Raises StageError where one is not there.
+
+    Where the whole target is new, what was seen of a small file when it was copied still holds, as
+    long as no name is missing. A file that got its place by itself has a new ctime.
+    """
+    for is_link, names in ((False, listing.folders), (True, listing.links)):
+        for name in names:
+            path = path_of(target, name)
+            if os.path.islink(path) != is_link or not (is_link or os.path.isdir(path)):
+                raise _missing(target, name)
+    if is_new and seen.names and _count_names(target, listing) == listing.names():
+        others = listing.files.keys() - seen.names
+        return [*seen.rows, *_rows_of(others, target, listing, sums)]
+    return _rows_of(listing.files, target, listing, {**sums, **seen.sums()})
+
+
+def _count_names(target: str, listing: Listing) -> int:
+    if "" in listing.files:  # which was itself renamed
+        return 0
+    return sum(len(os.listdir(path_of(target, name))) for name in ("", *listing.folders))
+
+
+def _rows_of(those: Iterable[str], target: str, listing: Listing, sums: Sums) -> List[str]:
+    names = list(those)
+    root = os.open(target if os.path.isdir(target) else "/", os.O_RDONLY)
+    found: List[str] = []
+
+    def work(batch: Tuple[int, int]) -> str:
+        rows = {}
+        for name in names[batch[0] : batch[1]]:
+            size, mtime, mode, _ = listing.files[name]
+            try:
+                there = os.stat(name or target, dir_fd=root, follow_symlinks=False)
+            except FileNotFoundError:
+                raise _missing(target, name) from None
+            if there.st_size != size or not stat.S_ISREG(there.st_mode):
+                raise _missing(target, name)
+            times = there.st_mtime_ns, there.st_ctime_ns
+            rows[name] = (size, mtime, mode, *times, sums[name])
+        return json.dumps(rows, separators=(",", ":"))[1:-1]
+
+    def done(_: Any, rows: str) -> Tuple[()]:
+        found.append(rows)
+        return ()
+
+    try:
+        run_all(work, batches_of([0] * len(names)), done)
+    finally:
+        os.close(root)
+    return found
+
+
+def _missing(target: str, name: str) -> StageError:
+    return StageError("%s: was copied, and is not there" % shown(path_of(target, name)))
+end of stage_verify.py

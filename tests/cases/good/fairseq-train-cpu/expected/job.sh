@@ -150,7 +150,7 @@ export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + port))
 # ---- environment -----------------------------------------------------------------------------
 export OMP_NUM_THREADS=2 # CPUs of one rank; unset, every rank would use all
 export PYTHONUNBUFFERED=1 # log lines appear when they are written
-export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # torch 2.6 and later load fairseq's checkpoints only so
+export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # torch 2.6 and later need it for fairseq's checkpoints
 
 # ---- launch: srun starts one task per rank ---------------------------------------------------
 command=(

@@ -172,8 +172,8 @@ export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork fails for want of memory
 export NCCL_DEBUG=INFO # its log says whether EFA is used
 export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
 export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
-export LOCAL_SIZE=8 # ranks of one node, which no launcher but deepspeed's sets
-# each node's own, for this attempt alone: the lock of a killed build hangs all ranks
+export LOCAL_SIZE=8 # ranks per node, which only deepspeed's launcher sets
+# a new folder per node and attempt: the lock of a killed build hangs all ranks
 export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
 # libfabric and its NCCL plugin, wherever the AMI has them
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
