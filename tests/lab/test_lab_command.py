@@ -77,7 +77,7 @@ def test_ctrl_c_leaves_the_job_running(env: dict[str, str], tmp_path: Path) -> N
     os.killpg(running.pid, signal.SIGINT)
     _, said = running.communicate(timeout=20)
     assert running.returncode == 130
-    assert "goes on" in said
+    assert "keeps running" in said
     jobs = json.loads(output_of([*LAB, "status", "--json"], env=env))["jobs"]
     assert list(jobs.values()) == ["RUNNING"]
     shell = f'eval "$({" ".join(LAB[:1])} -c "$0" lab env)"; scancel --state=running; squeue -h'
@@ -118,12 +118,12 @@ def _words(cmdline: Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["up", "p4d-a100"], "a lab is up already"),
+        (["up", "p4d-a100"], "a lab is already running"),
         (["up", "p4d-a10"], "there is no cluster config"),
         (["up", "p4d-a100", "--queue", "trian"], "did you mean train?"),
         (["kill-node", "train-dy-p4d-3"], "its nodes: train-dy-p4d-1, train-dy-p4d-2"),
         (["start-node", "train-dy-p4d-1"], "was not killed"),
-        (["run", "--name", "other", __file__], "no lab other is up"),
+        (["run", "--name", "other", __file__], "no lab other is running"),
     ],
 )
 def test_mistakes_end_with_1_and_say_what_to_do(

@@ -13,7 +13,7 @@ from clusterjobs.growing_file import GrowingFile
 from clusterjobs.lab.folder import SCRIPTS
 from clusterjobs.lab.jobs import JobEnd, parse_job
 from clusterjobs.lab.lab import Lab
-from clusterjobs.lab.namespaces import InitProcess, _why
+from clusterjobs.lab.namespaces import InitProcess, _how_to_allow
 from clusterjobs.lab.packages import find_slurm
 from clusterjobs.lab.root_view import root_view
 
@@ -100,7 +100,7 @@ def test_refused_namespaces_are_explained_by_the_switch_that_refuses(
 ) -> None:
     (tmp_path / switch).parent.mkdir()
     (tmp_path / switch).write_text(f"{value}\n")
-    assert hint in _why(tmp_path)
+    assert hint in _how_to_allow(tmp_path)
 
 
 def test_without_packages_the_error_names_what_to_install(
@@ -118,7 +118,7 @@ def test_a_shell_that_uses_a_lab_that_is_gone_is_told(tmp_path: Path) -> None:
     (tmp_path / "entrance.sh").write_text("entrance=()\n")
     command = ["bash", str(tmp_path / "enter.sh"), "sbatch"]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (1, f"the lab in {tmp_path} is not up\n")
+    assert (done.returncode, done.stderr) == (1, f"the lab in {tmp_path} is not running\n")
 
 
 def test_the_scripts_are_sound_bash() -> None:
