@@ -1,6 +1,6 @@
-"""The real `pcluster` against a make-believe account: a server of moto's in this process.
+"""Runs the real `pcluster` with a simulated account: a moto server in this process.
 
-The account is seeded and its gaps are filled as for our own checks, so that both judge the same.
+The account is the same as for our own validation, so that the results can be compared.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SUCCEEDED = "Request would have succeeded, but DryRun flag is set."
 
 @contextlib.contextmanager
 def served(config: str, facts: dict[str, Any] | None = None) -> Iterator[str]:
-    """The account that the config supposes, behind the address that is yielded."""
+    """A server with the default account of the config; yields its address."""
     import boto3
     from moto.server import ThreadedMotoServer
 
@@ -61,7 +61,7 @@ def _reset(address: str) -> None:
 def dry_run(
     config: str, folder: pathlib.Path, facts: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What `pcluster create-cluster --dryrun true` says, and how many `seconds` it took."""
+    """The output of `pcluster create-cluster --dryrun true`, and the `seconds` that it took."""
     file = folder / "cluster.yaml"
     file.write_text(config, encoding="utf-8")
     command = [str(PCLUSTER), "create-cluster", "--dryrun", "true", "--cluster-name", "training"]

@@ -10,7 +10,7 @@ from clusterjobs.parallelcluster.validation.default_account import default_accou
 WIDE = yaml.safe_load(base_text("wide"))
 
 
-def test_account_holds_all_that_the_config_names() -> None:
+def test_the_default_account_has_every_resource_that_the_config_names() -> None:
     account = default_account(WIDE)
     assert account.subnets.keys() == {"subnet-0a1b2c3d4e5f60001", "subnet-0a1b2c3d4e5f60002"}
     assert account.security_groups.keys() == {"sg-0a1b2c3d4e5f60001", "sg-0a1b2c3d4e5f60002"}
@@ -28,7 +28,7 @@ def test_account_holds_all_that_the_config_names() -> None:
     assert reservation.zone == account.subnets["subnet-0a1b2c3d4e5f60002"].zone
 
 
-def test_reservation_that_several_share_is_large_enough_for_all() -> None:
+def test_a_shared_reservation_is_large_enough_for_all_its_users() -> None:
     resource = {"Name": "a", "InstanceType": "p5.48xlarge", "MaxCount": 3}
     target = {"CapacityReservationId": "cr-1"}
     queue = {
@@ -51,7 +51,7 @@ def test_several_subnets_of_a_queue_are_in_zones_of_their_own() -> None:
     assert len({subnet.zone for subnet in account.subnets.values()}) == 3
 
 
-def test_facts_go_over_what_was_assumed_and_name_what_is_new() -> None:
+def test_overrides_replace_defaults_and_add_resources() -> None:
     text = "subnets: {subnet-9: {vpc: other}}\nkeys: {lab-key: {type: rsa}}\n"
     account = with_overrides(default_account(WIDE), load_overrides(text, "account.yaml"))
     assert account.keys["lab-key"].type == "rsa"
@@ -65,8 +65,8 @@ def test_facts_go_over_what_was_assumed_and_name_what_is_new() -> None:
 
 @pytest.mark.aws
 @pytest.mark.filterwarnings("ignore")
-def test_a_real_account_is_asked_for_everything_and_nothing_is_assumed() -> None:
-    """moto plays the real one: it has what was seeded, and not what the config names besides."""
+def test_with_a_real_account_nothing_is_assumed() -> None:
+    """moto replaces the real account: it has the seeded resources, and no others."""
     pytest.importorskip("pcluster")
     pytest.importorskip("moto")
     from clusterjobs.parallelcluster.validation import offline, optional_deps

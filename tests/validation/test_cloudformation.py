@@ -1,4 +1,4 @@
-"""ParallelCluster's own builder makes a CloudFormation template of every ready config."""
+"""ParallelCluster's own builder creates a CloudFormation template from every ready config."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CFN_LINT = pathlib.Path(sys.executable).with_name("cfn-lint")
 
 
 def build(text: str) -> dict[str, Any]:
-    """The template, as `pcluster create-cluster` would hand it to CloudFormation."""
+    """The template, as `pcluster create-cluster` would pass it to CloudFormation."""
     from clusterjobs.parallelcluster.validation import offline, optional_deps, schema
     from clusterjobs.parallelcluster.validation.default_account import default_account
 
