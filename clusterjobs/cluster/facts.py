@@ -1,4 +1,4 @@
-"""What a plan needs to know of a cluster, whoever describes it.
+"""What a plan needs to know of a cluster, from any source.
 
 Only shapes, in Slurm's own terms; it must not know vendors, config files or experiments. None
 is unknown; 0, "" and () are known to be nothing.
@@ -61,10 +61,10 @@ class BucketAccess(Protocol):
 
 
 class Partition(NamedTuple):
-    """A partition of Slurm. `exclusive`: it gives whole nodes, whatever a job asks for.
+    """A partition of Slurm. `exclusive`: it gives whole nodes, even to jobs that would share.
 
     `local_disk` is where nodes that have disks of their own mount them. `max_time` in seconds.
-    `bucket_access` is None where nobody knows.
+    `bucket_access` is None where it is unknown.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Mount(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The source's own words for what a message tells a person to look at or to change."""
+    """The source's own terms, used in messages that say what to look at or to change."""
 
     node_facts: str = "cluster"  # what knows the numbers of a node type
     mounts: str = "mounts"

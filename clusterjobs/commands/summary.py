@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clusterjobs.commands.show import table
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.restarts import seconds_of
 from clusterjobs.spec.references import show
 
 
@@ -36,27 +37,17 @@ def _time_limit(written: str | None) -> str:
     """With what it means: 24:00 is minutes to Slurm, and hours to many people."""
     if written is None:
         return "the partition's own; with none, the job may run for ever"
-    meaning = _meaning(written)
-    return f"{written} ({meaning})" if meaning else written
+    seconds = seconds_of(written)
+    return f"{written} ({_in_words(seconds)})" if seconds else written
 
 
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
-def _meaning(written: str) -> str:
-    """Slurm's forms: minutes[:seconds], hours:minutes:seconds, days-hours[:minutes[:seconds]]."""
-    if not written[0].isdigit():
-        return ""
-    days, dash, clock = written.rpartition("-")
-    parts = [int(part) for part in clock.split(":")]
-    if dash or len(parts) == 3:
-        hours, minutes, seconds = (*parts, 0, 0)[:3]
-    else:
-        hours, minutes, seconds = (0, *parts, 0)[:3]
-    total = int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
+def _in_words(seconds: int) -> str:
     words = []
     for name, length in _UNITS:
-        count, total = divmod(total, length)
+        count, seconds = divmod(seconds, length)
         if count:
             words.append(f"{count} {name}{'' if count == 1 else 's'}")
     return " ".join(words)

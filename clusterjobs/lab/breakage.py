@@ -37,19 +37,19 @@ def kill_node(lab: Lab, node: str, how: str = "power") -> None:
     broken.write_text(how)
 
 
-def start_node(lab: Lab, node: str, timeout: float = 30) -> None:
+def start_node(lab: Lab, node: str, timeout: float = 120) -> None:
     """Mend what `kill_node` broke, and give the node back to Slurm once it answers."""
     lab.check_node(node)
     broken = lab.folder / f"nodes/{node}/broken"
     if not broken.exists():
         raise one_problem(f"node {node} was not killed")
-    how, before = broken.read_text(), _slurmd_started(lab, node)
-    # Slurm tells the start of a slurmd to the second: another one shall be another second.
+    how, before = broken.read_text(), _shown(lab, node, "SlurmdStartTime")
+    # Slurm gives the start of a slurmd to the second: the next start must be in a later second.
     _until(lab, node, timeout, lambda: _now(lab) > before)
     _request(lab.folder, _REQUESTS[how][1], node)
     broken.unlink()
     if how in ("power", "slurmd"):  # else it is the same slurmd as before
-        _until(lab, node, timeout, lambda: _slurmd_started(lab, node) not in ("", "None", before))
+        _until(lab, node, timeout, lambda: _shown(lab, node, "SlurmdStartTime") not in ("", before))
     _until(lab, node, timeout, lambda: _is_back(lab, node))
 
 
@@ -79,17 +79,26 @@ def _now(lab: Lab) -> str:
     return lab.run(["date", "+%FT%T"]).stdout.strip()  # as scontrol writes it, so they compare
 
 
-def _slurmd_started(lab: Lab, node: str) -> str:
+def _shown(lab: Lab, node: str, time: str) -> str:
+    """One of the times that Slurm knows of a node, "" where it knows none."""
     shown = lab.run(["scontrol", "--oneliner", "show", "node", node]).stdout
-    return shown.partition("SlurmdStartTime=")[2].partition(" ")[0]
+    value = shown.partition(f"{time}=")[2].partition(" ")[0]
+    return "" if value == "None" else value
 
 
 def _is_back(lab: Lab, node: str) -> bool:
-    """Slurm keeps a node DOWN that rebooted by itself; resume it as ParallelCluster does."""
-    state = lab.node_states()[node]
-    if state == "down":
+    """Whether jobs can start on the node. Resumes it while it is DOWN, as ParallelCluster does.
+
+    Slurm keeps a node DOWN that rebooted by itself, and rarely asks one that stopped answering.
+    RESUME clears BootTime until the node registers again. Before that the node is idle as soon as
+    it answers a ping, but its registration can still set it DOWN: Slurm compares times of whole
+    seconds, so that a late registration looks like another reboot. So BootTime is read first.
+    """
+    registered, state = _shown(lab, node, "BootTime") != "", lab.node_states()[node]
+    if state.startswith("down"):
         lab.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"])
-    return not state.startswith("down") and not state.endswith("*")
+        return False
+    return registered and not state.endswith("*")
 
 
 def _request(folder: LabFolder, verb: str, node: str) -> None:

@@ -142,7 +142,7 @@ def _free_name(inside: str, taken: Sequence[str]) -> str:
 
 
 def _of_its_owner(name: str, inside: str, wanted: BucketLink) -> Problem:
-    """An existing file system is its owner's: what it needs is told, never done."""
+    """An existing file system is its owner's: a warning says what it needs, nothing is changed."""
     return Problem(
         f"{name} is left as it is, and may lack the association of {inside} "
         f"with {wanted.bucket_path}",

@@ -1,7 +1,7 @@
 """What a plan needs to know of a cluster, out of a ParallelCluster config and the catalogue.
 
-Here are the facts that are ParallelCluster's own: what it shares without being told, what it
-tells Slurm of nodes, where it mounts their disks. It must not know experiments.
+This layer knows what is ParallelCluster's own: folders that it always shares, the node sizes that
+it gives to Slurm, where it mounts local disks. It must not know experiments.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _mount(mount: config.Mount) -> Mount:
 
 
 def _node_group(resource: config.ComputeResource) -> NodeGroup:
-    """Of several instance types nobody knows beforehand which one a node will be."""
+    """Of several instance types it is unknown beforehand which one a node will be."""
     names = resource.instance_types
     known = [found for name in names if (found := find_instance_type(name))]
     return NodeGroup(
@@ -72,7 +72,7 @@ def _node_group(resource: config.ComputeResource) -> NodeGroup:
 
 
 def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> NodeType:
-    """The smallest of each number, for ParallelCluster tells Slurm of no more than that."""
+    """The smallest of each number, for ParallelCluster gives Slurm no more than that."""
     if not types:
         return NodeType(name)
     fewest = min(types, key=lambda found: found.gpus)

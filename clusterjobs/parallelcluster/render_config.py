@@ -1,6 +1,6 @@
 """The text of `cluster.yaml`: an admin's config with the site's values and what a job needs.
 
-This floor knows text, positions and YAML's scalars; what a job needs is planned elsewhere. Only
+This layer knows text, positions and YAML's scalars; what a job needs is planned elsewhere. Only
 the scalars with references are replaced, where they stand, and entries are added with a comment
 that gives their reason, so comments and order stay as the admin wrote them.
 """

@@ -1,7 +1,7 @@
 """Whether the nodes may read and write the buckets that the job copies from and to.
 
-A warning and no more: a bucket's own policy may let them, and nobody sees it here. What a file
-system shows or exports by itself is its servers' to read, and not the nodes'.
+Only a warning: a bucket's own policy may allow it, and cannot be read here. Links of file systems
+to buckets are left out: the file system's servers use the bucket, not the nodes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The container that the ranks run in: what is mounted, what reaches the ranks, its options.
+"""The container that the ranks run in: its mounts, its options, the variables set inside.
 
 Sources: pyxis 0.20 (its options, args.c), enroot's hooks and mounts, the user guides of Apptainer
 1.3 and Docker 28; OFI aws-ofi-nccl's issues; NCCL its issue 290.
@@ -28,7 +28,7 @@ HERE = variable("PWD")  # the script goes to workdir first, and the ranks run wh
 
 
 class Mounted(NamedTuple):
-    """A folder of the node inside the container. `path` is the key of the spec that asks for it."""
+    """A folder of the node inside the container. `path` is the spec's key that it comes from."""
 
     source: str
     target: str
@@ -56,7 +56,7 @@ class Container(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The files of the room `node/` that it needs inside."""
+        """The programs for the nodes that it starts inside."""
         return ("job_ssh.py", "job_ssh_login.py") if self.ssh_inside else ()
 
 
@@ -118,12 +118,8 @@ def _needed(
         yield key, mount.path, f"shared storage of {facts.name}"
     yield ("workdir",), job.workdir or folder_on_the_node("."), "where the program runs"
     logs = job.folder.rpartition("/")[0]
-    is_open = has_variable(logs)
-    yield (
-        ("logs", "path"),
-        JOB_DIR if is_open else logs,
-        "the job's own folder: its configs and records",
-    )
+    folder = JOB_DIR if has_variable(logs) else logs
+    yield ("logs", "path"), folder, "the job's own folder: its configs and records"
     if checkpoints:
         yield ("checkpoints", "path"), checkpoints, "checkpoints"
     for index, one in enumerate(data):

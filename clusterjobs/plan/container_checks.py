@@ -22,7 +22,7 @@ def check_container(
     automatic: Iterable[str],
     diagnostics: Diagnostics,
 ) -> None:
-    """`automatic`: the targets of what is mounted without being asked for."""
+    """`automatic`: the targets of the mounts that the job adds by itself."""
     _check_launcher(container, placement, launcher, diagnostics)
     _check_image(container, diagnostics)
     _check_mounts(container, list(automatic), diagnostics)

@@ -67,7 +67,7 @@ def sbatch_directives(
     further: Iterable[Directive],
     diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
-    """What sbatch is asked for: derived, then the spec's own, which may replace a default."""
+    """The directives: derived ones, then the spec's own, which may replace a default."""
     derived = [*_derived(experiment, placement), *further]
     _check_names_of_the_cluster(placement, diagnostics)
     owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if experiment.restarts else {})}

@@ -1,7 +1,7 @@
 """What has to be there before a rank starts: the script, and the paths that data comes from.
 
-What is missing is missing in every attempt, so the job looks for it once, and does not come back.
-A bucket is not looked at: an empty answer is hard to tell from one that does not come.
+The job checks once, before its first attempt: a retry would miss the same files.
+Buckets are not checked: an empty answer is hard to tell from a failed request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Input(NamedTuple):
     """A path that is read; a relative one counts from where the ranks run.
 
     `staged`: where it is staged to; what is there already needs its source no more.
-    `made_late`: a command before the training, or the data, may be what brings it.
+    `made_late`: a command before the training, or the data, may create it.
     """
 
     what: str
@@ -52,17 +52,17 @@ def _scripts(experiment: Experiment, program: Program) -> Iterator[tuple[str, bo
         whole = path if is_whole else f"{experiment.workdir or '.'}/{path}"
         # In a container `workdir` alone is certain to be where it is outside.
         if not (experiment.software.container and is_whole):
-            yield path, bool(experiment.before) or _is_brought(whole, experiment.data)
+            yield path, bool(experiment.before) or _is_staged(whole, experiment.data)
 
 
 def _sources(data: Sequence[Data], diagnostics: Diagnostics) -> Iterator[Input]:
     for index, one in enumerate(data):
-        if one.source.startswith("s3://") or _is_brought(one.source, data):
+        if one.source.startswith("s3://") or _is_staged(one.source, data):
             continue
         key: Path = ("data", index, "source")
         source, target = expanding(one.source), expanding(one.target)
         yield Input("data source", dotted(key), source, target, False, diagnostics.where(key))
 
 
-def _is_brought(path: str, data: Sequence[Data]) -> bool:
+def _is_staged(path: str, data: Sequence[Data]) -> bool:
     return any(is_below(path, one.target) for one in data)

@@ -10,7 +10,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
-from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.experiment import Checkpoints, Experiment
 from clusterjobs.spec.references import show
 from clusterjobs.yaml.document import Path
 
@@ -30,8 +30,8 @@ def check_intentions(
     _check_shared_cpus(cpus_key, placement, diagnostics)
     _check_network(placement, facts, diagnostics)
     _check_shared_folders(_folders(experiment), facts, diagnostics)
-    _check_relative_checkpoints(experiment, diagnostics)
-    if not framework.reads_precision and _is_untold(experiment.precision, experiment.args):
+    _check_relative_checkpoints(experiment.checkpoints, experiment.workdir, diagnostics)
+    if not framework.reads_precision and _is_not_passed_on(experiment.precision, experiment.args):
         diagnostics.problem(
             ("precision",),
             f"{framework.name} does not pass it on to your program",
@@ -40,7 +40,7 @@ def check_intentions(
         )
 
 
-def _is_untold(precision: str | None, args: object) -> bool:
+def _is_not_passed_on(precision: str | None, args: object) -> bool:
     """Whether there is a precision, and no argument has its name."""
     words = (*args, *args.values()) if isinstance(args, Mapping) else args
     assert isinstance(words, tuple)
@@ -55,8 +55,9 @@ def _check_precision(precision: str | None, placement: Placement, diagnostics: D
         )
 
 
-def _check_relative_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    checkpoints, workdir = experiment.checkpoints, experiment.workdir
+def _check_relative_checkpoints(
+    checkpoints: Checkpoints | None, workdir: str | None, diagnostics: Diagnostics
+) -> None:
     if checkpoints and workdir and not checkpoints.path.startswith(("/", "${", "\0")):
         diagnostics.problem(
             ("checkpoints", "path"),

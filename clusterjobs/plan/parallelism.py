@@ -18,7 +18,7 @@ def plan_parallelism(
     if tensor > shape.ranks_per_node:
         diagnostics.problem(
             ("parallel", "tensor"),
-            f"tensor: {tensor} reaches over a node of {shape.ranks_per_node} ranks",
+            f"tensor: {tensor} needs more ranks than one node has ({shape.ranks_per_node})",
             "tensor parallelism within a node, pipeline between nodes",
             warning=True,
         )

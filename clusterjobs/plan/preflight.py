@@ -1,8 +1,7 @@
 """What is checked on every node before the training.
 
-Each wanted value is derived here, from the cluster's facts or the spec. How it is found out is
-written in `node/preflight_*.sh`, which run on the nodes. Sources: NCCL its manual; AWS the EC2
-user guide on EFA.
+Each wanted value is derived from the cluster's facts or the spec. How it is found out is written in
+`node/preflight_*.sh`, which run on the nodes.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, Framework, Variable
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.preflight_checks import hardware, network, storage
+from clusterjobs.plan.preflight_checks import software as software_checks
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import show
@@ -87,10 +88,10 @@ def plan_preflight(
         _check_unread_pins(software, diagnostics)
         return None
     possible = [
-        *_hardware(placement, facts.terms.node_facts),
-        *_storage(wish.free_gib, checkpoints, placement.shape.nodes, facts),
-        *_network(),
-        *_software(software, framework, placement),
+        *hardware(placement, facts.terms.node_facts),
+        *storage(wish.free_gib, checkpoints, placement.shape.nodes, facts),
+        *network(),
+        *software_checks(software, framework, placement),
     ]
     shape = placement.shape
     talks_over_efa = placement.fabric == "efa" and shape.gpus_per_node > 0 and shape.nodes > 1
@@ -102,7 +103,7 @@ def plan_preflight(
             word = f"{one.word}={one.wanted}" if one.wanted else one.word
             checks.append(Check(word, one.reason))
     if checks:
-        reason = "for all of it; a node that is silent is bad"
+        reason = "for all checks; a node that does not answer in time is bad"
         checks.insert(0, Check(f"seconds={wish.seconds}", reason))
     return Preflight(
         tuple(checks),
@@ -167,7 +168,7 @@ def _all_reduce(
 
 
 def _task_per_rank(placement: Placement) -> Iterator[Directive]:
-    """Options of srun for a task for each rank, whoever starts the ranks of the training."""
+    """Options of srun for a task for each rank, also with launchers that start one per node."""
     shape = placement.shape
     yield Directive("nodes", shape.nodes, "all of the job's")
     yield Directive("ntasks", shape.world_size, "a task for each rank")
@@ -191,79 +192,3 @@ def _check_unread_pins(software: spec.Software, diagnostics: Diagnostics) -> Non
             "preflight: true, or preflight: [software]",
             warning=True,
         )
-
-
-# ------------------------------------------------------------------ what can be checked
-
-
-class _Possible(NamedTuple):
-    """A check that this job allows; `name` is what the spec calls it."""
-
-    name: str
-    word: str
-    wanted: str
-    reason: str
-    source: str = ""
-
-    @property
-    def unique_name(self) -> str:
-        """`preflight.space /tmp`: some checks are made for several folders."""
-        wanted = self.wanted
-        folder = wanted[wanted.find("/") :] if "/" in wanted else ""
-        folder = wanted.partition(":")[2] if self.word == "space" else folder
-        return f"preflight.{self.word} {show(folder)}".rstrip()
-
-
-def _hardware(placement: Placement, source: str) -> Iterator[_Possible]:
-    node_type, gpus = placement.node_type, placement.shape.gpus_per_node
-    kind = node_type.name
-    if gpus:
-        yield _Possible("gpus", "gpus", str(gpus), f"the job's GPUs of a {kind}", source)
-        if placement.exclusive:
-            yield _Possible("gpus", "processes", "", "a whole node: nobody else is on its GPUs")
-    if placement.fabric == "efa" and node_type.fabric_interfaces:
-        count = str(node_type.fabric_interfaces)
-        yield _Possible("efa", "efa", count, f"the EFA interfaces of a {kind}", source)
-        yield _Possible("memlock", "memlock", "", "EFA pins memory", "AWS")
-    if placement.shape.ranks_per_node > 1:
-        reason = "GiB of /dev/shm: NCCL, and loaders of data, share it"
-        yield _Possible("shm", "shm", "1", reason, "NCCL")
-
-
-def _storage(
-    free_gib: int, checkpoints: str | None, nodes: int, facts: ClusterFacts
-) -> Iterator[_Possible]:
-    for mount in facts.mounts:
-        word = "lustre" if mount.kind == "lustre" else "mount"
-        reason = f"{mount.name or mount.kind} of {facts.name}"
-        yield _Possible("mounts", word, mount.path, reason, facts.terms.mounts)
-    folders = {JOB_DIR: "the job's own folder"}
-    if checkpoints:
-        folders[checkpoints] = "checkpoints"
-    for folder, reason in folders.items():
-        if nodes > 1:
-            yield _Possible("mounts", "folder", folder, f"{reason}: the same for all nodes")
-        yield _Possible("space", "space", f"{free_gib}:{folder}", f"GiB free: {reason}", "free_gib")
-    yield _Possible("space", "space", "1:/tmp", "GiB free: programs keep temporary files there")
-
-
-def _network() -> Iterator[_Possible]:
-    yield _Possible("clock", "clock", "5", "seconds apart: logs, file times, signed requests")
-    yield _Possible("network", "network", "", "an interface that NCCL_SOCKET_IFNAME takes", "NCCL")
-    yield _Possible("names", "names", "", "every node finds MASTER_ADDR by its name")
-    yield _Possible("port", "port", "", "MASTER_PORT is free, and every node can call it")
-
-
-def _software(
-    software: spec.Software, framework: Framework, placement: Placement
-) -> Iterator[_Possible]:
-    if software.container:  # what is inside is the image's affair
-        yield _Possible("containers", "containers", "", "the ranks run in a container", "pyxis")
-        return
-    pins = dict.fromkeys(framework.packages, "") | software.requires
-    packages = ",".join(f"{name}=={pin}" if pin else name for name, pin in pins.items())
-    if packages:
-        yield _Possible("software", "packages", packages, "what the job's Python must have")
-    if placement.shape.gpus_per_node and framework.compiles_extensions:
-        reason = f"{framework.name} compiles extensions when it starts"
-        yield _Possible("build", "build", "", reason, "PyTorch: torch.utils.cpp_extension")

@@ -59,8 +59,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     restarts = plan_restarts(
         wanted.restarts, wanted.checkpoints, wanted.time_limit, framework, launcher, *both
     )
-    asked = restarts.directives if restarts else ()
-    job = plan_job(wanted, facts.name, launcher.name, placement, parameters, asked, diagnostics)
+    further = restarts.directives if restarts else ()
+    job = plan_job(wanted, facts.name, launcher.name, placement, parameters, further, diagnostics)
     storage = find_storage(facts, placement.partition, placement.node_type)
     inputs = plan_inputs(wanted, program, diagnostics)
     staging = plan_staging(wanted.data, wanted.name, inputs, storage, *both)

@@ -1,4 +1,4 @@
-"""How a job is started again: what it is told before the time limit, and how often it may."""
+"""How often a job is requeued, and how its ranks are asked to save before the time limit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from clusterjobs.spec import experiment as spec
 _MARGIN_SECONDS = 60
 # Slurm's signal may come that much earlier (sbatch(1), --signal), and the grace begins with it.
 _EARLY_SECONDS = 60
-# From the launch until a training that is told by the clock looks at its own for the first time:
+# From the launch until a training with stop channel "clock" first looks at its own clock:
 # Megatron's is read when megatron/training.py is imported, behind torch and DeepSpeed.
 _START_SECONDS = 120
 
 
 class Restarts(NamedTuple):
-    """How often the job starts again after each reason, and when the ranks are told to save.
+    """How often the job starts again after each reason, and when the ranks are asked to save.
 
-    All times in seconds. `clock_seconds`: how long before the time limit a training that is told
-    by the clock has to end. `signal`: what the ranks are sent, where the spec wants it.
+    All times in seconds. `clock_seconds`: how long before the time limit a training with stop
+    channel "clock" has to end. `signal`: what the ranks are sent, where the spec wants it.
     """
 
     time_limit: int
@@ -38,13 +38,15 @@ class Restarts(NamedTuple):
 
     @property
     def directives(self) -> tuple[Directive, ...]:
-        """What Slurm has to be asked for."""
+        """The directives that it needs."""
         value = f"B:USR1@{self.signal_seconds}"
-        return (Directive("signal", value, "restarts: the script hears of the limit"),)
+        return (
+            Directive("signal", value, "restarts: a signal to the script before the time limit"),
+        )
 
     @property
     def environment(self) -> tuple[Variable, ...]:
-        """What the ranks have to be told."""
+        """The variables that the ranks need."""
         if self.saving.stop_channel != "file":
             return ()
         reason = "once this file is there: save a checkpoint and end"
@@ -67,10 +69,10 @@ def plan_restarts(
     signal_seconds = wanted.grace_seconds + _MARGIN_SECONDS
     earliest = signal_seconds + _EARLY_SECONDS
     clock_seconds = earliest + _START_SECONDS
-    # By the clock it is told in whole minutes, of which one at least has to be left.
-    told_seconds = clock_seconds + 60 if saving.stop_channel == "clock" else earliest
+    # A clock counts whole minutes, of which one at least has to be left.
+    asked_seconds = clock_seconds + 60 if saving.stop_channel == "clock" else earliest
     _check_checkpoints(checkpoints, diagnostics)
-    _check_time_limit(time_limit, wanted.time_limit, told_seconds, diagnostics)
+    _check_time_limit(time_limit, wanted.time_limit, asked_seconds, diagnostics)
     _check_signal(wanted.signal, framework, launcher, diagnostics)
     _record(saving, signal_seconds, clock_seconds, provenance)
     return Restarts(
@@ -96,7 +98,7 @@ def _record(
     provenance.record(
         "signal",
         f"USR1, {signal_seconds} s before the limit",
-        f"grace_seconds, and {_MARGIN_SECONDS} s to end what does not hear it and to requeue",
+        f"grace_seconds, and {_MARGIN_SECONDS} s to end ranks that ignore it, and to requeue",
         "Slurm: sbatch(1) --signal, up to 60 s early",
     )
     if saving.stop_channel == "clock":
@@ -118,7 +120,7 @@ def _check_checkpoints(checkpoints: spec.Checkpoints | None, diagnostics: Diagno
 
 
 def _check_time_limit(
-    time_limit: str | None, budget: int, told_seconds: int, diagnostics: Diagnostics
+    time_limit: str | None, budget: int, asked_seconds: int, diagnostics: Diagnostics
 ) -> None:
     limit = time_limit and seconds_of(time_limit)
     if budget and not limit:
@@ -127,10 +129,11 @@ def _check_time_limit(
             "restarts after a time limit, and no time_limit that is known here",
             "add `time_limit: 1-00:00:00`",
         )
-    elif limit and limit <= told_seconds:
+    elif limit and limit <= asked_seconds:
         diagnostics.problem(
             ("restarts", "grace_seconds"),
-            f"the ranks may be told {told_seconds} s before the end of a time_limit of {limit} s",
+            f"the ranks may be asked to save {asked_seconds} s before the end of a time_limit of "
+            f"{limit} s",
             "a longer time_limit, or less grace",
         )
 
@@ -143,7 +146,7 @@ def _check_signal(
     if framework.saving.stop_channel != "file":
         diagnostics.problem(
             ("restarts", "signal"),
-            f"{framework.name} does not save when it hears a signal",
+            f"{framework.name} does not save on a signal",
             f"remove it: {framework.saving.reason}",
         )
     elif not launcher.forwards_signals:

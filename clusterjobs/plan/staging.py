@@ -1,7 +1,7 @@
 """How each data set of a spec gets to where the job wants it.
 
 A file system that is linked to a bucket lists it and reads a file from it when the file is first
-read, or when it is told to beforehand. Everything else is copied by the job.
+read, or when the job preloads it. Everything else is copied by the job.
 Source: the FSx for Lustre user guide, "Linking your file system to an S3 bucket" and "Preloading
 files into your file system".
 """
@@ -36,7 +36,7 @@ class DataSet(NamedTuple):
 
 
 class Staging(NamedTuple):
-    """What has to be there, what is brought, and what file systems show by themselves."""
+    """What has to be there, what is copied, and what file systems show by themselves."""
 
     inputs: tuple[Input, ...]
     data: tuple[DataSet, ...]
@@ -107,7 +107,7 @@ def _explained(data: Data, linked: bool, service: str) -> tuple[str, str, str]:
     if linked:
         return (
             f"{data.target}: shown by {service}, and preloaded before the training",
-            f"a bucket on {service} is read by its servers, and the job only asks for it",
+            f"a bucket on {service} is read by its servers, and the job only preloads it",
             f"{service} user guide: lfs hsm_restore",
         )
     where = "to every node's own disk" if data.scope == "node" else "once, for all nodes"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import pathlib
+from collections.abc import Mapping, Sequence
 
 from clusterjobs import __version__, resources
 from clusterjobs.plan.plan import Plan
@@ -18,11 +19,17 @@ def render_outputs(plan: Plan, cluster_files: Mapping[str, str], inputs: Inputs)
     script = render_script(plan, inputs)
     configs = {file.name: file.text for file in plan.files.configs}
     files = {"job.sh": script.text, **cluster_files, **configs}
-    return {**files, MANIFEST: _manifest(files, script.templates, inputs)}
+    texts = _template_texts(plan.launch.launcher.template_folder)
+    templates = {name: texts[name] for name in script.templates}
+    return {**files, MANIFEST: _manifest(files, templates, inputs)}
 
 
-def _manifest(files: Mapping[str, str], templates: Iterable[str], inputs: Inputs) -> str:
-    texts = resources.template_texts()
+def _template_texts(further: pathlib.Path | None) -> dict[str, str]:
+    own = resources.template_texts(further) if further else {}
+    return {**own, **resources.template_texts()}
+
+
+def _manifest(files: Mapping[str, str], templates: Mapping[str, str], inputs: Inputs) -> str:
     manifest = {
         "written_by": "clusterjobs",
         "version": __version__,
@@ -31,7 +38,7 @@ def _manifest(files: Mapping[str, str], templates: Iterable[str], inputs: Inputs
             "cluster": _named([inputs.cluster]),
             "site": _named(inputs.sites),
             "set": list(inputs.settings),
-            "templates": {name: digest(texts[name]) for name in templates if name in texts},
+            "templates": {name: digest(text) for name, text in templates.items()},
         },
         "outputs": {name: digest(text) for name, text in sorted(files.items())},
     }

@@ -4,8 +4,7 @@ It knows the keys and the types of single values. It must not know whether value
 the cluster or the framework (the plan checks that), nor their positions in the file (`load.py`).
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field

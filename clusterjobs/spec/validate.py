@@ -42,7 +42,8 @@ def validate(
     if framework in option_models:
         problems += [_foreign_problem(key, framework, source, option_models) for key in foreign]
     reported = {problem.path for problem in problems}
-    nulls = [path for path in _nulls(data, ()) if dotted(path) not in reported]
+    required = {key: value for key, value in data.items() if key not in _NULL_IS_A_VALUE}
+    nulls = [path for path in _nulls(required, ()) if dotted(path) not in reported]
     problems += [_null_problem(path, source) for path in nulls]
     return experiment, options
 
@@ -54,8 +55,7 @@ _NULL_IS_A_VALUE = ("ds_config", "secrets")
 def _nulls(value: Any, path: Path) -> Iterator[Path]:
     if isinstance(value, dict):
         for key, item in value.items():
-            if path or key not in _NULL_IS_A_VALUE:
-                yield from _nulls(item, (*path, key))
+            yield from _nulls(item, (*path, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _nulls(item, (*path, index))
@@ -175,7 +175,7 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
         if inside or item:
             path.append(step)
             data = data[step]
-        elif isinstance(data, list) and isinstance(step, str) and step in data:
+        elif isinstance(data, list) and step in data:
             path.append(data.index(step))  # a list of names that was read as a mapping
             data = step
         elif position == len(loc) - 1 and step != "[key]" and isinstance(data, dict):
@@ -187,10 +187,7 @@ def _known_keys(model: type[SpecModel], path: Path) -> Iterator[str]:
     for step in path:
         if step not in model.model_fields:  # an index of a list, or a name that the user chose
             continue
-        inner = _model_in(model.model_fields[str(step)].annotation)
-        if inner is None:
-            return
-        model = inner
+        model = _model_in(model.model_fields[str(step)].annotation) or model
     for name, field in model.model_fields.items():
         yield field.alias or name
 

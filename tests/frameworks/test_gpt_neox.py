@@ -164,7 +164,7 @@ def test_what_is_rendered_does_not_depend_on_which_files_are_here() -> None:
         {"a.yml": {**MODEL, "train_micro_batch_size_per_gpu": 4, "checkpoint_factor": 9}}, **keys
     )
     away = plan_of(**keys)
-    assert (here.files, here.command) == (away.files, away.command)
+    assert (here.files, here.launch) == (away.files, away.launch)
     assert [warning.path for warning in away.warnings] == ["configs[0]"]
     assert "not on this machine" in away.warnings[0].what
     assert not here.warnings
@@ -181,8 +181,8 @@ def test_a_key_in_two_files_is_refused_also_where_deepy_would_not_see_it() -> No
 
 
 def test_srun_is_deepspeeds_own_call_and_gets_no_options_of_ours() -> None:
-    assert plan_of(**SMALL).srun_options == ()
-    assert plan_of().srun_options != ()
+    assert plan_of(**SMALL).launch.srun_options == ()
+    assert plan_of().launch.srun_options != ()
 
 
 def test_the_wandb_key_is_warned_of() -> None:

@@ -145,7 +145,7 @@ def test_vocabulary_is_padded_for_the_tensor_ranks() -> None:
 
 
 def test_ranks_are_told_what_no_launcher_tells_them() -> None:
-    said = {one.name: one for one in plan_of(**SMALL, gpus_per_node=4).environment}
+    said = {one.name: one for one in plan_of(**SMALL, gpus_per_node=4).environment.variables}
     assert said["LOCAL_SIZE"].value == "4"
     folder = show(said["TORCH_EXTENSIONS_DIR"].value)
     assert folder == "/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
@@ -154,7 +154,7 @@ def test_ranks_are_told_what_no_launcher_tells_them() -> None:
 
 def test_sequence_parallelism_gets_the_variable_that_it_insists_on() -> None:
     keys = {**SMALL, "parallel": {"tensor": 2}, "args": {"sequence-parallel": True}}
-    said = {one.name: one.value for one in plan_of(**keys).environment}
+    said = {one.name: one.value for one in plan_of(**keys).environment.variables}
     assert said["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
 
 

@@ -39,7 +39,7 @@ def test_its_framework_is_started_by_its_launcher(clusterjobs, folder) -> None:
         clusterjobs, folder, framework="my-trainer", precision="bf16", trainer={"steps": 500}
     )
     assert LAUNCH in text
-    assert "\n  train.py\n  --steps 500\n  --precision bf16\n" in text
+    assert "\n    train.py\n    --steps 500\n    --precision bf16\n" in text
     assert "# ---- launch: one accelerate launch per node starts the node's ranks" in text
     assert "#SBATCH --ntasks-per-node=1\n" in text
 
@@ -59,7 +59,7 @@ def test_its_launcher_starts_a_framework_that_does_not_know_it(clusterjobs, fold
 def test_its_launcher_runs_python_behind_a_prefix(clusterjobs, folder) -> None:
     text = render(clusterjobs, folder, framework="my-trainer", prefix="nice -n 5")
     assert '      --no_python "$@"\' node' in text
-    assert "\n  nice -n 5\n  python3 train.py\n" in text
+    assert "\n    nice -n 5\n    python3 train.py\n" in text
 
 
 def test_the_manifest_has_its_template(clusterjobs, folder) -> None:

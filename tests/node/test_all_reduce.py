@@ -40,7 +40,7 @@ def run(tmp_path: pathlib.Path, *words: str) -> tuple[list[int], str]:
 @pytest.mark.parametrize(
     ("gbps", "codes", "words"),
     [
-        ("0.000001", [0, 0], ["1e-06 expected", "10^9 parameters in ", "and not in 1.6e+07 s"]),
+        ("0.000001", [0, 0], ["1e-06 expected", "10^9 parameters takes ", "instead of 1.6e+07 s"]),
         ("1e6", [FAILED, 0], ["1e+06 expected", "wanted: 50 %", "2 nodes may be slower"]),
         ("0", [0, 0], ["the bandwidth of this network is unknown"]),
     ],

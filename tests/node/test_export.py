@@ -183,13 +183,13 @@ def test_the_latest_is_held_back_while_something_is_written_to(
     one = export.Export(str(source), str(target))
     monkeypatch.setattr(export.time, "sleep", lambda _: None)
     monkeypatch.setattr(shutil, "copyfile", training)
-    assert not export._tried(one, 0, export.ROUNDS)
+    assert not export._export_with_retries(one, 0, export.ROUNDS)
     assert names(target) == {"step-1", "step-3"}
     said = capsys.readouterr().out
-    assert f"export failed: {source}/step-2: written to while it was copied" in said
+    assert f"export failed: {source}/step-2: changed while it was copied" in said
     assert f"export {source}: INCOMPLETE in {target}" in said
     monkeypatch.setattr(shutil, "copyfile", copyfile)
-    assert export._tried(one, 0, export.ROUNDS)
+    assert export._export_with_retries(one, 0, export.ROUNDS)
     assert names(target) == names(source)
 
 

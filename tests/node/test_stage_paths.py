@@ -158,7 +158,7 @@ def test_what_was_removed_comes_back_and_what_was_added_stays(tmp_path, staged) 
     (target / "link").unlink()
     (target / "mine").write_text("mine")
     done = staged(source, target)
-    assert f"changed since it was staged: {target}/part 1/0001" in done.stdout
+    assert f": {target}/part 1/0001, {target}/link (2 in all)" in done.stdout
     (target / "mine").unlink()
     assert content(target) == content(source)
 

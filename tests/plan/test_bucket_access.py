@@ -56,6 +56,14 @@ def test_with_a_key_name_nothing_can_be_listed() -> None:
     assert said(rule, {"BucketName": "corpus"}, **READS) == []
 
 
+def test_of_several_entries_one_that_allows_it_is_enough() -> None:
+    writes = {"BucketName": "corpus", "EnableWriteAccess": True}
+    for rules in (({"BucketName": "corp*"}, writes), (writes, {"BucketName": "corp*"})):
+        assert said(*rules, **READS, **WRITES) == []
+    elsewhere = {"BucketName": "other", "EnableWriteAccess": True}
+    assert len(said({"BucketName": "corpus"}, elsewhere, **WRITES)) == 1
+
+
 def test_what_fsx_reads_and_writes_needs_nothing_of_the_nodes() -> None:
     assert said(storage=LUSTRE, **READS, **WRITES) == []
     copied = {"data": [{**READS["data"][0], "via": "copy"}]}

@@ -145,3 +145,47 @@ def test_what_does_not_fit_is_refused_where_it_stands(keys: dict[str, Any], path
     (problem,) = problems_of(**keys)
     assert problem.path == path
     assert problem.hint
+
+
+CPUS = {"framework": "command", "command": "./run", "script": None}  # a task for each rank
+
+
+def test_as_many_tasks_as_cpus_get_one_each_and_one_more_is_refused() -> None:
+    config = config_of(CPU)  # of 4 CPUs
+    plan = plan_of(config, **CPUS, ranks_per_node=4)
+    assert plan.placement.cpus_per_task == 1
+    (problem,) = problems_of(config, **CPUS, ranks_per_node=5)
+    assert (problem.path, problem.what) == ("ranks_per_node", "5 tasks on a node of 4 CPUs")
+    assert problem.hint == "ranks_per_node: 4 at most"
+
+
+def test_cpus_per_task_may_take_the_whole_node_and_no_more() -> None:
+    keys = {**CPUS, "ranks_per_node": 2}
+    assert plan_of(config_of(CPU), **keys).placement.cpus_per_task == 2
+    assert plan_of(config_of(CPU), **keys, cpus_per_task=2).placement.cpus_per_task == 2
+    (problem,) = problems_of(config_of(CPU), **keys, cpus_per_task=3)
+    assert (problem.path, problem.hint) == ("cpus_per_task", "cpus_per_task: 2 at most")
+
+
+def test_cpus_that_do_not_divide_are_rounded_down() -> None:
+    plan = plan_of(config_of(CPU), **CPUS, ranks_per_node=3)
+    assert (plan.placement.cpus_per_task, plan.placement.cpus_per_rank) == (1, 1)
+    assert not plan.placement.shares_cpus
+
+
+def test_tasks_of_a_shared_node_get_their_gpus_share_of_the_cpus() -> None:
+    keys = {"launcher": "srun", "sbatch": {"exclusive": False}}
+    for gpus, cpus in ((1, 12), (8, 12), (3, 12)):
+        assert plan_of(config_of(GPU), **keys, gpus_per_node=gpus).placement.cpus_per_task == cpus
+
+
+def test_of_several_instance_types_the_smallest_numbers_count() -> None:
+    types = [{"InstanceType": name} for name in ("p4d.24xlarge", "p3.16xlarge")]
+    either = {
+        "Name": "either",
+        "ComputeResources": [{"Name": "r", "Instances": types, "MaxCount": 2}],
+    }
+    plan = plan_of(config_of(either), launcher="srun")
+    assert plan.placement.node_type.name == "p4d.24xlarge or p3.16xlarge"
+    assert plan.placement.cpus_per_task == 64 // 8
+    assert plan.placement.node_type.gpus == 8

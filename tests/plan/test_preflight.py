@@ -123,3 +123,31 @@ def test_an_all_reduce_that_cannot_be_is_refused() -> None:
     plan = plan_of(nodes=1, preflight={"bandwidth_percent": 50})
     assert plan.preflight.all_reduce is None
     assert "there is no network within one node" in [one.what for one in plan.warnings]
+
+
+@pytest.mark.parametrize(
+    ("keys", "packages", "compiles"),
+    [
+        ({}, "torch", False),
+        ({"framework": "deepspeed", "batch": {"micro": 1}}, "torch,deepspeed", True),
+        (
+            {
+                "framework": "gpt-neox",
+                "script": "train.py",
+                "checkpoints": {"path": "/fsx/saved"},
+                "configs": ["small.yml"],
+            },
+            "torch,deepspeed",
+            True,
+        ),
+        ({"framework": "horovod"}, None, False),
+    ],
+)
+def test_each_framework_says_which_packages_it_needs_and_whether_it_compiles(
+    keys: dict[str, object], packages: str | None, compiles: bool
+) -> None:
+    words = words_of(**keys)
+    assert [w.partition("=")[2] for w in words if w.startswith("packages=")] == (
+        [packages] if packages else []
+    )
+    assert ("build" in words) is compiles

@@ -26,6 +26,7 @@ from stage_log import (
     os_failure,
     plural,
     printable,
+    report_files,
     report_status,
 )
 
@@ -57,10 +58,7 @@ def preload(folder: str) -> None:
             raise StageError("%s: %s" % (printable(released[0]), what))
         _check_space(folder, sum(sizes[path] for path in released))
         _restore(lfs, folder, {path: sizes[path] for path in released})
-    total = format_size(sum(sizes.values()))
-    report_status(
-        "preload %s" % printable(folder), "up to date, %s, %s" % (plural(len(sizes), "file"), total)
-    )
+    report_files("preload %s" % printable(folder), "up to date", sizes.values())
 
 
 def _files(folder: str) -> Dict[str, int]:
@@ -99,17 +97,14 @@ def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
         for batch in _batches(more):
             _run(lfs, "hsm_restore", batch)
         pending += more
-        unfinished = [
-            path for path, state in _lfs_results(lfs, "hsm_action", pending) if state != "NOOP"
-        ]
+        states = _lfs_results(lfs, "hsm_action", pending)
+        unfinished = [path for path, state in states if state != "NOOP"]
         if len(unfinished) < len(pending):
             last_progress = time.monotonic()
             mark_progress()
             progress.add(sum(wanted[path] for path in set(pending) - set(unfinished)))
         elif time.monotonic() - last_progress > STALL_SECONDS:
-            raise StageError(
-                "%s: not restored: Lustre makes no progress" % printable(unfinished[0])
-            )
+            raise StageError("%s: no progress: not restored" % printable(unfinished[0]))
         else:
             time.sleep(_POLL_SECONDS)
         pending = unfinished

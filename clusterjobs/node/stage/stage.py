@@ -20,12 +20,11 @@ from stage_lock import Lock
 from stage_log import (
     StageError,
     Stopped,
-    format_size,
     log,
     os_failure,
-    plural,
     printable,
     raise_on_signals,
+    report_files,
     report_status,
 )
 from stage_record import StagedCopy, StagePaths, find_changes, matches_record, source_state
@@ -97,12 +96,7 @@ class Stage:
         return [self.source, bool(self.options.unpack)]
 
     def _report_up_to_date(self, record: Dict[str, Any]) -> None:
-        total = sum(row[0] for row in record["files"].values())
-        self._report("up to date", len(record["files"]), total)
-
-    def _report(self, state: str, files: int, total: int) -> None:
-        text = "%s, %s, %s" % (state, plural(files, "file"), format_size(total))
-        report_status(self.name, text)
+        report_files(self.name, "up to date", [row[0] for row in record["files"].values()])
 
     def _run_locked(self) -> None:
         os.makedirs(self.paths.folder, exist_ok=True)
@@ -154,8 +148,7 @@ class Stage:
         }
         lock.assert_held()
         self.paths.write_record(record, rows)
-        total = sum(row[0] for row in listing.files.values())
-        self._report("complete", len(listing.files), total)
+        report_files(self.name, "complete", [row[0] for row in listing.files.values()])
 
 
 def _check_apart(source: str, target: str) -> None:

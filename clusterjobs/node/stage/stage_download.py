@@ -137,9 +137,8 @@ class Download:
             exact = [literal(name) for name in sorted(wanted)]
             parts = [exact[number::count] for number in range(count)]
         else:
-            parts = patterns_of(
-                {name: row[0] + _REQUEST_COST for name, row in wanted.items()}, count
-            )
+            costs = {name: row[0] + _REQUEST_COST for name, row in wanted.items()}
+            parts = patterns_of(costs, count)
         sync = [*bucket.aws, "s3", "sync", "--only-show-errors", bucket.source, self._to]
         for part in parts:
             yield [*sync, "--exclude", "*", *_included(part)]

@@ -55,9 +55,8 @@ class Lock:
                 mark_progress()
             if time.monotonic() - reported >= _REPORT_SECONDS:
                 reported = time.monotonic()
-                report_status(
-                    self._what, "waiting for %s" % (self._current_holder() or "another job")
-                )
+                holder = self._current_holder() or "another job"
+                report_status(self._what, "waiting for %s" % holder)
             time.sleep(_POLL_SECONDS)
         if self._has_lease:
             self._stop_renewing = threading.Event()

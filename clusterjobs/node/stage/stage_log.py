@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Collection, Dict
 
 REPORT_SECONDS = 5
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -65,6 +65,12 @@ def report_status(what: str, text: str) -> None:
                 file.write(json.dumps(line) + "\n")
         except OSError:  # a full disk: the line is in the log
             return
+
+
+def report_files(what: str, state: str, sizes: Collection[int]) -> None:
+    """Report a status with the number of files and their size."""
+    total = format_size(sum(sizes))
+    report_status(what, "%s, %s, %s" % (state, plural(len(sizes), "file"), total))
 
 
 def mark_progress() -> None:

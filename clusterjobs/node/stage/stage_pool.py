@@ -72,8 +72,8 @@ def _distribute(waiting: List[Any], workers: Dict[int, Worker], work: Work, poll
         idlest = min(workers.values(), key=lambda one: len(one.tasks), default=None)
         if (idlest is None or idlest.tasks) and len(workers) < worker_count():
             idlest = Worker(work, workers)
-            workers[idlest.results] = idlest
-            poll.register(idlest.results, select.POLLIN)
+            workers[idlest.result_pipe] = idlest
+            poll.register(idlest.result_pipe, select.POLLIN)
         if idlest is None or len(idlest.tasks) == _TASKS_AHEAD:
             return
         idlest.send(waiting.pop())
@@ -84,31 +84,31 @@ class Worker:
 
     def __init__(self, work: Work, others: Dict[int, Worker]) -> None:
         self.tasks: List[Any] = []
-        their_tasks, self._tasks = os.pipe()
-        self.results, their_results = os.pipe()
+        child_tasks, self._task_pipe = os.pipe()
+        self.result_pipe, child_results = os.pipe()
         if not others:
             gc.freeze()  # a collection in a child would copy all shared memory
         self._pid = os.fork()
         if self._pid == 0:
             for other in others.values():
-                os.close(other._tasks)  # so that the pipe ends when the parent does
-            os.close(self._tasks)
-            os.close(self.results)
-            _work_loop(work, their_tasks, their_results)
-        os.close(their_tasks)
-        os.close(their_results)
+                os.close(other._task_pipe)  # so that the pipe ends when the parent does
+            os.close(self._task_pipe)
+            os.close(self.result_pipe)
+            _work_loop(work, child_tasks, child_results)
+        os.close(child_tasks)
+        os.close(child_results)
 
     def send(self, task: Any) -> None:
         self.tasks.append(task)
         try:
-            _send(self._tasks, task)
+            _send(self._task_pipe, task)
         except OSError:  # it has ended: `result` finds that out
             return
 
     def result(self) -> Tuple[Any, Any]:
         """The oldest task, and its result."""
         try:
-            is_good, result = _receive(self.results)
+            is_good, result = _receive(self.result_pipe)
         except (EOFError, OSError):
             raise StageError("a copying process was killed: is the memory full?") from None
         if not is_good:
@@ -120,8 +120,8 @@ class Worker:
 
     def close(self) -> None:
         os.waitpid(self._pid, 0)
-        os.close(self._tasks)
-        os.close(self.results)
+        os.close(self._task_pipe)
+        os.close(self.result_pipe)
 
 
 def _work_loop(work: Work, tasks: int, results: int) -> None:

@@ -69,10 +69,8 @@ def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lo
         for name in bad:
             remove(path_of(to, name))
         if number < ROUNDS - 1:
-            log(
-                "stage %s: fetching %s again"
-                % (printable(paths.target), plural(len(bad), "object"))
-            )
+            again = "fetching %s again" % plural(len(bad), "object")
+            log("stage %s: %s" % (printable(paths.target), again))
             time.sleep(2**number)
     path, why = sorted(bad.items())[0]
     key = printable(bucket.key_of(path))

