@@ -122,7 +122,7 @@ def _words(cmdline: Path) -> str:
         (["up", "p4d-a10"], "there is no cluster config"),
         (["up", "p4d-a100", "--queue", "trian"], "did you mean train?"),
         (["kill-node", "train-dy-p4d-3"], "its nodes: train-dy-p4d-1, train-dy-p4d-2"),
-        (["start-node", "train-dy-p4d-1"], "was not killed"),
+        (["start-node", "train-dy-p4d-1"], "is not broken"),
         (["run", "--name", "other", __file__], "no lab other is running"),
     ],
 )

@@ -205,7 +205,7 @@ def test_a_shared_folder_must_not_hide_the_lab_itself(slurm: Slurm, tmp_path: Pa
 def test_only_slurmd_killed_is_started_again_in_the_same_node(own_lab: Lab) -> None:
     own_lab.node_run("train-st-p4d-1", ["touch", "/dev/shm/still-the-same"])
     kill_node(own_lab, "train-st-p4d-1", "slurmd")
-    with pytest.raises(InputError, match="killed already"):
+    with pytest.raises(InputError, match="already broken"):
         kill_node(own_lab, "train-st-p4d-1", "slurmd")
     start_node(own_lab, "train-st-p4d-1")
     assert own_lab.node_run("train-st-p4d-1", ["ls", "/dev/shm"]).stdout == "still-the-same\n"
