@@ -62,7 +62,9 @@ def _switch(value: Any) -> Any:
     if isinstance(value, bool):
         return {} if value else None
     if not isinstance(value, (dict, ActivationCheckpointing)):
-        raise ValueError("expected true, false or a mapping: {layers: 1, partition: true, cpu: false}")
+        raise ValueError(
+            "expected true, false or a mapping: {layers: 1, partition: true, cpu: false}"
+        )
     return value
 
 

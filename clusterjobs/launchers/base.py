@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+SSH_PROGRAMS = ("ssh_settings.py", "ssh_serve.py", "ssh_interface.py")
 RUNTIMES = ("pyxis", "apptainer", "docker")  # the container runtimes of a spec
 
 

@@ -5,7 +5,7 @@ Source: DeepSpeed 0.19.8, launcher/runner.py and launcher/launch.py.
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import RUNTIMES, Launcher
+from clusterjobs.launchers.base import RUNTIMES, SSH_PROGRAMS, Launcher
 
 DEEPSPEED = Launcher(
     "deepspeed",
@@ -25,5 +25,5 @@ DEEPSPEED_PDSH = Launcher(
     over_ssh=True,
     takes_first_gpus=True,
     refused_runtimes=dict.fromkeys(RUNTIMES, _OUTSIDE),
-    programs=("over_ssh.py",),
+    programs=SSH_PROGRAMS,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import Launcher
+from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
 
 _OUTSIDE = (
     "horovodrun would start the ranks on the nodes, outside the containers",
@@ -16,5 +16,5 @@ HOROVODRUN = Launcher(
     refused_runtimes={"pyxis": _OUTSIDE, "apptainer": _OUTSIDE},
     ssh_inside=("docker",),
     reason_inside="one horovodrun starts the ranks of all nodes over ssh",
-    programs=("over_ssh.py",),
+    programs=SSH_PROGRAMS,
 )

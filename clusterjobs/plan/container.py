@@ -54,11 +54,6 @@ class Container(NamedTuple):
     venv: str | None
     host_fabric_libraries: str | None
 
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """The programs for the nodes that it starts inside."""
-        return ("job_ssh.py", "job_ssh_login.py") if self.ssh_inside else ()
-
 
 def plan_container(
     experiment: spec.Experiment,

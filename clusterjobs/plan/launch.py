@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Program, folder_on_the_node
-from clusterjobs.launchers import Launcher
+from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
 from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, srun_options
 from clusterjobs.plan.placement import Placement
@@ -53,7 +53,7 @@ def plan_launch(
     ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
     by_pyxis = container is not None and container.runtime == "pyxis"
     options = srun_options(srun, by_pyxis, placement, diagnostics)
-    calls_srun = launcher.calls_srun and not (launcher.over_ssh and (ssh or container))
+    calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
     _check_gpus(launcher, placement, diagnostics)
     _check_ssh(ssh, launcher, container, diagnostics)
     if srun and not calls_srun:
@@ -81,7 +81,7 @@ def plan_launch(
         (launcher.no_python_option,) if needs_option else (),
         program.interface,
         SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
-        launcher.programs,
+        SSH_PROGRAMS if ssh_inside else launcher.programs,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from clusterjobs.plan.launch import Launch
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
-from clusterjobs.render.lines import NOTHING, command_text, heading, option_lines
+from clusterjobs.render.lines import NOTHING, command_text, heading, once_per_node, option_lines
 from clusterjobs.render.shell import ShellText
 
 _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
@@ -25,25 +25,31 @@ def launch_context(plan: Plan) -> dict[str, Any]:
         "srun_options": option_lines(launch.srun_options),
         "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),
         "cpus_per_task": plan.placement.cpus_per_task or 1,
-        "has_functions": launch.launcher.over_ssh,
+        "has_functions": is_over_ssh(plan),
         "functions_template": ShellText("functions/ssh.sh.j2"),
-        "has_cleanup": launch.launcher.over_ssh,
         **_inside(plan),
         **_ssh(plan),
     }
 
 
-def launch_template(plan: Plan) -> str:
-    """The launcher's template; another one where it reaches the nodes' containers by ssh."""
+def is_over_ssh(plan: Plan) -> bool:
+    """Whether the launcher reaches the other nodes, or their containers, by ssh."""
     inside = plan.container is not None and plan.container.ssh_inside
-    return f"launch/{plan.launch.launcher.name}{'_in_docker' if inside else ''}.sh.j2"
+    return plan.launch.launcher.over_ssh or inside
+
+
+def launch_template(plan: Plan) -> str:
+    """The launcher's template; another one where only its containers are reached by ssh."""
+    launcher = plan.launch.launcher
+    in_containers = is_over_ssh(plan) and not launcher.over_ssh
+    return f"launch/{launcher.name}{'_in_docker' if in_containers else ''}.sh.j2"
 
 
 def _inside(plan: Plan) -> dict[str, Any]:
     """How a rank's command gets into the container, and what it does there first."""
     container = plan.container
     runtime = container.runtime if container else ""
-    has_lifeline = container is not None and runtime == "docker" and not container.ssh_inside
+    has_lifeline = runtime == "docker" and not is_over_ssh(plan)
     libraries = container.host_fabric_libraries if container else None
     return {
         "container": ShellText('"${container[@]}" ')
@@ -61,16 +67,13 @@ def _ssh(plan: Plan) -> dict[str, Any]:
     """How the nodes are reached by launchers that use ssh, and over which interface they talk."""
     launch = plan.launch
     ssh, interface = launch.ssh, launch.interface
-    own = f"env HOROVOD_GLOO_IFACE={shell.quote(interface)} " if interface else ""
+    server = (str(ssh.port), *([ssh.key] if ssh.key else [])) if ssh else ()
+    once = f"{once_per_node(plan.placement.shape.nodes)} --kill-on-bad-exit=1"
     return {
-        "over_ssh": launch.launcher.over_ssh,
-        "has_ssh_server": ssh is not None,
-        "ssh_port": ssh.port if ssh else 0,
-        "has_ssh_key": ssh is not None and ssh.key is not None,
-        "ssh_key": shell.quote(ssh.key if ssh and ssh.key else "."),
+        "ssh_server": ShellText("".join(f" {shell.quote(one)}" for one in server)),
+        "serve_options": ShellText('"${srun_options[@]}"' if launch.srun_options else once),
         "has_interface": interface is not None,
         "interface": shell.quote(interface or ""),
-        "own_interface": ShellText(own),
     }
 
 

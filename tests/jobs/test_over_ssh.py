@@ -40,7 +40,7 @@ def ranks_left(jobs) -> str:
         line
         for text in listed
         for line in text.splitlines()
-        if "over_ssh.py run" in line or "sshd_config" in line or str(HERE) in line
+        if "ssh_run.py" in line or "sshd -D" in line or str(HERE) in line
     )
 
 
@@ -68,7 +68,7 @@ def test_deepspeeds_ranks_over_pdsh_find_what_slurms_would(jobs, prepared) -> No
     assert ended.ranks[0]["met"] == [0, 1, 2, 3]
     shared = jobs.lab.folder.shared("/fsx")
     assert not (shared / "never").exists()
-    assert not (shared / "logs" / ended.job_id / "ssh").exists()
+    assert not list((shared / "logs" / ended.job_id).glob("ssh.*"))
     until(lambda: not ranks_left(jobs), 60, lambda: ranks_left(jobs))
 
 
@@ -117,7 +117,7 @@ def test_deepspeed_trains_over_the_nodes_own_sshd(jobs, prepared, own_sshd) -> N
     assert "step 3/3 loss" in ended.log
     (line,) = DeepSpeed.log_lines
     assert re.search(line.pattern, ended.log), ended.log
-    until(lambda: "over_ssh.py run" not in ranks_left(jobs), 60, lambda: ranks_left(jobs))
+    until(lambda: "ssh_run.py" not in ranks_left(jobs), 60, lambda: ranks_left(jobs))
 
 
 FAILING = """
@@ -133,7 +133,7 @@ def test_a_dead_rank_ends_a_job_over_pdsh(jobs, prepared) -> None:  # noqa: F811
     ended = jobs.run(spec, **prepared.environment)
     assert ended.exit_code != 0
     assert f"job {ended.job_id} ended with exit code" in ended.log
-    assert not (jobs.lab.folder.shared("/fsx") / "logs" / ended.job_id / "ssh").exists()
+    assert not list((jobs.lab.folder.shared("/fsx") / "logs" / ended.job_id).glob("ssh.*"))
     until(lambda: not ranks_left(jobs), 60, lambda: ranks_left(jobs))
 
 
@@ -146,5 +146,5 @@ def test_ranks_over_ssh_that_are_told_to_end_may_save_first(jobs, prepared) -> N
     ended = jobs.end(job_id, "told")
     assert len(list(folder.glob("*.saved"))) == 4, ended.log
     assert f"job {job_id} ended with exit code 0" not in ended.log
-    assert not (jobs.lab.folder.shared("/fsx") / "logs" / job_id / "ssh").exists()
+    assert not list((jobs.lab.folder.shared("/fsx") / "logs" / job_id).glob("ssh.*"))
     until(lambda: not ranks_left(jobs), 60, lambda: ranks_left(jobs))

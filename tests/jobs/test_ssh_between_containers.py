@@ -78,8 +78,8 @@ def check_nothing_is_left(jobs, name: str) -> None:
     for node in jobs.lab.facts.nodes:
         assert "clusterjobs-" not in jobs.lab.node_run(node, ["ls", "/dev/shm"]).stdout
         shown = jobs.lab.node_run(node, ["ps", "-eo", "args="]).stdout
-        assert "job_ssh.py serve" not in shown
-        assert "sshd_config" not in shown
+        assert "ssh_serve.py" not in shown
+        assert "sshd -D" not in shown
     assert KEY not in json.dumps(calls(jobs, name))
 
 

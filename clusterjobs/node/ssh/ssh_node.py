@@ -1,0 +1,124 @@
+"""The ranks of one node, which are started when ssh_run.py asks for them.
+
+They are children of this process, a task of Slurm's, and have its environment and folder, whoever's
+sshd it was. SIGTERM goes on to them. A rank that fails ends the node, and so does the end of the
+connection by which the first node holds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from typing import Any, Callable
+
+from ssh_run import receive_request
+
+GRACE_SECONDS = 25  # below the default of Slurm's KillWait, 30 s
+POLL_SECONDS = 0.2
+# True of the task that this process is, and not of a rank.
+OF_THE_TASK = (
+    *("PMI", "SRUN_", "SLURM_CPU_BIND", "SLURM_DISTRIBUTION", "SLURM_GTIDS", "SLURM_LAUNCH"),
+    *("SLURM_LOCALID", "SLURM_NPROCS", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_SRUN"),
+    *("SLURM_STEP", "SLURM_TASK"),
+)
+
+
+class Node:
+    """Each connection has a thread, which lives as long as what was asked for through it."""
+
+    def __init__(self) -> None:
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(OF_THE_TASK)}
+        self.is_ending = False
+        self.code = 0
+
+    def serve(self, listening: socket.socket) -> int:
+        """Until it is to end, and all threads have; the exit code."""
+        files: list[Any] = [listening, 0]
+        while not self.is_ending:
+            ready = select.select(files, [], [], POLL_SECONDS)[0]
+            if listening in ready:
+                self.start(self.answer, listening.accept()[0])
+            if 0 in ready and not os.read(0, 1024):
+                return 1  # the job's script is gone, or the client of the container
+        last = time.monotonic() + GRACE_SECONDS + 3
+        while threading.active_count() > 1 and time.monotonic() < last:
+            time.sleep(POLL_SECONDS)
+        return self.code
+
+    def start(self, function: Callable[..., None], *given: Any) -> None:
+        """In a thread. What goes wrong there ends the node."""
+
+        def guarded() -> None:
+            try:
+                function(*given)
+            except Exception as error:
+                self.fail(127, f"{type(error).__name__}: {error}")
+
+        threading.Thread(target=guarded, daemon=True).start()
+
+    def end(self, *_: Any) -> None:
+        self.is_ending = True
+
+    def fail(self, code: int, why: str) -> None:
+        if not self.is_ending:
+            sys.stderr.write(f"clusterjobs: {socket.gethostname()}: {why}\n")
+            self.code = code
+        self.end()
+
+    def answer(self, connection: socket.socket) -> None:
+        with connection:
+            peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            if struct.unpack("3i", peer)[1] != os.getuid():
+                return  # anybody may connect
+            request, files = receive_request(connection)
+            if not request["command"]:
+                self.wait(connection, files[1], lambda: True)
+                self.end()
+            else:
+                code = self.run_rank(request, files, connection)
+                with contextlib.suppress(OSError):  # ssh_run.py may be gone
+                    connection.send(bytes([code]))
+            for file in files:
+                os.close(file)
+
+    def run_rank(self, request: Any, files: list[int], connection: socket.socket) -> int:
+        streams: Any = dict(zip(("stdin", "stdout", "stderr"), files))
+        streams["env"] = {**self.environment, **request["environment"]}
+        rank = subprocess.Popen(request["command"], start_new_session=True, **streams)
+        self.wait(connection, files[1], lambda: rank.poll() is None)
+        if rank.returncode is None:
+            return end_rank(rank)
+        code = exit_code(rank)
+        if code:
+            self.fail(code, f"a rank ended with {code}")
+        return code
+
+    def wait(self, connection: socket.socket, output: int, is_running: Callable[[], bool]) -> None:
+        """Until it has ended or has to: with the node, with ssh_run.py or with whoever reads it."""
+        cut = select.poll()
+        cut.register(connection, select.POLLIN)
+        cut.register(output, 0)
+        while is_running() and not self.is_ending and not cut.poll(POLL_SECONDS * 1000):
+            pass
+
+
+def end_rank(rank: subprocess.Popen[bytes]) -> int:
+    os.killpg(rank.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        rank.wait(GRACE_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(rank.pid, signal.SIGKILL)  # what the rank itself has started, too
+    return exit_code(rank)
+
+
+def exit_code(process: subprocess.Popen[bytes]) -> int:
+    code = process.wait()
+    return 128 - code if code < 0 else code

@@ -1,0 +1,90 @@
+"""What a launcher starts on a node: has that node's ssh_serve.py run a rank, and ends with it.
+
+    ssh_run.py NAME FILE    the command in FILE, its words ended by zero bytes
+    ssh_run.py NAME shell   the command that sshd was asked for
+    ssh_run.py NAME hold    nothing: keeps the node until the input ends
+
+NAME is that of the socket of ssh_serve.py. A rank gets this process's input and output and what its
+launcher has set; all else is the job's.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import pathlib
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+# What launchers and sshd set for each rank.
+LAUNCHER_SETS = (
+    *("CROSS_RANK", "CROSS_SIZE", "CUDA_VISIBLE_DEVICES", "LOCAL_RANK", "LOCAL_SIZE"),
+    *("LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "WORLD_SIZE"),
+    *("SSH_CONNECTION", "HOROVOD_"),
+)
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+
+def block_signals() -> None:
+    """For all that is between ssh_serve.py and a rank: Slurm signals every process of a step, and
+    these must not end before the rank has saved. Their own handlers would override SIG_IGN."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+
+def connect(name: str) -> socket.socket:
+    """To ssh_serve.py, which may not listen yet where sshd is not the job's."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for _ in range(600):
+        if not connection.connect_ex(f"\0{name}"):
+            return connection
+        time.sleep(0.1)
+    sys.exit(f"clusterjobs: {name} does not answer on {socket.gethostname()}")
+
+
+def command_of(what: str) -> list[str]:
+    """Empty for `hold`. At SIGTERM, bash waits for what it has started, which hears it, too."""
+    if what == "shell":
+        asked = os.environ.get("SSH_ORIGINAL_COMMAND", "exec bash")
+        return ["bash", "-c", 'trap : TERM; eval "$0"', asked]
+    words = b"" if what == "hold" else pathlib.Path(what).read_bytes()
+    return [os.fsdecode(word) for word in words.split(b"\0")[:-1]]
+
+
+def send_request(connection: socket.socket, command: list[str]) -> None:
+    own = {k: v for k, v in os.environ.items() if k.startswith(LAUNCHER_SETS)}
+    request = json.dumps({"command": command, "environment": own}).encode()
+    files = array.array("i", [0, 1, 2]).tobytes()
+    connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+
+
+def receive_request(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """A request with standard input, output and error."""
+    files = array.array("i")
+    data, rights, _, _ = connection.recvmsg(1 << 20, socket.CMSG_SPACE(3 * files.itemsize))
+    for _, _, found in rights:
+        files.frombytes(found)
+    return json.loads(data.decode()), list(files)
+
+
+def main(name: str, what: str) -> int:
+    block_signals()
+    connection = connect(name)
+    send_request(connection, command_of(what))
+    if what == "hold":
+        sys.stdout.write("held\n")
+        sys.stdout.flush()
+        select.select([0, connection.fileno()], [], [])  # until one of them is closed
+        return 0
+    with contextlib.suppress(OSError):
+        return ord(connection.recv(1) or b"\1")
+    return 1  # ssh_serve.py is gone
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

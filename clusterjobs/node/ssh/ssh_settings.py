@@ -1,0 +1,86 @@
+"""Knows what the nodes of a job need to reach each other by ssh: a port, a key and configs.
+
+    ssh_settings.py              makes the port and the key of one launch
+    ssh_settings.py PORT [KEY]   names an sshd that already runs on the nodes
+
+prints them as a line of JSON, the input of ssh_serve.py on every node. The key is in no file that
+has a name, neither here nor on the nodes. It is sshd's, too: a node is known by it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+MEMORY = "/dev/shm"
+
+
+def find_port() -> int:
+    """Follows from the job's id, so that jobs on one node differ; below those of the rendezvous."""
+    number = int(os.environ["SLURM_JOB_ID"])
+    while True:
+        port = 10000 + number % 2000
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)):
+                return port  # nobody listens
+        number += 919
+
+
+def make_key() -> dict[str, str]:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        file = pathlib.Path(folder, "key")
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(file)]
+        subprocess.run(command, check=True)
+        return {"private": file.read_text(), "public": file.with_suffix(".pub").read_text()}
+
+
+def unnamed_file(text: str) -> str:
+    """The path of a file in memory that has no name: it is gone when this process is."""
+    file = os.open(MEMORY, os.O_TMPFILE | os.O_RDWR, 0o600)
+    os.write(file, text.encode())
+    return path_of(file)
+
+
+def path_of(file: int) -> str:
+    """A path without blanks and quotes to what this process has open, for the same user."""
+    return f"/proc/{os.getpid()}/fd/{file}"
+
+
+def client_config(settings: dict[str, Any]) -> str:
+    """The path of a config for ssh."""
+    key, known, checking = "", "", "accept-new"  # nodes come and go under the same names
+    if "private" in settings:
+        key, known, checking = unnamed_file(settings["private"]), f"* {settings['public']}", "yes"
+    elif settings["file"]:
+        key = path_of(os.open(settings["file"], os.O_RDONLY))
+    lines = (
+        *("Host *", f"Port {settings['port']}", "BatchMode yes", "LogLevel ERROR"),
+        *(f"UserKnownHostsFile {unnamed_file(known)}", f"StrictHostKeyChecking {checking}"),
+        *("GlobalKnownHostsFile /dev/null", "ServerAliveInterval 15"),
+        *((f"IdentityFile {key}", "IdentitiesOnly yes") if key else ()),
+    )
+    return unnamed_file("\n".join((*lines, "")))
+
+
+def server_config(settings: dict[str, Any], forced: str) -> str:
+    """The path of a config for sshd. `forced`: what each login runs, whatever it asks for."""
+    lines = (
+        *(f"Port {settings['port']}", f"HostKey {unnamed_file(settings['private'])}"),
+        *(f"AuthorizedKeysFile {unnamed_file(settings['public'])}", "StrictModes no"),
+        *("AuthenticationMethods publickey", "PermitRootLogin prohibit-password", "UsePAM no"),
+        *("DisableForwarding yes", "ClientAliveInterval 15", "PidFile none", "LogLevel ERROR"),
+        *("MaxStartups 1000", "MaxSessions 1000", f"ForceCommand {forced}"),
+    )
+    return unnamed_file("\n".join((*lines, "")))
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    own = {"port": int(given[0]), "file": "".join(given[1:])} if given else make_key()
+    sys.stdout.write(json.dumps({"port": find_port(), **own}) + "\n")
