@@ -1,4 +1,4 @@
-# Each target sets up what it needs; nothing has to be installed before but Python 3.10 and make.
+# Each target sets up what it needs; only Python 3.10 and make have to be installed before.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -34,16 +34,16 @@ lint: ## ruff, mypy, import-linter, shellcheck
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/shellcheck tools/*.sh clusterjobs/node/*/*.sh .ci/run
 
-fmt: ## format the code and mend what ruff can mend
+fmt: ## format the code and fix what ruff can fix
 	@tools/setup.sh dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: ## measure speed beside its floor (BENCH_ARGS="launch --json")
+bench: ## measure speed, compared with baselines (BENCH_ARGS="launch --json")
 	@tools/setup.sh dev
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-clean: ## remove what make has made
+clean: ## remove everything that make has created
 	rm -rf .venv .venv.old.* .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache \
 	    .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

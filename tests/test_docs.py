@@ -96,6 +96,7 @@ def test_status_prints_what_the_page_shows(
         folder = tmp_path / "logs" / job_id
         folder.mkdir(parents=True)
         (folder / "attempts.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+        (folder / "plan.json").write_text('{"name": "gpt", "spec": {"file": "gpt.yaml"}}')
     (tmp_path / "gpt.yaml").write_text(
         "{name: gpt, cluster: small, framework: command, command: x}"
     )

@@ -34,7 +34,7 @@ def test_the_keys_of_a_long_run_go_with_the_first_spec(clusterjobs, tmp_path: pa
     outcome = clusterjobs("render", spec, "-o", tmp_path / "out")
     assert (outcome.code, outcome.err) == (0, "")
     script = (tmp_path / "out" / "job.sh").read_text()
-    for block in ("# ---- stage:", "# ---- preflight:", "# ---- restarts:"):
+    for block in ("# ---- stage:", "# ---- preflight:", "on_time_limit() {"):
         assert block in script
 
 

@@ -89,14 +89,14 @@ def test_after_a_crash_nothing_is_left_and_the_lab_comes_up_again(
     os.kill(init.pid, signal.SIGKILL)
     until(lambda: not init.is_alive(), 60, lambda: "init lives")
     until(lambda: not left_behind(lab, held), 60, lambda: f"left: {left_behind(lab, held)}")
-    with pytest.raises(InputError, match="no lab is up"):
+    with pytest.raises(InputError, match="no lab is running"):
         lab.run(["sinfo"])
     with running_lab(spec_of(a100_nodes()), tmp_path, slurm) as again:
         assert set(again.node_states().values()) == {"idle"}
 
 
 def test_a_second_up_is_an_error_and_harms_nothing(own_lab: Lab, slurm: Slurm) -> None:
-    with pytest.raises(InputError, match="a lab is up already"):
+    with pytest.raises(InputError, match="a lab is already running"):
         Lab(own_lab.folder.path).up(spec_of(a100_nodes()), slurm)
     assert set(own_lab.node_states().values()) == {"idle"}
 
@@ -204,7 +204,7 @@ def test_a_shared_folder_must_not_hide_the_lab_itself(slurm: Slurm, tmp_path: Pa
 def test_only_slurmd_killed_is_started_again_in_the_same_node(own_lab: Lab) -> None:
     own_lab.node_run("train-st-p4d-1", ["touch", "/dev/shm/still-the-same"])
     kill_node(own_lab, "train-st-p4d-1", "slurmd")
-    with pytest.raises(InputError, match="killed already"):
+    with pytest.raises(InputError, match="already broken"):
         kill_node(own_lab, "train-st-p4d-1", "slurmd")
     start_node(own_lab, "train-st-p4d-1")
     assert own_lab.node_run("train-st-p4d-1", ["ls", "/dev/shm"]).stdout == "still-the-same\n"
