@@ -14,10 +14,9 @@ from hostile import dump
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from page import base
-from test_page import plan_of
+from rendering import plan_of, script_of
 
 from clusterjobs.errors import InputError
-from clusterjobs.render.job_script import render_job_script
 from clusterjobs.spec.references import BadReferenceError, expand, has_variable
 
 # What template languages would run, and what only looks like a reference.
@@ -106,24 +105,24 @@ def test_quoted_braces_are_the_braces_themselves(place: str) -> None:
         with pytest.raises(InputError):
             plan_of(spec)
         return
-    script = render_job_script(plan_of(spec), "exp.yaml")
+    script = script_of(plan_of(spec))
     assert "x{{7*7}}y" in script or place == "ds_config"
     assert "x49y" not in script
 
 
 def test_code_is_not_touched_by_references() -> None:
     spec = base("/fsx/t") | {"setup": ["echo '{{ name }}' {{ nowhere"]}
-    assert "echo '{{ name }}' {{ nowhere" in render_job_script(plan_of(spec), "exp.yaml")
+    assert "echo '{{ name }}' {{ nowhere" in script_of(plan_of(spec))
 
 
 def test_keys_are_literal() -> None:
     spec = base("/fsx/t") | {"args": {"{{ name }}": "x"}}
-    assert "'--{{ name }}' x" in render_job_script(plan_of(spec), "exp.yaml")
+    assert "'--{{ name }}' x" in script_of(plan_of(spec))
 
 
 def test_what_a_reference_brings_is_not_read_again() -> None:
     spec = base("/fsx/t") | {"args": {"a": "{{ '{{ name }}' }}", "b": "-{{ args.a }}-"}}
-    script = render_job_script(plan_of(spec), "exp.yaml")
+    script = script_of(plan_of(spec))
     assert "--a '{{ name }}'" in script
     assert "--b '-{{ name }}-'" in script
 
