@@ -1,8 +1,8 @@
-# Each target sets up what it needs; nothing has to be installed before but Python 3.10 and make.
+# Each target sets up what it needs; only Python 3.10 and make have to be installed before.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bench clean
+.PHONY: help demo quick test lint fmt bench clean
 
 BIN := .venv/bin
 PYTEST_ARGS ?=
@@ -15,6 +15,11 @@ help: ## list the targets
 demo: ## train a small GPT on a two-node Slurm cluster on this machine
 	@tools/setup.sh train
 	@PATH="$$PWD/$(BIN):$$PATH" bash tools/demo.sh
+
+quick: ## the tests that need no lab and no ParallelCluster, in under a minute on four cores
+	@tools/setup.sh dev
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 \
+	    -m "not lab and not aws and not slow and not frameworks" $(PYTEST_ARGS)
 
 test: ## lint, types, layers and all tests
 	@tools/setup.sh dev train aws
@@ -29,16 +34,16 @@ lint: ## ruff, mypy, import-linter, shellcheck
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/shellcheck tools/*.sh clusterjobs/node/*/*.sh .ci/run
 
-fmt: ## format the code and mend what ruff can mend
+fmt: ## format the code and fix what ruff can fix
 	@tools/setup.sh dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: ## measure speed beside its floor (BENCH_ARGS="launch --json")
+bench: ## measure speed, compared with baselines (BENCH_ARGS="launch --json")
 	@tools/setup.sh dev
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-clean: ## remove what make has made
+clean: ## remove everything that make has created
 	rm -rf .venv .venv.old.* .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache \
 	    .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,1 +1,1 @@
-"""Benchmarks: `make bench`. Each measures a floor and clusterjobs in turns, in the same run."""
+"""Benchmarks: `make bench`. Each measures a baseline and clusterjobs alternately, in one run."""

@@ -20,7 +20,7 @@ _NAMES = ("cold_start", "throughput", "launch", "staging")
 @click.argument("names", nargs=-1, type=click.Choice(_NAMES), metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def main(names: tuple[str, ...], as_json: bool) -> None:
-    """Measure floor and clusterjobs in turns.
+    """Measure a baseline and clusterjobs alternately.
 
     NAMEs: cold_start, throughput, launch, staging; all of them if none is given.
     """
@@ -30,7 +30,7 @@ def main(names: tuple[str, ...], as_json: bool) -> None:
         start = time.perf_counter()
         try:
             rows: list[Row] = module.measure()
-        except InputError as error:  # no lab can be had on this machine
+        except InputError as error:  # this machine cannot run the lab
             click.echo(f"{module.TITLE}: not measured: {error}\n", err=True)
             continue
         report["benchmarks"][name] = [_plain(row) for row in rows]
@@ -46,7 +46,7 @@ def _plain(row: Row) -> dict[str, Any]:
 
 
 def _load() -> float:
-    """How many processes want to run, over the last minute: above the CPUs, others are about."""
+    """The load average of the last minute; above the number of CPUs, other processes compete."""
     return round(os.getloadavg()[0], 1)
 
 

@@ -1,7 +1,7 @@
-"""A cheap bucket on loopback: `python bucket_server.py FOLDER` prints its port.
+"""A minimal S3 server on loopback: `python bucket_server.py FOLDER` prints its port.
 
-As much of S3's REST interface as listing and reading need (ListObjectsV2, GetObject with a range,
-HeadObject), so that what is measured is the reader.
+It implements only listing and reading (ListObjectsV2, GetObject with a range, HeadObject). It is
+cheap, so that the benchmark measures the reader and not the server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not key and self.command == "GET":
             self._list(dict(urllib.parse.parse_qsl(url.query)))
             return
-        if key not in ETAGS:  # of the bucket itself, a HEAD asks for the region
+        if key not in ETAGS:  # a HEAD of the bucket itself reads the region
             self.send_response(404 if key else 200)
             self.send_header("Content-Length", "0")
             self.send_header("x-amz-bucket-region", "us-east-1")
@@ -40,10 +40,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         size = (ROOT / key).stat().st_size
         start, end = 0, size - 1
-        if asked := self.headers.get("Range"):
-            first, _, last = asked.removeprefix("bytes=").partition("-")
+        if wanted := self.headers.get("Range"):
+            first, _, last = wanted.removeprefix("bytes=").partition("-")
             start, end = int(first), min(int(last or end), end)
-        self.send_response(206 if asked and size else 200)
+        self.send_response(206 if wanted and size else 200)
         self.send_header("Content-Length", str(end + 1 - start))
         self.send_header("Content-Range", f"bytes {start}-{end}/{size}")
         self.send_header("ETag", f'"{ETAGS[key]}"')
@@ -59,9 +59,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815 - http.server's name
 
-    def _list(self, asked: dict[str, str]) -> None:
-        keys = [key for key in ETAGS if key.startswith(asked.get("prefix", ""))]
-        first = int(asked.get("continuation-token", 0))
+    def _list(self, query: dict[str, str]) -> None:
+        keys = [key for key in ETAGS if key.startswith(query.get("prefix", ""))]
+        first = int(query.get("continuation-token", 0))
         rows = "".join(map(_row, keys[first : first + PAGE]))
         more = first + PAGE < len(keys)
         token = f"<NextContinuationToken>{first + PAGE}</NextContinuationToken>" if more else ""
@@ -85,7 +85,7 @@ def _row(key: str) -> str:
 
 
 class Server(http.server.ThreadingHTTPServer):
-    request_queue_size = 1024  # s5cmd comes with 256 connections at once
+    request_queue_size = 1024  # s5cmd opens 256 connections at once
     daemon_threads = True
 
 

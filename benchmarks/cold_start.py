@@ -1,7 +1,7 @@
-"""Cold start: what a person waits for, as whole processes, beside the imports of the libraries.
+"""Cold start: whole processes of clusterjobs, compared with the imports of its libraries.
 
-Both sides find their byte code in a cache, as after any first run of an installed package: without
-one, clusterjobs alone would be compiled at each start.
+Both sides use cached byte code, as after the first run of an installed package. Without the cache,
+only clusterjobs would be compiled at each start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TITLE = "Cold start: whole processes"
 RUNS = 21
 
 _LIBRARIES = "import jinja2, yaml, click, pydantic"
-# pydantic imports next to nothing until a name of it is used.
+# pydantic imports almost nothing until one of its names is used.
 _USED = """\
 import jinja2, yaml, click
 from pydantic import BaseModel
@@ -41,7 +41,7 @@ def measure() -> list[Row]:
     return [
         at_most("render tiny-gpt / import 4 libraries", "ms", ms["libraries"], ms["tiny"], 1.35),
         at_most("render 500 lines / import 4 libraries", "ms", ms["libraries"], ms["large"], 1.35),
-        at_most("the first, in time of the CPU", "ms", ms["libraries, CPU"], ms["tiny, CPU"], 1.35),
+        at_most("the first, in CPU time", "ms", ms["libraries, CPU"], ms["tiny, CPU"], 1.35),
         Row("render tiny-gpt / the 4 libraries used once", "ms", ms["used"], ms["tiny"]),
         Row("plan tiny-gpt / the 4 libraries used once", "ms", ms["used"], ms["plan"]),
         at_most("--help / import click", "ms", ms["click"], ms["help"], 1.2),

@@ -1,4 +1,4 @@
-"""Specs to be measured: many different ones, and a large one."""
+"""Specs for the benchmarks: many different ones, and a large one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ setup: |
 
 
 def different_specs(count: int, first: int = 0) -> Iterator[str]:
-    """`count` specs of three kinds, no two alike."""
+    """`count` specs of three kinds, no two equal."""
     for n in range(first, first + count):
         micro = 1 + n % 7
         nodes = 1 + n % 2
@@ -70,7 +70,7 @@ def different_specs(count: int, first: int = 0) -> Iterator[str]:
 
 
 def large_spec() -> str:
-    """A spec of some 500 lines: far more than a person writes."""
+    """A spec of about 500 lines: far more than people write."""
     parts = ["name: large\ncluster: p4d-a100\nnodes: 4\nframework: torchrun\nscript: train.py\n"]
     parts.append("args:\n" + "".join(f"  option-{n}: value {n}\n" for n in range(250)))
     parts.append("env:\n" + "".join(f"  VARIABLE_{n}: 'it''s {n}'\n" for n in range(150)))

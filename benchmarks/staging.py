@@ -1,8 +1,8 @@
-"""Staging: from a folder beside `cp -r`, and from a bucket on loopback beside `aws s3 sync`.
+"""Staging: a folder compared with `cp -r`, a bucket on loopback compared with `aws s3 sync`.
 
-Whole processes, in memory (/dev/shm) where there is room: the disk of a shared machine tells more
-of its other users. Ours reads every byte back, compares it and writes a record; `cp` and `aws` do
-not.
+Whole processes, in memory (/dev/shm) if there is room: on a shared machine the speed of a disk
+depends on its other users. clusterjobs reads every byte back, compares it and writes a record; `cp`
+and `aws` do not.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 from benchmarks.timing import Row, medians_in_turns, process_seconds, processor_seconds
 from clusterjobs.resources import node_programs
 
-TITLE = "Staging: copied, checked and recorded, beside a plain copy"
+TITLE = "Staging: copied, verified and recorded, compared with a plain copy"
 LARGE, LARGE_BYTES = 8, 128 << 20
 SMALL, SMALL_FOLDERS = 20_000, 100
 OBJECTS = 2_000
 RUNS = 5
-ROOM = 5 << 30  # what all of it takes
+ROOM = 5 << 30  # the space that all of it takes
 _STAGE = [sys.executable, "-B", str(node_programs()["stage.py"])]
 
 
@@ -81,8 +81,10 @@ def _beside_cp(folder: Path, name: str, what: str, target: float) -> Iterator[Ro
     }
     found = medians_in_turns(measured, RUNS)
     cp, ours = found["cp"], found["ours"]
-    yield Row(f"{what} / cp -r", "s", cp, ours, f"<= {1 / target:.2f} x floor", ours <= cp / target)
-    yield Row(f"{what} / cp -r, time of all cores", "s", found["cp's work"], found["our work"])
+    yield Row(
+        f"{what} / cp -r", "s", cp, ours, f"<= {1 / target:.2f} x baseline", ours <= cp / target
+    )
+    yield Row(f"{what} / cp -r, CPU time", "s", found["cp's work"], found["our work"])
     yield Row(f"{what}, {os.cpu_count()} cores / one core", "s", found["one core"], ours)
 
 
@@ -133,9 +135,9 @@ def _from_bucket(folder: Path) -> Iterator[Row]:
             }
             found = medians_in_turns(measured, RUNS)
             for tool in ("by s5cmd", "by aws"):
-                floor, ours = found["aws"], found[tool]
+                baseline, ours = found["aws"], found[tool]
                 name = f"{what}, {tool} / aws s3 sync"
-                yield Row(name, "s", floor, ours, "<= 1 x floor", ours <= floor)
+                yield Row(name, "s", baseline, ours, "<= 1 x baseline", ours <= baseline)
 
 
 def _without_s5cmd(path: str) -> str:

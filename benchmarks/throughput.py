@@ -1,7 +1,7 @@
 """Throughput: from a spec's text to its script, many times in one process.
 
-The floor is what a hand-written renderer costs: YAML through libyaml, and one Jinja template that
-prints a text of the same length.
+The baseline is a minimal renderer: it parses YAML with libyaml and prints a text of the same length
+from one Jinja template.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import yaml
 
 from benchmarks.specs import SITE, different_specs
 from benchmarks.timing import Row
+from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.find import find_cluster
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.resolve import resolve
@@ -36,17 +37,17 @@ _LINEAR = 1.1
 
 
 def measure() -> list[Row]:
-    floor = _floor()
-    for text in different_specs(300):  # whatever is read or compiled once
-        floor(text)
+    baseline = _baseline()
+    for text in different_specs(300):  # warm-up: fills the caches
+        baseline(text)
         render(text)
-    rates = _rates(floor)
+    rates = _rates(baseline)
     grown = _memory_grown(COUNTS[-1])
     rows = [
         Row(
             f"{count:,} different specs",
             "specs/s",
-            rates["floor", count],
+            rates["baseline", count],
             rates["ours", count],
             f">= {_WANTED_PER_SECOND:,} specs/s",
             rates["ours", count] >= _WANTED_PER_SECOND,
@@ -54,29 +55,29 @@ def measure() -> list[Row]:
         for count in COUNTS
     ]
     first, last = (1e6 / rates["ours", count] for count in (COUNTS[0], COUNTS[-1]))
-    target, is_met = f"<= {_LINEAR:g} x floor", last <= _LINEAR * first
+    target, is_met = f"<= {_LINEAR:g} x baseline", last <= _LINEAR * first
     what = f"one of {COUNTS[-1]:,} / one of {COUNTS[0]:,}"
     rows.append(Row(what, "µs", first, last, target, is_met))
     rows.append(Row(f"memory grown over {COUNTS[-1]:,} more", "MiB", None, grown))
     return rows
 
 
-def _rates(floor: Callable[[str], str]) -> dict[tuple[str, int], float]:
-    """Specs a second by who and how many: medians of rounds that take turns."""
+def _rates(baseline: Callable[[str], str]) -> dict[tuple[str, int], float]:
+    """Specs per second, by renderer and number of specs: medians of alternating rounds."""
     found: dict[tuple[str, int], list[float]] = {}
     first = 1_000
     for _ in range(ROUNDS):
         for count in COUNTS:
             texts = list(different_specs(count, first))
             first += count
-            for name, renderer in (("floor", floor), ("ours", render)):
+            for name, renderer in (("baseline", baseline), ("ours", render)):
                 rate = count / _seconds(renderer, texts)
                 found.setdefault((name, count), []).append(rate)
     return {key: statistics.median(rates) for key, rates in found.items()}
 
 
 def _seconds(renderer: Callable[[str], str], texts: Sequence[str]) -> float:
-    """Of this process on its core: what others do there meanwhile does not count."""
+    """CPU time of this process: other processes on the machine do not count."""
     start = time.process_time()
     for text in texts:
         renderer(text)
@@ -84,20 +85,20 @@ def _seconds(renderer: Callable[[str], str], texts: Sequence[str]) -> float:
 
 
 def render(text: str) -> str:
-    """As `clusterjobs render` does, without files."""
+    """Like `clusterjobs render`, but without files."""
     spec = load_spec(text, "exp.yaml", option_models())
     return render_job_script(resolve(spec, _cluster(spec.experiment.cluster)), "exp.yaml")
 
 
 @functools.cache
-def _cluster(name: str) -> Cluster:
+def _cluster(name: str) -> ClusterFacts:
     config = find_cluster(name, Path())
     site = load_site([(str(SITE), SITE.read_text())])
-    return read_cluster(config.read_text(), str(config), site)[0]
+    return cluster_facts(read_cluster(config.read_text(), str(config), site)[0])
 
 
-def _floor() -> Callable[[str], str]:
-    """A renderer with one template for each kind of spec, told apart by the framework."""
+def _baseline() -> Callable[[str], str]:
+    """A renderer with one template per kind of spec; the framework selects it."""
     environment = jinja2.Environment("<%", "%>", "<<", ">>", "<##", "##>")
     templates: dict[str, jinja2.Template] = {}
     for text in different_specs(3):
@@ -118,7 +119,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _memory_grown(count: int) -> float:
-    """In MiB, of this process, whose caches are warm by now."""
+    """How much this process grows, in MiB; its caches are full by now."""
     before = _memory_mib()
     for text in different_specs(count, first=1_000_000):
         render(text)

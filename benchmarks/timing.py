@@ -1,7 +1,7 @@
-"""Rows of a benchmark: what was measured, beside what floor, against which target.
+"""Rows of a benchmark: what was measured, the baseline and the target.
 
-On a shared machine a second says little and a ratio more: floor and ours are measured in turns,
-and their medians are compared.
+On a shared machine ratios mean more than seconds. Baseline and clusterjobs are therefore measured
+alternately, and their medians are compared.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the tables. `is_met` is None where nobody set a target.
+    """One line of a table. `is_met` is None if there is no target.
 
-    `floor` and `ours` are in `unit`; a row without a floor is a number that stands for itself.
+    `baseline` and `ours` are in `unit`. A row without a baseline is a plain number.
     """
 
     what: str
     unit: str
-    floor: float | None
+    baseline: float | None
     ours: float
     target: str = ""
     is_met: bool | None = None
 
     @property
     def ratio(self) -> float | None:
-        return self.ours / self.floor if self.floor else None
+        return self.ours / self.baseline if self.baseline else None
 
 
-def at_most(what: str, unit: str, floor: float, ours: float, limit: float) -> Row:
-    """A row whose target is a ratio to the floor."""
-    return Row(what, unit, floor, ours, f"<= {limit:g} x floor", ours <= limit * floor)
+def at_most(what: str, unit: str, baseline: float, ours: float, limit: float) -> Row:
+    """A row whose target is a multiple of the baseline."""
+    return Row(what, unit, baseline, ours, f"<= {limit:g} x baseline", ours <= limit * baseline)
 
 
 def medians_in_turns(
     measured: Mapping[str, Callable[[], float]], runs: int, warm_up: int = 1
 ) -> dict[str, float]:
-    """The median of each, of `runs` rounds in which each is measured once."""
+    """The median of each over `runs` rounds; every round measures each of them once."""
     found: dict[str, list[float]] = {name: [] for name in measured}
     for number in range(warm_up + runs):
         for name, measure in measured.items():
@@ -55,7 +55,7 @@ def medians_in_turns(
 def process_seconds(
     command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
 ) -> float:
-    """How long a whole process takes, from its start to its end."""
+    """The wall-clock time of a whole process."""
     start = time.perf_counter()
     subprocess.run(command, env=environment, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start
@@ -64,7 +64,7 @@ def process_seconds(
 def processor_seconds(
     command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
 ) -> float:
-    """What a whole process takes of a core: the work of others beside it does not count."""
+    """The CPU time of a whole process: other processes on the machine do not count."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process_seconds(command, environment, folder)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -73,11 +73,11 @@ def processor_seconds(
 
 # ------------------------------------------------------------------ tables
 
-_HEAD = ("what", "floor", "ours", "ratio", "target", "met")
+_HEAD = ("what", "baseline", "clusterjobs", "ratio", "target", "met")
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows in columns, for a terminal and for Markdown alike."""
+    """The rows as a Markdown table, which is readable in a terminal too."""
     cells = [_HEAD, *(_cells(row) for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(_HEAD))]
     lines = [_line(line, widths) for line in cells]
@@ -90,10 +90,10 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    floor = "" if row.floor is None else _number(row.floor, row.unit)
+    baseline = "" if row.baseline is None else _number(row.baseline, row.unit)
     ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
     met = {True: "yes", False: "NO", None: ""}[row.is_met]
-    return row.what, floor, _number(row.ours, row.unit), ratio, row.target, met
+    return row.what, baseline, _number(row.ours, row.unit), ratio, row.target, met
 
 
 def _number(value: float, unit: str) -> str:

@@ -1,9 +1,9 @@
-"""How long `clusterjobs validate` takes beside one real `pcluster create-cluster --dryrun`.
+"""Compare the time of `clusterjobs validate` with a real `pcluster create-cluster --dryrun`.
 
     python benchmarks/validate.py [--repeat 5]
 
-Everything is measured in the same run, on the same config, against a make-believe account; the
-real command needs Node.js. Exit code 1 if a ratio is above its limit.
+Everything is measured in the same run, on the same config, against a simulated account. The real
+command needs Node.js. Exit code 1 if a ratio is above its limit.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ FIRST, FURTHER, SCHEMA_SECONDS = 1.5, 0.2, 0.1
 
 
 def timed(action: Callable[[], object]) -> float:
-    """Seconds that an action takes."""
+    """The seconds that an action takes."""
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
 
 
 def real_seconds(folder: pathlib.Path) -> float:
-    """Of the command alone: the server was there before."""
+    """The time of the command alone, without starting the server."""
     answer = dry_run(base_text(NAME), folder)
     assert answer["message"] == SUCCEEDED, answer
     seconds: float = answer["seconds"]
@@ -49,7 +49,7 @@ def real_seconds(folder: pathlib.Path) -> float:
 
 
 def first(file: pathlib.Path) -> None:
-    """A process of its own, with all imports."""
+    """Run the command in a new process, with all imports."""
     command = str(pathlib.Path(sys.executable).with_name("clusterjobs"))
     subprocess.run([command, "validate", str(file)], check=True, capture_output=True)
 
@@ -65,13 +65,13 @@ def main() -> int:
         folder = pathlib.Path(name)
         file = folder / "validated.yaml"
         file.write_text(text)
-        check_config(data)  # what is imported and read once is there from now on
+        check_config(data)  # warm-up: imports and reads data files
         rounds = [_round(folder, file, data) for _ in range(repeat)]
     return _report(*(statistics.median(column) for column in zip(*rounds, strict=True)))
 
 
 def _round(folder: pathlib.Path, file: pathlib.Path, data: dict[str, Any]) -> list[float]:
-    """All four, one after another: what else the machine does slows them alike."""
+    """Measure all four in one round, so that other load on the machine slows them equally."""
     return [
         real_seconds(folder),
         timed(lambda: first(file)),

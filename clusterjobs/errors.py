@@ -1,6 +1,6 @@
 """What can be wrong with an input, kept apart from how it is printed.
 
-This floor knows what a problem is; it must not know any file format, nor print.
+This layer knows what a problem is; it must not know any file format, nor print.
 """
 
 from __future__ import annotations

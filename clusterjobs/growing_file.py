@@ -1,4 +1,4 @@
-"""A file that another process writes to, read as it grows."""
+"""Reads a file that another process is writing, as it grows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class GrowingFile:
-    """What was added to a file since the last look."""
+    """Returns the text that was added to a file since the last call."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -15,7 +15,7 @@ class GrowingFile:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def new_text(self) -> str:
-        """ "" while the file is not there; from its start when a requeued job wrote it anew."""
+        """The new text: "" while the file is missing, all of it if a requeued job rewrote it."""
         try:
             with self.path.open("rb") as file:
                 if self.path.stat().st_size < self._offset:

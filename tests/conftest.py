@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from clusterjobs import registry
 from clusterjobs.commands import main
+
+# A machine that is busy is no failure.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 CASES = pathlib.Path(__file__).with_name("cases")
 
@@ -67,6 +73,15 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     path.mkdir()
     monkeypatch.chdir(path)
     return path
+
+
+@pytest.fixture
+def outside_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package of tests/outside_package is installed beside clusterjobs."""
+    monkeypatch.syspath_prepend(pathlib.Path(__file__).with_name("outside_package"))
+    registry.forget_installed()
+    yield
+    registry.forget_installed()
 
 
 # ------------------------------------------------------------------ what is printed at the end

@@ -1,4 +1,4 @@
-"""The pages say what is there: links lead somewhere, tables and printed lines are the code's."""
+"""The pages are true: links lead somewhere, tables and printed lines match the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOBS = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
 
 
 def anchors(page: pathlib.Path) -> set[str]:
-    """The headings of a page, as they stand in a link."""
+    """The headings of a page, as links write them."""
     headings = re.findall(r"(?m)^#+ (.*)$", page.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
 
@@ -39,34 +39,34 @@ def test_every_link_leads_to_a_page_and_a_heading(page: pathlib.Path) -> None:
 def test_the_packages_are_those_of_the_tree() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     table = text.partition("| module |")[2].partition("\n\n")[0]
-    told = {
+    listed = {
         name.strip("/")
         for first in re.findall(r"(?m)^\| (`.*?) \|", table)
         for name in re.findall(r"`(.*?)`", first)
     }
     folder = pathlib.Path(package.__path__[0])
-    there = {one.name for one in folder.iterdir() if not one.name.startswith("_")}
-    assert {name for name in told if "/" not in name} == there
+    existing = {one.name for one in folder.iterdir() if not one.name.startswith("_")}
+    assert {name for name in listed if "/" not in name} == existing
     rows = re.findall(r"(?m)^\| `(\w+)/` \|(.*)\|$", table)
-    for package_name, words in rows:
-        for file in re.findall(r"`(\w+\.py)`", words):
+    for package_name, description in rows:
+        for file in re.findall(r"`(\w+\.py)`", description):
             assert (folder / package_name / file).exists(), f"{package_name}/{file}"
 
 
-def test_each_framework_is_told_as_the_page_says() -> None:
+def test_each_framework_stops_as_the_page_says() -> None:
     rows = re.findall(r"(?m)^\| (`.*?) \| (.*?) \| (.*?) \|$", RESTARTS)
-    said = {
-        name: (told, marker)
-        for names, told, marker in rows
+    documented = {
+        name: (stops_by, marker)
+        for names, stops_by, marker in rows
         for name in re.findall(r"`([\w-]+)`", names)
         if name in FRAMEWORKS
     }
-    assert set(said) == set(FRAMEWORKS)
-    words = {"file": ("by the file", "the same"), "clock": ("by the clock",), "never": ("never",)}
+    assert set(documented) == set(FRAMEWORKS)
+    channels = {"file": "stop file", "clock": "clock", "never": "nothing"}
     for name, framework in FRAMEWORKS.items():
-        told, marker = said[name]
+        stops_by, marker = documented[name]
         saving = framework.saving
-        assert told.startswith(words[saving.told]), name
+        assert stops_by.startswith(channels[saving.stop_channel]), name
         assert marker.startswith(f"`{saving.marker}`" if saving.marker else "none"), name
 
 
@@ -96,6 +96,7 @@ def test_status_prints_what_the_page_shows(
         folder = tmp_path / "logs" / job_id
         folder.mkdir(parents=True)
         (folder / "attempts.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+        (folder / "plan.json").write_text('{"name": "gpt", "spec": {"file": "gpt.yaml"}}')
     (tmp_path / "gpt.yaml").write_text(
         "{name: gpt, cluster: small, framework: command, command: x}"
     )
@@ -107,5 +108,5 @@ def test_status_prints_what_the_page_shows(
     monkeypatch.chdir(tmp_path)
     for block in shown:
         command, _, expected = block.partition("\n")
-        said = clusterjobs(*command.split()[2:])
-        assert (said.out, said.err) == (expected, "")
+        outcome = clusterjobs(*command.split()[2:])
+        assert (outcome.out, outcome.err) == (expected, "")

@@ -1,4 +1,4 @@
-"""The README's example does what the README says, to the letter."""
+"""The README's commands print exactly what the README shows."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def test_the_readmes_commands_print_what_it_shows(
     assert len(shown) == 2
     for block in shown:
         command, _, expected = block.partition("\n")
-        said = clusterjobs(*shlex.split(command.removeprefix("$ clusterjobs ")))
-        assert said.out + said.err == expected
+        outcome = clusterjobs(*shlex.split(command.removeprefix("$ clusterjobs ")))
+        assert outcome.out + outcome.err == expected
 
 
 def test_the_keys_of_a_long_run_go_with_the_first_spec(clusterjobs, tmp_path: pathlib.Path) -> None:
     spec = tmp_path / "exp.yaml"
     spec.write_text("".join(blocks("yaml")), encoding="utf-8")
-    said = clusterjobs("render", spec, "-o", tmp_path / "out")
-    assert (said.code, said.err) == (0, "")
+    outcome = clusterjobs("render", spec, "-o", tmp_path / "out")
+    assert (outcome.code, outcome.err) == (0, "")
     script = (tmp_path / "out" / "job.sh").read_text()
-    for block in ("# ---- stage:", "# ---- preflight:", "# ---- restarts:"):
+    for block in ("# ---- stage:", "# ---- preflight:", "on_time_limit() {"):
         assert block in script
 
 

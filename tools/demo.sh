@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make demo` runs: a spec rendered, submitted to a real Slurm of two nodes on this machine,
-# and followed to its end. Needs .venv/bin first on PATH; `make demo` sees to that.
+# Run by `make demo`: renders a spec, submits it to a real two-node Slurm on this machine, and follows
+# the job to its end. Needs .venv/bin first on PATH, which `make demo` sets.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,7 +23,7 @@ clusterjobs render "$spec" -o generated
 
 say "2. Starting a Slurm of two nodes on this machine"
 trap take_down EXIT
-clusterjobs lab down --name "$lab" --delete # an earlier demo's checkpoints: it would resume them
+clusterjobs lab down --name "$lab" --delete # else the job would resume an earlier demo's checkpoint
 clusterjobs lab up small --name "$lab"
 
 say "3. Submitting generated/job.sh and following it"
@@ -31,7 +31,7 @@ mkdir -p .demo
 log=$(mktemp .demo/job-XXXXXX.log)
 clusterjobs lab run --name "$lab" generated/job.sh --output="$log"
 
-say "4. What came of it"
+say "4. Results"
 sed -n 's/^\([0-9]*: \)\{0,1\}\(step [0-9/]* loss [0-9.]*\).*/\2/p' "$log" | sed -n '1p;$p'
 shared=$(clusterjobs lab status --name "$lab" --json \
     | python3 -c 'import json, sys; print(json.load(sys.stdin)["shared"]["/fsx"])')

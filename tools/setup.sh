@@ -4,15 +4,15 @@
 #   tools/setup.sh train             what `make demo` needs
 #   tools/setup.sh dev train aws     what `make test` needs
 #
-# Needs only Python 3.10 or newer (another one: PYTHON=/path/to/python3) and a package index. Where
-# .venv is already as asked for, it does nothing; where the dependencies have changed or an earlier
-# run was cut off, it starts anew. It changes nothing outside this folder.
+# Needs only Python 3.10 or newer (to choose one: PYTHON=/path/to/python3) and a package index. If
+# .venv is up to date, it does nothing. If the dependencies have changed, or if an earlier run was
+# interrupted, it starts again from nothing. It changes nothing outside this folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly venv=.venv
-readonly state=$venv/.setup     # fingerprint, unfinished, one empty file for each extra installed
-work=                           # scratch folder, made where needed
+readonly state=$venv/.setup     # fingerprint, unfinished, one empty file per installed extra
+work=                           # temporary folder, created if needed
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
@@ -21,7 +21,7 @@ main() {
     (($#)) || die "name the extras to install: dev, train, aws"
     take_turn
     trap clean_up EXIT
-    trap 'say "interrupted; the next run starts anew"; exit 130' INT TERM
+    trap 'say "interrupted; the next run starts from nothing"; exit 130' INT TERM
     local python wanted missing=() extra
     python=$(find_python)
     wanted=$(fingerprint "$python")
@@ -33,7 +33,7 @@ main() {
     fi
 }
 
-# Two `make` at once must not write into one environment. The lock ends with this process.
+# Two runs of `make` must not write into one environment. The lock is released with this process.
 take_turn() {
     command -v flock >/dev/null || return 0
     exec 9>.venv.lock
@@ -51,16 +51,16 @@ find_python() {
     local candidate
     for candidate in ${PYTHON:+"$PYTHON"} python3 python3.13 python3.12 python3.11 python3.10; do
         if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-            # Behind an activated .venv or a shim: .venv must not be made from itself.
+            # The base interpreter behind an activated .venv or a shim: .venv must not be its own base.
             "$candidate" -c 'import sys; print(sys._base_executable)'
             return
         fi
     done
-    die "no Python 3.10 or newer found: install one, or name it: make PYTHON=/path/to/python3"
+    die "no Python 3.10 or newer found: install one, or give its path: make PYTHON=/path/to/python3"
 }
 
-# What an environment was made from. Of pyproject.toml only the part that decides what is installed
-# counts, so that a changed lint rule costs nothing.
+# Identifies the inputs of an environment. It covers only the part of pyproject.toml that decides what
+# is installed, so that a changed lint rule does not cause a new installation.
 fingerprint() {
     {
         pwd
@@ -74,7 +74,7 @@ is_sound() {
     [[ -e $state/fingerprint && ! -e $state/unfinished && $(<"$state/fingerprint") == "$1" ]]
 }
 
-# Renamed before it is removed: an environment is there whole or not at all.
+# Renamed before it is removed, so that there is never a partial environment.
 discard_venv() {
     [[ -d $venv ]] && mv "$venv" ".venv.old.$$"
     rm -rf .venv.old.*
@@ -92,22 +92,23 @@ make_venv() {
     printf '%s\n' "$wanted" >"$state/fingerprint"
 }
 
-# Debian and Ubuntu put ensurepip into a package of its own, python3-venv. Only pip's wheel is missed:
-# it is fetched and unpacked here, which needs no root and leaves the system as it is.
+# On Debian and Ubuntu, ensurepip is in a separate package, python3-venv. Only pip's wheel is missing:
+# fetch and unpack it here, which needs no root and does not change the system.
 make_venv_without_ensurepip() {
     local python=$1 wheel
     local hint="install python3-venv (apt-get install python3-venv) and run this again"
     command -v apt-get >/dev/null || die "Python's module ensurepip is missing: $hint"
     say "Python's module ensurepip is missing: fetching pip's wheel from the package python3-pip-whl"
     work=$(mktemp -d)
-    fetch_pip_wheel >"$work/log" 2>&1 || { cat "$work/log" >&2; die "that failed: $hint"; }
+    fetch_pip_wheel >"$work/log" 2>&1 || { cat "$work/log" >&2; die "fetching it failed: $hint"; }
     wheel=$(find "$work/usr/share/python-wheels" -name 'pip-*.whl' | sort | tail -n 1)
     [[ -n $wheel ]] || die "python3-pip-whl has no pip wheel: $hint"
     "$python" -m venv --without-pip "$venv"
     PYTHONPATH=$wheel "$venv/bin/python" -m pip install --quiet pip
 }
 
-# With lists and cache of its own: the machine's may be absent, old, or root's.
+# With its own package lists and cache: those of the machine may be missing, old, or readable only by
+# root.
 fetch_pip_wheel() {
     local apt=(-o "Dir::State=$work/state" -o "Dir::State::status=/var/lib/dpkg/status"
         -o "Dir::Cache=$work/cache" -o "APT::Sandbox::User=$(id -un)")
@@ -127,7 +128,7 @@ install_extras() {
     "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off \
         --constraint constraints.txt --editable ".[$extras]" >"$log" 2>&1 9>&- || {
         grep -v '^WARNING: Location' "$log" | tail -n 20 >&2
-        die "pip failed; all it said is in $log"
+        die "pip failed; its output is in $log"
     }
     (cd "$state" && touch "$@")
     rm "$state/unfinished"
@@ -136,7 +137,7 @@ install_extras() {
 
 show_progress() {
     exec 9>&-
-    while sleep 15 >/dev/null 2>&1; do      # its sleep outlives it, and must not hold a pipe open
+    while sleep 15 >/dev/null 2>&1; do      # `sleep` outlives this loop, and must not keep a pipe open
         say "$SECONDS s, $(du -sm "$venv" 2>/dev/null | cut -f1) MB so far"
     done
 }

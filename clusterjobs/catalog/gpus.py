@@ -1,4 +1,4 @@
-"""What NVIDIA's GPUs can do; knows nothing of instance types but the model names they use."""
+"""Properties of NVIDIA's GPUs, by the model names that EC2 uses. Must not know instance types."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ DATA_FILE = pathlib.Path(__file__).with_name("gpus.json")
 
 
 class GpuModel(NamedTuple):
-    """One model, named as EC2 names it (`A100`).
+    """One model, with EC2's name (`A100`).
 
-    The peaks are dense TFLOP/s of one GPU, None where the format is not supported or NVIDIA gives
-    no dense figure. `source` says where they are from.
+    The peaks are dense TFLOP/s of one GPU; None if the format is not supported or NVIDIA publishes
+    no dense number. `source` is the source of the numbers.
     """
 
     name: str
@@ -41,7 +41,7 @@ def gres_type(model: str) -> str:
 
 
 def find_gpu_model(name: str) -> GpuModel | None:
-    """The facts of `A100`, or None where the catalogue does not have it."""
+    """The properties of a model such as `A100`, or None if the catalogue lacks it."""
     row = _rows().get(name)
     return GpuModel(name, *row) if row else None
 

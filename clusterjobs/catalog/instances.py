@@ -1,7 +1,7 @@
-"""What AWS instance types consist of.
+"""Properties of AWS instance types: GPUs, memory, network, local disks.
 
-This floor knows instance types; it must not know clusters, Slurm or experiments. The facts stand
-in `instance_types.json`, written by `refresh.py`; JSON because it loads in a millisecond.
+This module must not know clusters, Slurm or experiments. The data is in `instance_types.json`,
+written by `refresh.py`. It is JSON because that loads in a millisecond.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ class InstanceType(NamedTuple):
     """One instance type. Memory in MiB, `nvme_gb` (all local disks together) in 10^9 bytes.
 
     `gpus` counts whole NVIDIA GPUs, as ParallelCluster does: a type with a fraction of a GPU
-    (g6f) has 0, and Slurm gets no gres for it. `gpu_memory_mib` is of one GPU. `network_gbps`
-    is the peak, over all network cards. `gpudirect_rdma`: the NIC reads and writes GPU memory
-    itself.
+    (g6f) has 0, and no gres in Slurm. `gpu_memory_mib` is the memory of one GPU. `network_gbps`
+    is the peak over all network cards. `gpudirect_rdma`: the NIC accesses GPU memory directly.
     """
 
     name: str
@@ -48,13 +47,13 @@ class InstanceType(NamedTuple):
 
 
 def find_instance_type(name: str) -> InstanceType | None:
-    """The facts of `p4d.24xlarge`, or None where the catalogue does not have it."""
+    """The properties of a type such as `p4d.24xlarge`, or None if the catalogue lacks it."""
     row = _rows().get(name)
     return InstanceType(name, *row) if row else None
 
 
 def instance_type_names() -> tuple[str, ...]:
-    """Every name that the catalogue has, in alphabetical order."""
+    """Every name in the catalogue, in alphabetical order."""
     return tuple(_rows())
 
 

@@ -1,6 +1,6 @@
-"""What an instance costs an hour; knows no experiment, and prints no estimate itself.
+"""Hourly prices of instances. Must not know experiments, and must not print estimates.
 
-Prices move, so each one carries its date and source, to be shown beside whatever is made of it.
+Prices change, so each price has a date and a source; show them with every estimate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Price(NamedTuple):
 
 
 def find_price(instance_type: str, region: str) -> Price | None:
-    """The price, or None: one region's price is never given for another's."""
+    """The price in this region, or None; never the price of another region."""
     data = _data()
     usd = data["regions"].get(region, {}).get(instance_type)
     if usd is None:

@@ -1,12 +1,12 @@
-"""Makes `instance_types.json` from what EC2's DescribeInstanceTypes answers.
+"""Writes `instance_types.json` from the output of EC2's DescribeInstanceTypes.
 
-For admins, after AWS has brought out new instance types:
+For admins, when AWS has new instance types:
 
     aws ec2 describe-instance-types --output json > types.json
     python -m clusterjobs.catalog.refresh types.json --source "us-east-1, 2026-11-20"
 
-The dump inside the moto package (`moto/ec2/resources/instance_types.json.gz`) is read as well.
-Entries under `by_hand` are kept, except those that the new answer has.
+It also reads the dump in the moto package (`moto/ec2/resources/instance_types.json.gz`). Entries
+under `by_hand` are kept, except for types that are in the new output.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from clusterjobs.catalog.instances import DATA_FILE, InstanceType
 
 COLUMNS = InstanceType._fields[1:]
 
-# For head nodes and for clusters without EFA; what has a GPU or EFA is taken anyway.
+# Families for head nodes and clusters without EFA. Types with a GPU or EFA are always included.
 _FAMILIES = re.compile(r"(t3|m5|m6i|m7i|c5|c5n|c6i|c7i|r5|r6i|hpc\w+)\.")
 
-# aws-ofi-nccl v1.17 requires GPUDirect of these and of no other NVIDIA type (`gdr_required` in
-# src/platform-aws.cpp, which names p3dn, p5.4xlarge and g5.48xlarge as not having it).
-# DescribeInstanceTypes does not tell. AWS announces it for g7 and g7e too, but while the plugin
-# does not count on it there, neither do we.
+# aws-ofi-nccl v1.17 requires GPUDirect on these NVIDIA types only (`gdr_required` in
+# src/platform-aws.cpp, which lists p3dn, p5.4xlarge and g5.48xlarge as not having it).
+# DescribeInstanceTypes does not contain it. AWS announces it for g7 and g7e too, but the plugin
+# does not rely on it there, so neither does the catalogue.
 _GPUDIRECT = re.compile(r"(p4d\.|p4de\.|p5\.48|p5e\.|p5en\.|p[6-9])")
 
 
 def wanted(entry: dict[str, Any]) -> bool:
-    """Whether the catalogue has a use for this entry of DescribeInstanceTypes."""
+    """Whether this entry of DescribeInstanceTypes belongs in the catalogue."""
     has_efa = bool(entry["NetworkInfo"].get("EfaSupported"))
     return has_efa or bool(_nvidia(entry)) or bool(_FAMILIES.match(entry["InstanceType"]))
 
 
 def read_entry(entry: dict[str, Any]) -> InstanceType:
-    """The facts of one entry of DescribeInstanceTypes."""
+    """The properties in one entry of DescribeInstanceTypes."""
     name, network, gpus = entry["InstanceType"], entry["NetworkInfo"], _nvidia(entry)
     return InstanceType(
         name=name,
@@ -61,7 +61,7 @@ def read_entry(entry: dict[str, Any]) -> InstanceType:
 
 
 def write_catalogue(entries: Iterable[dict[str, Any]], source: str, path: pathlib.Path) -> int:
-    """Write the wanted entries to `path` and return how many; its `by_hand` entries stay."""
+    """Write the wanted entries to `path`, keep its `by_hand` entries, return the number written."""
     types = [read_entry(entry) for entry in entries if wanted(entry)]
     rows = {found.name: _row(found) for found in sorted(types, key=lambda found: found.name)}
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -71,10 +71,10 @@ def write_catalogue(entries: Iterable[dict[str, Any]], source: str, path: pathli
 
 
 def load_entries(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The entries of an answer of the AWS CLI, or of moto's dump (a mapping by name, gzipped)."""
+    """The entries in output of the AWS CLI, or in moto's dump (a mapping by name, gzipped)."""
     data = path.read_bytes()
-    answer = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-    return list(answer.get("InstanceTypes", answer.values()))
+    output = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+    return list(output.get("InstanceTypes", output.values()))
 
 
 def _nvidia(entry: dict[str, Any]) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def _nvidia(entry: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _gbps(network: dict[str, Any]) -> float:
-    """The stated total where it is a number: cards of one link can promise more than it carries."""
+    """The stated total if it is a number: the sum of the cards can exceed a link they share."""
     text = network["NetworkPerformance"]
     if found := re.fullmatch(r"(?:Up to )?(?:(\d+)x )?([\d.]+) Gigabit", text):
         return int(found[1] or 1) * float(found[2])
@@ -95,7 +95,7 @@ def _row(found: InstanceType) -> list[Any]:
 
 
 def _dump(source: str, rows: dict[str, list[Any]], by_hand: dict[str, Any]) -> str:
-    """One line an entry, so that a change of AWS's is a readable diff."""
+    """One line per entry, so that a change by AWS is a readable diff."""
     lines = [
         "{",
         f' "source": {json.dumps(source)},',
@@ -117,11 +117,11 @@ def _entries(entries: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m clusterjobs.catalog.refresh")
-    parser.add_argument("answer", type=pathlib.Path, help="DescribeInstanceTypes as JSON")
-    parser.add_argument("--source", required=True, help="where it comes from, with the date")
+    parser.add_argument("input", type=pathlib.Path, help="output of DescribeInstanceTypes, as JSON")
+    parser.add_argument("--source", required=True, help="source of the data, with its date")
     parser.add_argument("--output", type=pathlib.Path, default=DATA_FILE)
     given = parser.parse_args(arguments)
-    count = write_catalogue(load_entries(given.answer), given.source, given.output)
+    count = write_catalogue(load_entries(given.input), given.source, given.output)
     sys.stdout.write(f"{count} instance types in {given.output}\n")
 
 

@@ -1,1 +1,1 @@
-"""ParallelCluster configs: found, read as facts, fitted to a site; knows no experiment."""
+"""A cluster as facts in Slurm's terms, from any source; knows no vendor and no experiment."""

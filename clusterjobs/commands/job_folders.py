@@ -1,4 +1,4 @@
-"""Where the jobs of a spec have written: `<logs>/<job id>`, as job.sh makes them."""
+"""The folders of the jobs of a spec: `<logs>/<job id>`, as job.sh makes them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 from clusterjobs.commands.files import read_text
 from clusterjobs.errors import one_problem
 from clusterjobs.frameworks import option_models
+from clusterjobs.jobs.folders import job_folders as folders_below
 from clusterjobs.spec.load import load_spec
 from clusterjobs.spec.references import as_text
 
@@ -16,15 +17,18 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def job_folders(spec: pathlib.Path) -> dict[str, pathlib.Path]:
-    """Job id -> its folder, the newest job last. Raises InputError where no job has written yet."""
-    folder = _logs(spec)
-    found = [path for path in folder.glob("[0-9]*") if path.name.isdecimal() and path.is_dir()]
+    """Job id -> folder of each job of the spec, the newest last. Raises InputError for none."""
+    experiment = load_spec(read_text(spec), str(spec), option_models()).experiment
+    logs = _logs_folder(as_text(experiment.logs.path))
+    folders = folders_below(logs)
+    found = [one for one in folders if one.is_of(experiment.name, spec.name)]
     if not found:
+        others = f"; the jobs of other specs there: {len(folders)}" if folders else ""
         raise one_problem(
-            f"no job has written to {folder} yet",
-            hint="this is where `logs` of the spec leads; a job writes there once it has started",
+            f"no job of {spec.name} has written to {logs} yet",
+            hint=f"a job writes to `logs` of its spec once it has started{others}",
         )
-    return {path.name: path for path in sorted(found, key=lambda path: int(path.name))}
+    return {one.job_id: one.path for one in found}
 
 
 def chosen_folder(spec: pathlib.Path, job_id: str | None) -> tuple[str, pathlib.Path]:
@@ -37,9 +41,7 @@ def chosen_folder(spec: pathlib.Path, job_id: str | None) -> tuple[str, pathlib.
     return wanted, folders[wanted]
 
 
-def _logs(spec: pathlib.Path) -> pathlib.Path:
-    experiment = load_spec(read_text(spec), str(spec), option_models()).experiment
-    written = as_text(experiment.logs or "logs")
+def _logs_folder(written: str) -> pathlib.Path:
     missing = [name for name in _VARIABLE.findall(written) if name not in os.environ]
     if missing:
         raise one_problem(

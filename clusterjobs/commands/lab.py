@@ -1,7 +1,7 @@
-"""`clusterjobs lab`: a throw-away real Slurm cluster on this machine.
+"""`clusterjobs lab`: a temporary, real Slurm cluster on this machine.
 
-Knows the command line and how a lab's news are shown; which lab is meant stands in labs.py,
-and what a lab is in clusterjobs.lab, which is imported only when it is used.
+This module knows the command line and the output. `lab_selection.py` selects the lab. The package
+clusterjobs.lab is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from clusterjobs.commands.lab_selection import (
     option_of,
     read_shape,
     running,
+    small_queue_notices,
     state_of,
-    told_of_small_queues,
 )
 from clusterjobs.commands.options import output_option, set_option
 
@@ -29,21 +29,21 @@ _NAME = click.option(
     show_default=True,
     envvar="CLUSTERJOBS_LAB",
     metavar="NAME",
-    help="Which lab, where several are up; also CLUSTERJOBS_LAB.",
+    help="The lab, if several are running; also CLUSTERJOBS_LAB.",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def lab() -> None:
     """A real Slurm cluster on this machine, shaped like a ParallelCluster config.
 
-    Needs no root and no Slurm installed. Jobs run unchanged; GPUs are there for Slurm only.
+    Needs no root and no installed Slurm. Jobs run unchanged; GPUs exist only in Slurm.
 
     \b
       clusterjobs lab up p4d-a100          start two nodes of each queue
       clusterjobs lab run generated/job.sh submit a script and follow its log
-      clusterjobs lab down                 end it
+      clusterjobs lab down                 stop it
     """
 
 
@@ -56,9 +56,9 @@ def lab() -> None:
 @click.option(
     "--controller-only",
     is_flag=True,
-    help="No nodes: all of the cluster's are only imagined, for sbatch --test-only.",
+    help="Start no nodes: all nodes exist only in Slurm's config, for sbatch --test-only.",
 )
-@click.option("--replace", is_flag=True, help="End a lab of this name that is up.")
+@click.option("--replace", is_flag=True, help="Stop a running lab of this name first.")
 @_NAME
 @_JSON
 def up(
@@ -70,7 +70,7 @@ def up(
     name: str,
     as_json: bool,
 ) -> None:
-    """Start a lab shaped like CLUSTER, a ready config's name or a ParallelCluster config.
+    """Start a lab shaped like CLUSTER: the name of a ready config, or a config file.
 
     \b
     Examples:
@@ -79,7 +79,7 @@ def up(
       clusterjobs lab up p5-h100 --controller-only
     """
     spec = read_shape(cluster, nodes, queue, controller_only)
-    for line in told_of_small_queues(spec, nodes):
+    for line in small_queue_notices(spec, nodes):
         _say(line)
     this = lab_named(name)
     if replace:
@@ -88,7 +88,7 @@ def up(
     if as_json:
         _print_json(state_of(this, name))
         return
-    _say(f"the lab is up: {_counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
+    _say(f"the lab is running: {_counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
     for directory in spec.shared:
         _say(f"  {directory} is {this.folder.shared(directory)}")
     _say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option_of(name)})"')
@@ -97,7 +97,7 @@ def up(
 @lab.command()
 @_NAME
 def env(name: str) -> None:
-    """Print what a shell needs to find the lab's sbatch, squeue, scontrol, ...
+    """Print the settings that make a shell use the lab's sbatch, squeue, scontrol, ...
 
     \b
     Example:
@@ -143,11 +143,11 @@ def run(
     try:
         end = follow(this, job_id, lambda text: click.echo(text, nl=False, err=as_json), _say)
     except KeyboardInterrupt:
-        _say(f"job {job_id} goes on, its log is {log}")
-        _say(f"to end it: {this.folder / 'bin/scancel'} {job_id}")
+        _say(f"job {job_id} keeps running, its log is {log}")
+        _say(f"to cancel it: {this.folder / 'bin/scancel'} {job_id}")
         raise
     if not log.exists():
-        _say(f"the job wrote no log {log}: is its folder there?")
+        _say(f"the job wrote no log {log}: does its folder exist?")
     if as_json:
         _print_json({"job_id": job_id, **end.__dict__, "log": str(log)})
     raise click.exceptions.Exit(end.exit_code)
@@ -168,7 +168,7 @@ def status(name: str, as_json: bool) -> None:
     if as_json:
         _print_json(state)
     elif this.init is None:
-        click.echo(f"no lab is up in {this.folder.path}")
+        click.echo(f"no lab is running in {this.folder.path}")
     else:
         click.echo(f"cluster {state['cluster']}, Slurm {state['slurm']}, {this.folder.path}\n")
         for command in (["sinfo", "--Node", "--format=%22N %12P %10T %G"], ["squeue"]):
@@ -183,10 +183,10 @@ def status(name: str, as_json: bool) -> None:
     type=click.Choice(_KILLS),
     default="power",
     show_default=True,
-    help="All at once, only Slurm's daemon, or the cable.",
+    help="What fails: the whole node, slurmd, its network, or its shared folders.",
 )
 def kill_node(name: str, node: str, how: str) -> None:
-    """Break NODE; Slurm notices after some seconds and requeues its jobs.
+    """Break NODE; Slurm detects it after some seconds and requeues its jobs.
 
     \b
     Examples:
@@ -197,7 +197,8 @@ def kill_node(name: str, node: str, how: str) -> None:
 
     breakage.kill_node(running(name), node, how)
     _say(
-        f"{node} is broken ({how}); to mend it: clusterjobs lab start-node {node}{option_of(name)}"
+        f"{node} is broken ({how}); to repair it: "
+        f"clusterjobs lab start-node {node}{option_of(name)}"
     )
 
 
@@ -205,7 +206,7 @@ def kill_node(name: str, node: str, how: str) -> None:
 @_NAME
 @click.argument("node")
 def start_node(name: str, node: str) -> None:
-    """Mend NODE after kill-node.
+    """Repair NODE after kill-node.
 
     \b
     Example:
@@ -219,9 +220,9 @@ def start_node(name: str, node: str) -> None:
 
 @lab.command()
 @_NAME
-@click.option("--delete", is_flag=True, help="Remove its shared folders and logs too.")
+@click.option("--delete", is_flag=True, help="Also remove its shared folders and logs.")
 def down(name: str, delete: bool) -> None:
-    """End the lab: every process, mount and network of it is gone.
+    """Stop the lab, with all its processes, mounts and networks.
 
     \b
     Examples:
@@ -230,7 +231,7 @@ def down(name: str, delete: bool) -> None:
     """
     this = lab_named(name)
     was_up = this.delete() if delete else this.down()
-    _say("the lab is down" if was_up else "no lab was up")
+    _say("the lab is stopped" if was_up else "no lab was running")
     if not delete:
         _say(f"shared folders and logs are in {this.folder.path}")
 
@@ -239,7 +240,7 @@ def _script(job: Path, output: Path, settings: tuple[str, ...]) -> Path:
     """The script to submit; a spec is rendered to one first."""
     if job.suffix not in (".yaml", ".yml"):
         if settings:
-            raise click.UsageError("--set changes a spec, and this is a script")
+            raise click.UsageError("--set changes a spec, but this is a script")
         return job
     from clusterjobs.commands.pipeline import load_project
     from clusterjobs.commands.write import write_outputs

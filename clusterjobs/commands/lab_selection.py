@@ -1,4 +1,4 @@
-"""The labs of this user: which one is meant, what shape it gets, and what is known of it."""
+"""The labs of this user: selects one by name, reads its shape, collects its state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: bool) -> LabSpec:
-    """The lab that a config gives, by a ready config's name or a path. Raises InputError."""
+    """The shape of the lab for a config, by a ready config's name or a path. Raises InputError."""
     from clusterjobs.commands.files import read_sites, read_text, site_files
     from clusterjobs.lab.shape import lab_spec
     from clusterjobs.parallelcluster.find import find_cluster
@@ -33,19 +33,19 @@ def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: boo
     return lab_spec(facts, partitions, nodes, queue, controller_only)
 
 
-def told_of_small_queues(spec: LabSpec, nodes: int) -> Iterator[str]:
-    """A line for each queue that has fewer nodes than were asked for."""
+def small_queue_notices(spec: LabSpec, nodes: int) -> Iterator[str]:
+    """A line for each queue that has fewer nodes than requested."""
     for queue in () if spec.controller_only else spec.partitions:
         has = sum(group.count for group in queue.groups)
         if has < nodes:
             yield (
-                f"queue {queue.name} has {has} by MaxCount, and not {nodes}: for more, raise "
-                f"MaxCount in a copy of the config {spec.cluster}"
+                f"queue {queue.name} has only {has} of {nodes} nodes, because of its MaxCount: "
+                f"to get more, raise MaxCount in a copy of the config {spec.cluster}"
             )
 
 
 def lab_named(name: str) -> Lab:
-    """The lab of that name, up or not."""
+    """The lab of that name, running or not."""
     from clusterjobs.lab.lab import Lab
 
     if not name.replace("-", "").replace("_", "").isalnum():
@@ -59,16 +59,16 @@ def _labs_dir() -> Path:
 
 
 def running(name: str) -> Lab:
-    """The same, if it is up. Raises InputError."""
+    """The lab of that name. Raises InputError if it is not running."""
     this = lab_named(name)
     if this.init is None:
         hint = f"clusterjobs lab up CLUSTER{option_of(name)}"
-        raise one_problem(f"no lab {name} is up", hint=hint)
+        raise one_problem(f"no lab {name} is running", hint=hint)
     return this
 
 
 def state_of(this: Lab, name: str) -> dict[str, object]:
-    """Everything that is known of a lab, as plain data."""
+    """The state of a lab, as plain data."""
     state: dict[str, object] = {"name": name, "folder": str(this.folder.path), "up": False}
     if this.init is None:
         return state
@@ -86,5 +86,5 @@ def state_of(this: Lab, name: str) -> dict[str, object]:
 
 
 def option_of(name: str) -> str:
-    """What a further command needs to mean the same lab."""
+    """The option that selects this lab in a further command."""
     return "" if name == "lab" else f" --name {name}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from clusterjobs.errors import Problem
 from clusterjobs.plan.plan import Plan
-from clusterjobs.spec.references import expanding, has_variable
+from clusterjobs.spec.references import has_variable
 
 
 def missing_inputs(plan: Plan) -> tuple[Problem, ...]:
@@ -16,8 +16,8 @@ def missing_inputs(plan: Plan) -> tuple[Problem, ...]:
 
 
 def _missing(plan: Plan) -> Iterator[Problem]:
-    workdir = expanding(plan.experiment.workdir or ".")
-    for one in plan.inputs:
+    workdir = plan.job.workdir or "."
+    for one in plan.staging.inputs:
         path = _fixed(one.path if one.path.startswith("/") else f"{workdir}/{one.path}")
         if path is None or one.made_late or not _is_missing(path) or not path.parent.is_dir():
             continue

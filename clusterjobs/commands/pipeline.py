@@ -7,37 +7,35 @@ import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clusterjobs.cluster.source import ClusterFiles, ClusterSource
 from clusterjobs.commands.files import read_sites, read_text, shown_path, site_files
 from clusterjobs.commands.missing import missing_inputs
 from clusterjobs.commands.shell_check import check_code
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.find import find_cluster
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.render_config import Fitted, fit
+from clusterjobs.parallelcluster.find import find_cluster, is_path
+from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import config_files, resolve
-from clusterjobs.render.outputs import Inputs, render_outputs
+from clusterjobs.render.inputs import Inputs
+from clusterjobs.render.outputs import render_outputs
 from clusterjobs.spec.load import Spec, load_spec
 from clusterjobs.spec.site import load_site
-from clusterjobs.yaml.document import Document
 
 
 @dataclass(frozen=True)
 class Project:
-    """A spec with its cluster and site, read and planned."""
+    """A spec with its cluster, read and planned."""
 
     plan: Plan
     inputs: Inputs
-    cluster_document: Document
-    site: dict[str, object]
-    site_files: tuple[str, ...]
+    source: ClusterSource
 
     @functools.cached_property
-    def fitted(self) -> Fitted:
-        """The cluster's config as the job needs it. Raises InputError where it cannot be so."""
+    def fitted(self) -> ClusterFiles:
+        """What the source writes for the job. Raises InputError where it cannot be as needed."""
         try:
-            found = fit(self.cluster_document, self.site, self.site_files, self.plan.associations)
+            found = self.source.fit(self.plan.links)
         except InputError as error:
             raise InputError([*self._of_the_spec, *error.problems]) from None
         if any(not problem.warning for problem in found.problems):
@@ -55,7 +53,7 @@ class Project:
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""
-        return render_outputs(self.plan, self.fitted.text, self.inputs)
+        return render_outputs(self.plan, self.fitted.files, self.inputs)
 
 
 def load_project(
@@ -69,37 +67,29 @@ def load_project(
     loaded = load_spec(text, str(spec), option_models(), settings)
     check_code(loaded)
     where = loaded.source.locate(("cluster",))
-    config = find_cluster(loaded.experiment.cluster, spec.parent, where)
-    config_text = read_text(config)
-    searched = site_files(spec)
+    cluster = loaded.experiment.cluster
+    config = find_cluster(cluster, spec.parent, where)
+    config_text, searched = read_text(config), site_files(spec)
     sites = read_sites(searched)
-    site = load_site(sites)
-    cluster, document = read_cluster(config_text, shown_path(config), site)
-    try:
-        plan = resolve(loaded, cluster, _read_configs(loaded, spec))
-    except InputError as error:
-        unfit = _unfit(document, site, tuple(map(str, searched))) if to_write else ()
-        raise InputError([*error.problems, *unfit]) from None
-    return Project(
-        plan,
-        Inputs(
-            (_name(spec), text),
-            (_name(config), config_text),
-            tuple((_name(pathlib.Path(file)), content) for file, content in sites),
-            tuple(settings),
-        ),
-        document,
-        site,
-        tuple(map(str, searched)),
+    names = tuple(map(str, searched))
+    source = ConfigSource(
+        config_text, shown_path(config), load_site(sites), names, is_path(cluster)
     )
-
-
-def _unfit(
-    document: Document, site: dict[str, object], files: tuple[str, ...]
-) -> tuple[Problem, ...]:
-    """Why the cluster's config cannot be written, whatever the job is."""
     try:
-        fit(document, site, files)
+        plan = resolve(loaded, source.facts, _read_configs(loaded, spec))
+    except InputError as error:
+        raise InputError([*error.problems, *(_unfit(source) if to_write else ())]) from None
+    found = ((_name(pathlib.Path(file)), content) for file, content in sites)
+    inputs = Inputs(
+        (_name(spec), text), (_name(config), config_text), tuple(found), tuple(settings)
+    )
+    return Project(plan, inputs, source)
+
+
+def _unfit(source: ClusterSource) -> tuple[Problem, ...]:
+    """Why the source can write nothing, whatever the job is."""
+    try:
+        source.fit()
     except InputError as error:
         return error.problems
     return ()

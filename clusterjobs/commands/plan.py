@@ -50,15 +50,16 @@ _Row = tuple[str, str | int, str]
 
 
 def _sections(plan: Plan) -> list[tuple[str, list[_Row]]]:
+    variables, command = plan.environment.variables, (*plan.launch.prefix, *plan.launch.words)
     return [
         ("derived", [(d.name, d.value, _with_source(d.reason, d.source)) for d in plan.derived]),
-        ("sbatch", [(f"--{d.name}", _flag(d.value), d.reason) for d in plan.directives]),
-        ("srun", [(f"--{d.name}", _flag(d.value), d.reason) for d in plan.srun_options]),
+        ("sbatch", [(f"--{d.name}", _flag(d.value), d.reason) for d in plan.job.directives]),
+        ("srun", [(f"--{d.name}", _flag(d.value), d.reason) for d in plan.launch.srun_options]),
         (
             "environment",
-            [(v.name, show(v.value), _with_source(v.reason, v.source)) for v in plan.environment],
+            [(v.name, show(v.value), _with_source(v.reason, v.source)) for v in variables],
         ),
-        ("command", [(str(i), show(word), "") for i, word in enumerate(plan.command)]),
+        ("command", [(str(i), show(word), "") for i, word in enumerate(command)]),
     ]
 
 
@@ -72,24 +73,25 @@ def _with_source(reason: str, source: str) -> str:
 
 def plan_data(plan: Plan) -> dict[str, Any]:
     """The plan for scripts. Names and shapes are kept from version to version."""
-    shape, placement, samples = plan.shape, plan.placement, plan.samples
+    job, placement, batch = plan.job, plan.placement, plan.batch
+    shape = placement.shape
     return {
-        "name": plan.experiment.name,
-        "cluster": plan.cluster_name,
-        "partition": placement.queue,
-        "instance_type": placement.instance_type,
-        "framework": plan.experiment.framework,
-        "launcher": plan.launcher.name,
+        "name": job.name,
+        "cluster": job.cluster,
+        "partition": placement.partition,
+        "instance_type": placement.node_type.name,
+        "framework": job.framework,
+        "launcher": plan.launch.launcher.name,
         "nodes": shape.nodes,
         "ranks_per_node": shape.ranks_per_node,
         "gpus_per_node": shape.gpus_per_node,
         "world_size": shape.world_size,
-        "data_parallel": shape.data_parallel,
-        "batch": samples
+        "data_parallel": plan.parallelism.data,
+        "batch": batch
         and {
-            "micro": samples.micro,
-            "accumulation": samples.accumulation,
-            "global": samples.global_,
+            "micro": batch.micro,
+            "accumulation": batch.accumulation,
+            "global": batch.global_,
         },
         "sections": {
             title: [

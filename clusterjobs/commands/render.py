@@ -11,7 +11,6 @@ from clusterjobs.commands.options import output_option, set_option, spec_argumen
 from clusterjobs.commands.pipeline import load_project
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.summary import summary
-from clusterjobs.commands.update_notice import additions_text
 from clusterjobs.commands.write import changed_files, write_outputs
 
 _EXAMPLES = """\b
@@ -44,7 +43,7 @@ def render(
         click.echo(f"  {output / name}{_note(changes.get(name, 'unchanged'))}")
     for name in sorted(set(changes) - set(outputs)):
         click.echo(f"  {output / name} (removed: no longer needed)")
-    if added := additions_text(project, output):
+    if added := project.fitted.notice(output):
         click.echo(f"\n{added}")
     click.echo(f"\nsubmit it with: sbatch {shlex.quote(str(output / 'job.sh'))}")
     return 0

@@ -12,8 +12,8 @@ import click
 from clusterjobs.commands.job_folders import chosen_folder, job_folders
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.show import printable, table
+from clusterjobs.jobs.records import read_attempts, read_data
 from clusterjobs.slurm.queue import Queued, queued_jobs
-from clusterjobs.slurm.records import read_attempts, read_data
 
 _EXAMPLES = """\b
 Examples:

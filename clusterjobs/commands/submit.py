@@ -12,7 +12,6 @@ from clusterjobs.commands.options import output_option, set_option, spec_argumen
 from clusterjobs.commands.pipeline import load_project
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.summary import summary
-from clusterjobs.commands.update_notice import additions_text
 from clusterjobs.commands.write import write_outputs
 
 _EXAMPLES = """\b
@@ -47,7 +46,7 @@ def submit(
     project = load_project(spec, settings)
     outputs = project.outputs()
     show_problems(project.warnings)
-    if added := additions_text(project, output):
+    if added := project.fitted.notice(output):
         click.echo(added, err=True)
     write_outputs(output, outputs, force)
     job = hand_to_sbatch(outputs["job.sh"], sbatch_options, os.environ)

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from clusterjobs.commands.show import table
 from clusterjobs.plan.plan import Plan
-from clusterjobs.render.job_script import describe
+from clusterjobs.plan.restarts import seconds_of
 from clusterjobs.spec.references import show
 
 
 def summary(plan: Plan) -> str:
     """Name, shape and the numbers that cost nights when they are wrong."""
-    shape, placement, samples = plan.shape, plan.placement, plan.samples
+    job, shape, batch = plan.job, plan.placement.shape, plan.batch
     rows = [
-        ("job", f"{plan.experiment.name}: {describe(plan)}"),
-        ("cluster", f"{plan.cluster_name}, partition {placement.queue}"),
+        ("job", f"{job.name}: {job.title}"),
+        ("cluster", f"{job.cluster}, partition {plan.placement.partition}"),
         (
             "ranks",
             f"{shape.world_size} = nodes {shape.nodes} x ranks per node {shape.ranks_per_node}",
         ),
     ]
-    if samples:
+    if batch:
         rows.append(
             (
                 "batch",
-                f"{samples.global_} = micro {samples.micro} x accumulation "
-                f"{samples.accumulation} x data parallel {shape.data_parallel}",
+                f"{batch.global_} = micro {batch.micro} x accumulation "
+                f"{batch.accumulation} x data parallel {plan.parallelism.data}",
             )
         )
     if plan.container:
         rows.append(("container", f"{show(plan.container.image)}, by {plan.container.runtime}"))
-    rows.append(("time limit", _time_limit(plan.experiment.time_limit)))
+    rows.append(("time limit", _time_limit(job.time_limit)))
     return table([(f"{name}:", value) for name, value in rows])
 
 
@@ -37,27 +37,17 @@ def _time_limit(written: str | None) -> str:
     """With what it means: 24:00 is minutes to Slurm, and hours to many people."""
     if written is None:
         return "the partition's own; with none, the job may run for ever"
-    meaning = _meaning(written)
-    return f"{written} ({meaning})" if meaning else written
+    seconds = seconds_of(written)
+    return f"{written} ({_in_words(seconds)})" if seconds else written
 
 
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
-def _meaning(written: str) -> str:
-    """Slurm's forms: minutes[:seconds], hours:minutes:seconds, days-hours[:minutes[:seconds]]."""
-    if not written[0].isdigit():
-        return ""
-    days, dash, clock = written.rpartition("-")
-    parts = [int(part) for part in clock.split(":")]
-    if dash or len(parts) == 3:
-        hours, minutes, seconds = (*parts, 0, 0)[:3]
-    else:
-        hours, minutes, seconds = (0, *parts, 0)[:3]
-    total = int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
+def _in_words(seconds: int) -> str:
     words = []
     for name, length in _UNITS:
-        count, total = divmod(total, length)
+        count, seconds = divmod(seconds, length)
         if count:
             words.append(f"{count} {name}{'' if count == 1 else 's'}")
     return " ".join(words)

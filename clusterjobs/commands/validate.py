@@ -1,4 +1,4 @@
-"""clusterjobs validate: all that can be proven of specs and configs without a cluster."""
+"""clusterjobs validate: checks specs and configs without a cluster."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from clusterjobs.commands.show import show_problems
 from clusterjobs.errors import InputError, Location, Problem
 
 if TYPE_CHECKING:
-    from clusterjobs.parallelcluster.validation.account_overrides import Facts
-    from clusterjobs.parallelcluster.validation.check import Ask
+    from clusterjobs.parallelcluster.validation.account_overrides import Overrides
+    from clusterjobs.parallelcluster.validation.check import Validate
     from clusterjobs.yaml.document import Document
 
 _EXAMPLES = """\b
@@ -28,7 +28,7 @@ Examples:
   clusterjobs validate exp.yaml
   clusterjobs validate my-cluster.yaml --account account.yaml
   clusterjobs validate p4d-a100 p5-h100 --site examples/site.yaml --json
-  clusterjobs validate my-cluster.yaml --aws      (asks your own account, read-only)
+  clusterjobs validate my-cluster.yaml --aws      (reads your own account)
 """
 
 _path = click.Path(path_type=pathlib.Path, dir_okay=False)
@@ -38,18 +38,18 @@ _path = click.Path(path_type=pathlib.Path, dir_okay=False)
 class _Options:
     settings: tuple[str, ...]
     site: pathlib.Path | None
-    facts: Facts
-    ask: Ask | None
-    asked: bool = True  # becomes False where ParallelCluster could not be asked
+    overrides: Overrides
+    validate: Validate | None
+    validators_ran: bool = True  # becomes False if ParallelCluster's validators did not run
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @set_option
 @click.option("--site", type=_path, help="The site.yaml to use for ParallelCluster configs.")
-@click.option("--account", type=_path, help="What differs from the account that is supposed.")
-@click.option("--aws", is_flag=True, help="Ask your own AWS account, read-only, and suppose none.")
-@click.option("--json", "as_json", is_flag=True, help="The results as JSON.")
+@click.option("--account", type=_path, help="A file with overrides for the simulated account.")
+@click.option("--aws", is_flag=True, help="Use your own AWS account, read-only, not a simulation.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def validate(
     files: tuple[str, ...],
     settings: tuple[str, ...],
@@ -60,37 +60,38 @@ def validate(
 ) -> int:
     """Check experiment specs and ParallelCluster configs without a cluster or an account.
 
-    A config goes through ParallelCluster's own schema and validators, with whatever it names
-    (subnets, keys, images, buckets, file systems) supposed to exist.
+    A config is checked with ParallelCluster's own schema and validators, in a simulated account
+    that has every resource the config names (subnets, keys, images, buckets, file systems).
     """
-    options = _Options(settings, site, _facts(account), _ask(aws))
+    options = _Options(settings, site, _overrides(account), _validators(aws))
     found = {name: _check(name, options) for name in files}
     problems = [problem for one in found.values() for problem in one]
     if as_json:
-        click.echo(json.dumps(_report(found, options.asked), indent=2, ensure_ascii=False))
+        report = _report(found, options.validators_ran)
+        click.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         show_problems(problems)
-        _say_the_rest(found, options)
+        _show_summary(found, options)
     return 1 if any(not problem.warning for problem in problems) else 0
 
 
-def _facts(account: pathlib.Path | None) -> Facts:
-    from clusterjobs.parallelcluster.validation.account_overrides import load_account_file
+def _overrides(account: pathlib.Path | None) -> Overrides:
+    from clusterjobs.parallelcluster.validation.account_overrides import load_overrides
 
-    return load_account_file(read_text(account), str(account)) if account else {}
+    return load_overrides(read_text(account), str(account)) if account else {}
 
 
-def _ask(aws: bool) -> Ask | None:
-    from clusterjobs.parallelcluster.validation.check import ask_account
+def _validators(aws: bool) -> Validate | None:
+    from clusterjobs.parallelcluster.validation.check import validate_with_aws
     from clusterjobs.parallelcluster.validation.optional_deps import HOW_TO_INSTALL, is_installed
 
     if aws and not is_installed():
         raise click.UsageError(f"--aws needs ParallelCluster: {HOW_TO_INSTALL}")
-    return ask_account if aws else None
+    return validate_with_aws if aws else None
 
 
 def _check(name: str, options: _Options) -> list[Problem]:
-    """Everything about one file: what stops its reading is a problem like any other."""
+    """All problems of one file, including those of reading it."""
     file = find_config_file(name)
     try:
         text = read_text(file)
@@ -106,42 +107,45 @@ def _check_config(text: str, file: pathlib.Path, options: _Options) -> list[Prob
     if config.unresolved:
         return [*config.unresolved]
     found = [*shell_problems(text, config.cluster.file), *_about_wrapping(config)]
-    return found + _ask_about(config.document, config.cluster.path, config.data, options)
+    return found + _validate_config(config.document, config.cluster.path, config.data, options)
 
 
 def _about_wrapping(config: Config) -> list[Problem]:
-    """A config inside a CloudFormation template, whose `!Ref` only CloudFormation can fill in."""
+    """A notice for a config inside a CloudFormation template; `!Ref` cannot be resolved here."""
     if not config.cluster.path:
         return []
     where = config.document.locate_key(config.cluster.path)
-    what = "a config inside another file: pcluster reads only a file of its own"
-    hint = f"save what stands under {config.cluster.path[-1]} in a file of its own"
+    what = "the config is inside another file, which pcluster cannot read"
+    hint = f"save the content of {config.cluster.path[-1]} in a separate file"
     return [Problem(what, where, hint=hint, warning=True, info=True)]
 
 
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
     from clusterjobs.commands.pipeline import load_project  # all of planning and rendering
+    from clusterjobs.parallelcluster.source import ConfigFiles, ConfigSource
 
     project = load_project(file, options.settings)
     outputs = project.outputs()
     found = [*project.warnings, *_check_shell(outputs)]
-    data = project.fitted.data
-    return found + _ask_about(project.cluster_document, (), data, options)
+    source, fitted = project.source, project.fitted
+    if isinstance(source, ConfigSource) and isinstance(fitted, ConfigFiles):
+        found += _validate_config(source.document, (), fitted.data, options)
+    return found
 
 
-def _ask_about(
+def _validate_config(
     document: Document, base: tuple[str | int, ...], data: dict[str, Any], options: _Options
 ) -> list[Problem]:
     from clusterjobs.parallelcluster.validation.check import check_config
     from clusterjobs.parallelcluster.validation.finding import problems
 
-    verdict = check_config(data, options.facts, ask=options.ask)
-    options.asked = options.asked and verdict.asked
-    return problems(document, base, verdict.findings)
+    report = check_config(data, options.overrides, options.validate)
+    options.validators_ran = options.validators_ran and report.validators_ran
+    return problems(document, base, report.findings)
 
 
 def _check_shell(outputs: dict[str, str]) -> list[Problem]:
-    """`bash -n` of the job script, where there is a bash."""
+    """Check the job script with `bash -n`, if there is a bash."""
     bash = shutil.which("bash")
     if bash is None:
         return []
@@ -150,29 +154,29 @@ def _check_shell(outputs: dict[str, str]) -> list[Problem]:
     )
     if done.returncode == 0:
         return []
-    return [Problem(f"bash does not take it: {done.stderr.strip()}", Location("job.sh", 1, 1))]
+    return [Problem(f"bash reports an error: {done.stderr.strip()}", Location("job.sh", 1, 1))]
 
 
-# ------------------------------------------------------------------ telling
+# ------------------------------------------------------------------ output
 
 
-def _say_the_rest(found: dict[str, list[Problem]], options: _Options) -> None:
+def _show_summary(found: dict[str, list[Problem]], options: _Options) -> None:
     from clusterjobs.parallelcluster.validation.optional_deps import HOW_TO_INSTALL, is_installed
 
     for name, problems in found.items():
         if not any(not problem.warning for problem in problems):
-            told = sum(problem.warning for problem in problems)
-            click.echo(f"{name}: ok" + (f", {told} to know" if told else ""))
-    if not options.asked and not is_installed():
+            count = sum(problem.warning for problem in problems)
+            click.echo(f"{name}: ok" + (f", warnings and notes: {count}" if count else ""))
+    if not options.validators_ran and not is_installed():
         click.echo(
             f"skipped: ParallelCluster's own schema and validators; {HOW_TO_INSTALL} adds them",
             err=True,
         )
 
 
-def _report(found: dict[str, list[Problem]], asked: bool) -> dict[str, Any]:
+def _report(found: dict[str, list[Problem]], validators_ran: bool) -> dict[str, Any]:
     return {
-        "parallelcluster_asked": asked,
+        "parallelcluster_asked": validators_ran,
         "files": [
             {"file": name, "ok": not _errors(problems), "problems": [_row(p) for p in problems]}
             for name, problems in found.items()

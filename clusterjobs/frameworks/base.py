@@ -1,37 +1,48 @@
-"""What a framework is told and what it answers: the contract each of them stands behind.
+"""What a framework is given and what it returns: the base class of all frameworks.
 
-A framework knows its own options, its own arguments and config files. It knows nothing of
-clusters, Slurm or shell text: words are given as plain text and quoted by those who print them.
+A framework knows its own options, arguments and config files. It must not know clusters, Slurm or
+shell text: commands are plain text, quoted when the script is rendered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import expanding, variable
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
 
-EXIT_MINUTES = variable("exit_minutes")  # from the launch to where a training told by "clock" ends
+EXIT_MINUTES = variable("exit_minutes")  # minutes until a training with stop_channel "clock" ends
 
 
 class Shape(NamedTuple):
-    """How many processes train, and where."""
+    """How many ranks there are, and where."""
 
     nodes: int
     ranks_per_node: int
     gpus_per_node: int
-    world_size: int
-    data_parallel: int
+
+    @property
+    def world_size(self) -> int:
+        """The number of all ranks."""
+        return self.nodes * self.ranks_per_node
+
+
+class Parallelism(NamedTuple):
+    """How the ranks share the model: tensor x pipeline ranks hold one of `data` copies."""
+
+    tensor: int
+    pipeline: int
+    data: int
 
 
 class Samples(NamedTuple):
-    """micro x accumulation x data_parallel = global_, always."""
+    """Batch sizes: micro x accumulation x Parallelism.data = global_, always."""
 
     micro: int
     accumulation: int
@@ -39,11 +50,12 @@ class Samples(NamedTuple):
 
 
 class Task(NamedTuple):
-    """All that a framework may look at."""
+    """Everything that a framework may use."""
 
     experiment: Experiment
-    options: Part | None
+    options: SpecModel | None
     shape: Shape
+    parallelism: Parallelism
     samples: Samples | None
 
 
@@ -57,8 +69,8 @@ class ConfigFile(NamedTuple):
 class Variable(NamedTuple):
     """An environment variable of the ranks, and why it is set.
 
-    `expand`: `${NAME}` in the value is the node's to expand. `append`: the value goes behind
-    what the variable has already, as in a search path.
+    `expand`: shell variables in the value may be unset, and are then empty. `append`: the value is
+    appended to the variable's present value, as in a search path.
     """
 
     name: str
@@ -70,12 +82,12 @@ class Variable(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What one rank runs. `words` start with the script (Python) or with the command.
+    """What one rank runs. `command` begins with the script (Python) or with the program.
 
-    `interface` is the network interface over which the launcher is to let the ranks talk.
+    `interface`: the network interface that the launcher must let the ranks use.
     """
 
-    words: tuple[str, ...]
+    command: tuple[str, ...]
     is_python: bool
     files: tuple[ConfigFile, ...] = ()
     environment: tuple[Variable, ...] = ()
@@ -83,10 +95,10 @@ class Program(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A kind of line in the framework's log that says how fast it trains.
+    """A line of the framework's log that reports the training's speed.
 
-    `pattern` is a regular expression to search a line for, with a named field for each number;
-    `sample` is a real line, in which it is found.
+    `pattern` is a regular expression to search a line for, with a named group for each number;
+    `sample` is a real line that it matches.
     """
 
     pattern: str
@@ -95,14 +107,14 @@ class LogLine(NamedTuple):
 
 
 class Saving(NamedTuple):
-    """How a training is told to save and end, and where it says which checkpoint is its newest.
+    """How a training is asked to save and stop, and how its newest checkpoint is found.
 
-    `told`: "file", it looks for the file that CLUSTERJOBS_STOP_FILE names; "clock", it is started
-    with the minute in which it has to end; "never", it saves when it would anyway.
-    `marker`: a file in the checkpoints' folder, written after each complete checkpoint.
+    `stop_channel`: "file", it looks for the file CLUSTERJOBS_STOP_FILE; "clock", it is started with
+    the number of minutes after which it stops; "never", it cannot be asked, and saves at its own
+    interval. `marker`: a file in the checkpoints' folder, written after each complete checkpoint.
     """
 
-    told: Literal["file", "clock", "never"]
+    stop_channel: Literal["file", "clock", "never"]
     reason: str
     marker: str | None = None
 
@@ -110,97 +122,55 @@ class Saving(NamedTuple):
 OWN_SCRIPT = Saving("file", "the script is yours, and can look for a file at every step")
 
 
-class Framework(Protocol):
-    """One framework. `launchers[0]` is its default; `options` its own keys of the spec."""
+class Framework:
+    """One framework; a subclass sets what differs from the defaults.
+
+    `launchers`: those that can start it, its default first.
+    `options`: the model of its own keys in the spec.
+    `log_lines`: empty where only the author of the program knows them.
+    `reads_precision`: it passes the spec's `precision` on to the training.
+    `packages`: Python packages that preflight looks for.
+    `compiles_extensions`: it compiles CUDA code when it starts.
+    """
 
     name: str
-    saving: Saving
     launchers: tuple[str, ...]
-    options: type[Part] | None
-    log_lines: tuple[LogLine, ...]
+    options: type[SpecModel] | None = None
+    saving: Saving = OWN_SCRIPT
+    log_lines: tuple[LogLine, ...] = ()
+    reads_precision: bool = False
+    packages: tuple[str, ...] = ()
+    compiles_extensions: bool = False
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         """What a rank runs; problems go into `diagnostics`; None if there is nothing to run."""
+        raise NotImplementedError
 
+    def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
+        """The user's own config files, relative to `workdir`.
 
-@runtime_checkable
-class ConfigReader(Protocol):
-    """A framework whose own config files say what the plan needs to know.
-
-    They lie on the cluster; those that are on this machine too are read and handed in, name ->
-    text. What is rendered does not depend on them: they are checked.
-    """
-
-    def config_files(self, options: Part | None) -> tuple[str, ...]:
-        """The files' paths, as they are seen from `workdir`."""
+        They are on the cluster. Copies on this machine are checked, and nothing that is rendered
+        depends on them.
+        """
+        return ()
 
     def completed(
         self,
         experiment: Experiment,
-        options: Part | None,
+        options: SpecModel | None,
         texts: Mapping[str, str],
         diagnostics: Diagnostics,
     ) -> Experiment:
-        """The experiment with `model`, `parallel` and `batch` of those files, where it has none."""
+        """The experiment with `model`, `parallel` and `batch` from those files where it has none.
 
-
-def script_of(experiment: Experiment, diagnostics: Diagnostics) -> str | None:
-    """The spec's script, without which a Python framework has nothing to run."""
-    if experiment.command is not None:
-        diagnostics.problem(
-            ("command",),
-            f"{experiment.framework} runs a script, not a command",
-            "write script: train.py, or framework: command",
-        )
-    if experiment.script is None:
-        diagnostics.missing("script", "script is missing", "add `script: train.py`")
-    return experiment.script and expanding(experiment.script)
+        `texts`: file name -> text of the config files that were found on this machine.
+        """
+        return experiment
 
 
 def folder_on_the_node(path: str) -> str:
-    """A path of the spec as a word: a relative one counts from where sbatch was called."""
+    """A path of the spec as it is on the node: a relative one is below SLURM_SUBMIT_DIR."""
     is_absolute = path.startswith(("/", "${", "\0"))
     return expanding(path if is_absolute else f"${{SLURM_SUBMIT_DIR}}/{path}")
-
-
-def argument_words(experiment: Experiment) -> tuple[str, ...]:
-    """`args` as words: `{lr: 1e-4, flag: true, off: false, data: [a, b]}` -> --lr 1e-4 --flag ...
-
-    A list is passed on as it is. A name that starts with a dash keeps its own dashes.
-    """
-    arguments = experiment.args
-    if not isinstance(arguments, Mapping):
-        return tuple(arguments)
-    words: list[str] = []
-    for name, value in arguments.items():
-        flag = name if name.startswith("-") else f"--{name}"
-        if value is True:
-            words.append(flag)
-        elif isinstance(value, tuple):
-            words += [flag, *value]
-        elif value is not False:
-            words += [flag, str(value)]
-    return tuple(words)
-
-
-def refuse_arguments(
-    experiment: Experiment, diagnostics: Diagnostics, derived: Mapping[str, str]
-) -> None:
-    """Refuse `args` that say again, or otherwise, what is derived: {argument: where it is said}."""
-    for position, name in argument_names(experiment):
-        key = name.lstrip("-").partition("=")[0].replace("-", "_")
-        if key in derived:
-            diagnostics.problem(
-                ("args", position),
-                f"{name} is derived from {derived[key]}",
-                "remove it here: two places that must agree are one too many",
-            )
-
-
-def argument_names(experiment: Experiment) -> list[tuple[str | int, str]]:
-    """The names in `args`, as they are written, each with its place there."""
-    if isinstance(experiment.args, Mapping):
-        return [(name, name) for name in experiment.args]
-    return [(i, item) for i, item in enumerate(experiment.args) if item.startswith("-")]

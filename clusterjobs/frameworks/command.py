@@ -1,27 +1,18 @@
-"""Any command, once per rank, with the ranks' variables set: for what no other file knows."""
+"""Any command, once per rank, with the ranks' variables set: for programs of no other framework."""
 
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import (
-    OWN_SCRIPT,
-    LogLine,
-    Program,
-    Task,
-    argument_words,
-)
+from clusterjobs.frameworks.arguments import arguments_of
+from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.part import Part
 
 
-class Command:
+class Command(Framework):
     """`framework: command`."""
 
     name = "command"
-    saving = OWN_SCRIPT
-    launchers: tuple[str, ...] = ("srun", "torchrun")
-    options: type[Part] | None = None
-    log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
+    launchers = ("srun", "torchrun")
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -36,4 +27,4 @@ class Command:
         if experiment.command is None:
             diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")
             return None
-        return Program(experiment.command + argument_words(experiment), is_python=False)
+        return Program(experiment.command + arguments_of(experiment), is_python=False)

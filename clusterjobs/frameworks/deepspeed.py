@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
 from clusterjobs.frameworks.base import (
     JOB_DIR,
     OWN_SCRIPT,
     ConfigFile,
-    LogLine,
+    Framework,
     Program,
-    Saving,
     Task,
-    argument_words,
-    refuse_arguments,
-    script_of,
 )
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
@@ -30,24 +29,27 @@ from clusterjobs.frameworks.ds_config import (
     extensions_folder,
 )
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.part import Field, Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Options(Part):
-    """`zero`, and `ds_config` for all of DeepSpeed's config that is not derived."""
+class Options(SpecModel):
+    """`zero`, and `ds_config` for the keys of DeepSpeed's config that are not derived."""
 
     zero: Zero | None = None
     ds_config: dict[str, Any] = Field(default_factory=dict)
 
 
-class DeepSpeed:
+class DeepSpeed(Framework):
     """`framework: deepspeed`."""
 
     name = "deepspeed"
-    saving = Saving("file", OWN_SCRIPT.reason, marker="latest")
-    launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
-    options: type[Part] | None = Options
-    log_lines: tuple[LogLine, ...] = (THROUGHPUT,)
+    launchers = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
+    options = Options
+    saving = OWN_SCRIPT._replace(marker="latest")
+    log_lines = (THROUGHPUT,)
+    reads_precision = True
+    packages = ("torch", "deepspeed")
+    compiles_extensions = True
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -70,15 +72,15 @@ class DeepSpeed:
         )
         if script is None:
             return None
-        words = (
+        command = (
             script,
-            *argument_words(task.experiment),
+            *arguments_of(task.experiment),
             "--deepspeed",
             "--deepspeed_config",
             f"{JOB_DIR}/{CONFIG_NAME}",
         )
         return Program(
-            words,
+            command,
             is_python=True,
             files=(ConfigFile(CONFIG_NAME, config),),
             environment=(extensions_folder(),),

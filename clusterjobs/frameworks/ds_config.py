@@ -1,4 +1,4 @@
-"""DeepSpeed's config, for all frameworks that stand on DeepSpeed: what is derived, then the spec's.
+"""DeepSpeed's config, for all frameworks that use DeepSpeed: derived keys, then the spec's own.
 
 Source of the rules: DeepSpeed 0.19.8, runtime/config.py and runtime/pipe/engine.py.
 """
@@ -14,7 +14,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import LogLine, Task, Variable
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.field_types import Stage
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import has_variable, variable
 from clusterjobs.yaml.document import Path, dotted
 
@@ -30,14 +30,14 @@ THROUGHPUT = LogLine(
 )
 
 
-class Zero(Part):
-    """ZeRO's stage. The other keys of zero_optimization go into ds_config."""
+class Zero(SpecModel):
+    """ZeRO's stage. Other keys of zero_optimization are written in ds_config."""
 
     stage: Stage
 
 
 def check_zero(zero: Zero | None, pipeline: int, diagnostics: Diagnostics) -> None:
-    """ZeRO 2 and 3 divide the gradients, which a pipeline still accumulates."""
+    """ZeRO 2 and 3 partition gradients that a pipeline still accumulates."""
     if zero and zero.stage >= 2 and pipeline > 1:
         diagnostics.problem(
             ("zero", "stage"),
@@ -47,7 +47,7 @@ def check_zero(zero: Zero | None, pipeline: int, diagnostics: Diagnostics) -> No
 
 
 def derived_config(task: Task, zero: Zero | None) -> dict[str, Any]:
-    """What DeepSpeed's config says about the spec's `batch`, `precision` and `zero`."""
+    """The keys that follow from the spec's `batch`, `precision` and `zero`."""
     config: dict[str, Any] = {}
     if samples := task.samples:
         config["train_batch_size"] = samples.global_
@@ -70,13 +70,17 @@ def config_text(
     """The text of ds_config.json: `derived` first, then the spec's own keys."""
     _check_own_config(own, diagnostics)
     check_batch(task, diagnostics)
-    derive_batch(task, "ds_config.train_batch_size", provenance)
+    record_batch(task, "ds_config.train_batch_size", provenance)
     return json_text(_merged(derived, own))
 
 
 def json_text(config: Mapping[str, Any]) -> str:
-    """A config file's text, the same for the same config."""
-    return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    """The text of a config file, with one key on each line; equal configs give equal texts."""
+    lines = [
+        f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+        for key, value in config.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n" if lines else "{}\n"
 
 
 def check_batch(task: Task, diagnostics: Diagnostics) -> None:
@@ -89,29 +93,29 @@ def check_batch(task: Task, diagnostics: Diagnostics) -> None:
         )
 
 
-def derive_batch(task: Task, name: str, provenance: Provenance) -> None:
-    """Write down why the global batch is what it is."""
+def record_batch(task: Task, name: str, provenance: Provenance) -> None:
+    """Record the global batch size under `name`."""
     if task.samples is not None:
         provenance.record(
             name,
             task.samples.global_,
             f"micro {task.samples.micro} x accumulation {task.samples.accumulation} "
-            f"x data parallel {task.shape.data_parallel}",
+            f"x data parallel {task.parallelism.data}",
             "DeepSpeed runtime/config.py asserts it",
         )
 
 
 def extensions_folder() -> Variable:
-    """Where DeepSpeed compiles its kernels: a killed build leaves a lock there, for ever."""
+    """The folder in which DeepSpeed compiles kernels; a killed build leaves its lock there."""
     return Variable(
         "TORCH_EXTENSIONS_DIR",
         f"/tmp/torch-extensions-{variable('SLURM_JOB_ID')}-{variable('attempt')}",
-        "each node's own, for this attempt alone: the lock of a killed build hangs all ranks",
+        "a new folder per node and attempt: the lock of a killed build hangs all ranks",
         "pytorch 189245",
     )
 
 
-_SAID_BY = {
+_WRITE_INSTEAD = {
     "train_batch_size": "batch: {global: ...}",
     "train_micro_batch_size_per_gpu": "batch: {micro: ...}",
     "gradient_accumulation_steps": "batch: {accumulation: ...}",
@@ -122,21 +126,21 @@ _SAID_BY = {
 
 
 def _check_own_config(own: Mapping[str, Any], diagnostics: Diagnostics) -> None:
-    """What the plan derives is said in one place only, and the rest must be JSON."""
+    """Refuse keys that the plan derives, and values that JSON cannot hold."""
     for path, value in leaves(own, ()):
         key = dotted(path)
-        if key in _SAID_BY:
+        if key in _WRITE_INSTEAD:
             diagnostics.problem(
                 ("ds_config", *path),
                 f"{key} is derived",
-                f"write {_SAID_BY[key]} instead, so that the plan can check it",
+                f"write {_WRITE_INSTEAD[key]} instead, so that the plan can check it",
             )
         else:
             check_json("ds_config", path, value, diagnostics)
 
 
 def check_json(key: str, path: Path, value: Any, diagnostics: Diagnostics) -> None:
-    """A config file holds what JSON can hold, and nothing that is known only when the job runs."""
+    """Refuse values that JSON cannot hold, and values known only when the job runs."""
     if isinstance(value, float) and not math.isfinite(value):
         diagnostics.problem(
             (key, *path), f"{value} is not a number in JSON", "write a finite number"

@@ -6,47 +6,39 @@ Source: Horovod 0.28.1, runner/launch.py and runner/gloo_run.py; its guides to M
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import (
-    OWN_SCRIPT,
-    LogLine,
-    Program,
-    Task,
-    argument_words,
-    refuse_arguments,
-    script_of,
-)
+from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
+from clusterjobs.frameworks.base import Framework, LogLine, Program, Task
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Settings(Part):
-    """`interface`: the network interface of every node; found on each, where it is not named."""
+class Settings(SpecModel):
+    """`interface`: the network interface of every node; without it, each node finds its own."""
 
     interface: field_types.Interface | None = None
 
 
-class Options(Part):
-    """What horovodrun is told."""
+class Options(SpecModel):
+    """`horovod`: options of its launchers."""
 
     horovod: Settings = Settings()
 
 
-_BENCHMARK = LogLine(  # Horovod itself logs no speed; these are its own examples' words
+_BENCHMARK = LogLine(  # Horovod logs no speed; its own examples do
     r"(?:Iter #(?P<step>\d+): )(?P<samples_per_second>[\d.]+) img/sec per (?:GPU|CPU)",
     "[1,0]<stdout>:Iter #3: 1642.4 img/sec per CPU",
     "Horovod examples/pytorch/pytorch_synthetic_benchmark.py",
 )
 
 
-class Horovod:
+class Horovod(Framework):
     """`framework: horovod`."""
 
     name = "horovod"
-    saving = OWN_SCRIPT
-    launchers: tuple[str, ...] = ("horovodrun", "mpirun")
-    options: type[Part] | None = Options
-    log_lines: tuple[LogLine, ...] = (_BENCHMARK,)
+    launchers = ("horovodrun", "mpirun")
+    options = Options
+    log_lines = (_BENCHMARK,)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -54,18 +46,18 @@ class Horovod:
         options = task.options
         assert isinstance(options, Options)
         script = script_of(task.experiment, diagnostics)
-        refuse_arguments(task.experiment, diagnostics, _said_elsewhere(diagnostics))
+        refuse_arguments(task.experiment, diagnostics, _origins(diagnostics))
         _check_parallel(task, diagnostics)
         _check_interface(task, options, diagnostics)
         _state_learning_rate(task, provenance)
         if script is None:
             return None
-        program = (script, *argument_words(task.experiment))
-        return Program(program, is_python=True, interface=options.horovod.interface)
+        command = (script, *arguments_of(task.experiment))
+        return Program(command, is_python=True, interface=options.horovod.interface)
 
 
-def _said_elsewhere(diagnostics: Diagnostics) -> dict[str, str]:
-    """horovodrun's and mpirun's own options: behind the script they would be the script's."""
+def _origins(diagnostics: Diagnostics) -> dict[str, str]:
+    """horovodrun's and mpirun's own options; after the script they would be the script's."""
     ranks = f"{diagnostics.describe_key(('nodes',))} and ranks_per_node"
     interface = diagnostics.describe_key(("horovod", "interface"))
     launcher = diagnostics.describe_key(("launcher",))
@@ -83,7 +75,7 @@ def _check_parallel(task: Task, diagnostics: Diagnostics) -> None:
             diagnostics.problem(
                 ("parallel", key),
                 f"{key}: {size}, but Horovod's ranks each hold the whole model",
-                f"remove it, or framework: megatron-deepspeed, which knows {key} parallelism",
+                f"remove it, or framework: megatron-deepspeed, which has {key} parallelism",
             )
 
 
@@ -91,7 +83,7 @@ def _check_interface(task: Task, options: Options, diagnostics: Diagnostics) -> 
     if options.horovod.interface and task.experiment.launcher == "mpirun":
         diagnostics.problem(
             ("horovod", "interface"),
-            "mpirun is not told of it: Open MPI leaves out lo and docker0 and uses the others",
+            "not passed to mpirun: Open MPI uses all interfaces except lo and docker0",
             "remove it, or env: {OMPI_MCA_btl_tcp_if_include: ...}",
         )
 

@@ -1,7 +1,7 @@
-"""Megatron-DeepSpeed's pretraining scripts: one command line and one ds_config.json from one spec.
+"""Megatron-DeepSpeed's pretraining scripts: a command line and a ds_config.json from one spec.
 
-What both of them say is derived once. The scripts clamp the parallel sizes to the world size
-without a word (megatron/arguments.py, validate_args): the plan has compared them before.
+The scripts silently clamp the parallel sizes to the world size (megatron/arguments.py,
+validate_args): the plan compares them beforehand.
 Source of the flags: Megatron-DeepSpeed, megatron/arguments.py.
 """
 
@@ -10,21 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+from pydantic import BeforeValidator, Field
+
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import (
+    argument_key,
+    argument_names,
+    arguments_of,
+    refuse_arguments,
+    script_of,
+)
 from clusterjobs.frameworks.base import (
     EXIT_MINUTES,
     JOB_DIR,
     ConfigFile,
+    Framework,
     LogLine,
     Program,
     Saving,
     Task,
     Variable,
-    argument_names,
-    argument_words,
     folder_on_the_node,
-    refuse_arguments,
-    script_of,
 )
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
@@ -37,14 +43,14 @@ from clusterjobs.frameworks.ds_config import (
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.part import BeforeValidator, Field, Part
+from clusterjobs.spec.model import SpecModel
 
 
-class ActivationCheckpointing(Part):
-    """Activations computed again in the backward pass: by Megatron, through DeepSpeed's code.
+class ActivationCheckpointing(SpecModel):
+    """Activations computed again in the backward pass, by DeepSpeed's implementation.
 
-    `layers` make one checkpoint; `partition` divides it over the tensor ranks, `cpu` moves it to
-    the host's memory.
+    One checkpoint per `layers` layers; `partition` divides it over the tensor ranks, `cpu` moves
+    it to the host's memory.
     """
 
     layers: Count = 1
@@ -56,12 +62,14 @@ def _switch(value: Any) -> Any:
     if isinstance(value, bool):
         return {} if value else None
     if not isinstance(value, (dict, ActivationCheckpointing)):
-        raise ValueError("true or false belongs here: or {layers: 1, partition: true, cpu: false}")
+        raise ValueError(
+            "expected true, false or a mapping: {layers: 1, partition: true, cpu: false}"
+        )
     return value
 
 
-class Options(Part):
-    """`zero`, `activation_checkpointing`, and `ds_config` for what is not derived."""
+class Options(SpecModel):
+    """`zero`, `activation_checkpointing`, and `ds_config` for the keys that are not derived."""
 
     zero: Zero = Zero(stage=0)
     activation_checkpointing: Annotated[
@@ -85,19 +93,22 @@ _ITERATION = LogLine(  # the rank that holds the pipeline's last stage writes it
 )
 
 
-class MegatronDeepSpeed:
+class MegatronDeepSpeed(Framework):
     """`framework: megatron-deepspeed`."""
 
     name = "megatron-deepspeed"
-    # Its signal handler would do too, were it not that TERM also ends PyTorch's data loaders.
+    # Not by its signal handler: SIGTERM would also end PyTorch's data loaders.
     saving = Saving(
         "clock",
-        "--exit-duration-in-mins makes all ranks save and end in the same iteration",
+        "--exit-duration-in-mins makes all ranks save and exit in the same iteration",
         "latest_checkpointed_iteration.txt",
     )
-    launchers: tuple[str, ...] = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
-    options: type[Part] | None = Options
-    log_lines: tuple[LogLine, ...] = (_ITERATION,)
+    launchers = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
+    options = Options
+    log_lines = (_ITERATION,)
+    reads_precision = True
+    packages = ("torch", "deepspeed")
+    compiles_extensions = True
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -108,9 +119,7 @@ class MegatronDeepSpeed:
         if task.experiment.model is None:
             example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
             diagnostics.missing("model", "model is missing", f"add `model: {example}`")
-        refuse_arguments(
-            task.experiment, diagnostics, _said_elsewhere(task.experiment, diagnostics)
-        )
+        refuse_arguments(task.experiment, diagnostics, _origins(task.experiment, diagnostics))
         _check_save(task.experiment, diagnostics)
         check_zero(options.zero, task.experiment.parallel.pipeline, diagnostics)
         config = config_text(
@@ -119,23 +128,23 @@ class MegatronDeepSpeed:
         if script is None:
             return None
         return Program(
-            (script, *_derived_words(task, options), *argument_words(task.experiment)),
+            (script, *_derived_arguments(task, options), *arguments_of(task.experiment)),
             is_python=True,
             files=(ConfigFile(CONFIG_NAME, config),),
             environment=tuple(_environment(task)),
         )
 
 
-def _derived_words(task: Task, options: Options) -> tuple[str, ...]:
+def _derived_arguments(task: Task, options: Options) -> tuple[str, ...]:
     return (
-        *_model_words(task.experiment),
-        *_parallel_words(task),
-        *_checkpoint_words(task.experiment),
-        *_deepspeed_words(options),
+        *_model_arguments(task.experiment),
+        *_parallel_arguments(task),
+        *_checkpoint_arguments(task.experiment),
+        *_deepspeed_arguments(options),
     )
 
 
-def _model_words(experiment: Experiment) -> Iterator[str]:
+def _model_arguments(experiment: Experiment) -> Iterator[str]:
     if model := experiment.model:
         yield from ("--num-layers", str(model.layers), "--hidden-size", str(model.hidden))
         yield from ("--num-attention-heads", str(model.heads))
@@ -145,8 +154,8 @@ def _model_words(experiment: Experiment) -> Iterator[str]:
         yield f"--{experiment.precision}"
 
 
-def _parallel_words(task: Task) -> Iterator[str]:
-    parallel = task.experiment.parallel
+def _parallel_arguments(task: Task) -> Iterator[str]:
+    parallel = task.parallelism
     yield from ("--tensor-model-parallel-size", str(parallel.tensor))
     yield from ("--pipeline-model-parallel-size", str(parallel.pipeline))
     if parallel.pipeline == 1:
@@ -156,8 +165,8 @@ def _parallel_words(task: Task) -> Iterator[str]:
         yield from ("--global-batch-size", str(samples.global_))
 
 
-def _checkpoint_words(experiment: Experiment) -> Iterator[str]:
-    """It goes on from the folder's newest checkpoint, and starts afresh where there is none."""
+def _checkpoint_arguments(experiment: Experiment) -> Iterator[str]:
+    """Resume from the newest checkpoint in the folder; start anew if there is none."""
     if experiment.checkpoints:
         folder = folder_on_the_node(experiment.checkpoints.path)
         yield from ("--save", folder, "--load", folder)
@@ -165,13 +174,13 @@ def _checkpoint_words(experiment: Experiment) -> Iterator[str]:
         yield from ("--exit-duration-in-mins", EXIT_MINUTES)
 
 
-def _deepspeed_words(options: Options) -> Iterator[str]:
+def _deepspeed_arguments(options: Options) -> Iterator[str]:
     yield from ("--deepspeed", "--deepspeed_config", f"{JOB_DIR}/{CONFIG_NAME}")
     yield from ("--zero-stage", str(options.zero.stage))
     if recompute := options.activation_checkpointing:
-        yield "--checkpoint-activations"  # Megatron's side: which layers
+        yield "--checkpoint-activations"  # for Megatron: which layers
         yield from ("--checkpoint-num-layers", str(recompute.layers))
-        yield "--deepspeed-activation-checkpointing"  # DeepSpeed's side: by whose code
+        yield "--deepspeed-activation-checkpointing"  # for DeepSpeed: use its implementation
         if recompute.partition:
             yield "--partition-activations"
         if recompute.cpu:
@@ -192,11 +201,11 @@ def _environment(task: Task) -> Iterator[Variable]:
     yield Variable(
         "LOCAL_SIZE",
         str(task.shape.ranks_per_node),
-        "ranks of one node, which no launcher but deepspeed's sets",
+        "ranks per node, which only deepspeed's launcher sets",
         "Megatron-DeepSpeed",
     )
     yield extensions_folder()
-    names = {_as_key(name) for _, name in argument_names(task.experiment)}
+    names = {argument_key(name) for _, name in argument_names(task.experiment)}
     if "sequence_parallel" in names:
         yield Variable(
             "CUDA_DEVICE_MAX_CONNECTIONS",
@@ -206,9 +215,9 @@ def _environment(task: Task) -> Iterator[Variable]:
         )
 
 
-# ------------------------------------------------------------------ what args must not say again
+# ------------------------------------------------------------------ refused arguments
 
-_SAID_BY: dict[str, tuple[str, ...]] = {
+_DERIVED_FROM: dict[str, tuple[str, ...]] = {
     "num_layers": ("model", "layers"),
     "encoder_num_layers": ("model", "layers"),
     "hidden_size": ("model", "hidden"),
@@ -238,29 +247,25 @@ _BY_RESTARTS = {"exit_duration_in_mins": ("restarts",)}
 _BY_CHECKPOINTS = {"save": ("checkpoints", "path"), "load": ("checkpoints", "path")}
 
 
-def _said_elsewhere(experiment: Experiment, diagnostics: Diagnostics) -> dict[str, str]:
-    said = {
-        **_SAID_BY,
+def _origins(experiment: Experiment, diagnostics: Diagnostics) -> dict[str, str]:
+    derived = {
+        **_DERIVED_FROM,
         **(_BY_CHECKPOINTS if experiment.checkpoints else {}),
         **(_BY_RESTARTS if experiment.restarts else {}),
     }
-    places = {name: diagnostics.describe_key(path) for name, path in said.items()}
+    origins = {name: diagnostics.describe_key(path) for name, path in derived.items()}
     return {
-        **places,
+        **origins,
         "local_rank": "the launcher, which sets LOCAL_RANK",
-        "ds_sequence_parallel_size": "parallel, which knows tensor and pipeline only",
+        "ds_sequence_parallel_size": "parallel, which has tensor and pipeline only",
     }
 
 
-def _as_key(name: str) -> str:
-    return name.lstrip("-").partition("=")[0].replace("-", "_")
-
-
 def _check_save(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    names = {_as_key(name) for _, name in argument_names(experiment)}
+    names = {argument_key(name) for _, name in argument_names(experiment)}
     if experiment.checkpoints and "save_interval" not in names:
         diagnostics.problem(
             ("checkpoints",),
-            "checkpoints are saved, but not how often: save-interval is missing",
+            "save-interval is missing: how often a checkpoint is saved",
             "add `save-interval: 1000` (iterations) to args; megatron/arguments.py asserts it",
         )

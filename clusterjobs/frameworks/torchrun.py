@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import (
-    OWN_SCRIPT,
-    LogLine,
-    Program,
-    Task,
-    argument_words,
-    script_of,
-)
+from clusterjobs.frameworks.arguments import arguments_of, script_of
+from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.part import Part
 
 
-class Torchrun:
+class Torchrun(Framework):
     """`framework: torchrun`."""
 
     name = "torchrun"
-    saving = OWN_SCRIPT
-    launchers: tuple[str, ...] = ("torchrun", "srun")
-    options: type[Part] | None = None
-    log_lines: tuple[LogLine, ...] = ()  # the program's own, which only its author knows
+    launchers = ("torchrun", "srun")
+    packages = ("torch",)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -30,4 +21,4 @@ class Torchrun:
         script = script_of(task.experiment, diagnostics)
         if script is None:
             return None
-        return Program((script, *argument_words(task.experiment)), is_python=True)
+        return Program((script, *arguments_of(task.experiment)), is_python=True)

@@ -1,6 +1,7 @@
-"""Breaks the nodes of a lab and mends them, to see what a job makes of it.
+"""Breaks and repairs nodes of a lab, to test how jobs react.
 
-Knows init.sh's requests and how Slurm takes a node back; nothing here tells Slurm of a failure.
+This module knows init.sh's requests and how Slurm accepts a node again. It must not report a
+failure to Slurm: Slurm has to detect it.
 """
 
 from __future__ import annotations
@@ -15,91 +16,101 @@ from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.polling import until
 from clusterjobs.lab.start import last_lines
 
-_REQUESTS = {  # how a node is broken: what init.sh is asked in order to break it and to mend it
+_REQUESTS = {  # kind of failure: init.sh's requests that break and repair the node
     "power": ("power-off", "power-on"),
     "slurmd": ("kill-slurmd", "start-slurmd"),
     "network": ("unplug", "plug"),
-    "storage": ("unmount", "mount"),  # the shared folders: Slurm finds nothing wrong
+    "storage": ("unmount", "mount"),  # the shared folders; Slurm does not notice
 }
 KILLS = tuple(_REQUESTS)
 
 
 def kill_node(lab: Lab, node: str, how: str = "power") -> None:
-    """Break a node, as one of `KILLS` says; Slurm has to find out by itself."""
+    """Break a node in one of the ways in `KILLS`; Slurm has to detect it."""
     lab.check_node(node)
     broken = lab.folder / f"nodes/{node}/broken"
     if broken.exists():
         raise one_problem(
-            f"node {node} is killed already ({broken.read_text()})",
+            f"node {node} is already broken ({broken.read_text()})",
             hint=f"clusterjobs lab start-node {node}",
         )
     _request(lab.folder, _REQUESTS[how][0], node)
     broken.write_text(how)
 
 
-def start_node(lab: Lab, node: str, timeout: float = 30) -> None:
-    """Mend what `kill_node` broke, and give the node back to Slurm once it answers."""
+def start_node(lab: Lab, node: str, timeout: float = 120) -> None:
+    """Repair what `kill_node` broke, and return the node to Slurm when it responds."""
     lab.check_node(node)
     broken = lab.folder / f"nodes/{node}/broken"
     if not broken.exists():
-        raise one_problem(f"node {node} was not killed")
-    how, before = broken.read_text(), _slurmd_started(lab, node)
-    # Slurm tells the start of a slurmd to the second: another one shall be another second.
+        raise one_problem(f"node {node} is not broken: nothing to repair")
+    how, before = broken.read_text(), _shown(lab, node, "SlurmdStartTime")
+    # Slurm gives the start of a slurmd to the second: the next start must be in a later second.
     _until(lab, node, timeout, lambda: _now(lab) > before)
     _request(lab.folder, _REQUESTS[how][1], node)
     broken.unlink()
-    if how in ("power", "slurmd"):  # else it is the same slurmd as before
-        _until(lab, node, timeout, lambda: _slurmd_started(lab, node) not in ("", "None", before))
+    if how in ("power", "slurmd"):  # otherwise it is the same slurmd as before
+        _until(lab, node, timeout, lambda: _shown(lab, node, "SlurmdStartTime") not in ("", before))
     _until(lab, node, timeout, lambda: _is_back(lab, node))
 
 
-def restart_controller(lab: Lab, timeout: float = 30) -> None:
-    """End slurmctld as systemd would, start it again, and wait until it answers.
+def restart_controller(lab: Lab, timeout: float = 60) -> None:
+    """Stop slurmctld as systemd would, start it again, and wait until it responds.
 
-    One that is killed has forgotten what began in its last seconds: Slurm then starts a running job
-    once more, finds it there, and drains the node (Slurm 22.05, "Duplicate jobid").
+    Killing it would lose its state of the last seconds: Slurm would then start a running job a
+    second time, and drain the node (Slurm 22.05, "Duplicate jobid").
     """
     _request(lab.folder, "restart-slurmctld", "head-node")
     until(
         lambda: lab.run(["scontrol", "ping"]).returncode == 0,
         timeout,
-        lambda: f"slurmctld does not come back: {last_lines(lab.folder / 'log/slurmctld.out')}",
+        lambda: f"slurmctld does not respond: {last_lines(lab.folder / 'log/slurmctld.out')}",
     )
 
 
-def _until(lab: Lab, node: str, timeout: float, true: Callable[[], bool]) -> None:
+def _until(lab: Lab, node: str, timeout: float, condition: Callable[[], bool]) -> None:
     log = lab.folder / f"log/{node}.log"
     try:
-        until(true, timeout, lambda: f"node {node} does not come back: {last_lines(log)}")
+        until(condition, timeout, lambda: f"node {node} does not respond: {last_lines(log)}")
     except TimeoutError as error:
         raise one_problem(str(error), hint=f"its log is {log}") from None
 
 
 def _now(lab: Lab) -> str:
-    return lab.run(["date", "+%FT%T"]).stdout.strip()  # as scontrol writes it, so they compare
+    return lab.run(["date", "+%FT%T"]).stdout.strip()  # in scontrol's format, to compare them
 
 
-def _slurmd_started(lab: Lab, node: str) -> str:
+def _shown(lab: Lab, node: str, time: str) -> str:
+    """One of a node's times in Slurm; "" if it is unknown."""
     shown = lab.run(["scontrol", "--oneliner", "show", "node", node]).stdout
-    return shown.partition("SlurmdStartTime=")[2].partition(" ")[0]
+    value = shown.partition(f"{time}=")[2].partition(" ")[0]
+    return "" if value == "None" else value
 
 
 def _is_back(lab: Lab, node: str) -> bool:
-    """Slurm keeps a node DOWN that rebooted by itself; resume it as ParallelCluster does."""
-    state = lab.node_states()[node]
-    if state == "down":
+    """Whether jobs can start on the node. Resumes it while it is DOWN, as ParallelCluster does.
+
+    Slurm keeps a node DOWN that rebooted unexpectedly, and rarely polls one that stopped
+    responding. RESUME clears BootTime until the node registers again. Before that, the node is idle
+    as soon as it responds to a ping, but its registration can still set it DOWN: Slurm compares
+    times in whole seconds, so a late registration looks like another reboot. Therefore BootTime is
+    read before the state.
+    """
+    registered, state = _shown(lab, node, "BootTime") != "", lab.node_states()[node]
+    if state.startswith("down"):
         lab.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"])
-    return not state.startswith("down") and not state.endswith("*")
+        return False
+    return registered and not state.endswith("*")
 
 
 def _request(folder: LabFolder, verb: str, node: str) -> None:
-    """Ask init.sh, which alone has the rights, and wait for its answer."""
+    """Send a request to init.sh, which has the necessary privileges, and wait for its reply."""
     request = uuid.uuid4().hex
     pipe = os.open(folder / "requests", os.O_WRONLY | os.O_NONBLOCK)
     with os.fdopen(pipe, "w") as requests:
         requests.write(f"{request} {verb} {node}\n")
-    answer = until(lambda: _reply(folder, request), 30, lambda: f"no answer to {verb} {node}")
-    if answer != "done":
+    reply = until(lambda: _reply(folder, request), 60, lambda: f"no reply to {verb} {node}")
+    if reply != "done":
         raise one_problem(f"{verb} {node}: {last_lines(folder / 'log/init.log')}")
 
 

@@ -1,11 +1,11 @@
-"""The folder of one lab: where what lies, and everything that a lab needs written into it.
+"""The folder of one lab: its layout, and the files that a lab needs to start.
 
-Knows the file system; must not start anything.
+This module knows the file system; it must not start processes.
 
-    shared/fsx        what the nodes see as /fsx; kept when the lab goes down
-    nodes/NAME/       one node: its own scratch disk, slurmd's spool, its pid
-    log/              of the controller, every slurmd and the lab's init; jobs.txt
-    bin/              sbatch, squeue, ... for the shell of the person
+    shared/fsx        mounted as /fsx on the nodes; kept when the lab stops
+    nodes/NAME/       one node: its scratch disk, slurmd's spool, its pid
+    log/              logs of the controller, every slurmd and the lab's init; jobs.txt
+    bin/              sbatch, squeue, ... for the user's shell
     commands/         the same inside the lab: Slurm's own binaries
 """
 
@@ -30,12 +30,12 @@ from clusterjobs.lab.root_view import root_view
 from clusterjobs.lab.shape import HEAD_NODE, NETWORK, LabSpec
 
 SCRIPTS = Path(__file__).with_name("scripts")
-_MADE_ANEW = ("nodes", "spool", "state", "log", "dev", "commands", "bin", "root")
+_RECREATED = ("nodes", "spool", "state", "log", "dev", "commands", "bin", "root")
 
 
 @dataclass(frozen=True)
 class LabFacts:
-    """lab.json: what the lab in a folder is. `slurm` is its version, "22.05"."""
+    """The content of lab.json. `slurm` is the version of Slurm, "22.05"."""
 
     cluster: str
     slurm: str
@@ -45,7 +45,7 @@ class LabFacts:
 
 @dataclass(frozen=True)
 class LabFolder:
-    """Paths below `path`, and the writing of a lab's files."""
+    """Paths below `path`, and methods that write a lab's files."""
 
     path: Path
 
@@ -53,11 +53,11 @@ class LabFolder:
         return self.path / part
 
     def shared(self, directory: str) -> Path:
-        """What this machine calls the folder that the nodes see as `directory`."""
+        """The path on this machine of the folder that is `directory` on the nodes."""
         return self.path / "shared" / directory.strip("/")
 
     def write(self, spec: LabSpec, slurm: Slurm) -> None:
-        """Everything for a start; leaves nothing of an earlier lab but `shared/`."""
+        """Write all files for a start; of an earlier lab, only `shared/` is kept."""
         self._check_not_hidden(spec)
         self._clear()
         self._write_nodes(spec)
@@ -76,14 +76,14 @@ class LabFolder:
 
     @property
     def facts(self) -> LabFacts:
-        """What `write` was asked for last."""
+        """The facts of the lab that was written last."""
         facts = json.loads((self / "lab.json").read_text())
         return LabFacts(
             facts["cluster"], facts["slurm"], tuple(facts["nodes"]), tuple(facts["shared"])
         )
 
     def host_path(self, path: str) -> Path:
-        """What this machine calls a file that jobs of the lab call `path`."""
+        """The path on this machine of the file that is `path` for the lab's jobs."""
         for directory in self.facts.shared:
             if PurePosixPath(path).is_relative_to(directory):
                 return self.shared(directory) / PurePosixPath(path).relative_to(directory)
@@ -98,7 +98,7 @@ class LabFolder:
                 )
 
     def _clear(self) -> None:
-        for name in _MADE_ANEW:
+        for name in _RECREATED:
             shutil.rmtree(self / name, ignore_errors=True)
             (self / name).mkdir(parents=True)
         for name in ("requests", "replies", "init", "ld.so.cache"):
@@ -117,7 +117,7 @@ class LabFolder:
     def _write_slurm_files(self, spec: LabSpec, slurm: Slurm) -> None:
         user = _user_name()
         plugins = str(slurm.plugin_dir) if slurm.plugin_dir else None
-        # Each start counts from elsewhere: a second lab's job 1 would append to the first's log.
+        # Each start uses other job ids: otherwise job 1 of a new lab would append to an old log.
         first_job_id = 1000 + int(time.time()) % 1_000_000
         conf = slurm_conf.slurm_conf(spec, user, plugins, first_job_id)
         (self / "slurm.conf").write_text(conf)
@@ -152,17 +152,17 @@ class LabFolder:
 def _user_name() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # a container may run under a number that has no name
+    except KeyError:  # in a container, the user id may have no name
         return str(os.geteuid())
 
 
 def without_slurm(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` without what another cluster's job would have in it."""
+    """`env` without Slurm's variables, which may belong to a job of another cluster."""
     return {name: value for name, value in env.items() if not name.startswith("SLURM")}
 
 
 def _daemons(spec: LabSpec, slurm: Slurm) -> str:
-    """What init.sh and node.sh have to know, as bash."""
+    """The settings of init.sh and node.sh, as bash."""
     stepd = ["-d", str(slurm.slurmstepd)] if slurm.slurmstepd else []
     folders = [f"{slurm_conf.LAB}/commands", *(str(folder) for folder in slurm.folders)]
     drop = namespaces.drop_capabilities()
@@ -188,9 +188,9 @@ def _write_script(file: Path, line: str) -> None:
 
 
 def _write_loader_cache(file: Path, slurm: Slurm) -> None:
-    """The loader's cache with Slurm's libraries added, which the lab sees in place of its own.
+    """Write a loader cache that includes Slurm's libraries; the lab uses it as its own.
 
-    LD_LIBRARY_PATH would do too, but sbatch would hand it on to every job.
+    LD_LIBRARY_PATH would work too, but sbatch would pass it on to every job.
     """
     conf = file.with_name("ld.so.conf")
     folders = "".join(f"{folder}\n" for folder in slurm.library_dirs)

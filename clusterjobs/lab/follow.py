@@ -1,6 +1,6 @@
-"""Follows a job to its end: its states, and its log as it grows.
+"""Follows a job until it ends: its states, and its log as it grows.
 
-Knows where the log of a job lies on this machine; must not know a terminal.
+This module knows the path of a job's log on this machine; it must not know a terminal.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from clusterjobs.lab.polling import POLL_SECONDS
 def follow(
     lab: Lab, job_id: str, write: Callable[[str], None], say: Callable[[str], None]
 ) -> JobEnd:
-    """`write` gets the log's text and `say` a line for every change of the job's state."""
+    """Pass the log's text to `write`, and a line for every change of the job's state to `say`."""
     log = GrowingFile(lab.folder.host_path(lab.job(job_id).stdout))
-    said = ""
+    last_line = ""
     while True:
         job = lab.job(job_id)
-        text = log.new_text()  # read after the state, so that an ended job's log is whole
+        text = log.new_text()  # read after the state, so that the log of an ended job is complete
         if text and job.end:
             write(text)
-        if (line := _line(job)) != said:
-            said = line
+        if (line := _line(job)) != last_line:
+            last_line = line
             say(line)
         if job.end:
             return job.end

@@ -1,6 +1,6 @@
-"""What Slurm says about a job, read from `scontrol show job`.
+"""Parses the output of `scontrol show job`.
 
-Pure. It knows Slurm's words for states; it must not know how Slurm is reached.
+Pure functions. This module knows Slurm's names of states; it must not run commands.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Slurm's base states that a job does not leave; a requeued job is PENDING again.
+# Slurm's final base states. A requeued job is PENDING again.
 ENDED = frozenset(
     {
         "BOOT_FAIL",
@@ -26,7 +26,7 @@ ENDED = frozenset(
 
 @dataclass(frozen=True)
 class JobEnd:
-    """How a job ended. `exit_code` is what a shell would say: 128 + N for signal N."""
+    """How a job ended. `exit_code` is as in a shell: 128 + N for signal N."""
 
     state: str
     exit_code: int
@@ -34,7 +34,7 @@ class JobEnd:
 
 @dataclass(frozen=True)
 class Job:
-    """One job as Slurm knows it now."""
+    """The current state of one job in Slurm."""
 
     job_id: str
     state: str
@@ -46,7 +46,7 @@ class Job:
 
     @property
     def end(self) -> JobEnd | None:
-        """None while the job can still do something."""
+        """None while the job has not reached a final state."""
         if self.state not in ENDED:
             return None
         status, signal = self.exit_status
@@ -55,7 +55,7 @@ class Job:
 
 
 def parse_job(shown: str) -> Job:
-    """The first job of `scontrol --oneliner show job`."""
+    """The first job in the output of `scontrol --oneliner show job`."""
     line = shown.splitlines()[0]
     status, _, signal = _value(line, "ExitCode").partition(":")
     return Job(
@@ -75,7 +75,7 @@ def _value(line: str, key: str) -> str:
 
 
 def _log_file(line: str) -> str:
-    """StdOut may hold spaces, and in newer Slurm still the pattern that sbatch was given."""
+    """StdOut may contain spaces, and in newer Slurm the unexpanded pattern given to sbatch."""
     match = re.search(r" StdOut=(.*?)(?: \w+=|\s*$)", line)
     pattern = match[1] if match else ""
     names = {

@@ -1,6 +1,7 @@
-"""A lab: bring it up and down, run things in it, submit jobs.
+"""A lab: start and stop it, run commands in it, submit jobs.
 
-Knows the lab's folder and its init process; must not know experiments, nor print.
+This module knows the lab's folder and its init process; it must not know experiments, and must not
+print.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from clusterjobs.lab.start import start
 
 
 class Lab:
-    """The lab in one folder, up or not. Several labs in different folders do not meet."""
+    """The lab in one folder, running or not. Labs in different folders are independent."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = LabFolder(folder.absolute())
 
-    # --- up and down
+    # --- start and stop
 
     @property
     def init(self) -> InitProcess | None:
@@ -40,15 +41,15 @@ class Lab:
         return self._running_folder().facts
 
     def up(self, spec: LabSpec, slurm: Slurm | None = None, say: Say = lambda _: None) -> None:
-        """Start the lab and return when every node is idle; a failure leaves nothing running.
+        """Start the lab and return when every node is idle; after a failure nothing keeps running.
 
-        Raises InputError (this machine cannot, or a lab is up here) and TimeoutError.
+        Raises InputError (this machine cannot run a lab, or one is running here) and TimeoutError.
         """
         with self._locked():
             if self.init:
                 raise one_problem(
-                    f"a lab is up already in {self.folder.path}",
-                    hint="clusterjobs lab down ends it, lab up --replace does both",
+                    f"a lab is already running in {self.folder.path}",
+                    hint="clusterjobs lab down stops it, clusterjobs lab up --replace replaces it",
                 )
             check_namespaces()
             slurm = slurm or find_slurm(cache_dir(), say)
@@ -59,7 +60,7 @@ class Lab:
         return self.run(["sinfo", "--noheader", "--Node", "--states=idle", "--format=%N"])
 
     def down(self) -> bool:
-        """End the lab; False where none was up. Shared folders and logs stay."""
+        """Stop the lab; False if none was running. Shared folders and logs are kept."""
         with self._locked():
             init = self.init
             if init:
@@ -68,7 +69,7 @@ class Lab:
         return init is not None
 
     def delete(self) -> bool:
-        """End the lab and remove its folder, with all that jobs wrote to the shared folders."""
+        """Stop the lab and remove its folder, including the shared folders."""
         was_up = self.down()
         shutil.rmtree(self.folder.path)
         return was_up
@@ -81,14 +82,14 @@ class Lab:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise one_problem(
-                    f"another process is starting or ending the lab in {self.folder.path}"
+                    f"another process is starting or stopping the lab in {self.folder.path}"
                 ) from None
             yield
 
-    # --- commands inside
+    # --- commands in the lab
 
     def environment(self, env: Mapping[str, str] | None = None) -> dict[str, str]:
-        """`env` (else this process's) without another cluster's variables, with sbatch on PATH."""
+        """`env`, or this process's, without other clusters' variables, and with sbatch on PATH."""
         base = without_slurm(os.environ if env is None else env)
         path = base.get("PATH", "/usr/local/bin:/usr/bin:/bin")
         return {**base, "PATH": f"{self.folder / 'bin'}:{path}"}
@@ -112,7 +113,7 @@ class Lab:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command inside a node, outside of any job."""
+        """Run a command on a node, outside any job."""
         return self._captured(self._node_pid(node), argv, env, cwd, None)
 
     def _captured(
@@ -135,7 +136,7 @@ class Lab:
     def _running_init(self) -> InitProcess:
         if (init := self.init) is None:
             raise one_problem(
-                f"no lab is up in {self.folder.path}", hint="clusterjobs lab up CLUSTER"
+                f"no lab is running in {self.folder.path}", hint="clusterjobs lab up CLUSTER"
             )
         return init
 
@@ -160,22 +161,22 @@ class Lab:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> str:
-        """Submit a script; the job's id. InputError with sbatch's own words where it refuses."""
+        """Submit a script and return the job's id. InputError with sbatch's own message."""
         done = self.run(["sbatch", "--parsable", *options, str(script)], env=env, cwd=cwd)
         if done.returncode != 0:
-            lines = done.stderr.strip().splitlines() or ["sbatch failed without a word"]
+            lines = done.stderr.strip().splitlines() or ["sbatch failed without a message"]
             raise InputError(Problem(line) for line in lines)
         return done.stdout.strip().partition(";")[0]
 
     def job(self, job_id: str) -> Job:
-        """What Slurm says about a job now."""
+        """The current state of a job."""
         shown = self.run(["scontrol", "--oneliner", "show", "job", job_id])
         if shown.returncode != 0:
             raise one_problem(f"job {job_id}: {shown.stderr.strip()}")
         return parse_job(shown.stdout)
 
     def wait(self, job_id: str, timeout: float = 60) -> JobEnd:
-        """Wait for a job's end; TimeoutError that says its state after `timeout` seconds."""
+        """Wait until a job ends; after `timeout` seconds, a TimeoutError with its state."""
         job = self.job(job_id)
 
         def ended() -> JobEnd | None:
@@ -188,12 +189,12 @@ class Lab:
     # --- nodes
 
     def node_states(self) -> dict[str, str]:
-        """Slurm's state of every node, in Slurm's long words: idle, allocated, down*, ..."""
+        """The state of every node, in Slurm's long form: idle, allocated, down*, ..."""
         listed = self.run(["sinfo", "--noheader", "--Node", "--format=%N %T"])
         return dict(line.split(maxsplit=1) for line in listed.stdout.splitlines())
 
     def check_node(self, node: str) -> None:
-        """InputError for a name that no node of this lab has."""
+        """Raise InputError if this lab has no node of this name."""
         if node not in self.facts.nodes:
             few = ", ".join(self.facts.nodes[:8]) + (", ..." if len(self.facts.nodes) > 8 else "")
             raise one_problem(f"no node {node} in this lab", hint=f"its nodes: {few}")
@@ -203,7 +204,7 @@ class Lab:
 def running_lab(
     spec: LabSpec, folder: Path, slurm: Slurm | None = None, say: Say = lambda _: None
 ) -> Iterator[Lab]:
-    """A lab for the time of a `with` block."""
+    """A lab that runs during a `with` block."""
     lab = Lab(folder)
     lab.up(spec, slurm, say)
     try:

@@ -1,6 +1,6 @@
-"""Linux namespaces for a lab: whether this machine grants them, and the process that holds them.
+"""Linux namespaces for a lab: whether this machine allows them, and the process that owns them.
 
-Knows the kernel and util-linux; must not know Slurm.
+This module knows the kernel and util-linux; it must not know Slurm.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ _KINDS = ("--mount", "--uts", "--ipc", "--net", "--pid")
 
 
 def unshare_command() -> list[str]:
-    """Starts a command as pid 1 of new namespaces, that dies with its parent.
+    """Starts a command as pid 1 of new namespaces; it is killed when its parent ends.
 
-    An ordinary user owns them through a user namespace, in which he keeps his own name.
+    For an ordinary user, they belong to a user namespace that keeps the user's name.
     """
     own = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
     return ["unshare", *own, *_KINDS, "--propagation", "slave", "--fork", "--kill-child"]
 
 
 def entrance_options() -> list[str]:
-    """nsenter's options to enter namespaces that `unshare_command` made."""
+    """nsenter's options to enter namespaces created by `unshare_command`."""
     own = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
     return [*own, *_KINDS]
 
 
 def enter_command(pid: int, argv: Sequence[str], cwd: Path) -> list[str]:
-    """Runs `argv` in the namespaces of `pid`, as scripts/enter.sh does for a shell."""
+    """Runs `argv` in the namespaces of `pid`, like scripts/enter.sh for a shell."""
     enter = ["nsenter", "--target", str(pid), *entrance_options(), "--"]
     environment = ["env", f"--chdir={cwd}", "SLURM_CONF=/.lab/slurm.conf"]
     return [*enter, "setpriv", "--pdeathsig", "TERM", "--", *environment, *argv]
 
 
 def drop_capabilities() -> list[str]:
-    """In front of a command: the user's rights in the lab end where they would on a cluster."""
+    """A prefix for a command: without it, a user would have more privileges than on a cluster."""
     return [] if os.geteuid() == 0 else ["setpriv", "--inh-caps=-all", "--ambient-caps=-all"]
 
 
 def check_namespaces() -> None:
-    """InputError that says what this machine refuses, and what would allow it."""
+    """Raise InputError if this machine refuses namespaces, with a hint how to allow them."""
     missing = [tool for tool in _TOOLS if not shutil.which(tool, path=_path())]
     if missing:
         raise one_problem(
@@ -58,9 +58,10 @@ def check_namespaces() -> None:
     probe = [*unshare_command(), "mount", "-t", "proc", "proc", "/proc"]
     tried = subprocess.run(probe, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     if tried.returncode != 0:
-        said = tried.stderr.strip().splitlines()[-1:]
+        reason = "".join(tried.stderr.strip().splitlines()[-1:])
         raise one_problem(
-            f"this machine does not grant namespaces: {''.join(said)}", hint=_why(Path("/proc/sys"))
+            f"this machine does not allow namespaces: {reason}",
+            hint=_how_to_allow(Path("/proc/sys")),
         )
 
 
@@ -68,8 +69,8 @@ def _path() -> str:
     return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
-def _why(sysctls: Path) -> str:
-    """What to change; a sandbox can refuse without a switch to show for it."""
+def _how_to_allow(sysctls: Path) -> str:
+    """What to change: a sysctl, or else the options of a container."""
     for name, refusing in (
         ("kernel/apparmor_restrict_unprivileged_userns", "1"),
         ("kernel/unprivileged_userns_clone", "0"),
@@ -93,14 +94,14 @@ def _sysctl(file: Path) -> str:
 
 @dataclass(frozen=True)
 class InitProcess:
-    """Pid 1 of a lab as this machine sees it. A pid alone might be another process by now."""
+    """Pid 1 of a lab, by its pid on this machine. The start time detects a reused pid."""
 
     pid: int
     started: str  # clock ticks since boot
 
     @classmethod
     def read(cls, file: Path) -> InitProcess | None:
-        """The one that wrote `file`, if it is alive."""
+        """The process that wrote `file`, if it is alive."""
         try:
             pid, started = file.read_text().split()
         except (OSError, ValueError):
@@ -113,23 +114,23 @@ class InitProcess:
         return bool(fields) and fields[19] == self.started and fields[0] not in "ZX"
 
     def kill(self) -> None:
-        """Ends it, and with it all that runs in its namespaces; returns when they are gone."""
+        """Kill it, and with it all processes in its namespaces; return when they are gone."""
         unshare = _parent(self.pid)
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return
         try:
-            if self.is_alive():  # asked again now that the handle keeps the pid from being reused
+            if self.is_alive():  # checked again: from now on the handle protects the pid from reuse
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
                 select.select([handle], [], [])
-                with contextlib.suppress(ChildProcessError):  # where this process started the lab
+                with contextlib.suppress(ChildProcessError):  # if another process started the lab
                     os.waitpid(unshare, 0)
         finally:
             os.close(handle)
 
     def outer_pid(self, inner_pid: int) -> int | None:
-        """What this machine calls the process that the lab calls `inner_pid`."""
+        """The pid on this machine of the process with `inner_pid` in the lab."""
         namespace = _pid_namespace(self.pid)
         for pid in _all_pids():
             numbers = _numbers(pid)
@@ -146,7 +147,7 @@ def _all_pids() -> Iterator[int]:
 
 
 def _stat_fields(pid: int) -> Sequence[str]:
-    """/proc/PID/stat after the command's name, which may hold spaces: state, ppid, ..."""
+    """The fields of /proc/PID/stat after the command, which may contain spaces: state, ppid, ..."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     except OSError:
@@ -159,7 +160,7 @@ def _parent(pid: int) -> int:
 
 
 def _numbers(pid: int) -> list[int]:
-    """The process's number in each pid namespace from this one inwards."""
+    """The process's pid in each pid namespace, from this one inwards."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -1,6 +1,7 @@
-"""Finds Slurm on this machine, or unpacks Debian's packages of it into the user's cache.
+"""Finds Slurm on this machine, or unpacks its Debian packages into the user's cache.
 
-Knows apt and dpkg; needs no root and installs nothing. It must not know what Slurm is used for.
+This module knows apt and dpkg; it needs no root and installs nothing. It must not know how Slurm is
+used.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Slurm:
-    """Where Slurm is. `root` is the folder of unpacked packages, None where it is installed."""
+    """The paths of Slurm. `root` is the folder of unpacked packages; None if Slurm is installed."""
 
     version: tuple[int, int]
     root: Path | None
-    folders: tuple[Path, ...]  # of the daemons, the commands and `ip`
+    folders: tuple[Path, ...]  # with the daemons, the commands and `ip`
 
     def find(self, name: str) -> Path | None:
         found = shutil.which(name, path=os.pathsep.join(str(folder) for folder in self.folders))
@@ -48,25 +49,25 @@ class Slurm:
 
     @property
     def slurmstepd(self) -> Path | None:
-        """Where slurmd must look; None where the path that it was compiled with is right."""
+        """The path that slurmd needs; None if its compiled-in path is right."""
         return self.find("slurmstepd") if self.root else None
 
     @property
     def library_dirs(self) -> tuple[Path, ...]:
-        """Folders of shared libraries that the system's loader does not know."""
+        """Folders of shared libraries that the system's loader does not search."""
         if not self.root:
             return ()
         return tuple(sorted({library.parent for library in self.root.rglob("lib*.so*")}))
 
 
 def _silent(_: str) -> None:
-    """Say nothing."""
+    """Print nothing."""
 
 
 def find_slurm(cache: Path, say: Say = _silent) -> Slurm:
-    """Slurm as installed, else as unpacked under `cache` before, else from the packages.
+    """Slurm: installed, or unpacked in `cache` before, or unpacked now from its packages.
 
-    Raises InputError with the packages to install where none of the three is possible.
+    Raises InputError with the packages to install if none of the three is possible.
     """
     installed = _slurm(None)
     if all(installed.find(name) for name in (*_DAEMONS, "sbatch", "ip")):
@@ -77,25 +78,25 @@ def find_slurm(cache: Path, say: Say = _silent) -> Slurm:
 def unpacked_packages(
     cache: Path, label: str, wanted: Sequence[str], alone: Sequence[str] = (), say: Say = _silent
 ) -> Path:
-    """The folder of other unpacked packages, `wanted` with all that they need, `alone` without.
+    """The folder of other unpacked packages: `wanted` with their dependencies, `alone` without.
 
-    For what a job of the tests needs on the nodes. Raises InputError where they cannot be had.
+    For programs that test jobs need on the nodes. Raises InputError if they cannot be downloaded.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
         target = cache / f"{label}-{_system_name()}"
         if not target.is_dir():
             apt = _apt_options(cache, say)
-            _make_whole(cache, target, apt, [*_packages(apt, wanted), *alone], say)
+            _unpack_atomically(cache, target, apt, [*_packages(apt, wanted), *alone], say)
         return target
     except (subprocess.CalledProcessError, OSError) as error:
-        raise _impossible(label, wanted, error) from None
+        raise _unavailable(label, wanted, error) from None
 
 
 def find_program(name: str, package: str, cache: Path, say: Say = _silent) -> Path:
-    """A program as installed, else as unpacked from its package, with what that needs.
+    """A program: installed, or unpacked from its package with its dependencies.
 
-    It may want the folders of its libraries, `library_dirs_of`. Raises InputError.
+    It may need the folders of its libraries, `library_dirs_of`. Raises InputError.
     """
     if found := shutil.which(name, path=os.pathsep.join(_SYSTEM)):
         return Path(found)
@@ -104,7 +105,7 @@ def find_program(name: str, package: str, cache: Path, say: Say = _silent) -> Pa
 
 
 def library_dirs_of(program: Path) -> tuple[Path, ...]:
-    """Where an unpacked program's own libraries are; none for an installed one."""
+    """The folders of an unpacked program's libraries; none for an installed program."""
     root = program.parents[2]
     if root == Path("/"):
         return ()
@@ -125,12 +126,14 @@ def _with_version(slurm: Slurm) -> Slurm:
     libraries = os.pathsep.join(str(folder) for folder in slurm.library_dirs)
     env = {**os.environ, "LD_LIBRARY_PATH": libraries} if libraries else None
     try:
-        answer = _output([str(slurm.find("slurmd")), "-V"], env=env)
+        version = _output([str(slurm.find("slurmd")), "-V"], env=env)
     except (subprocess.CalledProcessError, OSError) as error:
-        hint = f"rm -r {slurm.root}, then again" if slurm.root else ""
+        hint = (
+            f"remove the unpacked packages and try again: rm -r {slurm.root}" if slurm.root else ""
+        )
         raise one_problem(f"slurmd does not run: {_last_line(error)}", hint=hint) from None
-    if not (match := re.search(r"(\d+)\.(\d+)", answer)):
-        raise one_problem(f"slurmd does not say its version: {answer.strip()}")
+    if not (match := re.search(r"(\d+)\.(\d+)", version)):
+        raise one_problem(f"no version in the output of slurmd -V: {version.strip()}")
     return replace(slurm, version=(int(match[1]), int(match[2])))
 
 
@@ -139,19 +142,19 @@ def _plugin_dir(root: Path) -> Path | None:
 
 
 def _unpacked(cache: Path, say: Say) -> Path:
-    """The folder of unpacked packages; made whole under another name, then renamed."""
+    """The folder of unpacked packages."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         system = _system_name()
-        if there := sorted(cache.glob(f"slurm-*-{system}")):
-            return there[-1]
+        if unpacked := sorted(cache.glob(f"slurm-*-{system}")):
+            return unpacked[-1]
         return _download(cache, system, say)
     except (subprocess.CalledProcessError, OSError) as error:
-        raise _impossible("Slurm", (*_PACKAGES, "iproute2"), error) from None
+        raise _unavailable("Slurm", (*_PACKAGES, "iproute2"), error) from None
 
 
 def _system_name() -> str:
-    """Packages fit one release of one distribution: `debian12-x86_64`."""
+    """Release and architecture, which packages depend on: `debian12-x86_64`."""
     facts = platform.freedesktop_os_release()
     return f"{facts.get('ID')}{facts.get('VERSION_ID', '')}-{platform.machine()}"
 
@@ -160,25 +163,26 @@ def _download(cache: Path, system: str, say: Say) -> Path:
     apt = _apt_options(cache, say)
     packages = _packages(apt, [*_PACKAGES, *_missing_ip()])
     target = cache / f"slurm-{packages[_PACKAGES[0]]}-{system}"
-    _make_whole(cache, target, apt, list(packages), say)
+    _unpack_atomically(cache, target, apt, list(packages), say)
     return target
 
 
-def _make_whole(
+def _unpack_atomically(
     cache: Path, target: Path, apt: Sequence[str], packages: Sequence[str], say: Say
 ) -> None:
+    """Unpack under another name and rename, so that `target` is never incomplete."""
     with tempfile.TemporaryDirectory(dir=cache, prefix="unpacking-") as temporary:
         root = Path(temporary, "root")
         _unpack(apt, packages, root, say)
         _name_daemons(root)
-        _rename_unless_there(root, target)
+        _rename_unless_exists(root, target)
 
 
-def _rename_unless_there(root: Path, target: Path) -> None:
+def _rename_unless_exists(root: Path, target: Path) -> None:
     try:
         root.rename(target)
     except OSError:
-        if not target.is_dir():  # else another process was faster, with the same packages
+        if not target.is_dir():  # otherwise another process was faster, with the same packages
             raise
 
 
@@ -192,7 +196,7 @@ def _unpack(apt: Sequence[str], packages: Sequence[str], root: Path, say: Say) -
 
 
 def _name_daemons(root: Path) -> None:
-    """Debian's alternatives, by hand: started as slurmd-wlm the daemon finds no gres."""
+    """Link slurmd to slurmd-wlm, as Debian's alternatives do: as slurmd-wlm it finds no gres."""
     for daemon in (*_DAEMONS, "slurmstepd"):
         packaged, wanted = root / f"usr/sbin/{daemon}-wlm", root / f"usr/sbin/{daemon}"
         if packaged.exists() and not wanted.exists():
@@ -200,7 +204,7 @@ def _name_daemons(root: Path) -> None:
 
 
 def _apt_options(cache: Path, say: Say) -> list[str]:
-    """Options with which apt knows Slurm: none, or package lists of the user's own."""
+    """Options that let apt find Slurm: with the system's package lists, or with the user's own."""
     shared = ["-o", "Debug::NoLocking=1"]
     if _knows_slurm(shared):
         return shared
@@ -232,25 +236,25 @@ def _missing_ip() -> list[str]:
 
 
 def _packages(apt: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
-    """Versions of the packages and of all that they need and this machine lacks.
+    """The versions of the packages, and of their dependencies that this machine lacks.
 
-    apt leaves out what is installed already, but the packages themselves are wanted even so.
+    apt skips installed packages; `--reinstall` includes the wanted ones even then.
     """
     command = ["apt-get", *apt, "install", "--simulate", "--yes"]
     listed = _output([*command, "--reinstall", "--no-install-recommends", *wanted])
     return dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", listed, re.MULTILINE))
 
 
-def _impossible(label: str, packages: Sequence[str], error: Exception) -> InputError:
+def _unavailable(label: str, packages: Sequence[str], error: Exception) -> InputError:
     return one_problem(
-        f"{label} is not installed here and its packages cannot be had: {_last_line(error)}",
+        f"{label} is not installed, and its packages cannot be downloaded: {_last_line(error)}",
         hint=f"apt-get install --no-install-recommends {' '.join(packages)}",
     )
 
 
 def _last_line(error: Exception) -> str:
-    said: str = getattr(error, "stderr", None) or str(error)
-    return "".join(said.strip().splitlines()[-1:])
+    text: str = getattr(error, "stderr", None) or str(error)
+    return "".join(text.strip().splitlines()[-1:])
 
 
 def _output(

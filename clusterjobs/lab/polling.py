@@ -1,4 +1,4 @@
-"""Waiting for something that can only be asked for, such as a state in Slurm."""
+"""Polling: waits for something that sends no notification, such as a state in Slurm."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ T = TypeVar("T")
 POLL_SECONDS = 0.1
 
 
-def until(ask: Callable[[], T | None], timeout: float, why: Callable[[], str]) -> T:
-    """The first true answer, asked ten times a second; TimeoutError(why()) after `timeout`."""
+def until(poll: Callable[[], T | None], timeout: float, message: Callable[[], str]) -> T:
+    """Call `poll` ten times per second until its result is true, and return that result.
+
+    Raises TimeoutError(message()) after `timeout` seconds.
+    """
     end = time.monotonic() + timeout
-    while not (answer := ask()):
+    while not (result := poll()):
         if time.monotonic() > end:
-            raise TimeoutError(why())
+            raise TimeoutError(message())
         time.sleep(POLL_SECONDS)
-    return answer
+    return result

@@ -1,6 +1,7 @@
-"""What a lab should look like: which nodes, which addresses, which folders.
+"""The shape of a lab: its nodes, addresses and folders.
 
-Pure. It knows the facts of a cluster; it must not know Slurm's files nor this machine.
+Pure functions. This module knows the facts of a cluster; it must not know Slurm's files or this
+machine.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ DEFAULT_SCRATCH = "/scratch"
 
 @dataclass(frozen=True)
 class LabNode:
-    """One machine of the lab: its name in Slurm is its host name, `scratch` is its own disk."""
+    """One node of the lab. Its name in Slurm is its host name; `scratch` is its own disk."""
 
     name: str
     address: str
@@ -30,7 +31,7 @@ class LabNode:
 
 @dataclass(frozen=True)
 class LabSpec:
-    """The cluster to imitate. With `controller_only` its nodes exist in Slurm's eyes alone."""
+    """The cluster to imitate. With `controller_only` its nodes exist only in Slurm's config."""
 
     cluster: str
     partitions: tuple[Partition, ...]
@@ -41,7 +42,7 @@ class LabSpec:
 
     @property
     def nodes(self) -> tuple[LabNode, ...]:
-        """Every node that is started, with addresses counted up from the network's first."""
+        """The nodes to start, with ascending addresses from the first of the network."""
         if self.controller_only:
             return ()
         scratch = dict(self.scratch)
@@ -68,9 +69,9 @@ def lab_spec(
     queue: str | None = None,
     controller_only: bool = False,
 ) -> LabSpec:
-    """The lab for a cluster: at most `nodes_per_queue` nodes of each queue, or of `queue` alone.
+    """The lab for a cluster: at most `nodes_per_queue` nodes of each queue, or only of `queue`.
 
-    A controller without nodes costs nothing per node, so there the queues keep their full size.
+    With `controller_only` the queues keep their full size, because no node is started.
     """
     chosen = _chosen(partitions, queue)
     if not controller_only:
@@ -96,7 +97,7 @@ def _chosen(partitions: tuple[Partition, ...], queue: str | None) -> tuple[Parti
 
 
 def _smaller(partition: Partition, nodes: int) -> Partition:
-    """The first nodes that Slurm would allocate: groups by weight, as they stand otherwise."""
+    """The nodes that Slurm would allocate first: groups by weight, in their order otherwise."""
     groups: list[NodeGroup] = []
     for group in sorted(partition.groups, key=lambda group: group.weight):
         count = min(group.count, nodes - sum(kept.count for kept in groups))

@@ -1,8 +1,8 @@
 """Slurm's own configuration files for a lab, as text.
 
-Pure. It knows slurm.conf; it must not know where the lab lies on this machine: inside the lab
-its folder is always `LAB`, a short path without spaces, because slurm.conf knows no quoting and
-the path of a step's socket must stay under 108 characters.
+Pure functions. This module knows slurm.conf; it must not know the lab's path on this machine. In
+the lab its folder is always `LAB`, a short path without spaces, because slurm.conf has no quoting
+and the path of a step's socket must be shorter than 108 characters.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from clusterjobs.parallelcluster.slurm_nodes import NodeGroup, Partition
 
 LAB = "/.lab"
 
-# EnforcePartLimits refuses a job of more nodes than there are, which would wait for ever.
-# Timeouts are short so that a lost node is noticed, and its job requeued, within seconds. But
-# MessageTimeout is longer than KillWait: slurmd answers an order to end a step once it has ended,
-# and an order without an answer is given again after a minute. By then the job may have been
-# requeued, and its new ranks are told to end; elsewhere cred_expire, 120 s, keeps them apart.
-# AuthType=auth/none needs no munge daemon: the lab's network can only be reached from within.
-# config_overrides lets a node say 96 CPUs where the machine has two.
+# EnforcePartLimits refuses a job with more nodes than the partition has; it would wait forever.
+# Timeouts are short, so that a lost node is detected, and its job requeued, within seconds. But
+# MessageTimeout is longer than KillWait. slurmd acknowledges a request to end a step when the step
+# has ended, and slurmctld repeats a request without acknowledgement after a minute. By then the job
+# may have been requeued, and the request would end its new ranks. On a cluster, cred_expire (120 s)
+# prevents that.
+# AuthType=auth/none needs no munge daemon; the lab's network is only reachable from inside.
+# config_overrides lets a node have 96 CPUs in Slurm even if the machine has two.
 _FIXED = f"""\
 SlurmctldPort=6817
 SlurmdPort=6818
@@ -59,7 +60,7 @@ UnkillableStepTimeout=10
 TreeWidth=64
 """
 
-# A node that is only imagined is CLOUD, or sbatch --test-only would call it down.
+# Nodes that are not started are CLOUD; otherwise sbatch --test-only would treat them as down.
 _CLOUD = """\
 SuspendProgram=/bin/true
 ResumeProgram=/bin/true
@@ -68,7 +69,7 @@ SuspendTime=300
 
 
 def slurm_conf(spec: LabSpec, user: str, plugin_dir: str | None, first_job_id: int) -> str:
-    """slurm.conf; `plugin_dir` is None where Slurm is installed in its own place."""
+    """slurm.conf; `plugin_dir` is None if Slurm is installed in its default folder."""
     select = "CR_CPU_Memory" if spec.memory_scheduling else "CR_CPU"
     lines = [
         "ClusterName=lab",
@@ -88,15 +89,15 @@ def slurm_conf(spec: LabSpec, user: str, plugin_dir: str | None, first_job_id: i
 
 
 def gres_conf(spec: LabSpec) -> str:
-    """gres.conf: GPUs are numbered by files, and a symlink to /dev/null will do for one."""
+    """gres.conf: GPUs are numbered by their files; a symlink to /dev/null is enough."""
     lines = [_gres_line(group) for group in _groups(spec) if group.gres]
     return "".join(f"{line}\n" for line in lines)
 
 
 def cgroup_conf(version: tuple[int, int]) -> str:
-    """cgroup.conf: slurmd loads a cgroup plugin whatever it is told to use.
+    """cgroup.conf: slurmd always loads a cgroup plugin.
 
-    `disabled` is documented from 24.05 on; cgroup/v1 comes up without any cgroup mounted.
+    `disabled` is documented since 24.05; cgroup/v1 starts without any cgroup mounted.
     """
     return f"CgroupPlugin={'disabled' if version >= (24, 5) else 'cgroup/v1'}\n"
 
@@ -105,13 +106,13 @@ def hosts(spec: LabSpec) -> str:
     """/etc/hosts of every machine of the lab."""
     lines = ["127.0.0.1 localhost", "::1 localhost", f"{spec.head_address} {HEAD_NODE}"]
     lines += [f"{node.address} {node.name}" for node in spec.nodes]
-    # What a socket that listens on [::] calls its peers; without a name torch warns of each.
+    # The peer addresses of a socket that listens on [::]; without a name, torch warns of each.
     lines += [f"::ffff:{node.address} {node.name}" for node in spec.nodes]
     return "\n".join(lines) + "\n"
 
 
 def gpu_count(spec: LabSpec) -> int:
-    """The most GPUs that any node has."""
+    """The largest number of GPUs of any node."""
     return max((_gres_parts(group.gres)[2] for group in _groups(spec)), default=0)
 
 

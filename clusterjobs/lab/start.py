@@ -1,6 +1,6 @@
 """Starts a lab's init process and waits until every node is idle.
 
-Knows what can go wrong on the way; must not know what the lab is used for.
+This module knows how a start can fail; it must not know how the lab is used.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Sinfo = Callable[[], "subprocess.CompletedProcess[str]"]
 
 
 def start(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say: Say) -> None:
-    """Return when all of `nodes` are idle. Whatever stops it, Ctrl-C too, leaves nothing behind.
+    """Return when all of `nodes` are idle. After any failure, and Ctrl-C, no process is left.
 
-    `idle_nodes` asks the lab's sinfo for the names of idle nodes.
+    `idle_nodes` runs the lab's sinfo, which prints the names of idle nodes.
     """
     process = _start_init(folder)
     try:
-        until(lambda: _is_running(folder, process), 30, lambda: "the lab's init does not start")
+        until(lambda: _is_running(folder, process), 60, lambda: "the lab's init does not start")
         say(f"controller is started, {len(nodes)} nodes follow")
         _await_idle(folder, nodes, idle_nodes, say)
-        # It lives on with the lab, and InitProcess.kill waits for it: not Popen's business more.
+        # It runs as long as the lab, and InitProcess.kill waits for it, so Popen must not.
         process.returncode = 0
     except TimeoutError as error:
         _end(folder, process)
@@ -40,7 +40,7 @@ def start(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say: Say) 
 
 
 def _end(folder: LabFolder, process: subprocess.Popen[bytes]) -> None:
-    process.kill()  # and --kill-child ends init, whether it has written its pid or not
+    process.kill()  # --kill-child then ends init, even before it has written its pid
     process.wait()
     if init := InitProcess.read(folder / "init"):
         init.kill()
@@ -54,7 +54,7 @@ def _start_init(folder: LabFolder) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # Ctrl-C is for the person's shell, not for the lab
+            start_new_session=True,  # Ctrl-C in the user's shell must not reach the lab
             env=without_slurm(os.environ),
             cwd="/",
         )
@@ -79,22 +79,22 @@ def _await_idle(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say:
                 f"slurmctld ended: {last_lines(folder / 'log/slurmctld.out')}",
                 hint=f"the logs are in {folder / 'log'}",
             )
-        answer = idle_nodes()
-        still = set(nodes) - set(answer.stdout.split())
-        if len(still) < len(missing):
-            say(f"{len(nodes) - len(still)} of {len(nodes)} nodes are idle")
-        missing = still
-        return answer.returncode == 0 and not missing
+        sinfo = idle_nodes()
+        still_missing = set(nodes) - set(sinfo.stdout.split())
+        if len(still_missing) < len(missing):
+            say(f"{len(nodes) - len(still_missing)} of {len(nodes)} nodes are idle")
+        missing = still_missing
+        return sinfo.returncode == 0 and not missing
 
-    until(all_idle, 30 + len(nodes), lambda: _why_missing(folder, missing))
+    until(all_idle, 60 + len(nodes), lambda: _why_missing(folder, missing))
 
 
 def _why_missing(folder: LabFolder, missing: set[str]) -> str:
     if not missing:
-        return "slurmctld does not answer"
+        return "slurmctld does not respond"
     first = min(missing)
-    said = last_lines(folder / f"log/{first}.log")
-    return f"{len(missing)} nodes did not come up; {first}: {said}"
+    log = last_lines(folder / f"log/{first}.log")
+    return f"{len(missing)} nodes did not start; {first}: {log}"
 
 
 def last_lines(file: Path, count: int = 3) -> str:

@@ -1,7 +1,7 @@
-"""Data repository associations that an experiment wants on the cluster's Lustre file systems.
+"""Links of folders to buckets as data repository associations of the cluster's file systems.
 
-This floor knows which file system a folder lies on and what FSx allows there; it must not know
-text, nor why an experiment wants anything: that is said by who asks.
+This layer knows which file system a folder lies on and what FSx allows there; it must not know
+text, nor why an experiment wants a link.
 """
 
 from __future__ import annotations
@@ -9,27 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.errors import Location, Problem
+from clusterjobs.cluster.facts import BucketLink
+from clusterjobs.errors import Problem
 from clusterjobs.parallelcluster.coerce import at, items, text
 from clusterjobs.yaml.document import Path
 
 SETTINGS = "FsxLustreSettings"
 ASSOCIATIONS = "DataRepositoryAssociations"
 MOST = 8  # of one file system: FsxDraValidator of ParallelCluster 3.16
-
-
-class DataRepositoryAssociation(NamedTuple):
-    """A folder on the nodes that shows a prefix of a bucket, or is copied to one.
-
-    `file_system_path` is the folder as nodes see it (`/fsx/data/books`). `where` is the value of
-    the spec that wants it, for problems.
-    """
-
-    file_system_path: str
-    data_repository_path: str
-    reason: str
-    export: bool = False
-    where: Location | None = None
 
 
 class Addition(NamedTuple):
@@ -41,7 +28,7 @@ class Addition(NamedTuple):
 
 
 def plan_additions(
-    data: dict[str, Any], wanted: Sequence[DataRepositoryAssociation]
+    data: dict[str, Any], wanted: Sequence[BucketLink]
 ) -> tuple[list[Addition], list[Problem]]:
     """What has to be added to a config, and what cannot be."""
     additions: list[Addition] = []
@@ -56,15 +43,15 @@ def plan_additions(
 
 
 def _plan(
-    data: dict[str, Any], wanted: DataRepositoryAssociation, additions: Sequence[Addition]
+    data: dict[str, Any], wanted: BucketLink, additions: Sequence[Addition]
 ) -> Addition | Problem | None:
     """The addition, the problem, or None where nothing is to be done."""
-    found = _storage_of(data, wanted.file_system_path)
+    found = _storage_of(data, wanted.folder)
     if found is None:
         return Problem(
-            f"{wanted.file_system_path} lies on no Lustre file system of the cluster",
+            f"{wanted.folder} lies on no Lustre file system of the cluster",
             wanted.where,
-            hint=f"{wanted.data_repository_path} has to be copied there by the job",
+            hint=f"{wanted.bucket_path} has to be copied there by the job",
             warning=True,
         )
     path, storage, inside = found
@@ -72,7 +59,7 @@ def _plan(
     if existing := text(at(settings, "FileSystemId")):
         return _of_its_owner(existing, inside, wanted)
     others = [*_entries(settings), *(a.entry for a in additions if a.settings == path)]
-    if any(_covers(other, inside, wanted.data_repository_path) for other in others):
+    if any(_covers(other, inside, wanted.bucket_path) for other in others):
         return None
     if problem := _refusal(settings, others, inside, wanted):
         return problem
@@ -111,16 +98,16 @@ def _refusal(
     settings: Any,
     others: Sequence[dict[str, Any]],
     inside: str,
-    wanted: DataRepositoryAssociation,
+    wanted: BucketLink,
 ) -> Problem | None:
     what = hint = ""
-    clash = next((o for o in others if _overlaps(o, inside, wanted.data_repository_path)), None)
+    clash = next((o for o in others if _overlaps(o, inside, wanted.bucket_path)), None)
     if text(at(settings, "DeploymentType")) in (None, "SCRATCH_1"):
         what, hint = "a SCRATCH_1 file system takes no associations", "DeploymentType: SCRATCH_2"
     elif at(settings, "ImportPath") is not None or at(settings, "ExportPath") is not None:
         what, hint = "beside ImportPath or ExportPath FSx takes no associations", "remove them"
     elif clash:
-        what = f"{wanted.data_repository_path} overlaps the association {text(at(clash, 'Name'))}"
+        what = f"{wanted.bucket_path} overlaps the association {text(at(clash, 'Name'))}"
         hint = f"it shows {at(clash, 'DataRepositoryPath')} at {at(clash, 'FileSystemPath')}"
     elif len(others) >= MOST:
         what, hint = f"the file system has {MOST} associations, and takes no more", "join some"
@@ -135,13 +122,11 @@ def _overlaps(entry: dict[str, Any], inside: str, bucket_path: str) -> bool:
     return False
 
 
-def _entry(
-    inside: str, wanted: DataRepositoryAssociation, others: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
+def _entry(inside: str, wanted: BucketLink, others: Sequence[dict[str, Any]]) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "Name": _free_name(inside, [str(at(other, "Name")) for other in others]),
         "FileSystemPath": inside,
-        "DataRepositoryPath": wanted.data_repository_path,
+        "DataRepositoryPath": wanted.bucket_path,
         "BatchImportMetaDataOnCreate": True,
     }
     policy = "AutoExportPolicy" if wanted.export else "AutoImportPolicy"
@@ -156,13 +141,13 @@ def _free_name(inside: str, taken: Sequence[str]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _of_its_owner(name: str, inside: str, wanted: DataRepositoryAssociation) -> Problem:
-    """An existing file system is its owner's: what it needs is told, never done."""
+def _of_its_owner(name: str, inside: str, wanted: BucketLink) -> Problem:
+    """An existing file system is its owner's: a warning says what it needs, nothing is changed."""
     return Problem(
         f"{name} is left as it is, and may lack the association of {inside} "
-        f"with {wanted.data_repository_path}",
+        f"with {wanted.bucket_path}",
         wanted.where,
         hint=f"aws fsx create-data-repository-association --file-system-id {name} "
-        f"--file-system-path {inside} --data-repository-path {wanted.data_repository_path}",
+        f"--file-system-path {inside} --data-repository-path {wanted.bucket_path}",
         warning=True,
     )

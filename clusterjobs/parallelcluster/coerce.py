@@ -1,6 +1,6 @@
 """Values of other people's configs, taken for what they are or else as unknown.
 
-This floor knows what placeholders look like and which forms ParallelCluster accepts for a number
+This layer knows what placeholders look like and which forms ParallelCluster accepts for a number
 or a yes; it must not know what any key means. None is "unknown", and nothing here raises.
 """
 
@@ -87,7 +87,7 @@ def mask_placeholders(source: str) -> str:
     """The text with unquoted placeholders quoted, so that the rest can be read as YAML.
 
     Every character keeps its index: a quote takes the place of the first and last of each
-    placeholder, whose own text nobody needs. Lines of templates and shells become comments.
+    placeholder, whose own text does not matter. Lines of templates and shells become comments.
     """
     source = _TEMPLATE_LINE.sub(r"\1#\2", source)
     source = _SHELL_LINE.sub(lambda m: "#" + m[0][1:], source)

@@ -1,6 +1,6 @@
 """Is this file a ParallelCluster 3 config, and where in it does the config stand?
 
-This floor knows what the file could be instead (a ParallelCluster 2 config, an experiment, a
+This layer knows what the file could be instead (a ParallelCluster 2 config, an experiment, a
 CloudFormation template around a config); it must not know what the config says.
 """
 

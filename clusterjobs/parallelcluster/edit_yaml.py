@@ -1,6 +1,6 @@
 """New entries written into YAML text, each with a comment above it; all other text stays.
 
-This floor knows blocks, flows and indentation; it must not know what any key means.
+This layer knows blocks, flows and indentation; it must not know what any key means.
 """
 
 from __future__ import annotations

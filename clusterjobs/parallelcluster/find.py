@@ -1,6 +1,6 @@
 """Which file a spec's `cluster:` means.
 
-This floor knows folders and names; it must not read the files.
+This layer knows folders and names; it must not read the files.
 """
 
 from __future__ import annotations

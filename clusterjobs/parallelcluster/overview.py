@@ -1,6 +1,6 @@
 """What a cluster has and costs, as rows for people and scripts.
 
-This floor knows facts, catalogue and prices; it must not know how rows are printed.
+This layer knows facts, catalogue and prices; it must not know how rows are printed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The facts of any ParallelCluster 3 config, read leniently.
 
-This floor knows ParallelCluster's keys; it must not know Slurm, AWS accounts or experiments.
+This layer knows ParallelCluster's keys; it must not know Slurm, AWS accounts or experiments.
 Real configs hold placeholders, old values and other people's templates: what cannot be read is
 unknown and never an error. Only a file that is no ParallelCluster config at all is refused.
 """

@@ -1,6 +1,6 @@
 """The text of `cluster.yaml`: an admin's config with the site's values and what a job needs.
 
-This floor knows text, positions and YAML's scalars; what a job needs is planned elsewhere. Only
+This layer knows text, positions and YAML's scalars; what a job needs is planned elsewhere. Only
 the scalars with references are replaced, where they stand, and entries are added with a comment
 that gives their reason, so comments and order stay as the admin wrote them.
 """
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from clusterjobs.cluster.facts import BucketLink
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.parallelcluster.associations import (
     ASSOCIATIONS,
     Addition,
-    DataRepositoryAssociation,
     plan_additions,
 )
 from clusterjobs.parallelcluster.edit_yaml import insert_entry
@@ -70,9 +70,9 @@ def fit(
     document: Document,
     site: Mapping[str, object],
     site_files: Sequence[str] = (),
-    wanted: Sequence[DataRepositoryAssociation] = (),
+    wanted: Sequence[BucketLink] = (),
 ) -> Fitted:
-    """The same, with the associations that a job wants. Raises InputError as `fit_cluster`."""
+    """The same, with the links to buckets that a job wants. Raises InputError as `fit_cluster`."""
     if "Scheduling" not in (document.value or {}):
         raise one_problem(
             "a config inside another file cannot be written as cluster.yaml",

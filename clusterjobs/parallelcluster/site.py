@@ -1,6 +1,6 @@
 """A site's values put into a parsed ParallelCluster config.
 
-This floor knows references and where they stand; it must not know what the config means. A value
+This layer knows references and where they stand; it must not know what the config means. A value
 goes into the parsed scalar, so it can never change the structure around it.
 """
 

@@ -1,6 +1,6 @@
 """The partitions and nodes that ParallelCluster makes of a config in Slurm.
 
-This floor knows what the head node's generator does (aws-parallelcluster-cookbook,
+This layer knows what the head node's generator does (aws-parallelcluster-cookbook,
 slurm/config_renderer.py and config_utils.py); it must not know experiments or run Slurm.
 """
 
@@ -116,7 +116,7 @@ def _features(
     types: Sequence[InstanceType], resource: ComputeResource, static: bool
 ) -> tuple[str, ...]:
     features = ["static" if static else "dynamic"]
-    if len(types) == 1:  # of several nobody knows beforehand which one a node will be
+    if len(types) == 1:  # of several it is unknown which one a node will be
         features.append(types[0].name)
     features.append(resource.name)
     if resource.efa:

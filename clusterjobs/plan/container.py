@@ -1,4 +1,4 @@
-"""The container that the ranks run in: what is mounted, what reaches the ranks, its options.
+"""The container that the ranks run in: its mounts, its options, the variables set inside.
 
 Sources: pyxis 0.20 (its options, args.c), enroot's hooks and mounts, the user guides of Apptainer
 1.3 and Docker 28; OFI aws-ofi-nccl's issues; NCCL its issue 290.
@@ -7,18 +7,20 @@ Sources: pyxis 0.20 (its options, args.c), enroot's hooks and mounts, the user g
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
-from clusterjobs.launchers import SSH_PROGRAMS, Launcher
-from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.plan.container_checks import SSH_INSIDE, check_container
+from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
+from clusterjobs.launchers import Launcher
+from clusterjobs.plan.container_checks import check_container
 from clusterjobs.plan.directives import Directive
+from clusterjobs.plan.environment import EFA_LIBRARIES, Environment
+from clusterjobs.plan.job import Job
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.experiment import Container, Experiment
+from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import expanding, has_variable, show, variable
 from clusterjobs.yaml.document import Path
 
@@ -26,7 +28,7 @@ HERE = variable("PWD")  # the script goes to workdir first, and the ranks run wh
 
 
 class Mounted(NamedTuple):
-    """A folder of the node inside the container. `path` is the key of the spec that asks for it."""
+    """A folder of the node inside the container. `path` is the spec's key that it comes from."""
 
     source: str
     target: str
@@ -35,11 +37,12 @@ class Mounted(NamedTuple):
     path: Path = ("software", "container")
 
 
-class ContainerPlan(NamedTuple):
+class Container(NamedTuple):
     """`names`: the variables that the ranks find set, whatever the image says of them.
 
     `options` are the runtime's own, pyxis' those of srun. `ssh_inside`: one process in the
     first node's container reaches the others by ssh, into containers that wait there.
+    `host_fabric_libraries`: the node's own libraries that are to be found first, inside.
     """
 
     runtime: str
@@ -49,86 +52,91 @@ class ContainerPlan(NamedTuple):
     names: tuple[str, ...]
     ssh_inside: bool
     venv: str | None
-    efa_of_the_host: bool
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """The files of the room `node/` that it needs inside."""
-        return SSH_PROGRAMS if self.ssh_inside else ()
+    host_fabric_libraries: str | None
 
 
-def resolve_container(
-    experiment: Experiment,
+def plan_container(
+    experiment: spec.Experiment,
+    facts: ClusterFacts,
     placement: Placement,
-    cluster: Cluster,
     launcher: Launcher,
-    environment: Iterable[Variable],
+    job: Job,
+    checkpoints: str | None,
+    environment: Environment,
     diagnostics: Diagnostics,
     provenance: Provenance,
-) -> ContainerPlan | None:
-    """The container of the spec, or None without one; problems go into `diagnostics`."""
-    container = experiment.software.container
-    if container is None:
+) -> Container | None:
+    """The container of the spec, or None without one. `checkpoints`: their folder."""
+    wanted, venv = experiment.software.container, experiment.software.venv
+    if wanted is None:
         return None
-    automatic = tuple(_automatic(experiment, placement, cluster))
-    check_container(experiment, placement, launcher, [one.target for one in automatic], diagnostics)
-    own = tuple(_own(container))
+    folders = _needed(facts, job, checkpoints, experiment.data)
+    automatic = (*_each_once(folders), *_of_the_fabric(wanted, placement.fabric))
+    check_container(wanted, placement, launcher, [one.target for one in automatic], diagnostics)
+    own = tuple(_own(wanted))
     for mount in (*automatic, *own):
-        _check_writable(container.runtime, mount, diagnostics)
+        _check_writable(wanted.runtime, mount, diagnostics)
     for mount in automatic:
         provenance.record(f"mount {show(mount.target)}", show(mount.source), mount.reason)
-    return ContainerPlan(
-        container.runtime,
-        expanding(container.image),
+    uses_hosts = wanted.efa == "host" and placement.fabric == "efa"
+    return Container(
+        wanted.runtime,
+        expanding(wanted.image),
         (*automatic, *own),
-        tuple(_options(container, placement, provenance)),
-        tuple(_names(experiment, environment)),
-        (container.runtime, launcher.name) in SSH_INSIDE,
-        experiment.software.venv,
-        container.efa == "host" and placement.efa,
+        tuple(_options(wanted, placement, provenance)),
+        tuple(_names(environment, venv)),
+        wanted.runtime in launcher.ssh_inside,
+        venv and expanding(venv),
+        EFA_LIBRARIES if uses_hosts else None,
     )
 
 
 # ------------------------------------------------------------------ mounts
 
 
-def _own(container: Container) -> Iterator[Mounted]:
+def _own(container: spec.Container) -> Iterator[Mounted]:
     for index, one in enumerate(container.mounts):
         source, target = expanding(one.source), expanding(one.target)
         path = ("software", "container", "mounts", index)
         yield Mounted(source, target, one.read_only, "mounts: of the spec", path)
 
 
-def _automatic(experiment: Experiment, placement: Placement, cluster: Cluster) -> Iterator[Mounted]:
-    """What the job needs inside, each folder once and at the place that it has on the node."""
+_Folder = tuple[Path, str, str]  # the key of the spec that needs it, the folder, the reason
+
+
+def _needed(
+    facts: ClusterFacts, job: Job, checkpoints: str | None, data: Sequence[spec.Data]
+) -> Iterator[_Folder]:
+    """What the job needs inside."""
+    key = ("software", "container")
+    for mount in facts.mounts:
+        yield key, mount.path, f"shared storage of {facts.name}"
+    yield ("workdir",), job.workdir or folder_on_the_node("."), "where the program runs"
+    logs = job.folder.rpartition("/")[0]
+    folder = JOB_DIR if has_variable(logs) else logs
+    yield ("logs", "path"), folder, "the job's own folder: its configs and records"
+    if checkpoints:
+        yield ("checkpoints", "path"), checkpoints, "checkpoints"
+    for index, one in enumerate(data):
+        yield ("data", index, "target"), folder_on_the_node(one.target), "data"
+
+
+def _each_once(folders: Iterable[_Folder]) -> Iterator[Mounted]:
+    """Each at the place that it has on the node; what lies in another comes with it."""
     seen: list[pathlib.PurePosixPath] = []
-    for path, folder, reason in _needed(experiment, cluster):
+    for path, folder, reason in folders:
         place = pathlib.PurePosixPath(folder)
-        if any(place.is_relative_to(other) for other in seen):
-            continue
-        seen.append(place)
-        yield Mounted(folder, folder, False, reason, path)
-    container = experiment.software.container
-    if placement.efa and container and container.runtime == "pyxis":
+        if not any(place.is_relative_to(other) for other in seen):
+            seen.append(place)
+            yield Mounted(folder, folder, False, reason, path)
+
+
+def _of_the_fabric(container: spec.Container, fabric: str) -> Iterator[Mounted]:
+    if fabric == "efa" and container.runtime == "pyxis":
         # enroot shows all of /dev, unless the site restricts it (ENROOT_RESTRICT_DEV).
         yield Mounted("/dev/infiniband", "/dev/infiniband", False, "EFA's devices")
-    if placement.efa and container and container.efa == "host":
+    if fabric == "efa" and container.efa == "host":
         yield Mounted("/opt/amazon", "/opt/amazon", True, "EFA's libraries, by efa: host")
-
-
-def _needed(experiment: Experiment, cluster: Cluster) -> Iterator[tuple[Path, str, str]]:
-    key = ("software", "container")
-    for mount in cluster.mounts:
-        yield key, mount.directory, f"shared storage of {cluster.name}"
-    yield ("workdir",), folder_on_the_node(experiment.workdir or "."), "where the program runs"
-    logs = folder_on_the_node(experiment.logs or "logs")
-    job_dir = JOB_DIR if has_variable(logs) else logs
-    yield ("logs",), job_dir, "the job's own folder: its configs and records"
-    if experiment.checkpoints:
-        path = ("checkpoints", "path")
-        yield path, folder_on_the_node(experiment.checkpoints.path), "checkpoints"
-    for index, data in enumerate(experiment.data):
-        yield ("data", index, "target"), folder_on_the_node(data.target), "data"
 
 
 def _check_writable(runtime: str, mount: Mounted, diagnostics: Diagnostics) -> None:
@@ -147,18 +155,18 @@ def _check_writable(runtime: str, mount: Mounted, diagnostics: Diagnostics) -> N
 # ------------------------------------------------------------------ the environment inside
 
 
-def _names(experiment: Experiment, environment: Iterable[Variable]) -> Iterator[str]:
+def _names(environment: Environment, venv: str | None) -> Iterator[str]:
     yield from ("MASTER_ADDR", "MASTER_PORT")
-    yield from (one.name for one in environment)
-    yield from experiment.secrets
-    if experiment.software.venv:
+    yield from (one.name for one in environment.variables)
+    yield from (one.name for one in environment.secrets)
+    if venv:
         yield "VIRTUAL_ENV"
 
 
 # ------------------------------------------------------------------ options of each runtime
 
 
-def _pyxis(container: Container) -> Iterator[Directive]:
+def _pyxis(container: spec.Container) -> Iterator[Directive]:
     yield Directive("container-image", expanding(container.image), "software.container")
     yield Directive("container-mounts", variable("container_mounts"), "")
     yield Directive("container-workdir", HERE, "else the image's own")
@@ -173,8 +181,8 @@ def _pyxis(container: Container) -> Iterator[Directive]:
         yield Directive("container-writable", True, "software.container.writable")
 
 
-def _apptainer(container: Container, placement: Placement) -> Iterator[Directive]:
-    if placement.gpus_per_node:
+def _apptainer(container: spec.Container, placement: Placement) -> Iterator[Directive]:
+    if placement.shape.gpus_per_node:
         yield Directive("nv", True, "NVIDIA's devices and the driver's libraries of the node")
     if not container.home:
         yield Directive("no-home", True, "packages in it would mix with the image's")
@@ -185,12 +193,12 @@ def _apptainer(container: Container, placement: Placement) -> Iterator[Directive
 
 
 def _docker(
-    container: Container, placement: Placement, provenance: Provenance
+    container: spec.Container, placement: Placement, provenance: Provenance
 ) -> Iterator[Directive]:
     yield Directive("network", "host", "the nodes' own addresses, and EFA")
-    if placement.gpus_per_node:
+    if placement.shape.gpus_per_node:
         yield Directive("gpus", "all", "by NVIDIA's container toolkit")
-    if placement.efa:
+    if placement.fabric == "efa":
         yield Directive(
             "device", "/dev/infiniband", "EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)"
         )
@@ -201,19 +209,19 @@ def _docker(
     yield Directive("workdir", HERE, "where the job runs")
 
 
-def _shm(container: Container, placement: Placement, provenance: Provenance) -> str:
+def _shm(container: spec.Container, placement: Placement, provenance: Provenance) -> str:
     if container.shm:
         return container.shm
-    instance = placement.instance
-    if instance is None:
+    memory_mib = placement.node_type.memory_mib
+    if memory_mib is None:
         return provenance.record("container.shm", "16g", "the instance type is not known")
-    half = max(1, instance.memory_mib // 2048)
+    half = max(1, memory_mib // 2048)
     reason = "half of the node's memory, as without a container; only what is used is taken"
-    return provenance.record("container.shm", f"{half}g", reason, "NCCL 290")
+    return provenance.record("container.shm", f"{half}g", reason, "NCCL issue 290")
 
 
 def _options(
-    container: Container, placement: Placement, provenance: Provenance
+    container: spec.Container, placement: Placement, provenance: Provenance
 ) -> Iterator[Directive]:
     if container.runtime == "pyxis":
         return _pyxis(container)

@@ -9,102 +9,37 @@ from collections.abc import Iterable
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.placement import Placement
-from clusterjobs.spec.experiment import Container, Experiment
+from clusterjobs.spec.experiment import Container
 from clusterjobs.spec.references import expanding, show
 
 _KEY = ("software", "container")
 
 
 def check_container(
-    experiment: Experiment,
+    container: Container,
     placement: Placement,
     launcher: Launcher,
     automatic: Iterable[str],
     diagnostics: Diagnostics,
 ) -> None:
-    """`automatic`: the targets of what is mounted without being asked for."""
-    container = experiment.software.container
-    assert container is not None
+    """`automatic`: the targets of the mounts that the job adds by itself."""
     _check_launcher(container, placement, launcher, diagnostics)
-    _check_ssh(experiment, launcher, diagnostics)
     _check_image(container, diagnostics)
-    _check_software(experiment, diagnostics)
     _check_mounts(container, list(automatic), diagnostics)
     _check_keys(container, diagnostics)
-    for name in ("PATH", "LD_LIBRARY_PATH"):
-        if name in experiment.env:
-            diagnostics.problem(
-                ("env", name),
-                f"{name} of the node would take the place of the image's",
-                "set it in the image; software.venv puts a folder in front of PATH",
-            )
-    for name in experiment.srun if container.runtime == "pyxis" else ():
-        # Slurm takes an option's first letters for the whole.
-        if any(full.startswith(name) for full in _DERIVED):
-            what = f"--{name} follows from software.container"
-            diagnostics.problem(("srun", name), what, "remove it here")
-
-
-_DERIVED = (
-    *("container-image", "container-mounts", "container-workdir", "container-env"),
-    *("container-mount-home", "no-container-mount-home", "container-writable"),
-    "container-readonly",
-)
-
-# ------------------------------------------------------------------ launchers
-
-# One process in the first node's container reaches the others by ssh, with an sshd in each.
-SSH_INSIDE = frozenset({("docker", "deepy"), ("docker", "horovodrun")})
-
-_RANK_EACH = (
-    "docker with launcher: srun would be a container for each rank, and the GPUs of a node talk "
-    "through memory that containers do not share",
-    "launcher: torchrun, or runtime: pyxis, whose ranks share a container",
-)
-_OUTSIDE = "would start the ranks on the nodes, outside of the containers"
-_BY_SSH = {  # what they cannot do elsewhere
-    "deepy": "deepy.py calls srun itself, and inside of a container there is none",
-    "horovodrun": f"horovodrun {_OUTSIDE}",
-}
-_NEVER = {  # what to choose in their place
-    "deepspeed-pdsh": "launcher: deepspeed, which Slurm starts in each container",
-    "mpirun": "launcher: horovodrun with runtime: docker, or no container",
-}
 
 
 def _check_launcher(
     container: Container, placement: Placement, launcher: Launcher, diagnostics: Diagnostics
 ) -> None:
-    runtime, name = container.runtime, launcher.name
-    if (runtime, name) == ("docker", "srun"):
-        diagnostics.problem((*_KEY, "runtime"), *_RANK_EACH)
-    elif name in _BY_SSH and runtime != "docker":
-        hint = "runtime: docker, whose containers reach each other by ssh"
-        diagnostics.problem((*_KEY, "runtime"), _BY_SSH[name], hint)
-    elif name in _NEVER:
-        diagnostics.problem((*_KEY, "runtime"), f"{name} {_OUTSIDE}", _NEVER[name])
+    if refused := launcher.refused_runtimes.get(container.runtime):
+        diagnostics.problem((*_KEY, "runtime"), *refused)
     if container.runtime == "docker" and not placement.exclusive:
         diagnostics.problem(
             (*_KEY, "runtime"),
             "Docker's containers are outside of Slurm's limits: they see all GPUs of a node, "
             "and this job shares its nodes",
             "whole nodes, or runtime: pyxis",
-        )
-
-
-def _check_ssh(experiment: Experiment, launcher: Launcher, diagnostics: Diagnostics) -> None:
-    """The job brings its own sshd, in the container, and nothing else is asked to start a rank."""
-    if experiment.ssh is not None and launcher.over_ssh:
-        diagnostics.problem(
-            ("ssh",),
-            "an sshd of the node leads to the node, and not into its container",
-            "remove it: each container has an sshd of this job alone",
-        )
-    if experiment.srun and launcher.over_ssh:
-        diagnostics.problem(
-            ("srun",),
-            f"{launcher.name} starts the ranks by ssh, and srun only the containers",
-            "remove it",
         )
 
 
@@ -150,38 +85,6 @@ def _check_image(container: Container, diagnostics: Diagnostics) -> None:
             "every rank of every node would fetch and convert it",
             f"once: apptainer build /fsx/images/a.sif {image}",
             warning=True,
-        )
-
-
-# ------------------------------------------------------------------ the rest of software
-
-
-_NOT_INSIDE = {
-    "modules": (
-        "modules change the node's environment, and the image has its own",
-        "remove them; where the runtime itself is a module, setup: [module load apptainer]",
-    ),
-    "conda": (
-        "a conda environment of the node needs the node's libraries, and the image has its own",
-        "remove it; or venv: /path/in/the/image",
-    ),
-    "setup": (
-        "software.setup would prepare the node's environment, and the ranks use the image's",
-        "prepare the image; setup: runs on the node, before the containers",
-    ),
-}
-
-
-def _check_software(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    software = experiment.software
-    for key, (what, hint) in _NOT_INSIDE.items():
-        if getattr(software, key):
-            diagnostics.problem(("software", key), what, hint)
-    if software.venv and not software.venv.startswith(("/", "${")):
-        diagnostics.problem(
-            ("software", "venv"),
-            "with a container this is a folder inside of it, and cannot be relative",
-            "write the whole path, /opt/venv",
         )
 
 

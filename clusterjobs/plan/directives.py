@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -51,15 +51,23 @@ _OWNED_SRUN = {
     **{name: key for name, key in _OWNED_SBATCH.items() if name != "array"},
     "multi-prog": "command",
 }
+_OWNED_BY_PYXIS = dict.fromkeys(
+    (
+        *("container-image", "container-mounts", "container-workdir", "container-env"),
+        *("container-mount-home", "no-container-mount-home"),
+        *("container-writable", "container-readonly"),
+    ),
+    "software.container",
+)
 
 
-def resolve_directives(
+def sbatch_directives(
     experiment: Experiment,
     placement: Placement,
     further: Iterable[Directive],
     diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
-    """What sbatch is asked for: derived, then the spec's own, which may replace a default."""
+    """The directives: derived ones, then the spec's own, which may replace a default."""
     derived = [*_derived(experiment, placement), *further]
     _check_names_of_the_cluster(placement, diagnostics)
     owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if experiment.restarts else {})}
@@ -70,48 +78,51 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def _check_names_of_the_cluster(placement: Placement, diagnostics: Diagnostics) -> None:
-    """They come from a config that is read leniently, and a comma or a | is syntax to Slurm."""
+    """They come from a description that is read leniently, and , and | are syntax to Slurm."""
     features = placement.constraint.split("|") if placement.constraint else []
-    for key, name in (("queue", placement.queue), *(("instance_type", one) for one in features)):
+    for key, name in (
+        ("queue", placement.partition),
+        *(("instance_type", one) for one in features),
+    ):
         if not _NAME.fullmatch(name):
             diagnostics.problem(
                 (key,),
                 f"{name!r} of the cluster's config cannot be a name in Slurm",
-                "rename it there: ParallelCluster too takes only letters, digits and -",
+                "rename it there: only letters, digits, - and _",
             )
 
 
-def resolve_srun_options(
-    experiment: Experiment, placement: Placement, diagnostics: Diagnostics
+def srun_options(
+    own: Mapping[str, str | bool], by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
 ) -> tuple[Directive, ...]:
-    """What the srun of the training is given."""
+    """What the srun of the training is given; `by_pyxis`: it starts the containers, too."""
+    shape, ntasks = placement.shape, placement.ntasks_per_node
+    planned = "as planned, even if sbatch got other options"
     derived = [
-        Directive("nodes", placement.nodes, "as planned, whatever sbatch was told"),
-        Directive("ntasks", placement.nodes * placement.ntasks_per_node, "likewise"),
-        Directive("ntasks-per-node", placement.ntasks_per_node, "likewise"),
+        Directive("nodes", shape.nodes, planned),
+        Directive("ntasks", shape.nodes * ntasks, planned),
+        Directive("ntasks-per-node", ntasks, planned),
         Directive("label", True, "every line says which task wrote it"),
         Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout"),
         Directive("wait", 0, "a rank may go on after the others, to save or to evaluate"),
         Directive("cpu-bind", "none", "threads may move; data loaders need it"),
     ]
-    if placement.cpus_per_task is not None:
-        derived.append(
-            Directive(
-                "cpus-per-task", placement.cpus_per_task, "not inherited in Slurm 22.05-23.02"
-            )
-        )
-    return _with_own("srun", derived, experiment.srun, _OWNED_SRUN, diagnostics)
+    if (cpus := placement.cpus_per_task) is not None:
+        derived.append(Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02"))
+    owned = {**_OWNED_SRUN, **(_OWNED_BY_PYXIS if by_pyxis else {})}
+    return _with_own("srun", derived, own, owned, diagnostics)
 
 
 def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive]:
+    shape = placement.shape
     yield Directive("job-name", experiment.name, "name")
-    yield Directive("partition", placement.queue, "queue")
-    yield Directive("nodes", placement.nodes, "nodes")
+    yield Directive("partition", placement.partition, "queue")
+    yield Directive("nodes", shape.nodes, "nodes")
     yield Directive("ntasks-per-node", placement.ntasks_per_node, "launcher")
     if placement.cpus_per_task is not None:
         yield Directive("cpus-per-task", placement.cpus_per_task, "CPUs / tasks of a node")
-    if placement.gpus_per_node:
-        yield Directive("gpus-per-node", placement.gpus_per_node, "gpus_per_node")
+    if shape.gpus_per_node:
+        yield Directive("gpus-per-node", shape.gpus_per_node, "gpus_per_node")
     if placement.constraint:
         yield Directive("constraint", placement.constraint, "the queue mixes instance types")
     if placement.exclusive:
@@ -139,8 +150,8 @@ _REPLACES = {
 def _with_own(
     key: str,
     derived: list[Directive],
-    own: dict[str, str | bool],
-    owned: dict[str, str],
+    own: Mapping[str, str | bool],
+    owned: Mapping[str, str],
     diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
     for name in own:

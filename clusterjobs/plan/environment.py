@@ -1,20 +1,20 @@
-"""The environment of the ranks: few variables, each with its reason, and what must not be set.
-
-Source names: OFI aws-ofi-nccl 1.21; LF libfabric's fi_efa manual; ADT AWS's distributed-training
-samples; NCCL and PyTorch their own documentation.
-"""
+"""The environment of the ranks: few variables, each with its reason and source."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import JOB_DIR, Variable
+from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
+from clusterjobs.plan.directives import Directive
+from clusterjobs.plan.environment_checks import check_software, check_variables
+from clusterjobs.plan.inherited_env import PREFIXES, inherited_variables, own_slurm_variables
 from clusterjobs.plan.placement import Placement
-from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.field_types import MAX_WORD_BYTES
-from clusterjobs.spec.references import as_text
+from clusterjobs.plan.secrets import Secret
+from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.references import expanding
 
 EFA_LIBRARIES = ":".join(
     (
@@ -27,144 +27,120 @@ EFA_LIBRARIES = ":".join(
 )
 
 
-def resolve_environment(
-    experiment: Experiment,
-    placement: Placement,
-    further: Iterable[Variable],
-    diagnostics: Diagnostics,
-) -> tuple[Variable, ...]:
-    """What the ranks find set: derived, then the spec's own, which has the last word.
+class Environment(NamedTuple):
+    """What the job keeps and unsets of the caller's environment, and what it sets up itself.
 
-    `further`: what other parts of the plan want set, in place of what is usual.
+    `kept_slurm` are patterns of the SLURM_ variables that stay. `conda` and `venv` are None
+    without one, and in a container, whose own they are. `software_setup` and `setup` are lines of
+    bash, the user's own code.
     """
-    _check_own(experiment, placement, diagnostics)
-    own = experiment.env
-    further = tuple(further)
+
+    kept_slurm: tuple[str, ...]
+    unset: tuple[str, ...]
+    unset_prefixes: tuple[str, ...]
+    variables: tuple[Variable, ...]
+    secrets: tuple[Secret, ...]
+    modules: tuple[str, ...]
+    conda: str | None
+    venv: str | None
+    software_setup: tuple[str, ...]
+    setup: tuple[str, ...]
+
+
+def plan_environment(
+    env: Mapping[str, str],
+    software: spec.Software,
+    setup: tuple[str, ...],
+    secrets: tuple[Secret, ...],
+    placement: Placement,
+    directives: Iterable[Directive],
+    further: Iterable[Iterable[Variable]],
+    diagnostics: Diagnostics,
+) -> Environment:
+    """`further`: variables that other sections need, in place of the usual ones."""
+    check_software(software, diagnostics)
+    check_variables(env, software.container is not None, placement, diagnostics)
+    gpus = placement.shape.gpus_per_node
+    return Environment(
+        own_slurm_variables(directives),
+        inherited_variables(gpus),
+        PREFIXES,
+        tuple(_variables(env, software.container, placement, tuple(itertools.chain(*further)))),
+        secrets,
+        software.modules,
+        software.conda and expanding(software.conda),
+        folder_on_the_node(software.venv) if software.venv and not software.container else None,
+        software.setup,
+        setup,
+    )
+
+
+def _variables(
+    own: Mapping[str, str],
+    container: spec.Container | None,
+    placement: Placement,
+    further: tuple[Variable, ...],
+) -> Iterator[Variable]:
+    """Derived, then the spec's own, which has the last word, then what is put behind others."""
     replaced = {one.name for one in further}
-    usual = [one for one in _derived(placement) if one.name not in replaced]
-    derived = (*usual, *further)
-    if container := experiment.software.container:
+    derived = [one for one in _derived(placement) if one.name not in replaced]
+    derived += further
+    if container:
         # What is on the node's LD_LIBRARY_PATH is not in the image.
-        derived = tuple(one for one in derived if not one.append)
-        if container.runtime == "pyxis" and placement.gpus_per_node:
+        derived = [one for one in derived if not one.append]
+        if container.runtime == "pyxis" and placement.shape.gpus_per_node:
             derived += _NVIDIA
-    kept = [one for one in derived if not one.append and one.name not in own]
-    said = [Variable(name, value, "env: of the spec", expand=True) for name, value in own.items()]
-    return (*kept, *said, *(one for one in derived if one.append))
+    yield from (one for one in derived if not one.append and one.name not in own)
+    for name, value in own.items():
+        yield Variable(name, expanding(value), "env: of the spec", expand=True)
+    yield from (one for one in derived if one.append)
 
 
 def _derived(placement: Placement) -> Iterator[Variable]:
     threads, whose = placement.cpus_per_rank or 1, "CPUs of one rank"
     if placement.shares_cpus:
         whose = "more ranks than CPUs"
-    yield Variable("OMP_NUM_THREADS", str(threads), f"{whose}; unset, every rank would use all")
+    yield Variable("OMP_NUM_THREADS", str(threads), f"{whose}; by default every rank uses all")
     yield Variable("PYTHONUNBUFFERED", "1", "log lines appear when they are written")
-    if placement.gpus_per_node:
+    if placement.shape.gpus_per_node:
         yield from _nccl()
-    if placement.efa:
+    if placement.fabric == "efa":
         yield from _efa()
 
 
+_ENROOT = "enroot: its hook for NVIDIA GPUs"
 _NVIDIA = (
-    Variable(
-        "NVIDIA_VISIBLE_DEVICES", "all", "enroot shows no GPU to an image without it", "enroot"
-    ),
-    Variable(
-        "NVIDIA_DRIVER_CAPABILITIES", "compute,utility", "the driver's libraries for CUDA", "enroot"
-    ),
+    Variable("NVIDIA_VISIBLE_DEVICES", "all", "else enroot shows no GPU to an image", _ENROOT),
+    Variable("NVIDIA_DRIVER_CAPABILITIES", "compute,utility", "driver libraries of CUDA", _ENROOT),
 )
+_NCCL = "NCCL user guide: environment variables"
+_TORCH = "PyTorch: ProcessGroupNCCL environment variables"
+_AWS_SAMPLES = "AWS: awsome-distributed-training samples"
 
 
 def _nccl() -> Iterator[Variable]:
-    yield Variable("NCCL_DEBUG", "WARN", "says why a collective failed", "NCCL")
-    yield Variable(
-        "NCCL_SOCKET_IFNAME",
-        "^lo,docker,veth",
-        "NCCL's first contact; a name such as eth0 differs between nodes",
-        "ADT",
-    )
-    yield Variable(
-        "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "a hang leaves a record of who waited", "PyTorch"
-    )
+    yield Variable("NCCL_DEBUG", "WARN", "log why a collective failed", _NCCL)
+    reason = "for NCCL's first contact; eth0 has other names"
+    yield Variable("NCCL_SOCKET_IFNAME", "^lo,docker,veth", reason, _AWS_SAMPLES)
+    yield Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "record which rank waits in a hang", _TORCH)
     record = f"{JOB_DIR}/nccl-trace-rank-"  # the default is in /tmp, and gone with the node
-    yield Variable("TORCH_FR_BUFFER_SIZE", "20000", "how many calls that record keeps", "PyTorch")
-    yield Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", "20000", "its older name", "PyTorch")
-    yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, "where it is kept", "PyTorch")
-    yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, "its older name", "PyTorch")
+    size, place = "collectives in that record", "where the record is written"
+    yield Variable("TORCH_FR_BUFFER_SIZE", "20000", size, _TORCH)
+    yield Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", "20000", f"{size} (older name)", _TORCH)
+    yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, place, _TORCH)
+    yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, f"{place} (older name)", _TORCH)
 
 
 def _efa() -> Iterator[Variable]:
-    yield Variable("FI_PROVIDER", "efa", "plugins before 1.6 do not choose it themselves", "OFI")
-    yield Variable(
-        "FI_EFA_USE_HUGE_PAGE", "0", "with huge pages a fork fails for want of memory", "OFI 69, LF"
-    )
+    plugin = "aws-ofi-nccl release notes"
+    yield Variable("FI_PROVIDER", "efa", "plugins before 1.6 do not select it", plugin)
+    reason = "with huge pages a fork runs out of memory"
+    source = "aws-ofi-nccl issue 69; libfabric: fi_efa(7)"
+    yield Variable("FI_EFA_USE_HUGE_PAGE", "0", reason, source)
     yield Variable(
         "LD_LIBRARY_PATH",
         EFA_LIBRARIES,
         "libfabric and its NCCL plugin, wherever the AMI has them",
-        "ADT",
+        _AWS_SAMPLES,
         append=True,
     )
-
-
-# What circulates from blog to blog: (why not, what to do instead). True: an error, not a warning.
-_MUST_NOT = {
-    "RDMAV_FORK_SAFE": ("breaks EFA with huge pages", "remove it", True),
-    "RDMAV_HUGEPAGES_SAFE": ("breaks EFA with huge pages", "remove it", True),
-    "NCCL_BUFFERSIZE": ("is no variable of NCCL", "did you mean NCCL_BUFFSIZE?", True),
-    "NCCL_PROTO": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)", False),
-    "NCCL_ALGO": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)", False),
-    "NCCL_IB_DISABLE": ("has no effect with EFA", "remove it", False),
-    "NCCL_TREE_THRESHOLD": ("has no effect in NCCL 2.5 and later", "remove it", False),
-    "FI_EFA_TX_MIN_CREDITS": ("is an old workaround", "remove it", False),
-    "NCCL_ASYNC_ERROR_HANDLING": ("is the old name", "it is on by default in torch 2.2", False),
-}
-
-
-_TCP_INSTEAD = {"FI_PROVIDER": "tcp", "NCCL_NET": "socket"}
-_INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
-
-
-def _check_own(experiment: Experiment, placement: Placement, diagnostics: Diagnostics) -> None:
-    for name, value in experiment.env.items():
-        path = ("env", name)
-        if len(f"{name}={value}".encode()) > MAX_WORD_BYTES:
-            limit = f"{MAX_WORD_BYTES:,} bytes, the name among them"
-            diagnostics.problem(
-                path, f"longer than Linux allows for a variable ({limit})", "shorten it"
-            )
-        if name in _MUST_NOT:
-            why, instead, is_error = _MUST_NOT[name]
-            diagnostics.problem(path, f"{name} {why}", instead, warning=not is_error)
-        elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
-            diagnostics.problem(path, "huge pages make a fork fail for want of memory", "remove it")
-        elif placement.efa and _TCP_INSTEAD.get(name) == as_text(value).lower():
-            diagnostics.problem(path, f"{value}: EFA is not used", "remove it", warning=True)
-        elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):
-            diagnostics.problem(
-                path,
-                f"{value} is not the name on every instance type and image",
-                "remove it: ^lo,docker,veth is set",
-                warning=True,
-            )
-        elif name == "FI_EFA_USE_DEVICE_RDMA" and as_text(value) != "0":
-            _check_device_rdma(path, placement, diagnostics)
-
-
-def _check_device_rdma(
-    path: tuple[str, str], placement: Placement, diagnostics: Diagnostics
-) -> None:
-    instance = placement.instance
-    if instance is not None and not instance.gpudirect_rdma:
-        diagnostics.problem(
-            path,
-            f"{instance.name} has no RDMA: libfabric 1.18 and later aborts",
-            "remove it (libfabric's fi_efa manual)",
-        )
-    else:
-        diagnostics.problem(
-            path,
-            "needless since libfabric 1.18",
-            "remove it (libfabric's fi_efa manual)",
-            warning=True,
-        )

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clusterjobs.plan.directives import Directive
-from clusterjobs.plan.placement import Placement
 
 _RANKS = (
     "RANK",
@@ -58,7 +57,7 @@ _SBATCH_SETS = (
 )
 
 # Options of sbatch that it hands to srun as a variable: with the option, the variable is this
-# job's own; without, it is somebody else's.
+# job's own; without it, another job's.
 _HANDED_ON = {
     "cpu-freq": "SLURM_CPU_FREQ_REQ",
     "cpus-per-task": "SLURM_CPUS_PER_TASK",
@@ -85,8 +84,8 @@ def own_slurm_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
     return (*_SBATCH_SETS, *sorted(handed))
 
 
-def inherited_variables(placement: Placement) -> tuple[str, ...]:
+def inherited_variables(gpus_per_node: int) -> tuple[str, ...]:
     """The other variables that the job unsets before it does anything else."""
-    # With GPUs Slurm sets it for this job; without, it can only be somebody else's.
-    devices = () if placement.gpus_per_node else ("CUDA_VISIBLE_DEVICES",)
+    # With GPUs Slurm sets it for this job; without, it can only be another job's.
+    devices = () if gpus_per_node else ("CUDA_VISIBLE_DEVICES",)
     return (*_RANKS, *_PYTHON, *devices)

@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
+from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.frameworks.base import Framework
 from clusterjobs.plan.placement import Placement
-from clusterjobs.plan.storage import ALWAYS_SHARED, is_below
-from clusterjobs.spec.experiment import Experiment
+from clusterjobs.plan.storage import is_below
+from clusterjobs.spec.experiment import Checkpoints, Experiment
 from clusterjobs.spec.references import show
 from clusterjobs.yaml.document import Path
 
-_READ_PRECISION = ("deepspeed", "fairseq", "gpt-neox", "megatron-deepspeed")
-
 
 def check_intentions(
-    experiment: Experiment, placement: Placement, cluster: Cluster, diagnostics: Diagnostics
+    experiment: Experiment,
+    framework: Framework,
+    placement: Placement,
+    facts: ClusterFacts,
+    diagnostics: Diagnostics,
 ) -> None:
     """Warn of GPUs that idle, of a slow network, of folders on one node, of what is not read."""
-    _check_idle_gpus(experiment, placement, diagnostics)
-    _check_shared_cpus(experiment, placement, diagnostics)
-    _check_network(placement, diagnostics)
-    _check_shared_folders(experiment, cluster, diagnostics)
-    _check_relative_checkpoints(experiment, diagnostics)
-    if experiment.framework not in _READ_PRECISION and _is_untold(experiment):
+    gpus_key = "ranks_per_node" if experiment.ranks_per_node else "gpus_per_node"
+    cpus_key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
+    _check_precision(experiment.precision, placement, diagnostics)
+    _check_idle_gpus(gpus_key, placement, diagnostics)
+    _check_shared_cpus(cpus_key, placement, diagnostics)
+    _check_network(placement, facts, diagnostics)
+    _check_shared_folders(_folders(experiment), facts, diagnostics)
+    _check_relative_checkpoints(experiment.checkpoints, experiment.workdir, diagnostics)
+    if not framework.reads_precision and _is_not_passed_on(experiment.precision, experiment.args):
         diagnostics.problem(
             ("precision",),
-            f"{experiment.framework} is told nothing of it",
+            f"{framework.name} does not pass it on to your program",
             'pass it on: args: {precision: "{{ precision }}"}, as your program names it',
             warning=True,
         )
 
 
-def _is_untold(experiment: Experiment) -> bool:
+def _is_not_passed_on(precision: str | None, args: object) -> bool:
     """Whether there is a precision, and no argument has its name."""
-    precision, args = experiment.precision, experiment.args
-    words = (*args, *(args.values() if isinstance(args, Mapping) else ()))
+    words = (*args, *args.values()) if isinstance(args, Mapping) else args
+    assert isinstance(words, tuple)
     return precision is not None and not any(precision in str(word) for word in words)
 
 
-def _check_relative_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    checkpoints, workdir = experiment.checkpoints, experiment.workdir
+def _check_precision(precision: str | None, placement: Placement, diagnostics: Diagnostics) -> None:
+    node_type = placement.node_type
+    if precision == "bf16" and node_type.gpu_model == "V100":
+        diagnostics.problem(
+            ("precision",), f"the V100 of a {node_type.name} has no bf16", "precision: fp16"
+        )
+
+
+def _check_relative_checkpoints(
+    checkpoints: Checkpoints | None, workdir: str | None, diagnostics: Diagnostics
+) -> None:
     if checkpoints and workdir and not checkpoints.path.startswith(("/", "${", "\0")):
         diagnostics.problem(
             ("checkpoints", "path"),
@@ -51,64 +67,58 @@ def _check_relative_checkpoints(experiment: Experiment, diagnostics: Diagnostics
         )
 
 
-def _check_shared_cpus(
-    experiment: Experiment, placement: Placement, diagnostics: Diagnostics
-) -> None:
+def _check_shared_cpus(key: str, placement: Placement, diagnostics: Diagnostics) -> None:
     if placement.shares_cpus:
-        cpus = placement.ntasks_per_node * (placement.cpus_per_task or 1)
-        key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
+        ranks, cpus = placement.shape.ranks_per_node, placement.cpus
         diagnostics.problem(
             (key,),
-            f"{placement.ranks_per_node} ranks share the {cpus} CPUs that the job has of a node",
+            f"{ranks} ranks share the {cpus} CPUs that the job has of a node",
             "a CPU for each rank at least, and some more for loaders of data",
             warning=True,
         )
 
 
-def _check_idle_gpus(
-    experiment: Experiment, placement: Placement, diagnostics: Diagnostics
-) -> None:
-    instance = placement.instance
-    if instance is None or not instance.gpus or not placement.exclusive:
-        return
-    used = min(placement.ranks_per_node, placement.gpus_per_node)
-    if used < instance.gpus:
-        key = "ranks_per_node" if experiment.ranks_per_node else "gpus_per_node"
+def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -> None:
+    has = placement.node_type.gpus
+    used = min(placement.shape.ranks_per_node, placement.shape.gpus_per_node)
+    if has and placement.exclusive and used < has:
         diagnostics.problem(
             (key,),
-            f"{instance.gpus - used} of {instance.gpus} GPUs of every node idle, and are paid for",
-            f"{key}: {instance.gpus} uses them all; a rank may use several by itself",
+            f"{has - used} of {has} GPUs of every node idle, and are paid for",
+            f"{key}: {has} uses them all; a rank may use several by itself",
             warning=True,
         )
 
 
-def _check_network(placement: Placement, diagnostics: Diagnostics) -> None:
-    instance = placement.instance
-    if instance is None or not instance.gpus or not instance.efa_interfaces:
-        return
-    if placement.nodes > 1 and not placement.efa:
+def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics) -> None:
+    """Of nodes with GPUs that talk over something slower than what they have."""
+    node_type, nodes = placement.node_type, placement.shape.nodes
+    fabric = node_type.fabric
+    if nodes > 1 and node_type.gpus and fabric and placement.fabric != fabric:
         diagnostics.problem(
             ("nodes",),
-            f"queue {placement.queue} has no EFA: {placement.nodes} {instance.name} will talk "
-            "over TCP",
-            "Efa: {Enabled: true} in the compute resource of the cluster's config",
+            f"queue {placement.partition} has no {_FABRICS.get(fabric, fabric)}: {nodes} "
+            f"{node_type.name} will talk over TCP",
+            facts.terms.enable_fabric,
             warning=True,
         )
+
+
+_FABRICS = {"efa": "EFA", "infiniband": "InfiniBand"}
 
 
 def _check_shared_folders(
-    experiment: Experiment, cluster: Cluster, diagnostics: Diagnostics
+    folders: Iterator[tuple[Path, str]], facts: ClusterFacts, diagnostics: Diagnostics
 ) -> None:
     """A log or a checkpoint on one node's own disk is gone with the node."""
-    shared = [*ALWAYS_SHARED, *(mount.directory for mount in cluster.mounts)]
-    if not cluster.mounts_complete:
-        return
-    for path, folder in _folders(experiment):
+    mounts = [mount.path for mount in facts.mounts]
+    shared = (*facts.shared_folders, *mounts)
+    for path, folder in folders if facts.mounts_complete else ():
         if folder.startswith("/") and not any(is_below(folder, one) for one in shared):
-            known = ", ".join(mount.directory for mount in cluster.mounts) or "none but /home"
+            known = ", ".join(mounts) or "none but /home"
             diagnostics.problem(
                 path,
-                f"{folder} is not on shared storage of {cluster.name}",
+                f"{folder} is not on shared storage of {facts.name}",
                 f"its shared folders: {known}",
                 warning=True,
             )
@@ -117,7 +127,54 @@ def _check_shared_folders(
 def _folders(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     if experiment.workdir:
         yield ("workdir",), experiment.workdir
-    if experiment.logs:
-        yield ("logs",), experiment.logs
+    yield ("logs", "path"), experiment.logs.path
     if experiment.checkpoints:
         yield ("checkpoints", "path"), experiment.checkpoints.path
+
+
+# What a shell would have expanded: ${HOME}, $HOME, a leading ~/. Prices such as $5 are not meant.
+_SHELLS = re.compile(r"\$\{[A-Za-z_]\w*\}|\$[A-Z_][A-Z0-9_]+\b|^~/")
+_WITHOUT_BRACES = re.compile(r"(?<![\\$])\$[A-Z_][A-Z0-9_]+\b")
+
+
+def check_literal_words(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    """What is not expanded although it looks as if it were meant to be: a warning."""
+    for path, text in _literal_words(experiment):
+        if found := _SHELLS.search(text):
+            diagnostics.problem(
+                path,
+                f"{found[0]} stays as it is here: only paths and env are expanded on the node",
+                "use a parameter, or set a variable under env: that the program reads",
+                warning=True,
+            )
+    for path, text in _expanded_words(experiment):
+        if found := _WITHOUT_BRACES.search(text):
+            name = found[0][1:]
+            diagnostics.problem(
+                path,
+                f"{found[0]} stays as it is: the node expands only ${{{name}}}",
+                f"write ${{{name}}}",
+                warning=True,
+            )
+
+
+def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
+    arguments = experiment.args
+    named = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
+    for key, value in named:
+        texts = value if isinstance(value, tuple) else (value,)
+        yield from ((("args", key), text) for text in texts if isinstance(text, str))
+    for word in experiment.command or ():
+        yield ("command",), word
+
+
+def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
+    yield ("logs", "path"), experiment.logs.path
+    for key in ("workdir", "script"):
+        yield (key,), getattr(experiment, key) or ""
+    for key in ("venv", "conda"):
+        yield ("software", key), getattr(experiment.software, key) or ""
+    if experiment.checkpoints:
+        yield ("checkpoints", "path"), experiment.checkpoints.path
+    for name, value in experiment.env.items():
+        yield ("env", name), value

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import Samples, Shape
-from clusterjobs.plan.placement import Placement
+from clusterjobs.errors import Problem
+from clusterjobs.frameworks.base import Parallelism, Samples, Shape
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.experiment import Batch, Experiment, Model, Parallel
+from clusterjobs.spec.experiment import Batch, Model, Parallel
 
 
-def resolve_shape(
-    experiment: Experiment, placement: Placement, diagnostics: Diagnostics, provenance: Provenance
-) -> Shape:
+def plan_parallelism(
+    parallel: Parallel, shape: Shape, diagnostics: Diagnostics, provenance: Provenance
+) -> Parallelism:
     """How the ranks divide into copies of the model."""
-    tensor, pipeline = experiment.parallel.tensor, experiment.parallel.pipeline
-    world, model_ranks = placement.world_size, tensor * pipeline
-    if tensor > placement.ranks_per_node:
+    tensor, pipeline = parallel.tensor, parallel.pipeline
+    world, model_ranks = shape.world_size, tensor * pipeline
+    if tensor > shape.ranks_per_node:
         diagnostics.problem(
             ("parallel", "tensor"),
-            f"tensor: {tensor} reaches over a node of {placement.ranks_per_node} ranks",
+            f"tensor: {tensor} needs more ranks than one node has ({shape.ranks_per_node})",
             "tensor parallelism within a node, pipeline between nodes",
             warning=True,
         )
@@ -29,14 +29,12 @@ def resolve_shape(
             f"= {model_ranks}",
             f"nodes x ranks per node must be a multiple of {model_ranks}",
         )
-    data_parallel = provenance.record(
+    copies = provenance.record(
         "data_parallel",
         max(1, world // model_ranks),
         f"world size {world} / (tensor {tensor} x pipeline {pipeline})",
     )
-    return Shape(
-        placement.nodes, placement.ranks_per_node, placement.gpus_per_node, world, data_parallel
-    )
+    return Parallelism(tensor, pipeline, copies)
 
 
 def check_model(
@@ -72,14 +70,18 @@ def _check_divides(
     )
 
 
-def resolve_samples(
-    batch: Batch | None, shape: Shape, diagnostics: Diagnostics, provenance: Provenance
+def plan_batch(
+    batch: Batch | None, copies: int, diagnostics: Diagnostics, provenance: Provenance
 ) -> Samples | None:
-    """micro x accumulation x data parallel = global, from whatever of it the spec says."""
-    if batch is None:
+    """micro x accumulation x data parallel = global, from whatever of it the spec says.
+
+    None also where the number of ranks is wrong: no batch is judged by it. `copies` are the
+    model's.
+    """
+    if batch is None or any(_is_of_the_shape(one) for one in diagnostics.problems):
         return None
     micro, accumulation, total = batch.micro, batch.accumulation, batch.global_
-    ranks = shape.data_parallel
+    ranks = copies
     if total is None:
         if micro is None:
             diagnostics.problem(("batch",), "micro or global is missing", "add `micro: 8`")
@@ -115,6 +117,11 @@ def resolve_samples(
             "remove one of the three",
         )
     return Samples(micro, steps, total) if steps else None
+
+
+def _is_of_the_shape(problem: Problem) -> bool:
+    keys = ("nodes", "gpus_per_node", "ranks_per_node", "parallel")
+    return problem.path.partition(".")[0] in keys and not problem.warning
 
 
 def _quotient(

@@ -1,57 +1,50 @@
-"""The plan: all that is printed, submitted or explained, finished. Plain data, no text of bash."""
+"""The plan: everything that is printed, submitted or explained, as finished values in sections.
+
+Texts may hold shell variables as `references.variable` marks them; all else is literal. Paths are
+absolute or start with a variable. Whoever reads a plan needs no spec.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from clusterjobs.cluster.facts import BucketLink
 from clusterjobs.errors import Problem
-from clusterjobs.frameworks.base import ConfigFile, Samples, Shape, Variable
-from clusterjobs.launchers import Launcher
-from clusterjobs.parallelcluster.associations import DataRepositoryAssociation
-from clusterjobs.plan.container import ContainerPlan
-from clusterjobs.plan.directives import Directive
-from clusterjobs.plan.exports import Export
-from clusterjobs.plan.inputs import Input
+from clusterjobs.frameworks.base import Parallelism, Samples
+from clusterjobs.plan.checkpoints import Checkpoints
+from clusterjobs.plan.container import Container
+from clusterjobs.plan.environment import Environment
+from clusterjobs.plan.files import Files
+from clusterjobs.plan.job import Job
+from clusterjobs.plan.launch import Launch
 from clusterjobs.plan.placement import Placement
-from clusterjobs.plan.preflight import PreflightPlan
-from clusterjobs.plan.restarts import RestartPlan
-from clusterjobs.plan.staging import Stage
+from clusterjobs.plan.preflight import Preflight
+from clusterjobs.plan.restarts import Restarts
+from clusterjobs.plan.staging import Staging
+from clusterjobs.plan.steps import Steps
 from clusterjobs.provenance import Derived
-from clusterjobs.spec.experiment import Experiment
 
 
 class Plan(NamedTuple):
-    """One job. `command` is what the launcher is given, word by word.
+    """One job."""
 
-    `marker`: a file that the training writes after each complete checkpoint.
-    `programs`: files of the room `node/` that the job takes along.
-    `interface`: the network interface of the ranks, where the spec names one.
-    `starts_script`: it begins with a Python script that the launcher runs, else with a program.
-    """
-
-    experiment: Experiment
-    cluster_name: str
-    launcher: Launcher
+    job: Job
     placement: Placement
-    shape: Shape
-    samples: Samples | None
-    marker: str | None
-    restarts: RestartPlan | None
-    directives: tuple[Directive, ...]
-    srun_options: tuple[Directive, ...]
-    environment: tuple[Variable, ...]
-    own_slurm_variables: tuple[str, ...]
-    unset: tuple[str, ...]
-    starts_script: bool
-    interface: str | None
-    command: tuple[str, ...]
-    files: tuple[ConfigFile, ...]
-    programs: tuple[str, ...]
-    inputs: tuple[Input, ...]
-    stages: tuple[Stage, ...]
-    exports: tuple[Export, ...]
-    preflight: PreflightPlan | None
-    associations: tuple[DataRepositoryAssociation, ...]
-    container: ContainerPlan | None
+    parallelism: Parallelism
+    batch: Samples | None
+    environment: Environment
+    files: Files
+    preflight: Preflight | None
+    staging: Staging
+    container: Container | None
+    steps: Steps
+    launch: Launch
+    checkpoints: Checkpoints
+    restarts: Restarts | None
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]
+
+    @property
+    def links(self) -> tuple[BucketLink, ...]:
+        """What the cluster's file systems have to show or export by themselves."""
+        return (*self.staging.links, *self.checkpoints.links)

@@ -1,42 +1,28 @@
-"""What every node is asked before the training, and what it has to answer.
+"""What is checked on every node before the training.
 
-Each wanted value is derived here, from the catalogue, the cluster's config or the spec. How it is
-found out is written in `node/preflight_*.sh`, which run on the nodes. Sources: NCCL its manual;
-AWS the EC2 user guide on EFA; facts of clusters stand in their configs.
+Each wanted value is derived from the cluster's facts or the spec. How it is found out is written in
+`node/preflight_*.sh`, which run on the nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
-from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.frameworks.base import JOB_DIR, Framework, Variable
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.preflight_checks import hardware, network, storage
+from clusterjobs.plan.preflight_checks import software as software_checks
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.experiment import Experiment, Preflight
+from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import show
 
-NCCL_LOGS = f"{JOB_DIR}/nccl"
 
-_PACKAGES = {
-    "torchrun": ("torch",),
-    "deepspeed": ("torch", "deepspeed"),
-    "megatron-deepspeed": ("torch", "deepspeed"),
-    "gpt-neox": ("torch", "deepspeed"),
-}
-# Programs that a node is asked by, beside `preflight_node.sh`, where one of these is asked.
-_ASKED_BY = {
-    "preflight_hardware.sh": {"gpus", "processes", "efa", "memlock"},
-    "preflight_software.sh": {"packages", "build", "containers"},
-}
-_COMPILES = ("deepspeed", "megatron-deepspeed", "gpt-neox")
-
-
-class Asked(NamedTuple):
-    """One question: `word` is the argument of the node's program, `check=wanted`."""
+class Check(NamedTuple):
+    """One check: `word` is the argument of the node's program, `check=wanted`."""
 
     word: str
     reason: str
@@ -53,22 +39,27 @@ class AllReduce(NamedTuple):
     srun_options: tuple[Directive, ...]
 
 
-class PreflightPlan(NamedTuple):
-    """`excludes`: the job starts again without bad nodes. `reads_nccl`: its log must show EFA."""
+class Preflight(NamedTuple):
+    """`excludes_bad_nodes`: the job starts again without them.
 
-    asked: tuple[Asked, ...]
-    excludes: bool
+    `reads_nccl`: NCCL's log, files in `nccl_logs`, has to show that the fabric is used.
+    """
+
+    checks: tuple[Check, ...]
+    excludes_bad_nodes: bool
     reads_nccl: bool
-    all_reduce: AllReduce | None = None
+    nccl_logs: str
+    all_reduce: AllReduce | None
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The files of the room `node/` that it takes."""
-        words = {one.word.partition("=")[0] for one in self.asked}
-        asking = ("preflight.py", "preflight_table.py", "preflight_node.sh") if words else ()
-        more = (name for name, checks in _ASKED_BY.items() if checks & words)
-        reading = ("nccl_log.py",) if self.reads_nccl else ()
-        return (*asking, *more, *reading, *(("all_reduce.py",) if self.all_reduce else ()))
+        """The programs for the nodes that it starts."""
+        needed = {
+            "preflight.py": bool(self.checks),
+            "nccl_log.py": self.reads_nccl,
+            "all_reduce.py": self.all_reduce is not None,
+        }
+        return tuple(name for name, is_needed in needed.items() if is_needed)
 
     @property
     def environment(self) -> tuple[Variable, ...]:
@@ -76,89 +67,122 @@ class PreflightPlan(NamedTuple):
         if not self.reads_nccl:
             return ()
         return (
-            Variable("NCCL_DEBUG", "INFO", "its log says whether EFA is used", "NCCL"),
-            Variable("NCCL_DEBUG_SUBSYS", "INIT,NET", "of that, what is about the network", "NCCL"),
-            Variable("NCCL_DEBUG_FILE", f"{NCCL_LOGS}/%h.%p", "a file for each rank", "NCCL"),
+            Variable("NCCL_DEBUG", "INFO", "its log says whether EFA is used", "NCCL user guide"),
+            Variable(
+                "NCCL_DEBUG_SUBSYS",
+                "INIT,NET",
+                "of that, what is about the network",
+                "NCCL user guide",
+            ),
+            Variable(
+                "NCCL_DEBUG_FILE",
+                f"{self.nccl_logs}/%h.%p",
+                "a file for each rank",
+                "NCCL user guide",
+            ),
         )
 
 
-def resolve_preflight(
-    experiment: Experiment,
+def plan_preflight(
+    wish: spec.Preflight | None,
+    software: spec.Software,
+    framework: Framework,
     placement: Placement,
-    cluster: Cluster,
+    facts: ClusterFacts,
+    checkpoints: str | None,
     diagnostics: Diagnostics,
     provenance: Provenance,
-) -> PreflightPlan | None:
+) -> Preflight | None:
     """The preflight, or None where the spec wants none."""
-    wish = experiment.preflight
     if wish is None:
-        _check_unread_pins(experiment, diagnostics)
+        _check_unread_pins(software, diagnostics)
         return None
-    questions = list(_questions(experiment, wish, placement, cluster))
-    reads_nccl = placement.efa and placement.gpus_per_node > 0 and placement.nodes > 1
-    possible = {check for check, *_ in questions} | ({"nccl"} if reads_nccl else set())
-    chosen = possible if wish.checks is None else possible & set(wish.checks)
-    for named in wish.checks or ():
-        if named not in possible:
+    possible = [
+        *hardware(placement, facts.terms.node_facts),
+        *storage(wish.free_gib, checkpoints, placement.shape.nodes, facts),
+        *network(),
+        *software_checks(software, framework, placement),
+    ]
+    shape = placement.shape
+    talks_over_efa = placement.fabric == "efa" and shape.gpus_per_node > 0 and shape.nodes > 1
+    chosen = _chosen(wish.checks, {one.name for one in possible}, talks_over_efa, diagnostics)
+    checks = []
+    for one in possible:
+        if one.name in chosen:
+            provenance.record(one.unique_name, show(one.wanted) or "yes", one.reason, one.source)
+            word = f"{one.word}={one.wanted}" if one.wanted else one.word
+            checks.append(Check(word, one.reason))
+    if checks:
+        reason = "for all checks; a node that does not answer in time is bad"
+        checks.insert(0, Check(f"seconds={wish.seconds}", reason))
+    return Preflight(
+        tuple(checks),
+        wish.on_bad_node == "exclude",
+        "nccl" in chosen,
+        f"{JOB_DIR}/nccl",
+        _all_reduce(
+            wish.bandwidth_percent,
+            software.container is not None,
+            placement,
+            facts.terms.node_facts,
+            diagnostics,
+            provenance,
+        ),
+    )
+
+
+def _chosen(
+    wanted: Sequence[str] | None, possible: set[str], reads_nccl: bool, diagnostics: Diagnostics
+) -> set[str]:
+    possible = possible | ({"nccl"} if reads_nccl else set())
+    for name in wanted or ():
+        if name not in possible:
             diagnostics.problem(
                 ("preflight",),
-                f"there is nothing that {named} could check in this job",
+                f"there is nothing that {name} could check in this job",
                 "remove it; checked: " + ", ".join(sorted(possible)),
                 warning=True,
             )
-    asked = []
-    for check, word, value, reason, source in questions:
-        if check in chosen:
-            provenance.record(_unique_name(word, value), show(value) or "yes", reason, source)
-            asked.append(Asked(f"{word}={value}" if value else word, reason))
-    if asked:
-        reason = "for all of it; a node that is silent is bad"
-        asked.insert(0, Asked(f"seconds={wish.seconds}", reason))
-    all_reduce = _all_reduce(experiment, wish, placement, diagnostics, provenance)
-    excludes = wish.on_bad_node == "exclude"
-    return PreflightPlan(tuple(asked), excludes, "nccl" in chosen, all_reduce)
+    return possible if wanted is None else possible & set(wanted)
 
 
-def _unique_name(word: str, value: str) -> str:
-    """`preflight.space /tmp`: some checks are made for several folders."""
-    folder = value[value.find("/") :] if "/" in value else ""
-    folder = value.partition(":")[2] if word == "space" else folder
-    return f"preflight.{word} {show(folder)}".rstrip()
+# ------------------------------------------------------------------ the network's rate
 
 
 def _all_reduce(
-    experiment: Experiment,
-    wish: Preflight,
+    percent: int | None,
+    contained: bool,
     placement: Placement,
+    source: str,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> AllReduce | None:
-    percent, key = wish.bandwidth_percent, ("preflight", "bandwidth_percent")
+    key, node_type = ("preflight", "bandwidth_percent"), placement.node_type
     if percent is None:
         return None
     if percent > 100:
         diagnostics.problem(key, f"{percent} % is more than the network gives", "a half is 50")
-    elif placement.nodes == 1:
+    elif placement.shape.nodes == 1:
         diagnostics.problem(key, "there is no network within one node", "remove it", warning=True)
-    elif getattr(experiment.software, "container", None):
+    elif contained:
         what = (
             "the all-reduce is measured by the job's own Python, and the ranks' is in a container"
         )
         diagnostics.problem(key, what, "remove it")
     else:
-        gbps = f"{placement.instance.network_gbps:g}" if placement.instance else "0"
-        reason = f"the network of a {placement.instance_type}, both ways, and {percent} % of it"
-        provenance.record("preflight.all_reduce", f"{gbps} Gbps", reason, "catalogue")
+        gbps = f"{node_type.network_gbps or 0:g}"
+        reason = f"the network of a {node_type.name}, both ways, and {percent} % of it"
+        provenance.record("preflight.all_reduce", f"{gbps} Gbps", reason, source)
         return AllReduce(gbps, percent, tuple(_task_per_rank(placement)))
     return None
 
 
 def _task_per_rank(placement: Placement) -> Iterator[Directive]:
-    """Options of srun for a task for each rank, whoever starts the ranks of the training."""
-    ranks = placement.ranks_per_node
-    yield Directive("nodes", placement.nodes, "all of the job's")
-    yield Directive("ntasks", placement.nodes * ranks, "a task for each rank")
-    yield Directive("ntasks-per-node", ranks, "likewise")
+    """Options of srun for a task for each rank, also with launchers that start one per node."""
+    shape = placement.shape
+    yield Directive("nodes", shape.nodes, "all of the job's")
+    yield Directive("ntasks", shape.world_size, "a task for each rank")
+    yield Directive("ntasks-per-node", shape.ranks_per_node, "likewise")
     yield Directive("overlap", True, "beside what else this job may run")
     yield Directive("cpu-bind", "none", "as for the training")
     yield Directive("kill-on-bad-exit", 1, "one dead task ends them all")
@@ -170,71 +194,11 @@ def _task_per_rank(placement: Placement) -> Iterator[Directive]:
         yield Directive("overcommit", True, "a node has more ranks than CPUs")
 
 
-def _check_unread_pins(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    if experiment.software.requires:
+def _check_unread_pins(software: spec.Software, diagnostics: Diagnostics) -> None:
+    if software.requires:
         diagnostics.problem(
             ("software", "requires"),
             "the preflight looks for these packages, and it is off",
             "preflight: true, or preflight: [software]",
             warning=True,
         )
-
-
-_Question = tuple[str, str, str, str, str]  # check, word, wanted, reason, source
-
-
-def _questions(
-    experiment: Experiment, wish: Preflight, placement: Placement, cluster: Cluster
-) -> Iterator[_Question]:
-    yield from _hardware(placement)
-    yield from _storage(experiment, wish, placement, cluster)
-    yield ("clock", "clock", "5", "seconds apart: logs, file times, signed requests", "")
-    yield ("network", "network", "", "an interface that NCCL_SOCKET_IFNAME takes", "NCCL")
-    yield ("names", "names", "", "every node finds MASTER_ADDR by its name", "")
-    yield ("port", "port", "", "MASTER_PORT is free, and every node can call it", "")
-    if getattr(experiment.software, "container", None):  # what is inside is the image's affair
-        yield ("containers", "containers", "", "the ranks run in a container", "pyxis")
-        return
-    if packages := _packages(experiment):
-        yield ("software", "packages", packages, "what the job's Python must have", "")
-    if placement.gpus_per_node and experiment.framework in _COMPILES:
-        reason = f"{experiment.framework} compiles extensions when it starts"
-        yield ("build", "build", "", reason, "PyTorch: torch.utils.cpp_extension")
-
-
-def _hardware(placement: Placement) -> Iterator[_Question]:
-    instance, gpus = placement.instance, placement.gpus_per_node
-    kind = instance.name if instance else placement.instance_type
-    if gpus:
-        yield ("gpus", "gpus", str(gpus), f"the job's GPUs of a {kind}", "catalogue")
-        if placement.exclusive:
-            yield ("gpus", "processes", "", "a whole node: nobody else is on its GPUs", "")
-    if placement.efa and instance and instance.efa_interfaces:
-        count = str(instance.efa_interfaces)
-        yield ("efa", "efa", count, f"the EFA interfaces of a {kind}", "catalogue")
-        yield ("memlock", "memlock", "", "EFA pins memory", "AWS")
-    if placement.ranks_per_node > 1:
-        yield ("shm", "shm", "1", "GiB of /dev/shm: NCCL, and loaders of data, share it", "NCCL")
-
-
-def _storage(
-    experiment: Experiment, wish: Preflight, placement: Placement, cluster: Cluster
-) -> Iterator[_Question]:
-    for mount in cluster.mounts:
-        word = "lustre" if mount.storage_type == "FsxLustre" else "mount"
-        reason = f"{mount.name or mount.storage_type} of {cluster.name}"
-        yield ("mounts", word, mount.directory, reason, "SharedStorage")
-    folders = {JOB_DIR: "the job's own folder"}
-    if experiment.checkpoints:
-        folders[folder_on_the_node(experiment.checkpoints.path)] = "checkpoints"
-    for folder, reason in folders.items():
-        if placement.nodes > 1:
-            yield ("mounts", "folder", folder, f"{reason}: the same for all nodes", "")
-        yield ("space", "space", f"{wish.free_gib}:{folder}", f"GiB free: {reason}", "free_gib")
-    yield ("space", "space", "1:/tmp", "GiB free: programs keep temporary files there", "")
-
-
-def _packages(experiment: Experiment) -> str:
-    pins = dict.fromkeys(_PACKAGES.get(experiment.framework, ()), "")
-    pins.update(experiment.software.requires)
-    return ",".join(f"{name}=={pin}" if pin else name for name, pin in pins.items())

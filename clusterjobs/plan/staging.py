@@ -1,172 +1,116 @@
-"""How each data set of a spec gets to where the job wants it, and what cannot be.
+"""How each data set of a spec gets to where the job wants it.
 
-FSx for Lustre shows a bucket by a data repository association: it lists the bucket when the
-association is made and reads a file from it when the file is first read, or when it is told to
-beforehand. Everything else is copied by the job.
+A file system that is linked to a bucket lists it and reads a file from it when the file is first
+read, or when the job preloads it. Everything else is copied by the job.
 Source: the FSx for Lustre user guide, "Linking your file system to an S3 bucket" and "Preloading
 files into your file system".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from clusterjobs.cluster.facts import BucketLink
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.errors import Location
-from clusterjobs.parallelcluster.associations import DataRepositoryAssociation
-from clusterjobs.plan.exports import EXPORT_PROGRAMS, Export
+from clusterjobs.plan.inputs import Input
 from clusterjobs.plan.staging_checks import check_data, check_overlaps, check_room
 from clusterjobs.plan.storage import Storage
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.experiment import Data, Experiment
-from clusterjobs.spec.references import show
-
-_COPY = (
-    "stage.py",
-    "stage_copy.py",
-    "stage_files.py",
-    "stage_list.py",
-    "stage_lock.py",
-    "stage_log.py",
-    "stage_verify.py",
-    "stage_commit.py",
-    "stage_pool.py",
-    "stage_record.py",
-)
+from clusterjobs.spec.experiment import Data
+from clusterjobs.spec.references import expanding, show
 
 
-_FROM_BUCKET = (
-    "stage_bucket.py",
-    "stage_checks.py",
-    "stage_download.py",
-    "stage_etag.py",
-    "stage_glob_groups.py",
-    "stage_s3.py",
-)
+class DataSet(NamedTuple):
+    """One data set on its way, and what is compared before a staged copy is taken: `verify`.
 
-
-class Stage(NamedTuple):
-    """One data set on its way. `by_association`: FSx shows it, and the job only preloads it."""
+    `linked`: the file system shows it, and the job only preloads it.
+    """
 
     source: str
     target: str
     per_node: bool
-    by_association: bool
+    linked: bool
     unpack: bool
-    check: str
-    reason: str
-    where: Location
+    verify: str
 
 
-def resolve_stages(
-    experiment: Experiment, storage: Storage, diagnostics: Diagnostics, provenance: Provenance
-) -> tuple[Stage, ...]:
-    """Shared data first, for what a node's own disk gets may come from there."""
-    stages = [
-        _stage(index, data, experiment.name, storage, diagnostics, provenance)
-        for index, data in enumerate(experiment.data)
-    ]
-    check_overlaps(experiment.data, diagnostics)
-    check_room(experiment.data, storage, diagnostics)
-    return tuple(sorted(stages, key=lambda stage: stage.per_node))
+class Staging(NamedTuple):
+    """What has to be there, what is copied, and what file systems show by themselves."""
+
+    inputs: tuple[Input, ...]
+    data: tuple[DataSet, ...]
+    links: tuple[BucketLink, ...]
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs for the nodes that it starts; stage.py imports the last two by name."""
+        copied = [one for one in self.data if not one.linked]
+        needed = {
+            "preload.py": any(one.linked for one in self.data),
+            "stage.py": bool(copied),
+            "stage_s3.py": any(one.source.startswith("s3://") for one in copied),
+            "stage_archive.py": any(one.unpack for one in copied),
+        }
+        return tuple(name for name, is_needed in needed.items() if is_needed)
 
 
-def _stage(
-    index: int,
-    data: Data,
+def plan_staging(
+    data: Sequence[Data],
     name: str,
+    inputs: tuple[Input, ...],
     storage: Storage,
     diagnostics: Diagnostics,
     provenance: Provenance,
-) -> Stage:
-    path = ("data", index)
-    check_data(index, data, storage, diagnostics)
-    by_association = _by_association(index, data, storage, diagnostics)
-    how, reason, source = _explained(data, by_association)
-    provenance.record(f"data[{index}]", how, reason, source)
-    return Stage(
-        data.source,
-        data.target,
-        data.scope == "node",
-        by_association,
-        data.unpack,
-        data.check,
-        f"data of the experiment {name}",
-        diagnostics.where((*path, "target")),
-    )
+) -> Staging:
+    """Shared data first, for what a node's own disk gets may come from there."""
+    sets: list[DataSet] = []
+    links: list[BucketLink] = []
+    for index, one in enumerate(data):
+        check_data(index, one, storage, diagnostics)
+        linked = _is_linked(index, one, storage, diagnostics)
+        how, reason, source = _explained(one, linked, storage.facts.bucket_service)
+        provenance.record(f"data[{index}]", how, reason, source)
+        source, target = expanding(one.source), expanding(one.target)
+        sets.append(DataSet(source, target, one.scope == "node", linked, one.unpack, one.verify))
+        if linked:
+            where = diagnostics.where(("data", index, "target"))
+            reason = f"data of the experiment {name}"
+            links.append(BucketLink(one.target, one.source, reason, where=where))
+    check_overlaps(data, diagnostics)
+    check_room(data, storage, diagnostics)
+    return Staging(inputs, tuple(sorted(sets, key=lambda one: one.per_node)), tuple(links))
 
 
-def _by_association(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> bool:
+def _is_linked(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> bool:
     possible = data.source.startswith("s3://") and data.scope == "shared" and not data.unpack
-    on_lustre = storage.is_on_lustre(data.target)
+    can_link = storage.can_link(data.target)
     if data.via != "association":
-        return possible and on_lustre and data.via is None
+        return possible and can_link and data.via is None
     if not possible:
         diagnostics.problem(
             ("data", index, "via"),
             "an association shows a bucket as it is, in a folder that all nodes share",
             "via: copy",
         )
-    elif not on_lustre:
+    elif not can_link:
         diagnostics.problem(
             ("data", index, "target"),
-            f"{show(data.target)} is not a fixed folder on FSx for Lustre, which alone shows a "
+            f"{show(data.target)} is not a fixed folder on {storage.service}, which alone shows a "
             "bucket",
-            f"file systems: {_lustre(storage)}; elsewhere, via: copy",
+            f"file systems: {storage.linking}; elsewhere, via: copy",
         )
     return True
 
 
-def _lustre(storage: Storage) -> str:
-    return ", ".join(storage.lustre) or f"{storage.cluster} has none"
-
-
-def _explained(data: Data, by_association: bool) -> tuple[str, str, str]:
-    if by_association:
+def _explained(data: Data, linked: bool, service: str) -> tuple[str, str, str]:
+    if linked:
         return (
-            f"{data.target}: shown by FSx, and preloaded before the training",
-            "a bucket on FSx for Lustre is read by its servers, and the job only asks for it",
-            "FSx for Lustre user guide: lfs hsm_restore",
+            f"{data.target}: shown by {service}, and preloaded before the training",
+            f"a bucket on {service} is read by its servers, and the job only preloads it",
+            f"{service} user guide: lfs hsm_restore",
         )
     where = "to every node's own disk" if data.scope == "node" else "once, for all nodes"
     verb = "unpacked" if data.unpack else "copied"
     tool = "by s5cmd or aws" if data.source.startswith("s3://") else "by several processes"
     return f"{data.target}: {verb} {where}", f"from {show(data.source)}, {tool}", ""
-
-
-# ------------------------------------------------------------------ what follows
-
-
-def associations_of(
-    stages: Iterable[Stage], exports: Iterable[Export]
-) -> tuple[DataRepositoryAssociation, ...]:
-    """What the cluster's file systems must have."""
-    shown = [
-        DataRepositoryAssociation(stage.target, stage.source, stage.reason, False, stage.where)
-        for stage in stages
-        if stage.by_association
-    ]
-    exported = [
-        DataRepositoryAssociation(one.source, one.target, one.reason, True, one.where)
-        for one in exports
-        if one.by_association
-    ]
-    return (*shown, *exported)
-
-
-def programs_of(stages: Iterable[Stage], exports: Iterable[Export]) -> tuple[str, ...]:
-    """The programs that the job carries, each once, by name."""
-    names: set[str] = set()
-    for stage in stages:
-        if stage.by_association:
-            names.update(("preload.py", "stage_log.py"))
-            continue
-        names.update(_COPY)
-        if stage.source.startswith("s3://"):
-            names.update(_FROM_BUCKET)
-        if stage.unpack:
-            names.add("stage_archive.py")
-    if any(not one.by_association for one in exports):
-        names.update(EXPORT_PROGRAMS)
-    return tuple(sorted(names))

@@ -72,10 +72,10 @@ def _check_own_disk(index: int, data: Data, storage: Storage, diagnostics: Diagn
             f"{show(folder)} is a mount point: nothing can be copied beside it first",
             f"a folder below it: {storage.scratch}/data",
         )
-    elif is_below(folder, storage.scratch) and storage.nvme_gb == 0:
+    elif is_below(folder, storage.scratch) and storage.node_type.local_disk_gb == 0:
         diagnostics.problem(
             place,
-            f"a {storage.instance_type} has no disks of its own: {storage.scratch} is its root "
+            f"a {storage.node_type.name} has no disks of its own: {storage.scratch} is its root "
             "volume, if it is there at all",
             "scope: shared, or an instance type with NVMe disks",
             warning=True,
@@ -84,7 +84,7 @@ def _check_own_disk(index: int, data: Data, storage: Storage, diagnostics: Diagn
 
 def _check_shared(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> None:
     place, folder = ("data", index, "target"), data.target
-    if not folder.startswith("/") or not storage.complete:
+    if not folder.startswith("/") or not storage.facts.mounts_complete:
         return
     if storage.is_own(folder) and not storage.is_shared(folder):
         diagnostics.problem(
@@ -95,11 +95,11 @@ def _check_shared(index: int, data: Data, storage: Storage, diagnostics: Diagnos
     elif not storage.is_shared(folder):
         diagnostics.problem(
             place,
-            f"{show(folder)} is not on shared storage of {storage.cluster}",
+            f"{show(folder)} is not on shared storage of {storage.facts.name}",
             f"its shared folders: {storage.mounts}",
             warning=True,
         )
-    elif folder.rstrip("/") in storage.shared:
+    elif storage.is_mount_point(folder):
         diagnostics.problem(
             place,
             f"{show(folder)} is a mount point: nothing can be copied beside it first",
@@ -124,7 +124,7 @@ def check_overlaps(data: Sequence[Data], diagnostics: Diagnostics) -> None:
 
 def check_room(data: Sequence[Data], storage: Storage, diagnostics: Diagnostics) -> None:
     """What is staged to a folder of known size, against that size."""
-    for folder, capacity in storage.capacities:
+    for folder, capacity, is_shared in storage.capacities:
         wanted = 0
         for index, one in enumerate(data):
             if one.size_gib is None or not is_below(one.target, folder):
@@ -134,8 +134,8 @@ def check_room(data: Sequence[Data], storage: Storage, diagnostics: Diagnostics)
                 diagnostics.problem(
                     ("data", index, "size_gib"),
                     f"{folder} has {capacity:,} GiB, and {wanted:,} GiB are staged to it",
-                    "a larger StorageCapacity, or less data"
-                    if folder in storage.shared
+                    f"a larger {storage.facts.terms.capacity}, or less data"
+                    if is_shared
                     else "scope: shared, or an instance type with larger disks",
                 )
                 break

@@ -1,74 +1,79 @@
 """The cluster's folders as a job sees them: shared by all nodes, or each node's own.
 
-Facts of the config and of the instance type. What is staged or exported is decided elsewhere.
+Facts of the cluster and of the node type. What is staged or exported is decided elsewhere.
 """
 
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.plan.placement import Placement
+from clusterjobs.cluster.facts import ClusterFacts, NodeType
+from clusterjobs.spec.references import has_variable
 
-# Shared by ParallelCluster without standing in SharedStorage.
-ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
 # Every Linux has them, and no cluster shares them.
-ALWAYS_OWN = ("/tmp", "/var/tmp", "/dev/shm")
+_ALWAYS_OWN = ("/tmp", "/var/tmp", "/dev/shm")
 
 
 class Storage(NamedTuple):
-    """`scratch` is where ParallelCluster mounts a node's NVMe disks.
+    """The storage of the nodes that the job runs on. `scratch` is where their own disks are."""
 
-    `nvme_gb`: what they hold, None for an instance type that is not known. `shared` may lack
-    folders where `complete` is False. `capacities`: folders whose size is known, in GiB.
-    """
-
-    cluster: str
-    lustre: tuple[str, ...]
-    shared: tuple[str, ...]
-    complete: bool
+    facts: ClusterFacts
     scratch: str
-    instance_type: str
-    nvme_gb: int | None
-    capacities: tuple[tuple[str, int], ...] = ()
+    node_type: NodeType
 
-    def is_on_lustre(self, folder: str) -> bool:
-        """Whether it is a fixed folder on FSx for Lustre, which alone can be tied to a bucket."""
-        return "${" not in folder and any(is_below(folder, mount) for mount in self.lustre)
+    def can_link(self, folder: str) -> bool:
+        """Whether it is a fixed folder on a file system that can be tied to a bucket."""
+        is_fixed = "${" not in folder and not has_variable(folder)
+        return is_fixed and any(is_below(folder, mount) for mount in self._linking)
+
+    @property
+    def _linking(self) -> list[str]:
+        mounts = self.facts.mounts if self.facts.bucket_service else ()
+        return [one.path for one in mounts if one.kind == "lustre"]
+
+    @property
+    def service(self) -> str:
+        """What ties a file system to a bucket."""
+        return self.facts.bucket_service or "a file system that can be tied to a bucket"
+
+    @property
+    def linking(self) -> str:
+        """The file systems that can be tied to buckets, for a hint."""
+        return ", ".join(self._linking) or f"{self.facts.name} has none"
 
     def is_shared(self, folder: str) -> bool:
-        return any(is_below(folder, mount) for mount in self.shared)
+        mounts = (mount.path for mount in self.facts.mounts)
+        return any(is_below(folder, one) for one in (*self.facts.shared_folders, *mounts))
 
     def is_own(self, folder: str) -> bool:
-        return any(is_below(folder, one) for one in (self.scratch, *ALWAYS_OWN))
+        return any(is_below(folder, one) for one in (self.scratch, *_ALWAYS_OWN))
+
+    def is_mount_point(self, folder: str) -> bool:
+        mounts = (mount.path for mount in self.facts.mounts)
+        return folder.rstrip("/") in (*self.facts.shared_folders, *mounts)
 
     @property
     def mounts(self) -> str:
-        """The shared folders of the config, for a hint."""
-        always = set(ALWAYS_SHARED)
-        return ", ".join(one for one in self.shared if one not in always) or "none but /home"
+        """The shared folders that the cluster's description names, for a hint."""
+        always = self.facts.shared_folders
+        named = [one.path for one in self.facts.mounts if one.path not in always]
+        return ", ".join(named) or "none but /home"
+
+    @property
+    def capacities(self) -> Iterator[tuple[str, int, bool]]:
+        """Folders whose size is known: the folder, its GiB, and whether all nodes share it."""
+        for mount in self.facts.mounts:
+            if mount.capacity_gib:
+                yield mount.path, mount.capacity_gib, True
+        if self.node_type.local_disk_gb:
+            yield self.scratch, self.node_type.local_disk_gb * 10**9 // 2**30, False
 
 
-def find_storage(cluster: Cluster, placement: Placement) -> Storage:
-    """The storage of the queue that the job runs in."""
-    queue = next(one for one in cluster.queues if one.name == placement.queue)
-    scratch = "/" + queue.scratch_dir.strip("/")
-    nvme_gb = placement.instance.nvme_gb if placement.instance else None
-    capacities = [(one.directory, one.capacity_gib) for one in cluster.mounts if one.capacity_gib]
-    if nvme_gb:
-        capacities.append((scratch, nvme_gb * 10**9 // 2**30))
-    lustre = (one.directory for one in cluster.mounts if one.storage_type == "FsxLustre")
-    return Storage(
-        cluster.name,
-        tuple(lustre),
-        (*ALWAYS_SHARED, *(mount.directory for mount in cluster.mounts)),
-        cluster.mounts_complete,
-        scratch,
-        placement.instance_type,
-        nvme_gb,
-        tuple(capacities),
-    )
+def find_storage(facts: ClusterFacts, partition: str, node_type: NodeType) -> Storage:
+    """The storage of the partition that the job runs in."""
+    return Storage(facts, facts.partition(partition).local_disk or "/tmp", node_type)
 
 
 def is_below(folder: str, outer: str) -> bool:

@@ -1,90 +1,59 @@
-"""The container's part of the script: mounts, names of variables and options as lines."""
+"""The section `container` of the plan as text: mounts, names of variables and options."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from clusterjobs.plan.container import ContainerPlan, Mounted
-from clusterjobs.plan.environment import EFA_LIBRARIES
+from clusterjobs.plan.container import Container, Mounted
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
-from clusterjobs.render.lines import WIDTH, once_per_node, option_lines, section, with_reason
+from clusterjobs.render.lines import heading, once_per_node, option_lines, with_reason, wrapped
 from clusterjobs.render.shell import ShellText
 
-_NOTHING = ShellText("")
-_WITHOUT: Mapping[str, Any] = {
-    "contained": False,
-    "ssh_inside": False,
-    "container_words": _NOTHING,
-    "lifeline": _NOTHING,
-    "lifeline_inside": False,
-    "venv_inside": False,
-    "efa_of_the_host": False,
+_TITLES: Mapping[str, str] = {
+    "pyxis": "pyxis starts it on every node, by srun",
+    "apptainer": "apptainer starts each rank in it",
+    "docker": "docker starts one on every node",
 }
-_TITLES = {
-    "pyxis": "srun starts it on every node, by pyxis",
-    "apptainer": "each rank is started in it, by apptainer",
-    "docker": "one on every node, by docker",
-}
-# Docker hands on nothing that it is not told; the others hand on everything.
-_OF_SLURM = (
+# Docker passes on only the variables that it is told; the others pass on all of them.
+_SLURM_NAMES = (
     *("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NNODES", "SLURM_NODEID"),
     *("SLURM_RESTART_COUNT", "USER"),
 )
 
 
-def launch_template(plan: Plan) -> str:
-    """The launcher's template; another where the nodes are reached by ssh instead of srun."""
-    by_ssh = plan.launcher.name == "deepy" and plan.container is not None
-    return f"launch/{plan.launcher.name}{'_in_docker' if by_ssh else ''}.sh.j2"
-
-
-def launch_title(plan: Plan) -> str:
-    """How the ranks are started, in a line."""
-    by_deepy = plan.launcher.name == "deepy" and plan.container is not None
-    return "deepy.py has DeepSpeed start the ranks by ssh" if by_deepy else plan.launcher.reason
-
-
-def container_context(plan: Plan) -> Mapping[str, Any]:
-    """What the templates print of the container; they ask for all of it without one, too."""
+def container_context(plan: Plan) -> dict[str, Any] | None:
+    """What the block `container` prints; None without a container."""
     container = plan.container
     if container is None:
-        return _WITHOUT
-    runtime, ssh_inside = container.runtime, container.ssh_inside
-    is_docker, is_pyxis = runtime == "docker", runtime == "pyxis"
+        return None
+    runtime = container.runtime
     return {
-        "contained": True,
-        "container_title": section(f"container: {_TITLES[runtime]}"),
-        "container_template": f"containers/{runtime}.sh.j2",
-        "container_options": [
-            line for one in container.options if not is_pyxis for line in option_lines(one)
-        ],
+        "title": heading(f"container: {_TITLES[runtime]}"),
+        "template": ShellText(f"containers/{runtime}.sh.j2"),
+        "has_functions": runtime == "docker",
+        "functions_template": ShellText("containers/docker_functions.sh.j2"),
+        "options": [] if runtime == "pyxis" else option_lines(container.options),
         "image": shell.quote(container.image),
         "mounts": [line for one in container.mounts for line in _mount(runtime, one)],
-        "inside_names": _names(container),
-        "ssh_inside": ssh_inside,
-        "once_per_node": once_per_node(plan.shape.nodes),
-        "container_words": _NOTHING if is_pyxis else ShellText('"${container[@]}" '),
-        "lifeline": ShellText(' <&"$lifeline"') if is_docker else _NOTHING,
-        "lifeline_inside": is_docker and not ssh_inside,
-        "venv_inside": container.venv is not None,
-        "efa_of_the_host": container.efa_of_the_host,
-        "efa_libraries": ShellText(EFA_LIBRARIES),
+        "names": _names(container),
+        "has_venv": container.venv is not None,
+        "venv": shell.quote(container.venv or ""),
+        "ssh_inside": container.ssh_inside,
+        "once_per_node": once_per_node(plan.placement.shape.nodes),
     }
 
 
 def _mount(runtime: str, mount: Mounted) -> list[ShellText]:
     source, target = mount.source, mount.target
-    if runtime == "docker":  # --volume would make a missing source, and root would own it
+    if runtime == "docker":  # --volume would create a missing source, owned by root
         text = f"type=bind,source={source},target={target}{',readonly' * mount.read_only}"
     else:
         text = f"{source}:{target}{':ro' * mount.read_only}"
     return with_reason(shell.quote(text), mount.reason)
 
 
-def _names(container: ContainerPlan) -> list[ShellText]:
-    names = (*container.names, *(_OF_SLURM if container.runtime == "docker" else ()))
-    lines = textwrap.wrap(" ".join(dict.fromkeys(names)), WIDTH - 4, break_long_words=False)
-    return [ShellText(line) for line in lines]
+def _names(container: Container) -> list[ShellText]:
+    names = (*container.names, *(_SLURM_NAMES if container.runtime == "docker" else ()))
+    return wrapped(dict.fromkeys(names))

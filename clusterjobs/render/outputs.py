@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import pathlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from clusterjobs import __version__, resources
 from clusterjobs.plan.plan import Plan
-from clusterjobs.render.job_script import render_job_script
+from clusterjobs.render.inputs import Inputs, digest
+from clusterjobs.render.script import render_script
 
 MANIFEST = "manifest.json"
 
 
-class Inputs(NamedTuple):
-    """The texts that a render was made from, by kind: (file name, text)."""
-
-    spec: tuple[str, str]
-    cluster: tuple[str, str]
-    sites: tuple[tuple[str, str], ...] = ()
-    settings: tuple[str, ...] = ()
-
-
-def render_outputs(plan: Plan, cluster_yaml: str, inputs: Inputs) -> dict[str, str]:
-    """File name -> text. Only names of inputs go in, no folders: the same bytes anywhere."""
-    files = {
-        "job.sh": render_job_script(plan, inputs.spec[0], inputs.settings),
-        "cluster.yaml": cluster_yaml,
-        **{file.name: file.text for file in plan.files},
-    }
-    return {**files, MANIFEST: _manifest(files, inputs)}
+def render_outputs(plan: Plan, cluster_files: Mapping[str, str], inputs: Inputs) -> dict[str, str]:
+    """File name -> text. `cluster_files` are those of the cluster's source: cluster.yaml."""
+    script = render_script(plan, inputs)
+    configs = {file.name: file.text for file in plan.files.configs}
+    files = {"job.sh": script.text, **cluster_files, **configs}
+    texts = _template_texts(plan.launch.launcher.template_folder)
+    templates = {name: texts[name] for name in script.templates}
+    return {**files, MANIFEST: _manifest(files, templates, inputs)}
 
 
-def _manifest(files: Mapping[str, str], inputs: Inputs) -> str:
+def _template_texts(further: pathlib.Path | None) -> dict[str, str]:
+    own = resources.template_texts(further) if further else {}
+    return {**own, **resources.template_texts()}
+
+
+def _manifest(files: Mapping[str, str], templates: Mapping[str, str], inputs: Inputs) -> str:
     manifest = {
         "written_by": "clusterjobs",
         "version": __version__,
@@ -42,9 +38,7 @@ def _manifest(files: Mapping[str, str], inputs: Inputs) -> str:
             "cluster": _named([inputs.cluster]),
             "site": _named(inputs.sites),
             "set": list(inputs.settings),
-            "templates": {
-                name: digest(text) for name, text in sorted(resources.template_texts().items())
-            },
+            "templates": {name: digest(text) for name, text in templates.items()},
         },
         "outputs": {name: digest(text) for name, text in sorted(files.items())},
     }
@@ -57,8 +51,3 @@ def _named(texts: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
         {"name": name.encode(errors="backslashreplace").decode(), "sha256": digest(text)}
         for name, text in texts
     ]
-
-
-def digest(text: str) -> str:
-    """SHA-256 of a text's UTF-8 bytes."""
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What a spec lets run: a program with its words, and lines of bash where code may stand.
+"""The types of what a spec runs: commands, which are never code, and lines of bash.
 
 As in field_types.py, nothing is expanded or executed, and a ValueError says what to write instead.
 """
@@ -9,43 +9,42 @@ import re
 import shlex
 from typing import Annotated, Any
 
-from clusterjobs.spec.field_types import word
-from clusterjobs.spec.part import BeforeValidator
+from pydantic import BeforeValidator
+
+from clusterjobs.spec.field_types import scalar_text
 from clusterjobs.spec.references import as_text, has_variable, show
 
 _SHELL_SIGNS = re.compile(r"[|&;<>`]|\$\(")
 
 
-def command_words(value: Any) -> tuple[str, ...]:
-    """A command line: a list of words, or text that is split as a shell splits it.
+def command(value: Any) -> tuple[str, ...]:
+    """A program with its arguments: a list, or text that is split as a shell splits it.
 
-    Nothing in it is code. Text with a pipe, a redirection or a substitution was meant as code,
-    so it is refused rather than passed on as plain characters.
+    Nothing in it is executed by a shell. Text with a pipe, a redirection or a substitution was
+    probably meant as code, so it is refused.
     """
     if isinstance(value, list):
-        words = tuple(word(item) for item in value)
+        words = tuple(scalar_text(item) for item in value)
     else:
-        text = word(value)
+        text = scalar_text(value)
         if sign := _SHELL_SIGNS.search(_without_quotes(text)):
             raise ValueError(
-                f"{sign.group()!r} would be shell code, and a command is only words: "
+                f"{sign.group()!r} is shell code, and a command is only a program and arguments: "
                 'put code under setup:, or write a list, [prog, "a;b"]'
             )
         try:
             words = tuple(shlex.split(text))
-        except ValueError:  # shlex.split names no place either
-            raise ValueError(
-                "a quote is opened and not closed: write a list, [prog, it's]"
-            ) from None
+        except ValueError:
+            raise ValueError("a quote is not closed: write a list, [prog, it's]") from None
     if not words or not words[0]:
-        raise ValueError("the command is empty: write its words, ./train --fast")
-    _refuse_what_is_no_program(words[0])
+        raise ValueError("the command is empty: write a program and its arguments, ./train --fast")
+    _require_program(words[0])
     return words
 
 
-# What bash would do itself, in the script's own process, in place of a program of that name.
-# `echo`, `printf`, `test`, `true`, `kill` and `pwd` are programs too, and do the same.
-_ONLY_IN_A_SHELL = re.compile(
+# Builtins that bash would run in the script's own process instead of a program of that name.
+# `echo`, `printf`, `test`, `true`, `kill` and `pwd` exist as programs too, and do the same.
+_BUILTINS = re.compile(
     "[.:]|alias|bg|bind|break|builtin|caller|cd|command|compgen|complete|compopt|continue|declare"
     "|dirs|disown|enable|eval|exec|exit|export|fc|fg|getopts|hash|help|history|jobs|let|local"
     "|logout|mapfile|popd|pushd|read|readarray|readonly|return|set|shift|shopt|source|suspend"
@@ -54,10 +53,10 @@ _ONLY_IN_A_SHELL = re.compile(
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
 
-def _refuse_what_is_no_program(name: str) -> None:
-    if _ONLY_IN_A_SHELL.fullmatch(name):
+def _require_program(name: str) -> None:
+    if _BUILTINS.fullmatch(name):
         raise ValueError(
-            f"{name} is a command of the shell, not a program: put code under setup:, or write "
+            f"{name} is a shell builtin, not a program: put code under setup:, or write "
             '[bash, -c, "..."]'
         )
     if _ASSIGNMENT.match(name):
@@ -69,17 +68,17 @@ def _without_quotes(text: str) -> str:
 
 
 def lines_of_code(value: Any) -> tuple[str, ...]:
-    """Lines of bash, the only text of a spec that is code: a list of lines or one block."""
+    """Lines of bash, the only code in a spec: a list of lines or one block of text."""
     lines = value if isinstance(value, list) else [value]
     for line in lines:
         if not isinstance(line, str):
-            raise ValueError(f"a line of bash belongs here, not {as_text(line) or 'nothing'}")
+            raise ValueError(f"expected a line of bash, not {as_text(line) or 'nothing'}: quote it")
         if has_variable(line):
-            raise ValueError("code reads a parameter as a shell variable: write $NAME")
+            raise ValueError("a parameter is a shell variable in code: write $NAME")
         if "\r" in line:
-            raise ValueError("a carriage return in a line of bash: save the file with LF")
+            raise ValueError("a carriage return in a line of bash: save the file with LF line ends")
     return tuple(text for line in lines for text in line.rstrip("\n").split("\n"))
 
 
-CommandWords = Annotated[tuple[str, ...], BeforeValidator(command_words)]
+Command = Annotated[tuple[str, ...], BeforeValidator(command)]
 Code = Annotated[tuple[str, ...], BeforeValidator(lines_of_code)]

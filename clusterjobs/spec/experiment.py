@@ -1,30 +1,32 @@
 """The experiment spec: what a person may write, key by key.
 
-Only shapes and what can be judged of one value alone. Whether values fit each other, the
-cluster and the framework is the plan's to say; where they stood in the file is `load.py`'s.
+It knows the keys and the types of single values. It must not know whether values fit each other,
+the cluster or the framework (the plan checks that), nor their positions in the file (`load.py`).
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
 from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec import commands, field_types, images
 from clusterjobs.spec.field_types import Budget, Count
-from clusterjobs.spec.part import BeforeValidator, Field, Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Mount(Part):
-    """A folder of the node, seen inside the container as `target`."""
+class Mount(SpecModel):
+    """A folder of the node, mounted in the container at `target`."""
 
     source: images.MountPath
     target: images.MountTarget
     read_only: bool = False
 
 
-class Container(Part):
-    """The image that the ranks run in, and by what; `efa`: whose libraries of EFA they use.
+class Container(SpecModel):
+    """The image that the ranks run in, and its runtime.
 
-    `shm`: the size of /dev/shm, where the runtime does not share the node's own.
+    `efa`: use the EFA libraries of the image or of the host. `shm`: the size of /dev/shm, where the
+    runtime does not share the node's.
     """
 
     runtime: Literal["pyxis", "apptainer", "docker"]
@@ -36,11 +38,11 @@ class Container(Part):
     home: bool = False
 
 
-class Software(Part):
-    """How the environment of the job is prepared: module files first, then conda or a venv.
+class Software(SpecModel):
+    """The software environment of the job: module files first, then conda or a venv.
 
-    `requires` are Python packages with the version that the preflight is to find, or its start.
-    With a container, `venv` is a folder inside of it.
+    `requires`: Python packages and the versions, or their beginnings, that the preflight checks.
+    With a container, `venv` is a folder inside it.
     """
 
     venv: field_types.SearchPath | None = None
@@ -51,15 +53,15 @@ class Software(Part):
     container: Container | None = None
 
 
-class Parallel(Part):
-    """How many GPUs share one copy of the model."""
+class Parallel(SpecModel):
+    """Model parallelism: the number of GPUs that share one copy of the model."""
 
     tensor: Count = 1
     pipeline: Count = 1
 
 
-class Model(Part):
-    """A transformer's size. `sequence` in tokens; `vocab` before it is padded."""
+class Model(SpecModel):
+    """The size of a transformer. `sequence` is in tokens; `vocab` is the size before padding."""
 
     layers: Count
     hidden: Count
@@ -68,29 +70,29 @@ class Model(Part):
     vocab: Count | None = None
 
 
-class Batch(Part):
-    """Samples: `micro` for one GPU in one step, `global` for one optimizer step of all."""
+class Batch(SpecModel):
+    """Samples: `micro` per GPU and step, `global` per optimizer step of all GPUs."""
 
     micro: Count | None = None
     global_: Count | None = Field(None, alias="global")
     accumulation: Count | None = None
 
 
-class Ssh(Part):
-    """An sshd that runs on every node, and the key that it lets in.
+class Ssh(SpecModel):
+    """The port of an sshd that runs on every node, and a key that it accepts.
 
-    Without it, launchers that use ssh start one of the job's own, with a key for this job.
+    Without it, launchers that use ssh start an sshd of the job, with a key for this job.
     """
 
     port: field_types.Port = 22
     key: field_types.Path | None = None
 
 
-class Checkpoints(Part):
-    """The folder where the training keeps its checkpoints, made before it starts.
+class Checkpoints(SpecModel):
+    """The folder of the checkpoints, made before the training starts.
 
-    `export` is where they are copied to: a prefix of a bucket, or another folder. `marker` is a
-    file in the folder that the training writes anew after each complete checkpoint.
+    `export`: a bucket or another folder that they are copied to. `marker`: a file in the folder
+    that the training rewrites after each complete checkpoint.
     """
 
     path: field_types.Path
@@ -99,10 +101,22 @@ class Checkpoints(Part):
     marker: field_types.Path | None = None
 
 
-class Restarts(Part):
-    """How often the job is started again from its checkpoints, for each reason it may end for.
+def _logs(value: Any) -> Any:
+    return {"path": value} if isinstance(value, str) else value
 
-    The ranks are told `grace_seconds` before the time limit, by a file and, if asked for, a signal.
+
+class Logs(SpecModel):
+    """The folder that gets a folder per job, named by the job id, and where these are copied to."""
+
+    path: field_types.Path = "logs"
+    export: field_types.Repository | None = None
+
+
+class Restarts(SpecModel):
+    """How often the job may resume from its checkpoints, for each reason that an attempt ends.
+
+    The ranks are asked to save `grace_seconds` before the time limit, by a file and optionally by a
+    signal.
     """
 
     time_limit: Budget = 0
@@ -112,11 +126,11 @@ class Restarts(Part):
     signal: Literal["USR1", "USR2", "TERM"] | None = None
 
 
-class Data(Part):
-    """A data set: where it is, and where the job wants it, once or on every node.
+class Data(SpecModel):
+    """A data set: its source, and the folder it is copied to, once or on every node.
 
-    `check` says what a later job looks at before it takes what is there: the record and the
-    files as they look, the source as well, or every byte. `size_gib`, where it is said, has to fit.
+    `verify`: what a later job compares before it uses an existing copy: the record with the files'
+    sizes and times, the source as well, or every byte. `size_gib`: the space that it needs.
     """
 
     source: field_types.Repository
@@ -124,25 +138,25 @@ class Data(Part):
     scope: Literal["shared", "node"] = "shared"
     via: Literal["association", "copy"] | None = None
     unpack: field_types.Flag = False
-    check: Literal["record", "source", "contents"] = "record"
+    verify: Literal["record", "source", "contents"] = "record"
     size_gib: Count | None = None
 
 
-class Secret(Part):
-    """Where a secret's value comes from when the job runs; from the environment, if not said."""
+class Secret(SpecModel):
+    """Where the job takes a secret's value from; by default, from the environment."""
 
     file: field_types.Path | None = None
-    command: commands.CommandWords | None = None
+    command: commands.Command | None = None
 
 
 def _secrets(value: Any) -> Any:
-    """A list of names, or a map; a name with nothing behind it is one of the list."""
+    """A list of names, or a mapping; a name without a value is like a name in the list."""
     if isinstance(value, dict):
         return {name: {} if item is None else item for name, item in value.items()}
     if not isinstance(value, list):
         return value
     if any(isinstance(name, (dict, list)) for name in value):
-        raise ValueError("a list of names belongs here: [A_KEY], or a map, {A_KEY: {file: ...}}")
+        raise ValueError("expected a list of names: write [A_KEY], or {A_KEY: {file: /path}}")
     return {name: {} for name in value}
 
 
@@ -150,10 +164,10 @@ def _step(value: Any) -> Any:
     return value if isinstance(value, dict) else {"command": value}
 
 
-class Step(Part):
-    """A command before, after or beside the training: once for the job, or on every node."""
+class Step(SpecModel):
+    """A command before, after or beside the training, once per job or once per node."""
 
-    command: commands.CommandWords
+    command: commands.Command
     per: Literal["job", "node"] = "job"
 
 
@@ -176,23 +190,23 @@ PreflightCheck = Literal[
 
 
 def _preflight(value: Any) -> Any:
-    """`true` is all checks, a list those that it names."""
+    """`true` means all checks, a list the ones it names."""
     if isinstance(value, bool):
         return {} if value else None
     if isinstance(value, list):
         return {"checks": value}
     if not isinstance(value, dict):
         raise ValueError(
-            "true, false or a list of checks belongs here: preflight: true, or [gpus, efa]"
+            "expected true, false or a list of checks: write preflight: true, or [gpus, efa]"
         )
     return value
 
 
-class Preflight(Part):
-    """What is asked of every node before the training; all that applies, if not said.
+class Preflight(SpecModel):
+    """The checks of every node before the training; by default, all that apply.
 
-    `free_gib`: space that must be left where the job writes. `seconds`: how long it may take.
-    `bandwidth_percent`: of the network's own rate, what an all-reduce must reach; None: not tried.
+    `free_gib`: free space required where the job writes. `seconds`: the timeout.
+    `bandwidth_percent`: the share of the network's rate that an all-reduce must reach, if any.
     """
 
     checks: tuple[PreflightCheck, ...] | None = None
@@ -206,21 +220,21 @@ def _parameter(value: Any) -> Any:
     return value if isinstance(value, dict) else {"default": value}
 
 
-class Parameter(Part):
-    """A value that can be changed at submission: `NAME=value sbatch job.sh`."""
+class Parameter(SpecModel):
+    """A value that can be set at submission: `NAME=value sbatch job.sh`."""
 
-    default: field_types.Word
+    default: field_types.Text
     type: Literal["text", "integer", "number"] | None = None
-    choices: tuple[field_types.Word, ...] = ()
+    choices: tuple[field_types.Text, ...] = ()
 
 
 Steps = tuple[Annotated[Step, BeforeValidator(_step)], ...]
 
 
-class Experiment(Part):
-    """One experiment: where it runs, what it runs, with which numbers.
+class Experiment(SpecModel):
+    """One experiment: where it runs, what it runs, and its sizes.
 
-    The keys that only some frameworks know (`zero`) are in the framework's own model.
+    The keys of a framework (`zero`) are in the framework's own model.
     """
 
     name: field_types.JobName
@@ -238,21 +252,20 @@ class Experiment(Part):
     ssh: Ssh | None = None
     workdir: field_types.Path | None = None
     script: field_types.Path | None = None
-    command: commands.CommandWords | None = None
+    command: commands.Command | None = None
     args: field_types.Arguments = {}
-    software: Software = Software()
+    software: Software = Field(default_factory=Software)
 
     model: Model | None = None
-    parallel: Parallel = Parallel()
+    parallel: Parallel = Field(default_factory=Parallel)
     batch: Batch | None = None
     precision: Literal["fp32", "fp16", "bf16"] | None = None
 
     data: tuple[Data, ...] = ()
     checkpoints: Checkpoints | None = None
     restarts: Restarts | None = None
-    logs: field_types.Path | None = None
-    logs_export: field_types.Repository | None = None
-    env: dict[field_types.EnvironmentName, field_types.Word] = {}
+    logs: Annotated[Logs, BeforeValidator(_logs)] = Field(default_factory=Logs)
+    env: dict[field_types.EnvironmentName, field_types.Text] = {}
     parameters: dict[
         field_types.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]
     ] = {}
@@ -267,4 +280,4 @@ class Experiment(Part):
     before: Steps = ()
     after: Steps = ()
     sidecars: Steps = ()
-    prefix: commands.CommandWords = ()
+    prefix: commands.Command = ()

@@ -1,7 +1,7 @@
-"""The kinds of text a spec holds: words, arguments, paths, time limits.
+"""The types of single values in a spec: text, paths, names, time limits, counts.
 
-Each function takes what YAML gave and returns text, or raises ValueError saying what to write
-instead. None of them expands or executes anything.
+Each function takes a value that YAML gave and returns the checked one, or raises ValueError: what
+is wrong and, after a colon, what to write instead. It must not know which key the value is for.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from clusterjobs.spec.part import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+
 from clusterjobs.spec.references import as_text, has_variable, show
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 
-MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name adds the job id
+MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name also has the job id
 MAX_FILE_NAME_BYTES = 255
-MAX_PATH_BYTES = 4_000  # Linux's PATH_MAX is 4,096 with what the script adds to it
-MAX_OPTION_BYTES = 1_000  # slurmctld refuses a comment, an account, a name from 1,024 on
+MAX_PATH_BYTES = 4_000  # PATH_MAX is 4,096, and the script appends to some paths
+MAX_OPTION_BYTES = 1_000  # slurmctld refuses comments, accounts and names of 1,024 and more
 MAX_WORD_BYTES = 131_071  # Linux's limit for one argument or variable (MAX_ARG_STRLEN)
 
 
-def word(value: Any) -> str:
-    """One word of a command line. Numbers keep the way they were written."""
+def scalar_text(value: Any) -> str:
+    """A single value as text. Numbers keep the way they were written."""
     if isinstance(value, bool):
-        raise ValueError(f'{as_text(value)} is not text here: quote it, "{as_text(value)}"')
+        raise ValueError(f'expected text, not a boolean: quote it, "{as_text(value)}"')
     if value is None:
-        raise ValueError('the value is missing: write one, or "" for an empty text')
+        raise ValueError('the value is missing: write one, or "" for empty text')
     if isinstance(value, (Mapping, list)):
-        raise ValueError("a single value belongs here: no list, and no map of keys")
+        found = "list" if isinstance(value, list) else "mapping"
+        raise ValueError(f"expected a single value, not a {found}: write text or a number")
     text = as_text(value)
     if len(text.encode()) > MAX_WORD_BYTES:
         raise ValueError(f"longer than Linux allows ({MAX_WORD_BYTES:,} bytes): put it in a file")
@@ -37,28 +39,28 @@ def word(value: Any) -> str:
 
 
 def path(value: Any) -> str:
-    """A path on the cluster. `${NAME}` in it is expanded on the node."""
-    text = word(value)
+    """A path on the cluster. The node expands `${NAME}` in it."""
+    text = scalar_text(value)
     if not text:
-        raise ValueError("the path is empty: write one, or leave the key out")
+        raise ValueError("the path is empty: write one, or remove the key")
     if text.startswith("~"):
         raise ValueError("~ is not expanded: write ${HOME}")
     if bad := first_control_character(text.replace("\0", "")):
-        raise ValueError(f"a path with {bad}: remove it")
+        raise ValueError(f"the path contains {bad}: remove it")
     if text.startswith("-"):
-        raise ValueError("a path with '-' in front would be read as an option: write ./ before it")
+        raise ValueError("the path starts with '-', as an option does: write ./ before it")
     if len(text.encode()) > MAX_PATH_BYTES:
-        raise ValueError(f"longer than Linux allows for a path ({MAX_PATH_BYTES:,} bytes)")
+        raise ValueError(f"a path of more than {MAX_PATH_BYTES:,} bytes: shorten it")
     if any(len(part.encode()) > MAX_FILE_NAME_BYTES for part in text.split("/")):
-        raise ValueError(f"a file name in it is longer than {MAX_FILE_NAME_BYTES} bytes")
+        raise ValueError(f"a file name of more than {MAX_FILE_NAME_BYTES} bytes: shorten it")
     return text
 
 
 def search_path(value: Any) -> str:
-    """A folder whose programs go on PATH, where a colon separates folders."""
+    """A folder that is added to PATH, where a colon separates folders."""
     text = path(value)
     if ":" in text:
-        raise ValueError("a path with ':', which separates folders in PATH: rename the folder")
+        raise ValueError("the path contains ':', which separates PATH's folders: rename the folder")
     return text
 
 
@@ -66,10 +68,10 @@ _MODULE = re.compile(r"[\w@%+=,./][\w@%+=:,./~^()-]*")
 
 
 def module_name(value: Any) -> str:
-    """A module file's name. Old module commands pass it through a shell unquoted."""
+    """The name of a module file. Old module commands pass it to a shell unquoted."""
     text = plain(value)
     if not _MODULE.fullmatch(text):
-        raise ValueError("not a module's name: no blanks, quotes or other signs of the shell in it")
+        raise ValueError("not a module name: remove spaces, quotes and other shell characters")
     return text
 
 
@@ -80,15 +82,15 @@ _VERSION = re.compile(r"\d+(?:\.[0-9A-Za-z]+)*", re.ASCII)
 def package_name(value: str) -> str:
     """The name of a Python package, as pip knows it."""
     if not _PACKAGE.fullmatch(value):
-        raise ValueError("a package's name has only letters, digits, '.', '_' and '-'")
+        raise ValueError("a package name has only letters, digits, '.', '_' and '-'")
     return value
 
 
 def package_version(value: Any) -> str:
-    """A version, or the start of one: 2.6 is also 2.6.1."""
+    """A version or its beginning: 2.6 includes 2.6.1."""
     text = plain(value)
     if not _VERSION.fullmatch(text):
-        raise ValueError(f'{show(text)!r} is not a version: write it or its start, "2.6"')
+        raise ValueError(f'{show(text)!r} is not a version: write one or its beginning, "2.6"')
     return text
 
 
@@ -99,7 +101,7 @@ def interface(value: Any) -> str:
     """The name of a network interface; Linux allows 15 characters."""
     text = plain(value)
     if not _INTERFACE.fullmatch(text):
-        raise ValueError(f"{text!r} is not a network interface: write ens5, as `ip link` shows it")
+        raise ValueError(f"{text!r} is not a network interface: see `ip link`, for example ens5")
     return text
 
 
@@ -107,41 +109,43 @@ _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[A-Za-z0-9!_.*'(
 
 
 def bucket(value: Any) -> str:
-    """`s3://bucket/prefix`, in the characters that S3 calls safe for keys."""
-    text = word(value)
+    """`s3://bucket/prefix`, with only the characters that S3 calls safe in keys."""
+    text = scalar_text(value)
     if not _BUCKET.fullmatch(text):
         raise ValueError(f"{show(text)!r} is not a bucket: write s3://my-bucket/folder")
     return text
 
 
 def repository(value: Any) -> str:
-    """Where data comes from or goes to: `s3://bucket/prefix`, or a path on the cluster."""
-    text = word(value)
+    """A source or target of data: `s3://bucket/prefix`, or a path on the cluster."""
+    text = scalar_text(value)
     if "://" in text or text.lower().startswith("s3:"):
         return bucket(text)
     return path(text)
 
 
 def flag(value: Any) -> bool:
-    """Yes or no, as YAML 1.2 writes it."""
+    """A boolean of YAML 1.2."""
     if not isinstance(value, bool):
-        raise ValueError("true or false belongs here: without quotes")
+        raise ValueError("expected true or false: write it without quotes")
     return value
 
 
 def job_name(value: Any) -> str:
     """The experiment's name: Slurm's job name, and part of paths."""
-    text = word(value)
+    text = scalar_text(value)
     if has_variable(text):
-        raise ValueError("the name is fixed when the job is rendered: no parameter can be in it")
+        raise ValueError("the name is fixed when the job is rendered: remove the parameter from it")
     if not text.strip() or text in (".", ".."):
-        raise ValueError("the name is empty: it names the job and its folders, my-run")
+        raise ValueError("the name is empty: write one for the job and its folders, my-run")
     if text[0] == "-" or "/" in text or text != text.strip():
-        raise ValueError("not a job's name: no '/' in it, no '-' in front, no space at its ends")
+        raise ValueError("not a job name: remove '/', a leading '-' and spaces at the ends")
     if bad := first_control_character(text):
-        raise ValueError(f"a name with {bad}: remove it")
+        raise ValueError(f"the name contains {bad}: remove it")
     if len(text.encode()) > MAX_NAME_BYTES:
-        raise ValueError(f"longer than {MAX_NAME_BYTES} bytes: it names files, so shorten it")
+        raise ValueError(
+            f"longer than {MAX_NAME_BYTES} bytes: shorten it, it is part of file names"
+        )
     return text
 
 
@@ -159,20 +163,20 @@ _TIME_LIMIT = re.compile(r"(?:\d+-\d+(?::\d+){0,2}|\d+(?::\d+){0,2})|UNLIMITED|I
 
 def time_limit(value: Any) -> str:
     """Slurm's --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:...]."""
-    text = word(value)
+    text = scalar_text(value)
     if not _TIME_LIMIT.fullmatch(text):
         raise ValueError(
             f"{show(text)!r} is not a Slurm time: write 90 (minutes), 12:00:00 or 2-00:00:00"
         )
     if not text.strip("0:-"):
-        raise ValueError("zero is no limit at all to Slurm: remove time_limit, or write UNLIMITED")
+        raise ValueError("Slurm reads zero as no limit: remove time_limit, or write UNLIMITED")
     return text
 
 
 def directive_name(value: str) -> str:
     """The long name of an sbatch or srun option, without its dashes."""
     if not re.fullmatch(r"[a-z][a-z0-9-]*", value):
-        raise ValueError("an option's long name, without dashes in front: mail-type, qos")
+        raise ValueError("not an option's long name: write it without dashes, mail-type")
     return value
 
 
@@ -180,13 +184,13 @@ def option_value(value: Any) -> str | bool:
     """An sbatch or srun option's value: true for a bare flag, false to leave it out."""
     if isinstance(value, bool):
         return value
-    text = word(value)
+    text = scalar_text(value)
     if has_variable(text):
-        raise ValueError("options are fixed when the job is rendered: no parameter can be in them")
+        raise ValueError("options are fixed when the job is rendered: remove the parameter from it")
     if bad := first_control_character(text):
-        raise ValueError(f"an option with {bad}: remove it")
+        raise ValueError(f"the option contains {bad}: remove it")
     if len(text.encode()) > MAX_OPTION_BYTES:
-        raise ValueError(f"longer than {MAX_OPTION_BYTES:,} bytes: Slurm does not take it")
+        raise ValueError(f"longer than Slurm accepts ({MAX_OPTION_BYTES:,} bytes): shorten it")
     return text
 
 
@@ -195,38 +199,38 @@ def argument(value: Any) -> str | bool | tuple[str, ...]:
     if isinstance(value, bool):
         return value
     if isinstance(value, list):
-        return tuple(word(item) for item in value)
+        return tuple(scalar_text(item) for item in value)
     if value is None:
-        raise ValueError("the value is missing: true for a bare flag, false to leave it out")
-    return word(value)
+        raise ValueError("the value is missing: write true for a bare flag, or false for none")
+    return scalar_text(value)
 
 
 def argument_name(value: str) -> str:
-    """The name of an argument, as it stands after the dashes."""
+    """The name of an argument, without its dashes."""
     if not value or has_variable(value):
-        raise ValueError("an argument needs a name that is fixed when the job is rendered")
+        raise ValueError("an argument needs a name: write one, without a parameter in it")
     return value
 
 
 def plain(value: Any) -> str:
-    """Text that clusterjobs itself reads, so that no parameter can be in it."""
-    text = word(value)
+    """Text that clusterjobs itself reads, so it cannot contain a parameter."""
+    text = scalar_text(value)
     if not text or has_variable(text):
-        raise ValueError("a fixed text belongs here")
+        raise ValueError("expected text that is not empty and has no parameter: write it out")
     return text
 
 
-def _whole(value: Any) -> Any:
+def _integer(value: Any) -> Any:
     if isinstance(value, str) and has_variable(value):
-        raise ValueError("fixed when the job is rendered: --set changes it, a parameter cannot")
+        raise ValueError("a parameter cannot be used here: write a number, or change it with --set")
     if isinstance(value, str) and value.isdecimal() and len(value) < 8:
-        raise ValueError(f"a whole number belongs here: {int(value)}, without quotes")
+        raise ValueError(f"expected an integer, not text: write {int(value)} without quotes")
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("a whole number belongs here: digits alone, as 12")
+        raise ValueError("expected an integer: write one, for example 12")
     return int(value)
 
 
-Word = Annotated[str, BeforeValidator(word)]
+Text = Annotated[str, BeforeValidator(scalar_text)]
 Plain = Annotated[str, BeforeValidator(plain)]
 Path = Annotated[str, BeforeValidator(path)]
 SearchPath = Annotated[str, BeforeValidator(search_path)]
@@ -244,8 +248,12 @@ OptionName = Annotated[str, AfterValidator(directive_name)]
 OptionValue = Annotated[str | bool, BeforeValidator(option_value)]
 ArgumentName = Annotated[str, AfterValidator(argument_name)]
 ArgumentValue = Annotated[str | bool | tuple[str, ...], BeforeValidator(argument)]
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1_000_000)]
-Budget = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1_000_000)]
-Port = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=65_535)]
-Stage = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=3)]
-Arguments = dict[ArgumentName, ArgumentValue] | tuple[Word, ...]
+Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_integer)]
+Budget = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(_integer)]
+Port = Annotated[int, Field(ge=1, le=65_535), BeforeValidator(_integer)]
+Stage = Annotated[int, Field(ge=0, le=3), BeforeValidator(_integer)]
+Arguments = Annotated[
+    Annotated[dict[ArgumentName, ArgumentValue], Tag("map")]
+    | Annotated[tuple[Text, ...], Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "map"),
+]

@@ -1,6 +1,6 @@
-"""The texts of a container: names of images, mounts and sizes, judged each by itself.
+"""The types of a container's values: images, mounts, sizes.
 
-Which form of a name a runtime takes is the plan's to say; here stands what none of them takes.
+It knows what no runtime accepts. Which form of a name each runtime accepts, the plan checks.
 """
 
 from __future__ import annotations
@@ -8,15 +8,18 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from clusterjobs.spec.field_types import first_control_character, path, plain, word
-from clusterjobs.spec.part import BeforeValidator
+from pydantic import BeforeValidator
+
+from clusterjobs.spec.field_types import first_control_character, path, plain, scalar_text
 from clusterjobs.spec.references import has_variable
 
 
 def _fixed(value: Any, what: str) -> str:
-    text = word(value)
+    text = scalar_text(value)
     if has_variable(text):
-        raise ValueError(f"{what} is fixed when the job is rendered: --set changes it")
+        raise ValueError(
+            f"{what} cannot contain a parameter: write it out, or change it with --set"
+        )
     return text
 
 
@@ -24,13 +27,13 @@ def image(value: Any) -> str:
     """An image: a path on the nodes, or a name in a registry."""
     text = _fixed(value, "the image")
     if bad := first_control_character(text):
-        raise ValueError(f"an image with {bad}: remove it")
+        raise ValueError(f"the image contains {bad}: remove it")
     if text.startswith("-"):
-        raise ValueError("an image with '-' in front would be read as an option: remove it")
+        raise ValueError("the image starts with '-' and would be read as an option: remove it")
     if " " in text:
-        raise ValueError("an image with a blank: rename the file; registries have no blanks either")
+        raise ValueError("the image contains a space: rename the file")
     if re.match(r"(?:[a-z]+://)?[^/@#]+:[^/@#]+@", text):
-        raise ValueError("a password in an image's name: the runtime's own login file keeps it")
+        raise ValueError("the image contains a password: log in with the container runtime instead")
     return text
 
 
@@ -38,7 +41,7 @@ _SEPARATORS = re.compile(r'[:,"]')
 
 
 def mount(value: Any) -> Any:
-    """`source:target`, with `:ro` behind it if nothing may be written; or a map of the same."""
+    """`source:target`, `source:target:ro` for read-only, or a mapping of the same."""
     if not isinstance(value, str):
         return value
     parts = value.split(":")
@@ -53,26 +56,28 @@ def mount_path(value: Any) -> str:
     """An absolute path that every runtime can write as a mount."""
     text = path(_fixed(value, "a mount"))
     if not text.startswith(("/", "${")):
-        raise ValueError("a mount from or to a relative path: write the whole path, /fsx/data")
+        raise ValueError("the path of a mount is relative: write an absolute one, /fsx/data")
     if sign := _SEPARATORS.search(text):
-        raise ValueError(f"a mount with {sign[0]!r}, which separates mounts: rename the folder")
+        raise ValueError(
+            f"the path of a mount contains {sign[0]!r}, a separator: rename the folder"
+        )
     return text
 
 
-# What a container brings itself, or what the kernel shows there.
-_OF_THE_IMAGE = re.compile(
+# The image's own folders, and the kernel's.
+_IMAGE_FOLDERS = re.compile(
     "/|/(?:bin|boot|dev|etc|lib|lib32|lib64|opt|root|run|sbin|usr|usr/local|var)|/(?:proc|sys)(?:/.*)?"
 )
 
 
 def mount_target(value: Any) -> str:
-    """A folder inside the container; none that would hide what the container is made of."""
+    """A folder inside the container that hides none of the image's own."""
     text = mount_path(value)
     folder = re.sub("/+", "/", text).rstrip("/") or "/"
     if ".." in folder.split("/"):
-        raise ValueError("a mount with '..' in it: write where it leads to")
-    if _OF_THE_IMAGE.fullmatch(folder):
-        raise ValueError(f"a mount over {folder} would hide the image's own: choose another target")
+        raise ValueError("the path of a mount contains '..': write the path without it")
+    if _IMAGE_FOLDERS.fullmatch(folder):
+        raise ValueError(f"a mount at {folder} would hide the image's own: choose another target")
     return text
 
 
@@ -83,7 +88,7 @@ def size(value: Any) -> str:
     """A size as Docker writes it: 16g."""
     text = plain(value)
     if not _SIZE.fullmatch(text):
-        raise ValueError("not a size: write 16g")
+        raise ValueError("not a size: write one, for example 16g")
     return text.lower()
 
 

@@ -1,7 +1,7 @@
-"""From a spec's text to an Experiment, with every problem found on the way.
+"""From a spec's text to an Experiment: YAML, then `--set`, then references, then the models.
 
-YAML, then `--set`, then references, then the models: each step keeps the positions, so that
-whatever is found later can be shown where it was written.
+Each step keeps the positions of values, so that later problems can be shown where they are. It
+must not know the meaning of any key, except that code holds no references.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.validate import OptionModels, validate
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
 
-# Code is bash's to expand, never ours: a value spliced into it would be executed.
+# References in code are not expanded: the value would be executed.
 _CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
 
 
 class Override(NamedTuple):
-    """One `--set key=value`, with where to show it."""
+    """One `--set key=value`, and its position."""
 
     path: Path
     value: Any
@@ -31,7 +31,7 @@ class Override(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where each value of the spec was written."""
+    """The positions of the spec's values, in the file or in `--set`."""
 
     document: Document
     overrides: tuple[Override, ...] = ()
@@ -59,23 +59,23 @@ class Source(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """A loaded spec: the experiment, its framework's own options, and where it all stood."""
+    """A loaded spec: the experiment, its framework's options, and their positions."""
 
     experiment: Experiment
-    options: Part | None
+    options: SpecModel | None
     source: Source
 
 
 def load_spec(
     text: str, file: str, option_models: OptionModels, settings: Sequence[str] = ()
 ) -> Spec:
-    """Read a spec. `option_models` has each framework's own keys; `settings` are `--set` items.
+    """Read a spec. `option_models` has the keys of each framework; `settings` are `--set` items.
 
-    Raises InputError with every problem of the YAML, the references and the single values.
+    Raises InputError with all problems of the YAML, the references and the single values.
     """
     document = yaml_document.load(text, file)
     if not isinstance(document.value, dict):
-        what = "the file is empty" if document.value is None else "a spec is a map of keys"
+        what = "the file is empty" if document.value is None else "expected a mapping"
         raise one_problem(
             what, document.locate(()), hint="start from a copy of examples/tiny-gpt.yaml"
         )
@@ -83,7 +83,7 @@ def load_spec(
     source = Source(document, overrides)
     data = _apply(document.value, overrides)
     if secrets := find_secrets(data, source):
-        raise InputError(secrets)  # and nothing else, for other problems show their lines
+        raise InputError(secrets)  # alone, because other problems would print the lines
     problems: list[Problem] = []
     data = _expand_references(data, source, problems)
     experiment, options = validate(data, source, option_models, problems)
@@ -98,11 +98,13 @@ def load_spec(
 def _read_setting(item: str, number: int) -> Override:
     shown = item.encode(errors="backslashreplace").decode()
     if shown != item:
-        raise one_problem("not UTF-8 text", Location("--set", number, 1, shown), hint="write UTF-8")
+        raise one_problem(
+            "not UTF-8 text", Location("--set", number, 1, shown), hint="write it as UTF-8"
+        )
     key, sign, text = item.partition("=")
     where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
     if not sign or not key:
-        raise one_problem(f"{item!r} is not key=value", where, hint="--set nodes=4")
+        raise one_problem(f"{item!r} is not key=value", where, hint="write --set nodes=4")
     try:
         value = yaml_document.load(text, "--set").value
     except InputError as error:
@@ -121,7 +123,7 @@ def _apply(data: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any
 
 
 def _replaced(data: Any, path: Path, override: Override) -> Any:
-    """A copy of `data` with the value at `path` replaced; maps on the way are made."""
+    """A copy of `data` with the value at `path` replaced; missing mappings are made."""
     if not path:
         return override.value
     step, rest = path[0], path[1:]
@@ -137,26 +139,28 @@ def _replaced(data: Any, path: Path, override: Override) -> Any:
     outer = ".".join(map(str, override.path[: len(override.path) - len(path)]))
     kind = f"has {len(data)} items" if isinstance(data, list) else "is a single value"
     what = f"there is no {step} in {outer}, which {kind}"
-    raise one_problem(what, override.where, shown, f"--set {outer}=... replaces it")
+    raise one_problem(what, override.where, shown, f"replace all of it: --set {outer}=...")
 
 
 # ------------------------------------------------------------------ {{ references }}
 
 _MAX_REFERENCES = 50
-_HINT = "write the value out"
+_HINT = "write the value instead"
 
 
 def _expand_references(data: dict[str, Any], source: Source, problems: list[Problem]) -> Any:
-    """`data` with its references expanded; values that refer to each other are followed."""
+    """`data` with its references expanded, also in the values that they name."""
     open_names: list[str] = []
-    known: dict[str, Scalar] = {}  # or values that refer twice to one another would take for ever
+    known: dict[str, Scalar] = {}  # else values with two references each take exponential time
 
     def lookup(name: str) -> Scalar:
         head, _, rest = name.partition(".")
         if head == "parameters":
             return _parameter(rest, data)
         if name in open_names:
-            raise BadReferenceError(f"{name} refers to itself", "write one of them out")
+            raise BadReferenceError(
+                f"{name} refers to itself", "replace one of the references by its value"
+            )
         if len(open_names) == _MAX_REFERENCES:
             raise BadReferenceError(f"more than {_MAX_REFERENCES} references lead to {name}", _HINT)
         if name not in known:

@@ -1,7 +1,7 @@
-"""`{{ name }}` in a parsed scalar, and how a value names a shell variable until it is quoted.
+"""References `{{ name }}` in a parsed scalar, and marks for shell variables in a value.
 
-The text between the braces is a dotted name or a quoted literal (`{{ '{{' }}` gives `{{`).
-It is looked up, never evaluated: nothing that a person writes is executed here.
+The text between the braces is a dotted name or a quoted literal (`{{ '{{' }}` gives `{{`). It is
+looked up, never evaluated. This module must not know what the names mean.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REFERENCE = re.compile(
 
 
 class BadReferenceError(ValueError):
-    """A `{{ }}` that names nothing, or that is not a name at all."""
+    """A `{{ }}` whose name is unknown, or that contains no name."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
@@ -29,10 +29,10 @@ class BadReferenceError(ValueError):
 
 
 def expand(value: str, lookup: Callable[[str], Scalar]) -> Scalar:
-    """`value` with its references looked up.
+    """`value` with its references replaced by what they name.
 
-    A value that is one reference and nothing else takes what it names, type and all; within
-    text the references become text. Raises BadReferenceError.
+    A value that is a single reference keeps the type of what it names; inside other text a
+    reference becomes text. Raises BadReferenceError.
     """
     if _OPEN not in value:
         return value
@@ -42,7 +42,7 @@ def expand(value: str, lookup: Callable[[str], Scalar]) -> Scalar:
     return _joined(_pieces(value, lookup))
 
 
-MAX_CHARACTERS = 200_000  # more than any place of a spec takes, whatever it refers to
+MAX_CHARACTERS = 200_000  # longer than any value that a spec accepts
 
 
 def _joined(pieces: Iterator[str]) -> str:
@@ -52,8 +52,8 @@ def _joined(pieces: Iterator[str]) -> str:
         length += len(piece)
         if length > MAX_CHARACTERS:
             raise BadReferenceError(
-                f"more than {MAX_CHARACTERS:,} characters once its references are followed",
-                "write less",
+                f"more than {MAX_CHARACTERS:,} characters after its references are expanded",
+                "shorten it",
             )
         kept.append(piece)
     return "".join(kept)
@@ -66,7 +66,7 @@ def _pieces(value: str, lookup: Callable[[str], Scalar]) -> Iterator[str]:
         if match is None:
             raise BadReferenceError(
                 f"{value[start : start + 30]!r} is not a reference",
-                "{{ name }} names another value; for the signs themselves write {{ '{{' }}",
+                "write {{ name }} for another value, or {{ '{{' }} for the braces themselves",
             )
         yield value[position:start]
         yield as_text(_resolve(match, lookup))
@@ -99,27 +99,28 @@ def look_up(name: str, values: Mapping[str, Any]) -> Scalar:
             raise BadReferenceError(f"{name} is not given", did_you_mean(step, known))
         found = found[step]
     if isinstance(found, (Mapping, list)):
-        raise BadReferenceError(f"{name} is not a single value", f"name one in it: {name}.x")
+        raise BadReferenceError(
+            f"{name} is not a single value", f"write one of its values, {name}.x"
+        )
     scalar: Scalar = found
     return scalar
 
 
 # ------------------------------------------------------------------ shell variables in a value
 #
-# A value may name a shell variable that the script sets itself (a parameter, the job's folder).
-# NUL cannot stand in anything that a person wrote (yaml_source refuses it), so it marks such a
-# name without any text having to be escaped.
+# A value may contain a shell variable that the script sets (a parameter, the job's folder). NUL
+# marks its name: YAML is refused if it contains one, so no other text has to be escaped.
 
 _VARIABLE = re.compile("\0([A-Za-z_][A-Za-z0-9_]*)\0")
 
 
 def variable(name: str) -> str:
-    """Text that stands for the shell variable `name`, to be embedded in a value."""
+    """The mark for the shell variable `name`, to be embedded in a value."""
     return f"\0{name}\0"
 
 
 def has_variable(text: str) -> bool:
-    """Whether the text names a shell variable."""
+    """Whether the text contains a mark for a shell variable."""
     return "\0" in text
 
 
@@ -127,15 +128,15 @@ _NODE_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def expanding(text: str) -> str:
-    """The text of a place where `${NAME}` is the node's to expand; `$${` writes `${` itself."""
+    """The text with a mark for each `${NAME}`, which the node expands; `$${` gives `${`."""
     return _NODE_VARIABLE.sub(lambda match: variable(match[1]) if match[1] else "${", text)
 
 
 def split_variables(text: str) -> list[str]:
-    """Literal text and variable names in turn: `[literal, name, literal, ..., literal]`."""
+    """Literal text and names of variables alternately: `[literal, name, ..., literal]`."""
     return _VARIABLE.split(text)
 
 
 def show(text: str) -> str:
-    """The text for a person to read: variables as `$NAME`."""
+    """The text for messages: variables as `$NAME`."""
     return _VARIABLE.sub(r"$\1", text)

@@ -1,6 +1,7 @@
-"""Names of variables that a spec may set: none that somebody else sets, or reads as an order.
+"""Names of environment variables that a spec must not set, each with the reason.
 
-Variables of the ranks, parameters and secrets are variables of the script too, which exports them.
+The script exports the variables of the ranks, the parameters and the secrets, so they share its
+namespace. It knows the names; it must not know where a spec uses them.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import re
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
-# What the templates assign: the ranks would find the script's value, or it theirs. A test reads
-# these names from the templates.
+# Variables that the templates assign: script and ranks would overwrite each other's values. A test
+# compares them with the templates.
 _OF_THE_SCRIPT = re.compile(
     "alive|asked|asking|attempt|budget|code|command|container|container_env"
     "|container_mounts|deadline|excluded|exit_minutes|exit_second|exporter|exports|found"
@@ -43,7 +44,7 @@ RESERVED_NAMES = {
             *("PPID", "EUID", "GROUPS", "DIRSTACK", "FUNCNAME", "HISTCMD", "PIPESTATUS", "SHLVL"),
             *("PWD", "OLDPWD", "OPTIND", "OPTERR", "PS1", "COMP_WORDBREAKS"),
         ),
-        "bash sets it itself, so that the value would not arrive",
+        "bash sets it, so the value would be lost",
     ),
     **dict.fromkeys(
         ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), "Slurm sets it to the job's GPUs"
@@ -54,20 +55,22 @@ RESERVED_NAMES = {
 def environment_name(value: str) -> str:
     """The name of an environment variable that a spec may set."""
     if not _ENVIRONMENT_NAME.fullmatch(value):
-        raise ValueError("a variable's name has only letters, digits and _, no digit first")
+        raise ValueError(
+            "a variable's name has only letters, digits and _, and does not start with a digit"
+        )
     if _OF_THE_SCRIPT.fullmatch(value):
-        raise ValueError(f"{value} is reserved: a variable of the script, so choose another name")
+        raise ValueError(f"{value} is reserved: the script uses it, so choose another name")
     if reason := RESERVED_NAMES.get(value):
         raise ValueError(f"{value} is reserved: {reason}")
     if value.startswith(_READ_BY_SLURM_AND_BASH):
-        raise ValueError(f"{value} is reserved: Slurm and bash read it; use sbatch: or srun:")
+        raise ValueError(f"{value} is reserved: Slurm or bash reads it, so use sbatch: or srun:")
     if value.startswith("CLUSTERJOBS_"):
-        raise ValueError(f"{value} is reserved: the script tells the ranks something by it")
+        raise ValueError(f"{value} is reserved: the script sets it for the ranks")
     return value
 
 
 def parameter_name(value: str) -> str:
-    """The name of a parameter: capitals, so that it is never a variable of the script's own."""
+    """The name of a parameter: in capitals, unlike the variables of the script."""
     if not _PARAMETER_NAME.fullmatch(value):
-        raise ValueError("a parameter's name is written in capitals, LIKE_THIS")
+        raise ValueError(f"a parameter's name is in capitals: write {value.upper()}")
     return environment_name(value)

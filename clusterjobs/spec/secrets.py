@@ -1,7 +1,7 @@
-"""Values in a spec that look like keys: refused, and never shown.
+"""Detection of secrets in a spec: they are refused, and never printed.
 
-A spec is shared, rendered, hashed and committed. A secret is given by its name, and its value is
-taken on the node when the job runs.
+Specs are shared and committed, so a spec has only the names of secrets; the node reads the values
+when the job runs. It knows what secrets look like; it must not know the spec's keys.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Location, Problem
 from clusterjobs.yaml.document import Path, dotted
 
-# Formats as their issuers document them.
+# Formats as documented by their issuers.
 _LOOKS = {
     "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     "a Hugging Face token": re.compile(r"\bhf_[A-Za-z0-9]{30,}\b"),
@@ -28,11 +28,11 @@ _SECRET_NAME = re.compile(r"(?i)(?:api_?key|access_?key|secret|token|passw(?:or)
 _RANDOM = re.compile(r"[A-Za-z0-9+/=_.~-]{20,}")
 _KEY_NAME, _LONG_KEY = re.compile(r"(?i)key$"), re.compile(r"[A-Za-z0-9]{32,}")
 _PASSWORD_NAME = re.compile(r"(?i)passw(?:or)?d$")
-_HINT = "name it under secrets:, and no file has its value; this one has leaked: make another"
+_HINT = "write only its name under secrets:, and revoke this one: it is in a file now"
 
 
 def find_secrets(data: Any, source: Locator) -> list[Problem]:
-    """A problem for each value that looks like a key. The value itself is in none of them."""
+    """A problem for each value that looks like a secret, without the value itself."""
     return [
         Problem(f"looks like {kind}", _without_text(source.locate(path)), dotted(path), _HINT)
         for path, value in _texts(data, ())

@@ -1,4 +1,4 @@
-"""A site's own values: what `{{ site.private_subnet }}` in a cluster config stands for."""
+"""A site's values, which `{{ site.private_subnet }}` in a cluster config refers to."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from clusterjobs.yaml import document as yaml_document
 
 
 def load_site(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The values of several site.yaml, given as (file, text), the nearest first.
+    """The values of several site.yaml, given as (file, text), the highest precedence first.
 
-    A key of a nearer file hides the same key of a farther one. Raises InputError.
+    Raises InputError.
     """
     values: dict[str, Any] = {}
     for file, text in texts:
@@ -21,9 +21,9 @@ def load_site(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
             continue
         if not isinstance(document.value, dict):
             raise one_problem(
-                "a site file is a map of names and values",
+                "expected a mapping of names to values",
                 document.locate(()),
-                hint="private_subnet: subnet-0123456789abcdef0",
+                hint="write private_subnet: subnet-0123456789abcdef0",
             )
         values = {**document.value, **values}
     return values

@@ -1,6 +1,6 @@
-"""A spec's data held against the models, each complaint turned into a Problem with its place.
+"""Validation of a spec's data by the models: each pydantic error becomes a Problem.
 
-pydantic's core judges; here its words become ours: what is wrong, where, what to write instead.
+It knows pydantic's errors and the spec's positions; it must not know the meaning of any key.
 """
 
 from __future__ import annotations
@@ -8,23 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic_core import ValidationError
+from pydantic import ValidationError
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, did_you_mean
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part, annotations_of
+from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.renamed_keys import renamed_key
 from clusterjobs.yaml.document import Path, dotted
 
-OptionModels = Mapping[str, type[Part] | None]
+OptionModels = Mapping[str, type[SpecModel] | None]
 
 
 def validate(
     data: dict[str, Any], source: Locator, option_models: OptionModels, problems: list[Problem]
-) -> tuple[Experiment | None, Part | None]:
-    """The experiment and its framework's options; what is wrong is added to `problems`.
+) -> tuple[Experiment | None, SpecModel | None]:
+    """The experiment and its framework's options; errors are added to `problems`.
 
-    With a framework that is not known, any framework's keys pass: one mistake, one message.
+    If the framework is unknown, the keys of all frameworks pass: one mistake, one message.
     """
     written = data.get("framework")
     framework = written if isinstance(written, str) else ""
@@ -40,33 +41,35 @@ def validate(
         )
     if framework in option_models:
         problems += [_foreign_problem(key, framework, source, option_models) for key in foreign]
-    told = {problem.path for problem in problems}
-    nulls = [path for path in _nulls(data, ()) if dotted(path) not in told]
+    reported = {problem.path for problem in problems}
+    required = {key: value for key, value in data.items() if key not in _NULL_IS_A_VALUE}
+    nulls = [path for path in _nulls(required, ()) if dotted(path) not in reported]
     problems += [_null_problem(path, source) for path in nulls]
     return experiment, options
 
 
-# Where null is a value: JSON has one, and a secret's source is the environment if none is given.
+# Where null is valid: in JSON, and for a secret, which then comes from the environment.
 _NULL_IS_A_VALUE = ("ds_config", "secrets")
 
 
 def _nulls(value: Any, path: Path) -> Iterator[Path]:
     if isinstance(value, dict):
         for key, item in value.items():
-            if path or key not in _NULL_IS_A_VALUE:
-                yield from _nulls(item, (*path, key))
+            yield from _nulls(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _nulls(item, (*path, index))
     elif value is None:
         yield path
 
 
 def _null_problem(path: Path, source: Locator) -> Problem:
-    """A key without a value was meant to have one; `~` is YAML's way to write none."""
-    hint = "write the value or remove the key; ~ means no value in YAML, ${HOME} a home folder"
+    hint = "write a value or remove the key; in YAML ~ means no value: a home folder is ${HOME}"
     return Problem("the value is missing", source.locate_key(path), dotted(path), hint)
 
 
 def _foreign_keys(data: Mapping[str, Any], own: set[str], option_models: OptionModels) -> list[str]:
-    """The keys that other frameworks have; those are only looked at for a key that nobody knows."""
+    """The keys of other frameworks, which are imported only if a key is unknown."""
     unknown = [key for key in data if key not in own and key not in Experiment.model_fields]
     models = option_models.values() if unknown else ()
     known = {name for model in models if model for name in model.model_fields}
@@ -76,17 +79,17 @@ def _foreign_keys(data: Mapping[str, Any], own: set[str], option_models: OptionM
 def _foreign_problem(
     key: str, framework: str, source: Locator, option_models: OptionModels
 ) -> Problem:
-    takers = [name for name, model in option_models.items() if model and key in model.model_fields]
+    owners = [name for name, model in option_models.items() if model and key in model.model_fields]
     return Problem(
-        f"{framework} has no {key}",
+        f"{framework} has no key {key}",
         source.locate_key((key,)),
         key,
-        f"remove it, or choose a framework that has it: {', '.join(takers)}",
+        f"remove it, or choose a framework that has it: {', '.join(owners)}",
     )
 
 
 def _build(
-    model: type[Part],
+    model: type[SpecModel],
     values: Mapping[str, Any],
     data: Mapping[str, Any],
     source: Locator,
@@ -96,7 +99,7 @@ def _build(
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        problems += _without_echoes(
+        problems += _without_repeats(
             [
                 _problem_of(dict(detail), data, source, model, more_keys)
                 for detail in error.errors(include_url=False)
@@ -105,8 +108,8 @@ def _build(
         return None
 
 
-def _without_echoes(found: list[Problem]) -> list[Problem]:
-    """A misspelt key is one mistake: that the right one is missing is not said as well."""
+def _without_repeats(found: list[Problem]) -> list[Problem]:
+    """Without the problems that a misspelt key causes: that the right one is missing."""
     hints = {problem.hint for problem in found}
     return [
         problem
@@ -120,27 +123,28 @@ def _problem_of(
     detail: dict[str, Any],
     data: Mapping[str, Any],
     source: Locator,
-    model: type[Part],
+    model: type[SpecModel],
     more_keys: set[str],
 ) -> Problem:
     path = _path_of(detail["loc"], data)
     kind = detail["type"]
     if kind == "missing":
-        parent = path[:-1]
-        where = source.locate_key(parent) if parent else source.locate(())
+        where = source.locate_key(path[:-1])
         return Problem(f"{path[-1]} is missing", where, dotted(path), f"add `{path[-1]}: ...`")
     if kind == "extra_forbidden":
+        if renamed := renamed_key(path, data, source):
+            return renamed
         known = [*_known_keys(model, path[:-1]), *(more_keys if len(path) == 1 else ())]
         hint = did_you_mean(str(path[-1]), sorted(known))
         return Problem(f"unknown key {path[-1]}", source.locate_key(path), dotted(path), hint)
     is_key = "[key]" in detail["loc"]
     where = source.locate_key(path) if is_key else source.locate(path)
-    what, hint = _words_for(kind, detail)
+    what, hint = _describe(kind, detail)
     return Problem(what, where, dotted(path), hint)
 
 
-def _words_for(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
-    context = detail.get("ctx") or {}
+def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
+    context = detail.get("ctx", {})
     if kind == "value_error":
         what, _, hint = str(context["error"]).partition(": ")
         return what, hint
@@ -152,49 +156,46 @@ def _words_for(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
             str(detail["input"]), known
         )
     if kind in ("dict_type", "model_type", "model_attributes_type"):
-        return "a map of keys belongs here", "write `key: value` lines below it"
+        return "expected a mapping", "write `key: value` lines below it"
     if kind in ("tuple_type", "list_type"):
-        return "a list belongs here", "write `[a, b]`, or lines that start with `- `"
+        return "expected a list", "write `[a, b]`, or lines that start with `- `"
     if kind == "greater_than_equal":
-        return f"{detail['input']} is less than {context['ge']}", f"{context['ge']} or more"
+        return f"{detail['input']} is less than {context['ge']}", f"write {context['ge']} or more"
     if kind == "less_than_equal":
-        return f"{detail['input']} is more than {context['le']:,}", f"{context['le']:,} or less"
+        return f"{detail['input']} is more than {context['le']:,}", f"write {context['le']} or less"
     return str(detail["msg"]).lower(), ""
 
 
 def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
-    """pydantic's location as a path of the data: without the names of its own inner branches."""
+    """pydantic's location as a path in the data, without the names of a union's types."""
     path: list[str | int] = []
     for position, step in enumerate(loc):
         inside = isinstance(data, dict) and step in data
-        item = isinstance(data, (list, tuple)) and isinstance(step, int) and step < len(data)
+        item = isinstance(data, list) and isinstance(step, int)
         if inside or item:
             path.append(step)
             data = data[step]
-        elif isinstance(data, list) and isinstance(step, str) and step in data:
-            path.append(data.index(step))  # a list of names, read as the keys of a map
+        elif isinstance(data, list) and step in data:
+            path.append(data.index(step))  # a list of names that was read as a mapping
             data = step
         elif position == len(loc) - 1 and step != "[key]" and isinstance(data, dict):
             path.append(step)
     return tuple(path)
 
 
-def _known_keys(model: type[Part], path: Path) -> Iterator[str]:
+def _known_keys(model: type[SpecModel], path: Path) -> Iterator[str]:
     for step in path:
-        if step not in model.model_fields:  # a place in a list, or a name that the user chose
+        if step not in model.model_fields:  # an index of a list, or a name that the user chose
             continue
-        inner = _model_in(annotations_of(model)[str(step)])
-        if inner is None:
-            return
-        model = inner
+        model = _model_in(model.model_fields[str(step)].annotation) or model
     for name, field in model.model_fields.items():
         yield field.alias or name
 
 
-def _model_in(annotation: Any) -> type[Part] | None:
-    if isinstance(annotation, type) and issubclass(annotation, Part):
+def _model_in(annotation: Any) -> type[SpecModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, SpecModel):
         return annotation
-    for part in getattr(annotation, "__args__", ()):
-        if found := _model_in(part):
+    for inner in getattr(annotation, "__args__", ()):
+        if found := _model_in(inner):
             return found
     return None

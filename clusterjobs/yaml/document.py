@@ -1,8 +1,8 @@
 """YAML text read into plain data, with the position of every value kept.
 
-This floor knows YAML and nothing of what the values mean. Two sets of rules: "core" (YAML 1.2
-core schema, for what people write for us: `12:00:00`, `on` and `no` stay text, `1e-4` is a
-number) and "1.1" (what PyYAML's safe_load does, because ParallelCluster reads its configs so).
+It knows YAML; it must not know what the values mean. Two sets of rules: "core" (YAML 1.2 core
+schema, for specs: `12:00:00`, `on` and `no` are text, `1e-4` is a number) and "1.1" (PyYAML's
+safe_load, which ParallelCluster uses for its configs).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Path = tuple[str | int, ...]
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 60
-MAX_VALUES = 200_000  # after aliases are expanded: a hundred thousand times what a person writes
+MAX_VALUES = 200_000  # after aliases are expanded; specs have about a hundred
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _WRONG_FILE = "is this the right file?"
 _MAX_DIGITS = 4000  # Python refuses to read longer whole numbers
 
 
 class Document(NamedTuple):
-    """One YAML document. `value` is plain data; positions are looked up when they are needed."""
+    """One YAML document. `value` is plain data; positions are looked up on demand."""
 
     value: Any
     file: str
@@ -45,12 +45,12 @@ class Document(NamedTuple):
     root: Node | None
 
     def locate(self, path: Path) -> Location:
-        """Where the value at `path` stands; of what is missing, where its nearest parent does."""
+        """The position of the value at `path`, or of its nearest parent if it is missing."""
         node, _ = self._walk(path)
         return self._location(node) if node else Location(self.file, 1, 1, line_of(self.text, 0))
 
     def locate_key(self, path: Path) -> Location:
-        """Where the key of `path` stands; items of a list have no key, so the item itself."""
+        """The position of the key at `path`; of an item of a list, which has no key, its own."""
         _, key = self._walk(path)
         return self._location(key) if key else self.locate(path)
 
@@ -65,8 +65,8 @@ class Document(NamedTuple):
         node, key = self.root, None
         for step in path:
             found = _child(node, step, self.rules)
-            if found is None:
-                return (key or node, key)
+            if found is None:  # a scalar may be the short form of a mapping
+                return (node if isinstance(node, ScalarNode) else key or node, key)
             key, node = found
         return node, key
 
@@ -85,7 +85,7 @@ def decode(data: bytes, file: str) -> str:
         raise one_problem(
             f"the file has more than {MAX_BYTES:,} bytes",
             Location(file, 1, 1),
-            hint="is this the right file? what clusterjobs reads is written by hand",
+            hint="is this the right file? specs and configs are much smaller",
         )
     try:
         return data.decode("utf-8-sig")
@@ -101,7 +101,7 @@ def decode(data: bytes, file: str) -> str:
 
 
 def load(text: str, file: str, rules: Rules = "core") -> Document:
-    """Read one document. Raises InputError with every problem of the YAML itself."""
+    """Read one document. Raises InputError with all problems of the YAML itself."""
     if rules == "core" and (found := OTHER_BREAK.search(text)):
         raise InputError([other_break(found, text, file)])
     try:
@@ -122,7 +122,7 @@ def load(text: str, file: str, rules: Rules = "core") -> Document:
 
 
 def dotted(path: Path) -> str:
-    """`("batch", "global")` as `batch.global`, list positions as `before[0]`."""
+    """`("batch", "global")` as `batch.global`, indexes of lists as `before[0]`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
@@ -140,10 +140,10 @@ class _TooDeepError(Exception):
 
 
 class _Composer(CParser):
-    """libyaml's parser with tags cut down to the short names that `_Reader` knows.
+    """libyaml's parser with tags shortened to the names that `_Reader` knows.
 
-    libyaml composes by recursion in C, so depth is counted here: 200,000 open brackets would
-    end the whole process.
+    libyaml composes recursively in C, so the depth is limited here: 200,000 open brackets would
+    crash the process.
     """
 
     def __init__(self, text: str, rules: Rules) -> None:
@@ -169,7 +169,7 @@ class _Composer(CParser):
 
 
 class _Reader:
-    """Turns nodes into plain data and collects what is wrong with them."""
+    """Turns nodes into plain data and collects their problems."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -183,7 +183,7 @@ class _Reader:
         kind = self._kind(node)
         if type(node) is ScalarNode:
             return self._scalar(node, kind)
-        if depth > MAX_DEPTH:  # by an alias that contains itself
+        if depth > MAX_DEPTH:  # an alias contains itself
             self._stop(_TOO_DEEP, node)
         if type(node) is MappingNode:
             return self._mapping(node, depth)
@@ -197,9 +197,7 @@ class _Reader:
         if kind in TAG_NAMES:
             return kind
         if self.document.rules == "core":
-            self._problem(
-                f"the tag {tag!r} means nothing here", node, "write the value without a tag"
-            )
+            self._problem(f"unknown tag {tag!r}", node, "write the value without a tag")
             return "str"
         return tag
 
@@ -212,7 +210,7 @@ class _Reader:
             return None
         if kind in ("int", "float", "bool"):
             return self._typed(node, kind)
-        # CloudFormation's `!Ref X` around a config: kept as text, so that it reads as unknown.
+        # CloudFormation's `!Ref X` in a config: kept as text, an unknown value to its readers.
         return f"{kind} {text}" if kind.startswith("!") else text
 
     def _typed(self, node: ScalarNode, kind: str) -> Any:
@@ -236,7 +234,9 @@ class _Reader:
             name: str = key.value
             self._refuse_nul(key)
             if key.tag == "merge" or (name == "<<" and not key.style):
-                self._problem("merge keys (<<) are not YAML 1.2", key, "write the keys out")
+                self._problem(
+                    "merge keys (<<) are not part of YAML 1.2", key, "write the keys themselves"
+                )
             elif name in first:
                 line = first[name].start_mark.line + 1
                 self._problem(f"the key {name!r} is given twice", key, f"first on line {line}")
@@ -253,7 +253,7 @@ class _Reader:
     def _refuse_nul(self, node: ScalarNode) -> None:
         if "\0" in node.value:
             self._problem(
-                "a NUL character", node, "no shell variable, argument or path can hold one"
+                "a NUL character", node, "remove it: no variable, argument or path can contain one"
             )
 
     def _problem(self, what: str, node: Node, hint: str) -> None:
@@ -265,7 +265,7 @@ class _Reader:
 
 
 def _pairs(node: MappingNode, rules: Rules) -> Iterator[tuple[Node, Node]]:
-    """A mapping's keys and values; under the 1.1 rules with `<<` merged in, own keys first."""
+    """A mapping's keys and values; by the 1.1 rules with `<<` merged, own keys first."""
     merged: list[MappingNode] = []
     own: set[str] = set()
     for key, value in node.value:

@@ -1,7 +1,7 @@
-"""What a scalar of YAML is by two sets of rules, and its value: text, number, yes or no, nothing.
+"""The type and value of a YAML scalar by two sets of rules.
 
-"core" are YAML 1.2's, for what people write for us; "1.1" are PyYAML's, by which ParallelCluster
-reads its configs. A number remembers how it was written.
+"core" is YAML 1.2, for specs; "1.1" is PyYAML, for ParallelCluster's configs. Numbers keep the text
+that they were written as. It must not know about nodes above the scalar.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Rules = Literal["core", "1.1"]
 
 
 class WrittenInt(int):
-    """A whole number that remembers how it was written (`0x10`, `007`)."""
+    """An integer with the text it was written as (`0x10`, `007`)."""
 
     text: str
 
 
 class WrittenFloat(float):
-    """A number that remembers how it was written (`1.5e-4`)."""
+    """A float with the text it was written as (`1.5e-4`)."""
 
     text: str
 
@@ -86,7 +86,7 @@ def _core_float(text: str) -> float:
 
 
 def value_of(kind: str, node: ScalarNode, rules: Rules) -> Any:
-    """An int, float or bool. Raises ValueError or KeyError where the text is none."""
+    """An int, float or bool. Raises ValueError or KeyError if the text is not one."""
     text: str = node.value
     if rules == "1.1":
         return _LEGACY_CONSTRUCT[kind](node)

@@ -1,6 +1,6 @@
-"""What libyaml or its reader says of text that is no YAML, in words that help.
+"""Problems of text that is not valid YAML: libyaml's errors with a position and a hint.
 
-It knows YAML's syntax; where a file is read, and what its values mean, is not known here.
+It knows YAML's syntax; it must not know what the values mean.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import yaml
 
 from clusterjobs.errors import Location, Problem
 
-# To libyaml these break lines, and it folds them away inside quotes; to an editor they do not, and
-# to YAML 1.2 only the carriage return does. A value would change unseen, and lines be miscounted.
+# libyaml treats these as line breaks and folds them inside quotes. Editors do not, and in YAML 1.2
+# only the carriage return is one. Values would change silently, and line numbers would be wrong.
 OTHER_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029]|[\ud800-\udfff]")
 
 
@@ -26,21 +26,20 @@ def other_break(found: re.Match[str], text: str, file: str) -> Problem:
         return Problem("not UTF-8 text", where, hint="write it as UTF-8")
     escape = {"\r": "\\r", "\x85": "\\x85"}.get(character, f"\\u{ord(character):04x}")
     return Problem(
-        f"the character U+{ord(character):04X} breaks lines for some readers of YAML and not for "
-        "others",
+        f"the character U+{ord(character):04X}, a line break only for some YAML parsers",
         where,
-        hint=f'remove it, or write "{escape}" in double quotes where it is meant',
+        hint=f'remove it, or write "{escape}" in double quotes',
     )
 
 
 def line_of(text: str, number: int) -> str:
-    """The line of that number, counted from 0, without its end."""
+    """Line `number`, counted from 0, without its line break."""
     lines = text.split("\n", number + 1)
     return lines[number].rstrip("\r") if number < len(lines) else ""
 
 
 def syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
-    """What PyYAML could not read, at its place, with what is usually the cause."""
+    """The problem of PyYAML's error, with a hint at the usual cause."""
     mark = getattr(error, "problem_mark", None)
     what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     if mark is None:  # a reader error counts characters, not lines
@@ -58,24 +57,24 @@ def syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
 
 
 def _opening(error: yaml.YAMLError, mark: yaml.Mark, what: str, text: str) -> tuple[yaml.Mark, str]:
-    """Where something was opened, if the file ended before it was closed."""
+    """The position of an opening quote or bracket, if the file ends before it is closed."""
     opened = getattr(error, "context_mark", None)
     if opened is None or mark.line < len(text.rstrip().splitlines()):
         return mark, what
-    return opened, "opened here and never closed"
+    return opened, "opened here and not closed"
 
 
 def _syntax_hint(what: str, source: str) -> str:
     if "\t" in source:
-        return "YAML is indented with spaces, never with tabs"
+        return "indent with spaces: YAML does not allow tabs"
     if "mapping values are not allowed" in what:
-        return "a value that contains ': ' must be quoted"
+        return "quote a value that contains ': '"
     if "cannot start any token" in what:
-        return "a value that starts with @, %, ` or another sign of YAML must be quoted"
+        return "quote a value that starts with @, %, ` or another special character of YAML"
     if "alias" in what or "alphabetic or numeric" in what:
-        return "a value that starts with * or & must be quoted"
-    if "never closed" in what:
+        return "quote a value that starts with * or &"
+    if "not closed" in what:
         return "add the closing quote, bracket or brace"
     if "another document" in what:
-        return "one document a file: remove the line ---"
-    return "check quotes, brackets and indentation around this place"
+        return "a file holds one document: remove the line ---"
+    return "check quotes, brackets and indentation here"

@@ -1,4 +1,4 @@
-"""Checkpoints that are complete or do not count."""
+"""Checkpoints; incomplete ones are ignored."""
 
 import json
 import shutil
@@ -9,10 +9,10 @@ from trainers import Trainer
 
 
 class Checkpoints:
-    """Folders named global_step<N>; `latest` holds the name of the newest complete one.
+    """Folders named global_step<N>; the file `latest` contains the name of the newest complete one.
 
-    `complete.json` in a folder is written last and holds the size of every file, so that a
-    checkpoint cut off by a full disk or a killed node is told from a whole one.
+    `complete.json` in each folder is written last and contains the size of every file. It reveals
+    checkpoints that are incomplete because of a full disk or a killed node.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,13 +31,13 @@ class Checkpoints:
             replace_text(self.folder / "latest", target.name)
 
     def newest_complete(self) -> int:
-        """The number of steps in the newest complete checkpoint, 0 where there is none."""
+        """The number of steps in the newest complete checkpoint; 0 if there is none."""
         found = (path.parent for path in self.folder.glob("global_step*/complete.json"))
         steps = (int(path.name.removeprefix("global_step")) for path in found if is_complete(path))
         return max(steps, default=0)
 
     def load(self, trainer: Trainer) -> int:
-        # Rank 0 decides for all: a shared file system may show each node another moment.
+        # Rank 0 decides for all: a shared file system may show each node a different state.
         steps_done = [self.newest_complete() if dist.get_rank() == 0 else 0]
         dist.broadcast_object_list(steps_done)
         if steps_done[0]:
@@ -52,7 +52,7 @@ def is_complete(checkpoint: Path) -> bool:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Whole or not at all, also for a reader on another node."""
+    """Replace the file atomically, also for a reader on another node."""
     draft = path.with_name(f"{path.name}.draft")
     draft.write_text(text)
     draft.replace(path)

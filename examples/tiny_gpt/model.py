@@ -1,4 +1,4 @@
-"""A byte-level GPT, as small as it gets."""
+"""A minimal byte-level GPT."""
 
 import torch
 from torch import Tensor, nn
@@ -22,13 +22,13 @@ class Block(nn.Module):
         batch, length, hidden = x.shape
         qkv = self.qkv(self.norms[0](x)).view(batch, length, 3, self.heads, hidden // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, hidden))
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, length, hidden))
         return x + self.mlp(self.norms[1](x))
 
 
 class GPT(nn.Module):
-    """Returns the loss itself: DDP and DeepSpeed hook into the call of the model."""
+    """A model whose call returns the loss, because DDP and DeepSpeed wrap the call."""
 
     def __init__(self, layers: int, hidden: int, heads: int, sequence: int) -> None:
         super().__init__()

@@ -1,9 +1,8 @@
 """Trains a small byte-level GPT on the text beside this file, with DeepSpeed or with plain PyTorch.
 
-Started once for each rank. Who it is and where the others are it learns from the environment alone
-(RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), whichever launcher has set it. A batch
-depends only on the seed, the step and the rank, so a run that goes on from a checkpoint repeats the
-losses that it would have had without the interruption, on CPUs bit for bit.
+Runs once per rank, and works with any launcher that sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR
+and MASTER_PORT. A batch depends only on the seed, the step and the rank. A resumed run therefore
+has the same losses as a run without interruption, bit for bit on CPUs.
 """
 
 import argparse
@@ -32,7 +31,7 @@ def draw_batch(text: Tensor, args: argparse.Namespace, size: int, micro_step: in
     return [windows[:, :-1], windows[:, 1:]]
 
 
-def join_the_others() -> torch.device:
+def join_process_group() -> torch.device:
     missing = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"} - set(os.environ)
     if missing:
         sys.exit(f"train.py: not set by the launcher: {', '.join(sorted(missing))}")
@@ -51,23 +50,23 @@ def join_the_others() -> torch.device:
     return torch.device("cpu")
 
 
-def listen_for_signals() -> list[int]:
-    """The signals heard so far, such as TERM when the job is cancelled."""
-    heard: list[int] = []
+def record_signals() -> list[int]:
+    """Return a list that collects received signals, such as SIGTERM when the job is cancelled."""
+    received: list[int] = []
     for number in (signal.SIGUSR1, signal.SIGTERM):
-        signal.signal(number, lambda signum, _frame: heard.append(signum))
-    return heard
+        signal.signal(number, lambda signum, _frame: received.append(signum))
+    return received
 
 
-def is_told_to_stop() -> bool:
-    """The job script makes this file when the time limit is near."""
+def stop_file_exists() -> bool:
+    """The job script creates this file when the time limit is near."""
     return Path(os.environ.get("CLUSTERJOBS_STOP_FILE", "/nowhere")).exists()
 
 
 def train_step(
     trainer: Trainer, text: Tensor, args: argparse.Namespace, step: int, device: torch.device
 ) -> Tensor:
-    """One step of the optimizer, over as many micro-batches as it accumulates; this rank's loss."""
+    """One step of the optimizer, over all accumulated micro-batches; returns this rank's loss."""
     loss = torch.zeros((), device=device)
     for micro_step in range(step * trainer.accumulation, (step + 1) * trainer.accumulation):
         batch = draw_batch(text, args, trainer.micro_batch, micro_step)
@@ -76,8 +75,8 @@ def train_step(
 
 
 def run(args: argparse.Namespace, device: torch.device) -> int:
-    """Trains to the last step, or until it is told to stop; returns the exit code."""
-    heard = listen_for_signals()
+    """Trains to the last step, or until a request to stop; returns the exit code."""
+    received = record_signals()
     torch.manual_seed(args.seed)
     model = GPT(args.layers, args.hidden, args.heads, args.sequence).to(device)
     trainer = DeepSpeedTrainer(model, args) if args.deepspeed else PlainTrainer(model, args)
@@ -92,13 +91,13 @@ def run(args: argparse.Namespace, device: torch.device) -> int:
     logged, since = first, time.perf_counter()
     for done in range(first + 1, args.steps + 1):
         loss = train_step(trainer, text, args, done - 1, device)
-        # One message for all: the mean loss, and whether any rank was asked to stop, and how.
-        asked = torch.tensor([float(bool(heard)), float(is_told_to_stop())], device=device)
-        news = torch.cat([loss.reshape(1), asked])
-        dist.all_reduce(news)
-        loss_sum, signalled, told = news.tolist()
+        # One all-reduce for the mean loss and for the requests to stop that any rank has seen.
+        requests = torch.tensor([float(bool(received)), float(stop_file_exists())], device=device)
+        sums = torch.cat([loss.reshape(1), requests])
+        dist.all_reduce(sums)
+        loss_sum, signals, stop_files = sums.tolist()
         mean, last = loss_sum / world, done == args.steps
-        stopping = bool(signalled or told) and not last
+        stopping = bool(signals or stop_files) and not last
         if rank == 0 and (done % args.log_every == 0 or done == first + 1 or last):
             rate = samples_per_step * (done - logged) / (time.perf_counter() - since)
             print(f"step {done}/{args.steps} loss {mean:.3f} samples/s {rate:.1f}", flush=True)
@@ -108,7 +107,7 @@ def run(args: argparse.Namespace, device: torch.device) -> int:
         if stopping:
             if rank == 0:
                 print(f"asked to stop: saved step {done}", flush=True)
-            return 128 + (heard[0] if heard else signal.SIGTERM) if signalled else 0
+            return 128 + (received[0] if received else signal.SIGTERM) if signals else 0
     return 0
 
 
@@ -127,7 +126,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--log-every", type=int, default=10)
     parser.add_argument("--deepspeed", action="store_true")
     parser.add_argument("--deepspeed_config", type=Path, metavar="FILE")
-    # The launchers `deepspeed` and `torch.distributed.launch` add it; LOCAL_RANK says the same.
+    # Added by the launchers `deepspeed` and `torch.distributed.launch`; LOCAL_RANK is used instead.
     parser.add_argument("--local_rank", "--local-rank", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.deepspeed and not args.deepspeed_config:
@@ -137,7 +136,7 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> int:
     args = parse_args()
-    device = join_the_others()
+    device = join_process_group()
     try:
         return run(args, device)
     finally:
@@ -147,4 +146,4 @@ def main() -> int:
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    os._exit(code)  # a thread of PyTorch's now and then aborts the interpreter's own way out
+    os._exit(code)  # in a normal exit, a thread of PyTorch sometimes aborts the interpreter

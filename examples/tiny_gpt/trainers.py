@@ -1,4 +1,4 @@
-"""The same training step and checkpoint twice: with plain PyTorch, and with DeepSpeed."""
+"""Training step and checkpoint, in two versions: plain PyTorch and DeepSpeed."""
 
 import argparse
 import os
@@ -18,8 +18,8 @@ class PlainTrainer:
         self.model = nn.parallel.DistributedDataParallel(model)
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
         self.micro_batch, self.accumulation = args.micro_batch, 1
-        # DDP groups the gradients anew after its first pass, and sums them in another order then.
-        # One pass for nothing, so that a run that goes on sums as one that was not interrupted.
+        # DDP groups the gradients differently after its first pass, and sums them in another order.
+        # This extra pass gives a resumed run the same order as an uninterrupted one.
         token = torch.zeros(1, 1, dtype=torch.long, device=next(model.parameters()).device)
         self.model(token, token).backward()
 
@@ -50,16 +50,16 @@ class DeepSpeedTrainer:
     def __init__(self, model: GPT, args: argparse.Namespace) -> None:
         on_cpu = not torch.cuda.is_available()
         if on_cpu:
-            os.environ.setdefault("DS_ACCELERATOR", "cpu")  # no warning that it was chosen
+            os.environ.setdefault("DS_ACCELERATOR", "cpu")  # avoids a warning about the choice
         import deepspeed
 
         if on_cpu:
-            # DeepSpeed would compile a shared-memory all-reduce at the first start, in silence, and
-            # fail without a compiler and ninja. With no compatible op it takes gloo's instead.
+            # At the first start DeepSpeed would silently compile a shared-memory all-reduce, and
+            # fail without a compiler and ninja. Without compatible ops it uses gloo's instead.
             deepspeed.ops.__compatible_ops__ = {}
-        # DeepSpeed 0.19 still calls the old name, at every step of ZeRO.
+        # DeepSpeed 0.19 still calls the old name in every step of ZeRO.
         warnings.filterwarnings("ignore", ".*all_gather_into_tensor.* is deprecated", FutureWarning)
-        # PyTorch's own AdamW, since DeepSpeed's would be compiled at the first start as well.
+        # PyTorch's own AdamW, because DeepSpeed's would be compiled at the first start as well.
         self.engine, *_ = deepspeed.initialize(
             model=model,
             optimizer=torch.optim.AdamW(model.parameters(), lr=args.lr),

@@ -36,7 +36,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row[0])
-def test_facts_of_the_types_that_people_train_on(row: tuple[object, ...]) -> None:
+def test_properties_of_common_training_types(row: tuple[object, ...]) -> None:
     t = known(str(row[0]))
     assert row == (
         t.name, t.gpus, t.gpu_model, t.gpu_memory_mib, t.vcpus, t.memory_mib / 1024,
@@ -44,7 +44,7 @@ def test_facts_of_the_types_that_people_train_on(row: tuple[object, ...]) -> Non
     )  # fmt: skip
 
 
-def test_gpudirect_rdma_only_where_the_nccl_plugin_counts_on_it() -> None:
+def test_gpudirect_rdma_only_on_types_where_the_nccl_plugin_requires_it() -> None:
     with_it = {name for name in instance_type_names() if known(name).gpudirect_rdma}
     assert with_it == {
         "p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge",
@@ -74,7 +74,7 @@ def test_common_head_nodes_are_there() -> None:
     assert known("p3dn.24xlarge").family == "p3dn"
 
 
-def test_what_is_kept_by_hand_has_a_source() -> None:
+def test_entries_by_hand_have_a_source() -> None:
     data = json.loads(instances.DATA_FILE.read_text())
     assert data["source"]
     assert set(data["by_hand"]) == {"p3.2xlarge", "p3.8xlarge", "p3.16xlarge"}
@@ -119,11 +119,11 @@ def test_every_price_is_of_a_known_type() -> None:
             assert find_instance_type(name)
 
 
-# ------------------------------------------------------------------ against AWS's own answer
+# ------------------------------------------------------------------ against AWS's own data
 
 
 @pytest.mark.aws
-def test_catalogue_is_what_refresh_makes_of_the_shipped_answer(tmp_path: pathlib.Path) -> None:
+def test_the_catalogue_equals_a_refresh_from_motos_dump(tmp_path: pathlib.Path) -> None:
     moto = pytest.importorskip("moto")
     from clusterjobs.catalog.refresh import load_entries, write_catalogue
 

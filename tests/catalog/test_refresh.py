@@ -52,7 +52,7 @@ def test_reads_the_network_of_old_and_new_types(text: str, gbps: float) -> None:
     assert refresh.read_entry({**ENTRY, "NetworkInfo": network}).network_gbps == gbps
 
 
-def test_wants_gpus_efa_and_common_head_nodes() -> None:
+def test_the_catalogue_includes_gpus_efa_and_common_head_nodes() -> None:
     plain = {**ENTRY, "GpuInfo": AMD, "NetworkInfo": NO_EFA}
     assert refresh.wanted(ENTRY)
     assert refresh.wanted({**plain, "NetworkInfo": ENTRY["NetworkInfo"]})
@@ -61,13 +61,13 @@ def test_wants_gpus_efa_and_common_head_nodes() -> None:
     assert not refresh.wanted(plain)
 
 
-def test_an_amd_gpu_is_none_of_ours() -> None:
+def test_amd_gpus_are_not_counted() -> None:
     found = refresh.read_entry({**ENTRY, "GpuInfo": AMD})
     assert (found.gpus, found.gpu_model, found.gpudirect_rdma) == (0, "", False)
 
 
 @pytest.mark.parametrize("form", ["aws", "moto"])
-def test_command_writes_the_catalogue_and_keeps_what_is_by_hand(
+def test_the_command_writes_the_catalogue_and_keeps_entries_by_hand(
     tmp_path: pathlib.Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "types.json"

@@ -34,6 +34,11 @@ case $* in
 esac"""
 
 
+def write_plan(folder: pathlib.Path, name: str, file: str, *settings: str) -> None:
+    plan = {"name": name, "spec": {"file": file, "set": settings}}
+    (folder / "plan.json").write_text(json.dumps(plan))
+
+
 @pytest.fixture
 def spec(tmp_path: pathlib.Path) -> pathlib.Path:
     logs = tmp_path / "logs"
@@ -41,6 +46,7 @@ def spec(tmp_path: pathlib.Path) -> pathlib.Path:
         (logs / job_id).mkdir(parents=True)
         (logs / job_id / "attempts.jsonl").write_text(text)
         (logs / job_id / "job.log").write_text(f"this is job {job_id}\n")
+        write_plan(logs / job_id, "tiny", "exp.yaml")
     file = tmp_path / "exp.yaml"
     file.write_text(SPEC.format(logs=logs))
     return file
@@ -152,7 +158,7 @@ def test_a_spec_without_jobs_says_where_it_looked(
     (tmp_path / "exp.yaml").write_text(SPEC.format(logs="/nowhere/logs"))
     done = clusterjobs("status", tmp_path / "exp.yaml")
     assert done.code == 1
-    assert done.err.startswith("no job has written to /nowhere/logs yet\n")
+    assert done.err.startswith("no job of exp.yaml has written to /nowhere/logs yet\n")
 
 
 def test_logs_may_lie_where_a_variable_says(
@@ -193,3 +199,29 @@ def test_cancel_says_what_an_arrays_id_means(
     assert (slurm / "cancelled").read_text() == "--\n20_4\n21\n"
     said = clusterjobs("cancel", "20").out
     assert said == "job 20 is cancelled, with all tasks of its array\n"
+
+
+def test_specs_that_share_a_logs_folder_see_their_own_jobs_only(
+    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    logs = spec.parent / "logs"
+    for job_id, plan in {
+        "21": ("other", "exp.yaml"),  # another spec of the same file name
+        "22": ("tiny", "copy.yaml"),  # a copy of the spec
+        "23": ("renamed", "exp.yaml", "name=renamed"),
+    }.items():
+        (logs / job_id).mkdir()
+        write_plan(logs / job_id, *plan)
+    (logs / "24").mkdir()  # written by something else
+    (logs / "25").mkdir()
+    (logs / "25" / "plan.json").write_text('{"name": "tiny", ')
+    jobs = json.loads(clusterjobs("status", spec, "--json").out)["jobs"]
+    assert [job["job_id"] for job in jobs] == ["7", "12", "23"]
+    refused = clusterjobs("logs", spec, "21")
+    assert refused.code == 1
+    assert "no job 21 of this spec" in refused.err
+    lonely = spec.with_name("lonely.yaml")
+    lonely.write_text(spec.read_text())
+    refused = clusterjobs("status", lonely)
+    assert "no job of lonely.yaml has written to" in refused.err
+    assert "the jobs of other specs there: 7" in refused.err

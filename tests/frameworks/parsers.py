@@ -38,7 +38,7 @@ def megatron_arguments(plan: Plan) -> dict[str, str]:
     known = description("megatron_deepspeed")
     found: dict[str, str] = {}
     name = ""
-    for word in plan.command[plan.command.index("pretrain_gpt.py") + 1 :]:
+    for word in plan.launch.words[plan.launch.words.index("pretrain_gpt.py") + 1 :]:
         if word.startswith("--"):
             name = word[2:]
             if name in found:

@@ -16,6 +16,7 @@ from clusterjobs import resources
 from clusterjobs.commands.pipeline import load_project
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import resolve
@@ -38,7 +39,7 @@ def plan_with(files: dict[str, Any], **keys: Any) -> Plan:
     spec = load_spec(json.dumps(data), "exp.yaml", option_models())
     text = (resources.cluster_configs_dir() / "p4d-a100.yaml").read_text(encoding="utf-8")
     texts = {name: yaml.safe_dump(values) for name, values in files.items()}
-    return resolve(spec, read_cluster(text, "p4d-a100.yaml", {})[0], texts)
+    return resolve(spec, cluster_facts(read_cluster(text, "p4d-a100.yaml", {})[0]), texts)
 
 
 def problems_with(files: dict[str, Any], **keys: Any) -> tuple[Problem, ...]:
@@ -50,7 +51,7 @@ def problems_with(files: dict[str, Any], **keys: Any) -> tuple[Problem, ...]:
 
 
 def launch_text(plan: Plan) -> str:
-    (file,) = plan.files
+    (file,) = plan.files.configs
     assert file.name == "clusterjobs_launch.yml"
     return file.text
 
@@ -59,11 +60,11 @@ def check_composed(plan: Plan, files: dict[str, str]) -> None:
     """Every key once and of its type, and the batch as GPT-NeoX computes and asserts it."""
     config = neox_configs({**files, "launch": launch_text(plan)})
     assert (config["launcher"], config["deepspeed_slurm"]) == ("slurm", True)
-    assert config.get("force_multi", False) is (plan.shape.nodes == 1)
+    assert config.get("force_multi", False) is (plan.placement.shape.nodes == 1)
     tensor = max(1, config.get("model_parallel_size", 1))
     pipeline = max(1, config.get("pipe_parallel_size", 0))
-    data_parallel, rest = divmod(plan.shape.world_size, tensor * pipeline)
-    assert (rest, data_parallel) == (0, plan.shape.data_parallel)
+    data_parallel, rest = divmod(plan.placement.shape.world_size, tensor * pipeline)
+    assert (rest, data_parallel) == (0, plan.parallelism.data)
     micro = config["train_micro_batch_size_per_gpu"]
     steps = config.get("gradient_accumulation_steps", 1)
     total = config.get("train_batch_size", micro * steps * data_parallel)
@@ -76,14 +77,14 @@ def test_the_example_and_its_own_files_are_taken_by_the_parser() -> None:
     plan = load_project(EXAMPLES / "gpt-neox-2node.yaml").plan
     names = ("small.yml", "local_setup.yml")
     check_composed(plan, {name: (EXAMPLES / "configs" / name).read_text() for name in names})
-    assert plan.samples
-    assert (plan.samples.micro, plan.samples.global_) == (4, 64)  # out of small.yml
+    assert plan.batch
+    assert (plan.batch.micro, plan.batch.global_) == (4, 64)  # out of small.yml
     assert not plan.warnings
 
 
 def test_the_command_is_deepy_with_the_files_and_ours_behind_them() -> None:
     plan = load_project(EXAMPLES / "gpt-neox-2node.yaml").plan
-    assert plan.command == (
+    assert plan.launch.words == (
         *("python3", "deepy.py", "train.py", "-d", "configs", "small.yml"),
         "local_setup.yml",
         "\0job_dir\0/clusterjobs_launch.yml",
@@ -163,7 +164,7 @@ def test_what_is_rendered_does_not_depend_on_which_files_are_here() -> None:
         {"a.yml": {**MODEL, "train_micro_batch_size_per_gpu": 4, "checkpoint_factor": 9}}, **keys
     )
     away = plan_of(**keys)
-    assert (here.files, here.command) == (away.files, away.command)
+    assert (here.files, here.launch) == (away.files, away.launch)
     assert [warning.path for warning in away.warnings] == ["configs[0]"]
     assert "not on this machine" in away.warnings[0].what
     assert not here.warnings
@@ -180,8 +181,8 @@ def test_a_key_in_two_files_is_refused_also_where_deepy_would_not_see_it() -> No
 
 
 def test_srun_is_deepspeeds_own_call_and_gets_no_options_of_ours() -> None:
-    assert plan_of(**SMALL).srun_options == ()
-    assert plan_of().srun_options != ()
+    assert plan_of(**SMALL).launch.srun_options == ()
+    assert plan_of().launch.srun_options != ()
 
 
 def test_the_wandb_key_is_warned_of() -> None:

@@ -30,7 +30,7 @@ def example(name: str) -> Plan:
 
 
 def config_of(plan: Plan) -> dict[str, Any]:
-    (file,) = plan.files
+    (file,) = plan.files.configs
     assert file.name == "ds_config.json"
     return json.loads(file.text)
 
@@ -40,9 +40,10 @@ def check_agreement(plan: Plan) -> None:
     arguments, config = megatron_arguments(plan), config_of(plan)
     tensor = int(arguments["tensor-model-parallel-size"])
     pipeline = int(arguments["pipeline-model-parallel-size"])
-    data_parallel, rest = divmod(plan.shape.world_size, tensor * pipeline)
+    world = plan.placement.shape.world_size
+    data_parallel, rest = divmod(world, tensor * pipeline)
     assert rest == 0
-    assert tensor * pipeline <= plan.shape.world_size  # else it would be clamped in silence
+    assert tensor * pipeline <= world  # else it would be clamped in silence
     assert ("no-pipeline-parallel" in arguments) is (pipeline == 1)
     assert int(arguments["global-batch-size"]) == config["train_batch_size"]
     assert int(arguments["micro-batch-size"]) == config["train_micro_batch_size_per_gpu"]
@@ -96,7 +97,7 @@ def test_every_parallel_layout_is_right_or_refused() -> None:
 def test_the_figures_of_the_345m_training_on_eight_gpus() -> None:
     plan = example("gpt2-345m")
     arguments, config = megatron_arguments(plan), config_of(plan)
-    assert plan.launcher.name == "torchrun"
+    assert plan.launch.launcher.name == "torchrun"
     wanted = {
         "num-layers": "24",
         "hidden-size": "1024",
@@ -122,7 +123,7 @@ def test_the_figures_of_the_345m_training_on_eight_gpus() -> None:
 def test_the_figures_of_the_7b_training_on_four_gpus() -> None:
     plan = example("gpt2-7b")
     arguments, config = megatron_arguments(plan), config_of(plan)
-    assert (plan.launcher.name, plan.shape.world_size) == ("deepspeed", 4)
+    assert (plan.launch.launcher.name, plan.placement.shape.world_size) == ("deepspeed", 4)
     wanted = {
         "num-layers": "32",
         "hidden-size": "4096",
@@ -144,7 +145,7 @@ def test_vocabulary_is_padded_for_the_tensor_ranks() -> None:
 
 
 def test_ranks_are_told_what_no_launcher_tells_them() -> None:
-    said = {one.name: one for one in plan_of(**SMALL, gpus_per_node=4).environment}
+    said = {one.name: one for one in plan_of(**SMALL, gpus_per_node=4).environment.variables}
     assert said["LOCAL_SIZE"].value == "4"
     folder = show(said["TORCH_EXTENSIONS_DIR"].value)
     assert folder == "/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
@@ -153,7 +154,7 @@ def test_ranks_are_told_what_no_launcher_tells_them() -> None:
 
 def test_sequence_parallelism_gets_the_variable_that_it_insists_on() -> None:
     keys = {**SMALL, "parallel": {"tensor": 2}, "args": {"sequence-parallel": True}}
-    said = {one.name: one.value for one in plan_of(**keys).environment}
+    said = {one.name: one.value for one in plan_of(**keys).environment.variables}
     assert said["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.gpt_neox.launch_config import OURS, PLACES
-from clusterjobs.frameworks.megatron_deepspeed import _SAID_BY
+from clusterjobs.frameworks.gpt_neox.launch_config import ORIGINS, OURS
+from clusterjobs.frameworks.megatron_deepspeed import _DERIVED_FROM
 
 PAGES = pathlib.Path(__file__).parents[2] / "docs" / "frameworks"
 NAMES = sorted(FRAMEWORKS)
@@ -44,11 +44,11 @@ def test_every_launcher_of_a_framework_is_on_its_page() -> None:
 
 def test_every_key_of_the_launch_file_is_on_the_page() -> None:
     page = text_of("gpt-neox")
-    assert [key for key in (*PLACES, *OURS) if f"`{key}" not in page] == []
+    assert [key for key in (*ORIGINS, *OURS) if f"`{key}" not in page] == []
 
 
 def test_every_flag_that_is_rendered_is_on_the_page() -> None:
     page = text_of("megatron-deepspeed").replace("-", "_")
     old = {"encoder_num_layers", "encoder_seq_length", "model_parallel_size", "batch_size"}
-    ours = set(_SAID_BY) - old - {"deepspeed", "deepspeed_config"}
+    ours = set(_DERIVED_FROM) - old - {"deepspeed", "deepspeed_config"}
     assert [flag for flag in sorted(ours) if f"`__{flag}`" not in page] == []

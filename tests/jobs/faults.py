@@ -201,7 +201,7 @@ _ROWS: tuple[tuple[str, str, Fault, tuple[str, ...], tuple[int, ...], tuple[str,
     ("time limit", AT_15, at_step(15, say_the_limit_is_near), (LIMIT, DONE), (0,), ()),
     ("time limit", SAVING, while_saving(say_the_limit_is_near), (LIMIT, DONE), (0,), SLOW_SAVE),
     (
-        *("time limit", "and the ranks are deaf", at_step(15, say_the_limit_is_near)),
+        *("time limit", "ranks that ignore it", at_step(15, say_the_limit_is_near)),
         *((LIMIT, DONE), (0,), ("--deaf", "--seconds", "0.3")),
     ),
     ("error at step 15", "each time", nothing, (FAILED,) * 3, (7,), ("--fail-at", "15")),

@@ -21,7 +21,7 @@ def test_ranks_are_measured_and_then_meet_on_the_same_port(jobs) -> None:
     ended = jobs.run(spec_of(jobs, "measured", launcher="torchrun"))
     assert ended.exit_code == 0, ended.log
     assert sorted(ended.ranks) == [0, 1, 2, 3]
-    said = r"all-reduce of 4 ranks on 2 nodes: [\d.e+]+ Gbps, 12.5 expected; a step adds up"
+    said = r"all-reduce of 4 ranks on 2 nodes: [\d.e+]+ Gbps, 12.5 expected; reducing the"
     assert re.search(said, ended.log), ended.log
 
 

@@ -86,7 +86,7 @@ def test_a_fault_costs_the_steps_since_the_last_checkpoint(
     reasons = tuple(one["reason"] for one in job.records())
     fault_table.append(
         f"{case.fault}, {case.moment}: {', '.join(reasons)}; exit code {exit_code}; "
-        f"steps done again: {', '.join(map(str, lost)) or 'none'}"
+        f"steps repeated: {', '.join(map(str, lost)) or 'none'}"
     )
     assert reasons == case.reasons, job.log()
     assert exit_code in case.exit_codes, job.log()

@@ -119,4 +119,4 @@ def test_five_interruptions_leave_no_trace_in_the_losses(jobs, fault_table: list
     again = done_again(job)
     assert [steps for steps in again if not 0 <= steps <= 2 * SAVE_EVERY] == []
     for (fault, _), record, steps in zip(INTERRUPTIONS, records[:-1], again, strict=True):
-        fault_table.append(f"tiny GPT, {fault}: {record['reason']}; steps done again: {steps}")
+        fault_table.append(f"tiny GPT, {fault}: {record['reason']}; steps repeated: {steps}")

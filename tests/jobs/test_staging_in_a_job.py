@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from faults import TIMEOUT, Running
 
+from clusterjobs.jobs.records import read_data
 from clusterjobs.lab.polling import until
-from clusterjobs.slurm.records import read_data
 
 pytestmark = pytest.mark.lab
 
@@ -64,7 +64,7 @@ def test_data_is_on_shared_storage_and_on_every_nodes_disk_before_a_rank_starts(
     assert sorted(one.node for one in states) == ["", "train-dy-small-1", "train-dy-small-2"]
     second = jobs.run(staged(jobs, "again", read, data=data))
     assert second.exit_code == 0, second.log
-    assert second.log.count("is there, 2 files") == 3
+    assert second.log.count("up to date, 2 files") == 3
     assert "complete," not in second.log
 
 
@@ -79,7 +79,7 @@ def test_jobs_that_start_together_copy_once(jobs, fsx) -> None:
     assert [one.exit_code for one in ended] == [0, 0], ended
     log = "".join(one.log for one in ended)
     assert log.count("complete, 2 files") == 1
-    assert log.count("is there, 2 files") == 1
+    assert log.count("up to date, 2 files") == 1
 
 
 def test_a_job_without_its_data_does_not_start_and_says_why(jobs, fsx) -> None:
@@ -128,7 +128,7 @@ def test_checkpoints_and_logs_are_copied_away_and_the_exit_code_is_the_trainings
     save = f"mkdir -p {here}/saved/step-1; echo weights > {here}/saved/step-1/w; exit 7"
     keys = {
         "checkpoints": {"path": f"{here}/saved", "export": f"{here}/kept"},
-        "logs_export": f"{here}/logs",
+        "logs": {"path": "/fsx/logs", "export": f"{here}/logs"},
     }
     ended = jobs.run(staged(jobs, "saving", save, nodes=1, **keys))
     assert ended.exit_code == 7, ended.log
@@ -143,7 +143,7 @@ def test_an_export_that_fails_says_so_and_hides_nothing(jobs, fsx) -> None:
     ended = jobs.run(staged(jobs, "failing", f"echo 1 > {here}/saved/w", nodes=1, **keys))
     assert ended.exit_code == 0, ended.log
     assert f"export failed: {here}/file/below" in ended.log
-    assert f"export {here}/saved: NOT all of it is in {here}/file/below" in ended.log
+    assert f"export {here}/saved: INCOMPLETE in {here}/file/below" in ended.log
 
 
 # ------------------------------------------------------------------ the time limit
@@ -198,7 +198,7 @@ def test_a_time_limit_while_staging_costs_nothing_and_the_training_runs_in_the_e
         lock.close()  # the next attempt gets one further
     assert job.wait() == 0, job.log()
     assert [one["reason"] for one in job.records()] == ["time_limit"] * 3 + ["completed"]
-    assert [one.get("data_came", False) for one in job.records()] == [False] + [True] * 3
+    assert [one.get("data_staged", False) for one in job.records()] == [False] + [True] * 3
     assert all(job.log().count(f"/{name}: complete") == 1 for name in targets), job.log()
     assert "the words" in job.log()
     assert (fsx / "kept" / "step-1").exists(), job.log()

@@ -1,4 +1,4 @@
-"""The parts of the lab that need no Slurm."""
+"""Parts of the lab, without Slurm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterjobs.growing_file import GrowingFile
 from clusterjobs.lab.folder import SCRIPTS
 from clusterjobs.lab.jobs import JobEnd, parse_job
 from clusterjobs.lab.lab import Lab
-from clusterjobs.lab.namespaces import InitProcess, _why
+from clusterjobs.lab.namespaces import InitProcess, _how_to_allow
 from clusterjobs.lab.packages import find_slurm
 from clusterjobs.lab.root_view import root_view
 
@@ -37,7 +37,7 @@ def shown(state: str, exit_code: str = "0:0", more: str = "") -> str:
         ("PENDING", "0:0", None),
     ],
 )
-def test_a_job_has_ended_only_in_a_state_that_it_does_not_leave(
+def test_a_job_has_ended_only_in_a_final_state(
     state: str, exit_code: str, end: JobEnd | None
 ) -> None:
     assert parse_job(shown(state, exit_code)).end == end
@@ -69,7 +69,9 @@ def test_an_added_folder_hides_the_machines_own(tmp_path: Path) -> None:
     assert lines == ["folder\t-\t/", "bind\t/lab/fsx\t/fsx"]
 
 
-def test_a_log_is_read_on_and_from_its_start_when_it_was_written_anew(tmp_path: Path) -> None:
+def test_a_growing_log_is_continued_and_a_rewritten_log_is_read_from_its_start(
+    tmp_path: Path,
+) -> None:
     log = GrowingFile(tmp_path / "log")
     assert log.new_text() == ""
     log.path.write_bytes("één".encode()[:1])
@@ -80,7 +82,7 @@ def test_a_log_is_read_on_and_from_its_start_when_it_was_written_anew(tmp_path: 
     assert log.new_text() == "2"
 
 
-def test_a_pid_that_was_used_again_is_not_the_lab(tmp_path: Path) -> None:
+def test_a_reused_pid_is_not_the_lab(tmp_path: Path) -> None:
     (tmp_path / "init").write_text(f"{os.getpid()} 1\n")
     assert InitProcess.read(tmp_path / "init") is None
     Lab(tmp_path).down()
@@ -95,12 +97,12 @@ def test_a_pid_that_was_used_again_is_not_the_lab(tmp_path: Path) -> None:
         ("user/max_user_namespaces", "0", "max_user_namespaces=10000"),
     ],
 )
-def test_refused_namespaces_are_explained_by_the_switch_that_refuses(
+def test_the_hint_names_the_sysctl_that_refuses_namespaces(
     tmp_path: Path, switch: str, value: str, hint: str
 ) -> None:
     (tmp_path / switch).parent.mkdir()
     (tmp_path / switch).write_text(f"{value}\n")
-    assert hint in _why(tmp_path)
+    assert hint in _how_to_allow(tmp_path)
 
 
 def test_without_packages_the_error_names_what_to_install(
@@ -113,14 +115,14 @@ def test_without_packages_the_error_names_what_to_install(
     assert "slurmctld slurmd slurm-client" in error.value.problems[0].hint
 
 
-def test_a_shell_that_uses_a_lab_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_commands_of_a_stopped_lab_report_it(tmp_path: Path) -> None:
     (tmp_path / "enter.sh").write_text((SCRIPTS / "enter.sh").read_text())
     (tmp_path / "entrance.sh").write_text("entrance=()\n")
     command = ["bash", str(tmp_path / "enter.sh"), "sbatch"]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (1, f"the lab in {tmp_path} is not up\n")
+    assert (done.returncode, done.stderr) == (1, f"the lab in {tmp_path} is not running\n")
 
 
-def test_the_scripts_are_sound_bash() -> None:
+def test_the_scripts_are_valid_bash() -> None:
     for script in SCRIPTS.glob("*.sh"):
         subprocess.run(["bash", "-n", str(script)], check=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from lab_fixtures import a100_nodes, cpu_nodes, spec_of
 
-from clusterjobs.commands.lab_selection import told_of_small_queues
+from clusterjobs.commands.lab_selection import small_queue_notices
 from clusterjobs.errors import InputError
 from clusterjobs.lab.shape import LabSpec, lab_spec
 from clusterjobs.lab.slurm_conf import cgroup_conf, gres_conf, hosts, slurm_conf
@@ -48,11 +48,11 @@ def test_the_limit_holds_for_each_queue_by_itself() -> None:
 
 def test_a_queue_that_has_fewer_nodes_than_were_asked_for_is_named() -> None:
     spec = lab_spec_of(a100_nodes(static=2, dynamic=1), cpu_nodes(8), nodes=8)
-    (said,) = told_of_small_queues(spec, 8)
-    assert said.startswith("queue train has 3 by MaxCount, and not 8: for more, raise MaxCount in")
-    assert not list(told_of_small_queues(spec, 3))
+    (said,) = small_queue_notices(spec, 8)
+    assert said.startswith("queue train has only 3 of 8 nodes, because of its MaxCount: to get")
+    assert not list(small_queue_notices(spec, 3))
     controller = spec_for("p4d-a100", nodes_per_queue=400, controller_only=True)
-    assert not list(told_of_small_queues(controller, 400))
+    assert not list(small_queue_notices(controller, 400))
 
 
 def test_one_queue_alone_becomes_the_default() -> None:

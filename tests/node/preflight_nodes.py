@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from clusterjobs import resources
 
 FAILED = 69
-ASKING = ("preflight_hardware.sh", "preflight_software.sh", "preflight_node.sh")
+NODE_PROGRAM = ("preflight_hardware.sh", "preflight_software.sh", "preflight_node.sh")
 
 NVIDIA_SMI = """\
 #!/bin/bash
@@ -55,7 +55,7 @@ SCONTROL = """\
 
 def changed(old: str, new: str) -> str:
     """A fault: on its node the program says `new` where it says `old`."""
-    assert sum(resources.node_program(name).count(old) for name in ASKING) == 1
+    assert sum(resources.node_program(name).count(old) for name in NODE_PROGRAM) == 1
     return f'old={shlex.quote(old)} new={shlex.quote(new)}\nset -- "${{@/"$old"/"$new"}}"'
 
 
@@ -82,7 +82,7 @@ class Preflight:
 
     def start(self, *checks: str, nodes: int = 2) -> subprocess.Popen[str]:
         names = [f"node-{n}" for n in range(1, nodes + 1)]
-        command = [sys.executable, "-IS", str(self.folder / "preflight.py")]
+        command = [sys.executable, "-BEsS", str(self.folder / "preflight.py")]
         return subprocess.Popen(
             [*command, *names, "--", *checks, "--", "srun"],
             env={**self.environment, "NODES": " ".join(names)},
@@ -107,7 +107,7 @@ def preflight_in(tmp_path: pathlib.Path) -> Preflight:
     """The preflight's programs and their stand-ins, laid out in a folder."""
     for name in ("bin", "faults"):
         (tmp_path / name).mkdir()
-    for name in ("preflight.py", "preflight_table.py", *ASKING):
+    for name in ("preflight.py", "preflight_table.py", *NODE_PROGRAM):
         (tmp_path / name).write_text(resources.node_program(name))
     with socket.socket() as free:
         free.bind(("", 0))

@@ -70,7 +70,7 @@ def test_an_export_that_cannot_be_is_tried_again_and_said(tmp_path) -> None:
     done = exported(tmp_path / "a", tmp_path / "file" / "x", tmp_path / "a", tmp_path / "B")
     assert done.returncode == 1
     assert done.stdout.count(f"export failed: {tmp_path}/file/x") == 3
-    assert f"export {tmp_path}/a: NOT all of it is in {tmp_path}/file/x" in done.stdout
+    assert f"export {tmp_path}/a: INCOMPLETE in {tmp_path}/file/x" in done.stdout
     assert (tmp_path / "B" / "large").exists()
 
 
@@ -121,7 +121,7 @@ def test_a_bucket_gets_the_same(tmp_path, bucket) -> None:
     faults.write_text('{"fail": 99}')
     done = exported(source, "s3://corpus/saved", **bucket)
     assert done.returncode == 1
-    assert f"export {source}: NOT all of it is in s3://corpus/saved" in done.stdout
+    assert f"export {source}: INCOMPLETE in s3://corpus/saved" in done.stdout
 
 
 def test_in_a_bucket_the_latest_is_one_that_was_there_before_all_was_copied(
@@ -183,13 +183,13 @@ def test_the_latest_is_held_back_while_something_is_written_to(
     one = export.Export(str(source), str(target))
     monkeypatch.setattr(export.time, "sleep", lambda _: None)
     monkeypatch.setattr(shutil, "copyfile", training)
-    assert not export._tried(one, 0, export.ROUNDS)
+    assert not export._export_with_retries(one, 0, export.ROUNDS)
     assert names(target) == {"step-1", "step-3"}
     said = capsys.readouterr().out
-    assert f"export failed: {source}/step-2: written to while it was copied" in said
-    assert f"export {source}: NOT all of it is in {target}" in said
+    assert f"export failed: {source}/step-2: changed while it was copied" in said
+    assert f"export {source}: INCOMPLETE in {target}" in said
     monkeypatch.setattr(shutil, "copyfile", copyfile)
-    assert export._tried(one, 0, export.ROUNDS)
+    assert export._export_with_retries(one, 0, export.ROUNDS)
     assert names(target) == names(source)
 
 

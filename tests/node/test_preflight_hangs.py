@@ -72,18 +72,14 @@ def test_a_name_that_hangs_is_named_alone(preflight, tmp_path) -> None:
 
 
 def test_a_folder_that_hangs_on_the_batch_host_is_named(preflight, tmp_path) -> None:
-    """As a dead mount would hold whoever asks it; here that process sleeps."""
+    """As access to a dead mount hangs; here that process sleeps."""
     for name in ("dead", "good"):
         (tmp_path / name).mkdir()
     program = preflight.folder / "preflight.py"
-    old = "def make(file: str) -> None:\n"
-    asleep = f"""    if "/dead/" in file:
-        with open({str(tmp_path / "pid")!r}, "w") as pid:
-            pid.write(str(os.getpid()))
-        time.sleep(600)
-"""
+    old = 'cd -- "$1"'
+    hang = f"[[ $1 != */dead ]] || {{ echo $$ > {tmp_path}/pid; exec sleep 600; }}\n"
     assert program.read_text().count(old) == 1
-    program.write_text(program.read_text().replace(old, old + asleep))
+    program.write_text(program.read_text().replace(old, hang + old))
     folders = [f"folder={tmp_path / name}" for name in ("dead", "good")]
     code, said = preflight.run(*folders, "shm=0", "seconds=15")
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
@@ -109,7 +105,7 @@ def test_a_folder_that_hangs_on_a_node_is_named_alone(preflight, tmp_path) -> No
     """Its token cannot be read there; here it is a pipe that nobody reads."""
     folder = tmp_path / "shared"
     folder.mkdir()
-    own = "own=$1/$token.$node said"
+    own = "own=$1/$token.$node output"
     preflight.fault("node-2", changed(own, f'{own}; rm -f "$own"; mkfifo "$own"'))
     code, said = preflight.run(f"folder={folder}", "space=0:/tmp", "seconds=6")
     assert code == FAILED, said

@@ -51,18 +51,19 @@ def test_released_files_are_asked_for_and_waited_for(tmp_path, preloaded) -> Non
     (folder / "two\nlines: NOOP").write_text("x")
     done, notes = preloaded(folder, all_of(folder, 1))
     assert done.returncode == 0, done.stdout
-    assert f"preload {folder}: is there, 32 files" in done.stdout
+    assert f"preload {folder}: up to date, 32 files" in done.stdout
     assert set(notes["away"].values()) == {None}
     again, notes = preloaded(folder, {})
-    assert "is there, 32 files" in again.stdout
+    assert "up to date, 32 files" in again.stdout
     assert "hsm_restore" not in [call[0] for call in notes["calls"]]
 
 
-def test_not_more_files_than_agreed_are_asked_for_at_once(tmp_path, preloaded) -> None:
+@pytest.mark.parametrize("limit", ["MAX_PENDING = 4", "BATCH_BYTES = 200"])
+def test_not_more_files_than_allowed_are_requested_at_once(tmp_path, preloaded, limit) -> None:
     folder = write_tree(tmp_path / "books", 20, 10)
     program = (
-        f"import sys; sys.path.insert(0, {str(STAGE_FOLDER)!r}); "
-        "import preload; preload.AT_ONCE = 4; preload.BATCH_BYTES = 200; sys.exit(preload.main())"
+        f"import sys; sys.path.insert(0, {str(STAGE_FOLDER)!r}); import preload; "
+        f"assert preload.{limit.replace('=', '!=')}; preload.{limit}; sys.exit(preload.main())"
     )
     done, notes = preloaded(folder, all_of(folder, 1), [sys.executable, "-Bc", program])
     assert done.returncode == 0, done.stdout
@@ -75,7 +76,7 @@ def test_a_file_that_stays_in_the_bucket_is_named(tmp_path, preloaded) -> None:
     folder = write_tree(tmp_path / "books", 3, 10)
     done, notes = preloaded(folder, {str(folder / "large"): -1, str(folder / "part 1/0001"): 0})
     assert done.returncode == 1
-    assert f"preload failed: {folder}/large: its contents did not come (1 file)" in done.stdout
+    assert f"preload failed: {folder}/large: not restored (1 file)" in done.stdout
     assert [count for verb, count in notes["calls"] if verb == "hsm_restore"] == [2, 1, 1]
 
 
@@ -83,10 +84,10 @@ def test_a_folder_without_an_association_says_what_to_look_at(tmp_path, preloade
     (tmp_path / "books").mkdir()
     done, _ = preloaded(tmp_path / "books", {})
     assert done.returncode == 1
-    assert "no files are there: is it associated with the bucket" in done.stdout
+    assert "the folder is empty: is it associated with the bucket" in done.stdout
     done, _ = preloaded(tmp_path / "nothing", {})
     assert done.returncode == 1
-    assert f"{tmp_path}/nothing: there is no such folder: is it associated" in done.stdout
+    assert f"{tmp_path}/nothing: no such folder: is it associated" in done.stdout
 
 
 def test_what_lfs_complains_of_is_passed_on(tmp_path, preloaded) -> None:
@@ -105,4 +106,4 @@ def test_without_lfs_this_is_no_lustre(tmp_path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert "lfs is not on this node" in done.stdout
+    assert "no lfs on this node" in done.stdout

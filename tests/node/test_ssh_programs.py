@@ -1,6 +1,6 @@
 """Ranks that are started over ssh: what they find, what ends them, and who is told.
 
-A stand-in takes the place of ssh, and there is no sshd; the real ones: tests/jobs/test_over_ssh.py.
+A stand-in takes the place of ssh. Real ones, and a real sshd, are in tests/jobs/test_over_ssh.py.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def test_an_archive_of_each_kind_is_unpacked_as_it_was(tmp_path, staged, end) ->
     done = staged("--unpack", tmp_path / f"a{end}", tmp_path / "to")
     assert done.returncode == 0, done.stdout
     assert without_times(tmp_path / "to") == without_times(source)
-    assert "is there" in staged("--unpack", tmp_path / f"a{end}", tmp_path / "to").stdout
+    assert "up to date" in staged("--unpack", tmp_path / f"a{end}", tmp_path / "to").stdout
     (tmp_path / "to" / "large").write_bytes(b"broken")
     assert "complete" in staged("--unpack", tmp_path / f"a{end}", tmp_path / "to").stdout
     assert without_times(tmp_path / "to") == without_times(source)
@@ -58,18 +58,18 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
 @pytest.mark.parametrize(
     ("members", "why"),
     [
-        ([member("../out")], "../out leads out of it"),
-        ([member("/tmp/out")], "/tmp/out leads out of it"),
-        ([member("a/../../out")], "a/../../out leads out of it"),
-        ([member("a", tarfile.SYMTYPE, "/etc")], "a is a link that leads out of it"),
-        ([member("a", tarfile.SYMTYPE, "../x")], "a is a link that leads out of it"),
+        ([member("../out")], "../out leads out of the target"),
+        ([member("/tmp/out")], "/tmp/out leads out of the target"),
+        ([member("a/../../out")], "a/../../out leads out of the target"),
+        ([member("a", tarfile.SYMTYPE, "/etc")], "a is a link that leads out of the target"),
+        ([member("a", tarfile.SYMTYPE, "../x")], "a is a link that leads out of the target"),
         (
             [
                 member("d1/d2", tarfile.DIRTYPE),
                 member("d1/d2/x", tarfile.SYMTYPE, "../.."),
                 member("y", tarfile.SYMTYPE, "d1/d2/x/../secret"),
             ],
-            "y is a link that leads out of it through another",
+            "y is a link that leads out of the target through another",
         ),
         (
             [
@@ -78,12 +78,12 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
                 member("y", tarfile.SYMTYPE, "d1/d2/x/.."),
                 member("y/made", tarfile.SYMTYPE, "z"),
             ],
-            "y/made leads out of it through a link",
+            "y/made leads out of the target through a link",
         ),
-        ([member("a", tarfile.LNKTYPE, "../x")], "../x leads out of it"),
-        ([member("a", tarfile.LNKTYPE, "nothing")], "a is a link to what is not in it"),
-        ([member("a", tarfile.CHRTYPE)], "a is neither a file nor a folder nor a link"),
-        ([member("a", tarfile.FIFOTYPE)], "a is neither a file nor a folder nor a link"),
+        ([member("a", tarfile.LNKTYPE, "../x")], "../x leads out of the target"),
+        ([member("a", tarfile.LNKTYPE, "nothing")], "a is a hard link to a missing file"),
+        ([member("a", tarfile.CHRTYPE)], "a is not a file, a folder or a link"),
+        ([member("a", tarfile.FIFOTYPE)], "a is not a file, a folder or a link"),
     ],
 )
 def test_members_that_reach_out_are_refused_by_name(tmp_path, staged, members, why) -> None:
@@ -92,7 +92,7 @@ def test_members_that_reach_out_are_refused_by_name(tmp_path, staged, members, w
             file.addfile(one)
     done = staged("--unpack", tmp_path / "a.tar", tmp_path / "to")
     assert done.returncode == 1
-    assert f"stage failed: {tmp_path}/a.tar: its member {why}" in done.stdout
+    assert f"stage failed: {tmp_path}/a.tar: member {why}" in done.stdout
     assert not (tmp_path / "to").exists()
 
 

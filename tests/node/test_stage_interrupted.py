@@ -93,7 +93,7 @@ _KILLED_AT_THE_END = """
 import os, signal, sys
 sys.path.insert(0, sys.argv.pop(1))
 import stage
-stage.put_in_place = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+stage.commit_copy = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 stage.main()
 """
 
@@ -135,7 +135,7 @@ def test_told_to_end_it_ends_at_once_with_a_true_code(tmp_path, staged, number) 
     process.send_signal(number)
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 128 + number
-    assert "told to end" in said
+    assert "stopped" in said
     holder.close()
     assert staged(source, target).returncode == 0
 
@@ -162,7 +162,7 @@ def test_ten_jobs_that_start_together_copy_once(tmp_path, fault_table) -> None:
     said = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * 10
     assert sum("complete" in text for text in said) == 1
-    assert sum("is there" in text for text in said) == 9
+    assert sum("up to date" in text for text in said) == 9
     assert content(target) == content(source)
     fault_table.append(
         "ten jobs staging the same data: exit code 0 x 10; copied once, found 9 times"
@@ -199,15 +199,15 @@ def test_without_flock_a_lease_is_kept_and_taken_from_the_dead(
 ) -> None:
     first = no_flock.Lock(str(tmp_path / "lock"), "stage x")
     first.acquire()
-    first._released.set()  # it is not heard of again
+    first._stop_renewing.set()  # as if it were frozen
     monkeypatch.setattr(no_flock, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(no_flock, "LEASE_SECONDS", 0.2)
     second = no_flock.Lock(str(tmp_path / "lock"), "stage x")
-    second._me = "job 2"
+    second._holder_id = "job 2"
     assert not second._try_lease()
     second._file = os.open(tmp_path / "lock", os.O_RDWR)
     until(second._try_lease, 30, lambda: "never taken over")
-    with pytest.raises(sys.modules["stage_log"].StageError, match="took the lease over"):
+    with pytest.raises(sys.modules["stage_log"].StageError, match="took over the lease"):
         first.assert_held()
     second.assert_held()
     second.release()
@@ -217,11 +217,11 @@ def test_without_flock_a_lease_is_kept_and_taken_from_the_dead(
 def test_a_lease_is_kept_alive_whatever_its_holder_is_at(
     tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(no_flock, "_BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(no_flock, "_RENEW_SECONDS", 0.01)
     first, second = (no_flock.Lock(str(tmp_path / "lock"), "stage x") for _ in range(2))
     first.acquire()
-    second._me, lease = "job 2", tmp_path / "lock.lease"
-    for _ in range(3):  # without a call of `beat`
+    second._holder_id, lease = "job 2", tmp_path / "lock.lease"
+    for _ in range(3):  # without a call of `check_lease`
         os.utime(lease, (1, 1))
         until(lambda: lease.stat().st_mtime > 1, 30, lambda: "not touched")
         assert not second._try_lease()
@@ -229,7 +229,7 @@ def test_a_lease_is_kept_alive_whatever_its_holder_is_at(
     assert second._try_lease()
 
 
-@pytest.mark.parametrize("moment", ["_sync", "look"])
+@pytest.mark.parametrize("moment", ["_sync", "verify_target"])
 def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
     tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch, moment
 ) -> None:
@@ -245,9 +245,9 @@ def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
         return work(*words, **options)
 
     monkeypatch.setattr(module, moment, lose)
-    with pytest.raises(stage.StageError, match="took the lease over"):
+    with pytest.raises(stage.StageError, match="took over the lease"):
         stage.Stage(stage.Options(str(source), str(target))).run()
-    assert target.exists() == (moment == "look")
+    assert target.exists() == (moment == "verify_target")
     assert not (tmp_path / ".to.stage" / "record.json").exists()
     assert (tmp_path / ".to.stage" / "lock.lease").read_text() == "job 2"
 
@@ -279,11 +279,11 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path, f
     large = write_tree(tmp_path / "large", 2, 4 << 20)
     done = on_a_small_disk(disk, *command("stage.py", large, disk / "to"))
     assert done.returncode == 1
-    assert f"{disk}/to: no room: 4.19 MB are to be copied, and {disk} has 3.1" in done.stdout
+    assert f"{disk}/to: not enough space: 4.19 MB needed, {disk} has 3.1" in done.stdout
     many = write_tree(tmp_path / "many", 300, 10)
     done = on_a_small_disk(disk, *command("stage.py", many, disk / "to"))
     assert done.returncode == 1
-    assert "no room: 305 files" in done.stdout
+    assert "not enough inodes: 305 inodes needed" in done.stdout
     fault_table.append("disk too small for the data: exit code 1; nothing written, said how much")
 
 
@@ -344,19 +344,19 @@ def test_what_is_read_back_must_be_what_was_written(tmp_path, modules, monkeypat
     source = tmp_path / "source"
     source.write_bytes(b"x" * 100)
     answers = [0, 0]  # the copy is spoilt twice before it is read back
-    holds = stage_files._holds
+    holds = stage_files._contains
 
     def spoilt(file: int, data: memoryview, offset: int) -> bool:
         if answers:
             os.pwrite(file, b"y", offset + answers.pop())
         return holds(file, data, offset)
 
-    monkeypatch.setattr(stage_files, "_holds", spoilt)
+    monkeypatch.setattr(stage_files, "_contains", spoilt)
     task = task_of(stage_files, source, tmp_path / "copy")
     assert stage_files.copy_block(task) == zlib.crc32(b"x" * 100)
     assert (tmp_path / "copy").read_bytes() == b"x" * 100
     answers += [0, 0, 99]
-    with pytest.raises(stage_files.StageError, match="copy: read back, it was not"):
+    with pytest.raises(stage_files.StageError, match="copy: differs from what was written"):
         stage_files.copy_block(task)
 
 
@@ -387,7 +387,7 @@ def test_what_is_read_back_of_a_small_file_must_be_what_was_written(
     assert copy.st_mode & 0o777 == 0o640 & ~umask()
     assert (tmp_path / "copy" / "x").read_bytes() == b"x" * 100
     answers += [0, 0, 99]
-    with pytest.raises(stage_files.StageError, match="copy/x: read back, it was not"):
+    with pytest.raises(stage_files.StageError, match="copy/x: differs from what was written"):
         files.copy("x", row)
 
 
@@ -406,4 +406,4 @@ def test_a_copying_process_that_is_killed_is_an_error_and_no_hang(tmp_path, modu
         return number
 
     with pytest.raises(sys.modules["stage_log"].StageError, match="was killed"):
-        stage_pool.run_all(work, range(9), lambda *_: ())
+        stage_pool.run_parallel(work, range(9), lambda *_: ())

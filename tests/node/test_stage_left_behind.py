@@ -81,4 +81,4 @@ def test_links_and_folders_of_an_earlier_source_do_not_stay(tmp_path, staged) ->
     done = staged(source, target)
     assert done.returncode == 0, done.stdout
     assert content(target) == content(source)
-    assert "is there" in staged(source, target).stdout
+    assert "up to date" in staged(source, target).stdout

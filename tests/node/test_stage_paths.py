@@ -44,7 +44,7 @@ def test_a_single_file_and_an_empty_folder_are_data_sets(tmp_path, staged) -> No
     (tmp_path / "none").mkdir()
     for name in ("one", "none"):
         assert staged(tmp_path / name, tmp_path / "to" / name).returncode == 0
-        assert "is there" in staged(tmp_path / name, tmp_path / "to" / name).stdout
+        assert "up to date" in staged(tmp_path / name, tmp_path / "to" / name).stdout
     assert (tmp_path / "to" / "one").read_text() == "1"
     assert list((tmp_path / "to" / "none").iterdir()) == []
 
@@ -64,8 +64,8 @@ def test_links_that_lead_out_are_followed_so_that_the_copy_stands_alone(tmp_path
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda path: path.symlink_to("../nothing"), "a link to nothing: ../nothing"),
-        (lambda path: path.symlink_to(path.parent), "a link back to a folder that it lies in"),
+        (lambda path: path.symlink_to("../nothing"), "broken link to ../nothing"),
+        (lambda path: path.symlink_to(path.parent), "a link to a folder that contains it"),
         (os.mkfifo, "neither a file nor a folder nor a link"),
         (lambda path: bound(path), "neither a file nor a folder nor a link"),
     ],
@@ -95,8 +95,8 @@ def test_source_and_target_that_lie_inside_each_other_are_refused(tmp_path, stag
     for target, why in (
         (source, "is its own target"),
         (tmp_path / "alias", "is its own target"),
-        (source / "inside", f"{source}/inside lies inside {source}"),
-        (tmp_path, f"{source} lies inside {tmp_path}"),
+        (source / "inside", f"{source}/inside is inside {source}"),
+        (tmp_path, f"{source} is inside {tmp_path}"),
     ):
         done = staged(source, target)
         assert done.returncode == 1
@@ -117,11 +117,11 @@ def test_a_second_job_finds_it_and_a_source_that_is_gone_does_not_matter(tmp_pat
     source = write_tree(tmp_path / "source")
     staged(source, tmp_path / "to")
     before = content(tmp_path / "to")
-    assert "is there, 21 files" in staged(source, tmp_path / "to").stdout
+    assert "up to date, 21 files" in staged(source, tmp_path / "to").stdout
     source.rename(tmp_path / "gone")
     done = staged(source, tmp_path / "to")
     assert done.returncode == 0
-    assert "is there, 21 files" in done.stdout
+    assert "up to date, 21 files" in done.stdout
     assert content(tmp_path / "to") == before
 
 
@@ -143,7 +143,7 @@ def test_a_corrupted_file_is_found_and_copied_again_even_with_its_old_time(
     assert done.returncode == 0
     assert "complete, 21 files" in done.stdout
     assert content(target) == content(source)
-    assert "is there" in staged(source, target).stdout
+    assert "up to date" in staged(source, target).stdout
     fault_table.append(
         "a bit of a staged file changed, size and time as they were: found; mended before use"
     )
@@ -158,7 +158,7 @@ def test_what_was_removed_comes_back_and_what_was_added_stays(tmp_path, staged) 
     (target / "link").unlink()
     (target / "mine").write_text("mine")
     done = staged(source, target)
-    assert f"not as it was staged: 2, such as {target}/part 1/0001" in done.stdout
+    assert f": {target}/part 1/0001, {target}/link (2 in all)" in done.stdout
     (target / "mine").unlink()
     assert content(target) == content(source)
 
@@ -171,7 +171,7 @@ def test_a_file_that_was_only_touched_is_read_and_not_copied(tmp_path, staged) -
     (tmp_path / "to" / "large").chmod(0o644)
     assert "complete" in staged(source, tmp_path / "to").stdout
     assert (tmp_path / "to" / "large").stat().st_ino == inode
-    assert "is there" in staged(source, tmp_path / "to").stdout
+    assert "up to date" in staged(source, tmp_path / "to").stdout
 
 
 def test_a_source_that_has_changed_is_staged_again_and_only_what_changed(tmp_path, staged) -> None:
@@ -205,10 +205,10 @@ def test_nothing_is_removed_to_make_room_for_another_kind(tmp_path, staged) -> N
     (tmp_path / "file").touch()
     done = staged(source, tmp_path / "to")
     assert done.returncode == 1
-    assert f"{tmp_path}/to/large is there, and should be a file" in done.stdout
+    assert f"{tmp_path}/to/large exists, and is not a file" in done.stdout
     done = staged(source, tmp_path / "file")
     assert done.returncode == 1
-    assert f"{tmp_path}/file is there, and of another kind" in done.stdout
+    assert f"{tmp_path}/file exists, and is of another kind" in done.stdout
 
 
 def test_rereading_finds_what_no_time_tells(tmp_path, staged, modules) -> None:
@@ -220,7 +220,7 @@ def test_rereading_finds_what_no_time_tells(tmp_path, staged, modules) -> None:
     data = json.loads(record.read_text())
     data["files"]["large"][-1][0] ^= 1
     record.write_text(json.dumps(data))
-    assert "is there" in staged(source, target).stdout
+    assert "up to date" in staged(source, target).stdout
     inode = (target / "large").stat().st_ino
     assert "complete" in staged("--reread", source, target).stdout
     assert (target / "large").stat().st_ino != inode
@@ -233,4 +233,4 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path, staged, text) -> None:
     staged(source, tmp_path / "to")
     record_of(tmp_path / "to").write_text(text)
     assert "complete" in staged(source, tmp_path / "to").stdout
-    assert "is there" in staged(source, tmp_path / "to").stdout
+    assert "up to date" in staged(source, tmp_path / "to").stdout

@@ -13,14 +13,14 @@ import tarfile
 import pytest
 from node_programs import STAGE_FOLDER, STAND_INS, command, content, write_tree
 
+from clusterjobs.jobs.records import read_data
 from clusterjobs.lab.polling import until
-from clusterjobs.slurm.records import read_data
 
 _KILLED_AT_THE_END = """
 import os, signal, sys
 sys.path.insert(0, sys.argv.pop(1))
 import stage
-stage.put_in_place = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+stage.commit_copy = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 stage.main()
 """
 
@@ -28,7 +28,7 @@ stage.main()
 @pytest.fixture
 def mark(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """The file that says that something has come, in the folder of the job."""
-    path = tmp_path / "data_came"
+    path = tmp_path / "data_staged"
     monkeypatch.setenv("STAGE_DIR", str(tmp_path))
     return path
 
@@ -44,7 +44,7 @@ def test_what_comes_is_marked_and_what_is_there_is_not(tmp_path, staged, mark) -
     source = write_tree(tmp_path / "source", 5)
     assert staged(source, tmp_path / "to").returncode == 0
     assert came(mark)
-    assert "is there" in staged(source, tmp_path / "to").stdout
+    assert "up to date" in staged(source, tmp_path / "to").stdout
     assert not came(mark)
     assert staged(tmp_path / "nothing", tmp_path / "other").returncode == 1
     assert not came(mark)
@@ -74,23 +74,23 @@ def test_who_waits_hears_that_data_comes_for_another(tmp_path, mark) -> None:
         assert process.stdout
         assert "waiting for" in process.stdout.readline()
         assert not came(mark)
-        (folder / "lock.moves").touch()
+        (folder / "lock.progress").touch()
         until(mark.exists, 60, lambda: "never heard")
     process.communicate(timeout=60)
     assert process.returncode == 0
 
 
 def test_a_line_of_the_journal_that_was_cut_off_costs_that_line(tmp_path, modules) -> None:
-    from stage_record import Place
+    from stage_record import StagePaths
 
-    place = Place(str(tmp_path / "to"))
-    os.mkdir(place.folder)
-    place.append_journal('[["a", 0, 1, 2, 3]]')
-    journal = pathlib.Path(place.folder) / "journal"
+    paths = StagePaths(str(tmp_path / "to"))
+    os.mkdir(paths.folder)
+    paths.append_journal('[["a", 0, 1, 2, 3]]')
+    journal = pathlib.Path(paths.folder) / "journal"
     with journal.open("a") as file:
         file.write('\n[["b", 0, 1')
-    place.append_journal('{"c": [1, 2, 420, 2, 9, [4]]}')
-    assert place.load_journal() == {("a", 0, 1, 2): 3, ("c", 0, 1, 2): 4}
+    paths.append_journal('{"c": [1, 2, 420, 2, 9, [4]]}')
+    assert paths.load_journal() == {("a", 0, 1, 2): 3, ("c", 0, 1, 2): 4}
 
 
 # ------------------------------------------------------------------ from a bucket
@@ -98,21 +98,21 @@ def test_a_line_of_the_journal_that_was_cut_off_costs_that_line(tmp_path, module
 
 def test_an_object_on_its_way_counts_by_its_bytes(tmp_path, modules) -> None:
     """As aws keeps it beside its place; a large one that seems to stand still would be given up."""
-    from stage_download import _arrived
+    from stage_download import _scan_target
 
     one = str(tmp_path / "archive")
     pathlib.Path(one + ".1a2B3c4D").write_bytes(b"1234")
     (tmp_path / "journal").write_bytes(b"not of it")
-    assert _arrived({"": [10, ""]}, one) == (4, [])
+    assert _scan_target({"": [10, ""]}, one) == (4, [])
     pathlib.Path(one + ".1a2B3c4D").unlink()
     pathlib.Path(one).write_bytes(b"1234567890")
-    assert _arrived({"": [10, ""]}, one) == (10, [""])
+    assert _scan_target({"": [10, ""]}, one) == (10, [""])
     folder = tmp_path / "copy" / "deep"
     folder.mkdir(parents=True)
     (folder / "whole").write_bytes(b"12")
     (folder / "part").write_bytes(b"1")
     wanted = {"deep/whole": [2, ""], "deep/part": [2, ""], "deep/none": [0, ""]}
-    assert _arrived(wanted, str(tmp_path / "copy")) == (3, ["deep/whole"])
+    assert _scan_target(wanted, str(tmp_path / "copy")) == (3, ["deep/whole"])
 
 
 def test_an_archive_that_had_come_is_not_fetched_again(tmp_path, staged, mark) -> None:

@@ -174,9 +174,11 @@ def test_a_bucket_arrives_though_every_fourth_request_fails_and_all_are_slow(
     done = line.run("stage.py", "s3://corpus/books", tmp_path / "to")
     assert done.returncode == 0, done.stdout
     assert names(tmp_path / "to") == names(source)
-    assert not list((tmp_path / ".to.stage").glob("arriving"))
+    assert not list((tmp_path / ".to.stage").glob("partial"))
     before = line.requests
-    assert "is there, 42 files" in line.run("stage.py", "s3://corpus/books", tmp_path / "to").stdout
+    assert (
+        "up to date, 42 files" in line.run("stage.py", "s3://corpus/books", tmp_path / "to").stdout
+    )
     assert line.requests == before
     fault_table.append("S3 answers 500 to every fourth request, and slowly: exit code 0; whole")
 

@@ -70,7 +70,7 @@ def test_a_prefix_arrives_whole_and_is_found_again_without_asking(tmp_path, buck
     assert done.returncode == 0, done.stdout
     assert contents(tmp_path / "to") == contents(bucket.folder / "books")
     calls = len(bucket.calls())
-    assert "is there, 42 files" in bucket("s3://corpus/books", tmp_path / "to").stdout
+    assert "up to date, 42 files" in bucket("s3://corpus/books", tmp_path / "to").stdout
     assert len(bucket.calls()) == calls
 
 
@@ -97,7 +97,7 @@ def test_an_object_that_never_arrives_as_it_was_is_named_and_nothing_is_there(
     bucket.fault(corrupt={"books/large": 99})
     done = bucket("s3://corpus/books", tmp_path / "to")
     assert done.returncode == 1
-    assert "s3://corpus/books/large: what arrived is not what its ETag says" in done.stdout
+    assert "s3://corpus/books/large: differs from its ETag" in done.stdout
     assert not (tmp_path / "to").exists()
     bucket.fault()
     assert bucket("s3://corpus/books", tmp_path / "to").returncode == 0
@@ -121,7 +121,7 @@ def test_with_kms_an_etag_is_no_checksum(tmp_path, bucket) -> None:
     bucket.fault(corrupt={"books/large": 99}, kms=9)
     done = bucket("s3://corpus/books", tmp_path / "to")
     assert done.returncode == 0, done.stdout
-    assert "is encrypted, so that sizes alone are compared" in done.stdout
+    assert "is encrypted: only sizes are compared" in done.stdout
 
 
 @pytest.mark.parametrize("part", [8 << 20, 7_000_000, 9_999_999])
@@ -138,11 +138,11 @@ def test_what_came_in_parts_is_checked_too(tmp_path, bucket, part) -> None:
     assert done.returncode == 0, done.stdout
     assert "1 object again" in done.stdout
     assert contents(tmp_path / "to") == contents(bucket.folder / "books")
-    assert "sizes alone" not in done.stdout
+    assert "only sizes" not in done.stdout
     bucket.fault(corrupt={"books/large": 99})
     done = bucket("s3://corpus/books", tmp_path / "again")
     assert done.returncode == 1
-    assert "s3://corpus/books/large: what arrived is not what its ETag says" in done.stdout
+    assert "s3://corpus/books/large: differs from its ETag" in done.stdout
     assert not (tmp_path / "again").exists()
 
 
@@ -154,7 +154,7 @@ def test_an_etag_that_tells_nothing_is_said_once(tmp_path, bucket) -> None:
     (bucket.folder.parent / ".parts").write_text(json.dumps(dict.fromkeys(keys, sizes)))
     done = bucket("s3://corpus/books", tmp_path / "to")
     assert done.returncode == 0, done.stdout
-    assert done.stdout.count("sizes alone are compared") == 1
+    assert done.stdout.count("only sizes are compared") == 1
 
 
 def test_a_file_that_was_corrupted_here_is_fetched_again_and_no_other(tmp_path, bucket) -> None:
@@ -172,7 +172,7 @@ def test_a_bucket_that_has_changed_is_seen_where_it_is_asked(tmp_path, bucket) -
     write_tree(bucket.folder / "books", 10, 1000)
     bucket("s3://corpus/books", tmp_path / "to")
     (bucket.folder / "books" / "large").write_bytes(b"new" * 400)
-    assert "is there" in bucket("s3://corpus/books", tmp_path / "to").stdout
+    assert "up to date" in bucket("s3://corpus/books", tmp_path / "to").stdout
     assert "complete" in bucket("--refresh", "s3://corpus/books", tmp_path / "to").stdout
     assert contents(tmp_path / "to") == contents(bucket.folder / "books")
 
@@ -181,7 +181,7 @@ def test_an_empty_prefix_a_missing_bucket_and_a_missing_tool_are_errors(
     tmp_path, bucket, staged
 ) -> None:
     for source, why in (
-        ("s3://corpus/none", "s3://corpus/none: there are no objects"),
+        ("s3://corpus/none", "s3://corpus/none: no objects found"),
         ("s3://nobody/x", "NoSuchBucket"),
     ):
         done = bucket(source, tmp_path / "to")
@@ -189,7 +189,7 @@ def test_an_empty_prefix_a_missing_bucket_and_a_missing_tool_are_errors(
         assert why in done.stdout
     done = staged("s3://corpus/x", tmp_path / "to", PATH="/nonexistent")
     assert done.returncode == 1
-    assert "neither s5cmd nor aws is on this node" in done.stdout
+    assert "neither s5cmd nor aws is installed on this node" in done.stdout
 
 
 # ------------------------------------------------------------------ ETags and names
@@ -211,7 +211,9 @@ def test_the_etag_of_parts_is_recognized(tmp_path, modules) -> None:
     with (tmp_path / "x").open("rb") as file:
 
         def compared(said: str) -> int:
-            found, sums = stage_etag.compared(file.fileno(), len(data), said, stage_etag.PARTS)
+            found, sums = stage_etag.check_etag(
+                file.fileno(), len(data), said, stage_etag.PART_SIZES
+            )
             assert sums == crcs
             return found
 
@@ -224,7 +226,7 @@ def test_the_etag_of_parts_is_recognized(tmp_path, modules) -> None:
         short, long = len(data) - 1, len(data) + 1
         for size in (short, long):
             said = hashlib.md5(data).hexdigest()
-            assert stage_etag.compared(file.fileno(), size, said, [])[0] == stage_etag.BAD
+            assert stage_etag.check_etag(file.fileno(), size, said, [])[0] == stage_etag.BAD
 
 
 @pytest.mark.parametrize("etag", ["d41d8cd98f00b204e9800998ecf8427e", "", "0" * 32])
@@ -233,7 +235,7 @@ def test_an_empty_object_has_sums_too(tmp_path, modules, etag) -> None:
 
     (tmp_path / "x").touch()
     with (tmp_path / "x").open("rb") as file:
-        found = stage_etag.compared(file.fileno(), 0, etag, stage_etag.PARTS)
+        found = stage_etag.check_etag(file.fileno(), 0, etag, stage_etag.PART_SIZES)
     verdict = {"": stage_etag.UNKNOWN, "0" * 32: stage_etag.BAD}.get(etag, stage_etag.GOOD)
     assert found == (verdict, [0])
 

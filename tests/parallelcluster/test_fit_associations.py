@@ -3,14 +3,12 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from clusterjobs.cluster.facts import BucketLink
 from clusterjobs.errors import InputError
-from clusterjobs.parallelcluster.associations import DataRepositoryAssociation
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.render_config import Fitted, fit
 
-BOOKS = DataRepositoryAssociation(
-    "/fsx/data/books", "s3://lab/books", "data[0] stages s3://lab/books"
-)
+BOOKS = BucketLink("/fsx/data/books", "s3://lab/books", "data[0] stages s3://lab/books")
 HEAD = """\
 Region: us-east-1   # ours
 Scheduling: {SlurmQueues: []}
@@ -43,7 +41,7 @@ Tags: []
 """
 
 
-def fitted(config: str, *wanted: DataRepositoryAssociation) -> Fitted:
+def fitted(config: str, *wanted: BucketLink) -> Fitted:
     _, document = read_cluster(config, "ours.yaml", {})
     return fit(document, {}, (), wanted)
 
@@ -121,7 +119,7 @@ def test_association_fits_whatever_form_the_settings_have(settings: str) -> None
 
 
 def test_export_gets_an_export_policy_and_several_additions_go_together() -> None:
-    export = DataRepositoryAssociation("/fsx/out", "s3://lab/out", "checkpoints.export", True)
+    export = BucketLink("/fsx/out", "s3://lab/out", "checkpoints.export", True)
     result = fitted(HEAD + BLOCK, BOOKS, export)
     (_, storage) = yaml.safe_load(result.text)["SharedStorage"]
     linked = storage["FsxLustreSettings"]["DataRepositoryAssociations"]
@@ -136,7 +134,7 @@ def test_nothing_is_added_where_an_association_shows_it_already() -> None:
     config = HEAD + LISTED.replace("/checkpoints\n", "/\n").replace(
         "s3://lab/checkpoints", "s3://x"
     )
-    wanted = DataRepositoryAssociation("/fsx/data/books", "s3://x/data/books", "r")
+    wanted = BucketLink("/fsx/data/books", "s3://x/data/books", "r")
     result = fitted(config, wanted)
     assert body(result) == config
     assert not result.changes
@@ -185,7 +183,7 @@ def test_existing_file_system_gets_the_command_to_be_run() -> None:
 
 
 def test_folder_on_no_lustre_has_to_be_copied() -> None:
-    wanted = DataRepositoryAssociation("/tools/books", "s3://lab/books", "r")
+    wanted = BucketLink("/tools/books", "s3://lab/books", "r")
     (problem,) = fitted(HEAD + BLOCK, wanted).problems
     assert "no Lustre" in problem.what
 

@@ -14,7 +14,7 @@ from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.render_config import fit_cluster
 from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.parallelcluster.validation.check import check_config
-from clusterjobs.parallelcluster.validation.default_account import assume_account
+from clusterjobs.parallelcluster.validation.default_account import default_account
 
 SITE: dict[str, object] = {
     "region": "us-east-1",
@@ -86,7 +86,7 @@ def load_theirs(text: str) -> Any:
     from clusterjobs.parallelcluster.validation import offline, optional_deps, schema
 
     data = yaml.safe_load(text)
-    with optional_deps.quiet(), offline.acted_out(assume_account(data)):
+    with optional_deps.quiet(), offline.simulated_account(default_account(data)):
         config, findings = schema.load(data)
     assert not findings
     return config
@@ -121,8 +121,8 @@ def test_ready_config_passes_all_checks_and_parallelclusters_own(path: pathlib.P
     """Nothing is said but what the comments explain: whether data outlives the cluster."""
     pytest.importorskip("moto")
     pytest.importorskip("pcluster")
-    verdict = check_config(yaml.safe_load(read(path)[1]))
-    assert verdict.asked
-    assert [(f.level, f.validator) for f in verdict.findings] == [
+    report = check_config(yaml.safe_load(read(path)[1]))
+    assert report.validators_ran
+    assert [(f.level, f.validator) for f in report.findings] == [
         ("info", "DeletionPolicyValidator")
     ]

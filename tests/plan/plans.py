@@ -7,6 +7,7 @@ import json
 from clusterjobs import resources
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import resolve
@@ -21,7 +22,7 @@ def plan_of(config: str | None = None, **keys: object) -> Plan:
     spec = load_spec(json.dumps(data), "exp.yaml", option_models())
     name = f"{data['cluster']}.yaml"
     text = config or (resources.cluster_configs_dir() / name).read_text(encoding="utf-8")
-    return resolve(spec, read_cluster(text, name, {})[0])
+    return resolve(spec, cluster_facts(read_cluster(text, name, {})[0]))
 
 
 def problems_of(config: str | None = None, **keys: object) -> tuple[Problem, ...]:

@@ -7,7 +7,7 @@ from plans import config_of, plan_of, queue
 
 READS = {"data": [{"source": "s3://corpus/books", "target": "/shared/books"}]}
 WRITES = {"checkpoints": {"path": "/shared/saved", "export": "s3://corpus/saved"}}
-LOGS = {"logs_export": "s3://corpus/logs"}
+LOGS = {"logs": {"export": "s3://corpus/logs"}}
 STORAGE = {"MountDir": "/shared", "Name": "s", "StorageType": "Efs"}
 LUSTRE = {
     "MountDir": "/shared",
@@ -33,7 +33,7 @@ def test_a_bucket_that_is_not_named_is_told_for_reading_and_for_writing() -> Non
     assert said(rule, **READS) == [("data[0].source", f"may not read s3://corpus: {lacks}")]
     written = f"may not write to s3://corpus: {lacks}"
     assert said(rule, **WRITES) == [("checkpoints.export", written)]
-    assert said(rule, **LOGS) == [("logs_export", written)]
+    assert said(rule, **LOGS) == [("logs.export", written)]
 
 
 def test_nodes_without_any_access_are_told() -> None:
@@ -54,6 +54,14 @@ def test_with_a_key_name_nothing_can_be_listed() -> None:
     lacks = "may not read s3://corpus: its Iam.S3Access has a KeyName, with which nothing can be"
     assert said(rule, **READS) == [("data[0].source", f"{lacks} listed")]
     assert said(rule, {"BucketName": "corpus"}, **READS) == []
+
+
+def test_of_several_entries_one_that_allows_it_is_enough() -> None:
+    writes = {"BucketName": "corpus", "EnableWriteAccess": True}
+    for rules in (({"BucketName": "corp*"}, writes), (writes, {"BucketName": "corp*"})):
+        assert said(*rules, **READS, **WRITES) == []
+    elsewhere = {"BucketName": "other", "EnableWriteAccess": True}
+    assert len(said({"BucketName": "corpus"}, elsewhere, **WRITES)) == 1
 
 
 def test_what_fsx_reads_and_writes_needs_nothing_of_the_nodes() -> None:

@@ -7,7 +7,7 @@ from plans import plan_of, problems_of
 
 
 def variables(**keys: object) -> dict[str, str]:
-    return {one.name: one.value for one in plan_of(**keys).environment}
+    return {one.name: one.value for one in plan_of(**keys).environment.variables}
 
 
 def test_efa_is_set_only_where_the_cluster_has_it() -> None:
@@ -24,7 +24,7 @@ def test_no_ready_cluster_gets_variables_that_harm(cluster: str) -> None:
 
 
 def test_every_variable_has_a_reason() -> None:
-    assert all(one.reason for one in plan_of(env={"A": 1}).environment)
+    assert all(one.reason for one in plan_of(env={"A": 1}).environment.variables)
 
 
 def test_the_spec_has_the_last_word() -> None:
@@ -33,7 +33,7 @@ def test_the_spec_has_the_last_word() -> None:
 
 
 def test_a_variable_is_set_once_unless_it_is_a_search_path() -> None:
-    names = [one.name for one in plan_of(env={"NCCL_DEBUG": "INFO"}).environment]
+    names = [one.name for one in plan_of(env={"NCCL_DEBUG": "INFO"}).environment.variables]
     assert len(names) == len(set(names))
 
 

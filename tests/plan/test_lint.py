@@ -23,7 +23,7 @@ def test_many_nodes_without_efa_are_a_warning_and_one_is_not() -> None:
 
 
 def test_folders_that_are_not_shared_are_a_warning() -> None:
-    assert warned(logs="/tmp/x", workdir="/fxs/code") == ["workdir", "logs"]
+    assert warned(logs="/tmp/x", workdir="/fxs/code") == ["workdir", "logs.path"]
     assert warned(checkpoints={"path": "/scratch/x"}) == ["checkpoints.path"]
     for shared in ("/fsx/x", "/home/me/x", "${HOME}/x", "relative"):
         assert warned(logs=shared) == []

@@ -45,15 +45,15 @@ def test_micro_x_accumulation_x_data_parallel_is_global_or_there_is_a_problem(
         assert all(problem.where and problem.hint for problem in problems)
         return
     plan = plan_of(CONFIG, **keys)
-    assert plan.samples
-    micro, accumulation = plan.samples.micro, plan.samples.accumulation
-    assert plan.shape.data_parallel * tensor * pipeline == plan.shape.world_size == nodes * 8
-    assert micro * accumulation * plan.shape.data_parallel == plan.samples.global_
+    assert plan.batch
+    micro, accumulation = plan.batch.micro, plan.batch.accumulation
+    assert plan.parallelism.data * tensor * pipeline == plan.placement.shape.world_size == nodes * 8
+    assert micro * accumulation * plan.parallelism.data == plan.batch.global_
     for key, value in (("micro", micro), ("accumulation", accumulation)):
         assert batch.get(key, value) == value
-    assert batch.get("global", plan.samples.global_) == plan.samples.global_
-    config = json.loads(plan.files[0].text)
-    assert config["train_batch_size"] == plan.samples.global_
+    assert batch.get("global", plan.batch.global_) == plan.batch.global_
+    config = json.loads(plan.files.configs[0].text)
+    assert config["train_batch_size"] == plan.batch.global_
     assert config["train_micro_batch_size_per_gpu"] == micro
     assert config["gradient_accumulation_steps"] == accumulation
 
@@ -85,7 +85,7 @@ def test_the_hint_of_a_batch_that_does_not_divide_is_right(
 def test_what_the_spec_leaves_out_follows(
     batch: dict[str, int], samples: tuple[int, int, int]
 ) -> None:
-    found = plan_of(CONFIG, nodes=2, batch=batch).samples
+    found = plan_of(CONFIG, nodes=2, batch=batch).batch
     assert found
     assert (found.micro, found.accumulation, found.global_) == samples
 

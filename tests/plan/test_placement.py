@@ -17,24 +17,24 @@ def derived(plan: Any) -> dict[str, Any]:
 
 
 def directives(plan: Any) -> dict[str, Any]:
-    return {one.name: one.value for one in plan.directives}
+    return {one.name: one.value for one in plan.job.directives}
 
 
 def test_the_only_gpu_queue_is_chosen_and_said() -> None:
     plan = plan_of(config_of(CPU, GPU))
-    assert plan.placement.queue == "gpu"
+    assert plan.placement.partition == "gpu"
     assert derived(plan)["queue"] == "gpu"
 
 
 def test_the_only_queue_is_chosen_also_without_gpus() -> None:
-    assert plan_of(config_of(CPU)).placement.queue == "cpu"
+    assert plan_of(config_of(CPU)).placement.partition == "cpu"
 
 
 def test_among_several_queues_the_spec_must_choose() -> None:
     (problem,) = problems_of(config_of(GPU, MIXED))
     assert problem.path == "queue"
     assert "gpu, mixed" in problem.hint
-    assert plan_of(config_of(GPU, MIXED), queue="gpu").placement.queue == "gpu"
+    assert plan_of(config_of(GPU, MIXED), queue="gpu").placement.partition == "gpu"
 
 
 def test_an_unknown_queue_is_answered_with_the_nearest() -> None:
@@ -47,7 +47,7 @@ def test_a_mixed_queue_needs_an_instance_type_and_gets_a_constraint() -> None:
     assert problem.path == "instance_type"
     plan = plan_of(config_of(MIXED), instance_type="p4d.24xlarge", nodes=2)
     assert directives(plan)["constraint"] == "p4d.24xlarge"
-    assert plan.placement.gpus_per_node == 8
+    assert plan.placement.shape.gpus_per_node == 8
 
 
 def test_nodes_of_a_mixed_queue_are_counted_per_instance_type() -> None:
@@ -67,7 +67,7 @@ def test_own_constraint_of_the_spec_replaces_ours() -> None:
     plan = plan_of(
         config_of(MIXED), instance_type="p4d.24xlarge", sbatch={"constraint": "a100&efa"}
     )
-    assert [one.value for one in plan.directives if one.name == "constraint"] == ["a100&efa"]
+    assert [one.value for one in plan.job.directives if one.name == "constraint"] == ["a100&efa"]
 
 
 def test_an_unknown_instance_type_asks_only_for_what_is_needed() -> None:
@@ -75,7 +75,7 @@ def test_an_unknown_instance_type_asks_only_for_what_is_needed() -> None:
     (problem,) = problems_of(config)
     assert problem.path == "gpus_per_node"
     plan = plan_of(config, gpus_per_node=16)
-    assert plan.shape.world_size == 16
+    assert plan.placement.shape.world_size == 16
     assert "cpus-per-task" not in directives(plan)
     assert plan_of(config, gpus_per_node=16, cpus_per_task=6).placement.cpus_per_task == 6
 
@@ -84,7 +84,7 @@ def test_a_placeholder_for_max_count_limits_nothing() -> None:
     unknown = {"Name": "q", "ComputeResources": [
         {"Name": "r", "InstanceType": "p4d.24xlarge", "MaxCount": "<count>"}
     ]}  # fmt: skip
-    assert plan_of(config_of(unknown), nodes=500).shape.nodes == 500
+    assert plan_of(config_of(unknown), nodes=500).placement.shape.nodes == 500
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_tasks_and_cpus_follow_from_the_launcher(
     plan = plan_of(launcher=launcher, nodes=2)
     found = directives(plan)
     assert (found["ntasks-per-node"], found["cpus-per-task"]) == (tasks, cpus)
-    assert {v.name: v.value for v in plan.environment}["OMP_NUM_THREADS"] == threads
-    assert {o.name: o.value for o in plan.srun_options}["cpus-per-task"] == cpus
+    assert {v.name: v.value for v in plan.environment.variables}["OMP_NUM_THREADS"] == threads
+    assert {o.name: o.value for o in plan.launch.srun_options}["cpus-per-task"] == cpus
 
 
 def test_whole_nodes_are_asked_for_unless_the_spec_shares() -> None:
@@ -145,3 +145,47 @@ def test_what_does_not_fit_is_refused_where_it_stands(keys: dict[str, Any], path
     (problem,) = problems_of(**keys)
     assert problem.path == path
     assert problem.hint
+
+
+CPUS = {"framework": "command", "command": "./run", "script": None}  # a task for each rank
+
+
+def test_as_many_tasks_as_cpus_get_one_each_and_one_more_is_refused() -> None:
+    config = config_of(CPU)  # of 4 CPUs
+    plan = plan_of(config, **CPUS, ranks_per_node=4)
+    assert plan.placement.cpus_per_task == 1
+    (problem,) = problems_of(config, **CPUS, ranks_per_node=5)
+    assert (problem.path, problem.what) == ("ranks_per_node", "5 tasks on a node of 4 CPUs")
+    assert problem.hint == "ranks_per_node: 4 at most"
+
+
+def test_cpus_per_task_may_take_the_whole_node_and_no_more() -> None:
+    keys = {**CPUS, "ranks_per_node": 2}
+    assert plan_of(config_of(CPU), **keys).placement.cpus_per_task == 2
+    assert plan_of(config_of(CPU), **keys, cpus_per_task=2).placement.cpus_per_task == 2
+    (problem,) = problems_of(config_of(CPU), **keys, cpus_per_task=3)
+    assert (problem.path, problem.hint) == ("cpus_per_task", "cpus_per_task: 2 at most")
+
+
+def test_cpus_that_do_not_divide_are_rounded_down() -> None:
+    plan = plan_of(config_of(CPU), **CPUS, ranks_per_node=3)
+    assert (plan.placement.cpus_per_task, plan.placement.cpus_per_rank) == (1, 1)
+    assert not plan.placement.shares_cpus
+
+
+def test_tasks_of_a_shared_node_get_their_gpus_share_of_the_cpus() -> None:
+    keys = {"launcher": "srun", "sbatch": {"exclusive": False}}
+    for gpus, cpus in ((1, 12), (8, 12), (3, 12)):
+        assert plan_of(config_of(GPU), **keys, gpus_per_node=gpus).placement.cpus_per_task == cpus
+
+
+def test_of_several_instance_types_the_smallest_numbers_count() -> None:
+    types = [{"InstanceType": name} for name in ("p4d.24xlarge", "p3.16xlarge")]
+    either = {
+        "Name": "either",
+        "ComputeResources": [{"Name": "r", "Instances": types, "MaxCount": 2}],
+    }
+    plan = plan_of(config_of(either), launcher="srun")
+    assert plan.placement.node_type.name == "p4d.24xlarge or p3.16xlarge"
+    assert plan.placement.cpus_per_task == 64 // 8
+    assert plan.placement.node_type.gpus == 8

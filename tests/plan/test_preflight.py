@@ -9,14 +9,14 @@ from plans import config_of, plan_of, problems_of, queue
 def words_of(**keys: object) -> list[str]:
     plan = plan_of(**{"nodes": 2, "preflight": True, **keys})
     assert plan.preflight is not None
-    return [one.word for one in plan.preflight.asked]
+    return [one.word for one in plan.preflight.checks]
 
 
 def test_without_a_word_nothing_is_asked_and_nothing_carried() -> None:
     for wish in (None, False):
         plan = plan_of(nodes=2, preflight=wish)
-        assert (plan.preflight, plan.programs) == (None, ())
-        assert "NCCL_DEBUG_FILE" not in {one.name for one in plan.environment}
+        assert plan.preflight is None
+        assert "NCCL_DEBUG_FILE" not in {one.name for one in plan.environment.variables}
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_every_wanted_value_is_recorded_with_its_reason() -> None:
     assert derived["preflight.efa"].value == "4"
     assert derived["preflight.efa"].source == "catalogue"
     assert derived["preflight.lustre /fsx"].source == "SharedStorage"
-    asked = {one.word.partition("=")[0] for one in plan.preflight.asked} - {"seconds"}
+    asked = {one.word.partition("=")[0] for one in plan.preflight.checks} - {"seconds"}
     assert {f"preflight.{word}" for word in asked} == {name.partition(" ")[0] for name in derived}
     assert all(one.reason for one in derived.values())
 
@@ -68,22 +68,28 @@ def test_packages_are_the_frameworks_and_those_that_are_pinned() -> None:
 
 def test_the_log_of_nccl_is_read_where_efa_joins_nodes() -> None:
     plan = plan_of(nodes=2, preflight=["nccl"])
-    assert plan.programs == ("nccl_log.py",)
-    values = {one.name: one.value for one in plan.environment if one.name.startswith("NCCL_DEBUG")}
+    assert plan.preflight.programs == ("nccl_log.py",)
+    values = {
+        one.name: one.value
+        for one in plan.environment.variables
+        if one.name.startswith("NCCL_DEBUG")
+    }
     assert values["NCCL_DEBUG"] == "INFO"
     assert values["NCCL_DEBUG_FILE"].endswith("/nccl/%h.%p")
 
 
 def test_what_the_spec_sets_itself_has_the_last_word() -> None:
     plan = plan_of(nodes=2, preflight=True, env={"NCCL_DEBUG": "TRACE"})
-    assert [one.value for one in plan.environment if one.name == "NCCL_DEBUG"] == ["TRACE"]
+    assert [one.value for one in plan.environment.variables if one.name == "NCCL_DEBUG"] == [
+        "TRACE"
+    ]
 
 
 def test_a_check_that_cannot_apply_is_a_warning() -> None:
     plan = plan_of(nodes=1, preflight=["nccl", "containers", "gpus"])
     said = [problem.what for problem in plan.warnings]
     assert "there is nothing that nccl could check in this job" in said
-    assert [one.word for one in plan.preflight.asked] == ["seconds=60", "gpus=8", "processes"]
+    assert [one.word for one in plan.preflight.checks] == ["seconds=60", "gpus=8", "processes"]
 
 
 def test_a_pinned_package_without_a_preflight_is_a_warning() -> None:
@@ -104,7 +110,7 @@ def test_an_all_reduce_is_held_against_the_network_of_a_node() -> None:
     reduced = plan.preflight.all_reduce
     assert (reduced.gbps, reduced.percent) == ("400", 50)
     assert ("ntasks", 16) in {(one.name, one.value) for one in reduced.srun_options}
-    assert "all_reduce.py" in plan.programs
+    assert "all_reduce.py" in plan.preflight.programs
     assert plan_of(nodes=2, preflight=True).preflight.all_reduce is None
 
 
@@ -117,3 +123,31 @@ def test_an_all_reduce_that_cannot_be_is_refused() -> None:
     plan = plan_of(nodes=1, preflight={"bandwidth_percent": 50})
     assert plan.preflight.all_reduce is None
     assert "there is no network within one node" in [one.what for one in plan.warnings]
+
+
+@pytest.mark.parametrize(
+    ("keys", "packages", "compiles"),
+    [
+        ({}, "torch", False),
+        ({"framework": "deepspeed", "batch": {"micro": 1}}, "torch,deepspeed", True),
+        (
+            {
+                "framework": "gpt-neox",
+                "script": "train.py",
+                "checkpoints": {"path": "/fsx/saved"},
+                "configs": ["small.yml"],
+            },
+            "torch,deepspeed",
+            True,
+        ),
+        ({"framework": "horovod"}, None, False),
+    ],
+)
+def test_each_framework_says_which_packages_it_needs_and_whether_it_compiles(
+    keys: dict[str, object], packages: str | None, compiles: bool
+) -> None:
+    words = words_of(**keys)
+    assert [w.partition("=")[2] for w in words if w.startswith("packages=")] == (
+        [packages] if packages else []
+    )
+    assert ("build" in words) is compiles

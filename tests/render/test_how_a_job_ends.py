@@ -1,79 +1,27 @@
-"""How a job ends: the whole script in bash, beside stand-ins for Slurm's commands.
-
-squeue says what STATE and WHY say, and srun runs a rank. A requeue is written down.
-"""
+"""How a job ends: whole scripts in bash, beside stand-ins for Slurm's commands."""
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from test_job_script import script
+from script_runs import JOB_ID, Run, run_script, script
 
-STAND_INS = {
-    "squeue": 'case $* in *%T*) echo "$STATE" ;; *%r*) echo "$WHY" ;; esac',
-    "scontrol": 'if [[ $1 == show ]]; then echo node-1; else echo "$*" >> "$ASKED"; fi',
-    "srun": 'while [[ $1 == --* ]]; do shift; done; SLURM_PROCID=0 SLURM_NTASKS=1 exec "$@"',
-}
 RESTARTS = {"failure": 2, "time_limit": 2}
-# Slurm ends the ranks before the script hears of it, well or badly.
+# Slurm ends the ranks before it signals the script; their exit code may be any.
 ENDS = {"well": "exit 0", "badly": "exit 15"}
 
 
-@dataclass(frozen=True)
-class End:
-    """What became of a script."""
-
-    code: int
-    reasons: list[str]
-    recorded: list[int]
-    requeues: int
-    log: str
-
-
 @pytest.fixture
-def run(tmp_path: pathlib.Path) -> Any:
-    def run_script(text: str, state: str = "RUNNING", why: str = "None") -> End:
-        programs = tmp_path / "bin"
-        programs.mkdir()
-        for name, body in STAND_INS.items():
-            (programs / name).write_text(f"#!/bin/bash\nexport SLURM_LOCALID=0\n{body}\n")
-            (programs / name).chmod(0o755)
-        (tmp_path / "job.sh").write_text(text)
-        done = subprocess.run(
-            ["bash", tmp_path / "job.sh"],
-            env={
-                "PATH": f"{programs}:{os.environ['PATH']}",
-                "STATE": state,
-                "WHY": why,
-                "ASKED": str(tmp_path / "asked"),
-                "SLURM_JOB_ID": "4711",
-                "SLURM_JOB_NODELIST": "node-1",
-                "SLURM_SUBMIT_DIR": str(tmp_path),
-            },
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        lines = (tmp_path / "logs/4711/attempts.jsonl").read_text().splitlines()
-        records = [json.loads(line) for line in lines]
-        asked = tmp_path / "asked"
-        return End(
-            done.returncode,
-            [one["reason"] for one in records],
-            [one["exit_code"] for one in records],
-            asked.read_text().count("requeue") if asked.exists() else 0,
-            done.stdout + done.stderr,
-        )
+def run(tmp_path: pathlib.Path) -> Callable[..., Run]:
+    def run_here(text: str, state: str = "RUNNING", why: str = "None", **more: Any) -> Run:
+        return run_script(tmp_path, text, state, why, **more)
 
-    return run_script
+    return run_here
 
 
 def text_of(ranks: str = "true", **keys: Any) -> str:
@@ -82,7 +30,8 @@ def text_of(ranks: str = "true", **keys: Any) -> str:
 
 def with_restarts(tmp_path: pathlib.Path, **keys: Any) -> str:
     checkpoints = {"path": str(tmp_path / "checkpoints")}
-    return text_of(checkpoints=checkpoints, restarts=RESTARTS, time_limit="1-00:00:00", **keys)
+    keys = {"restarts": RESTARTS, "time_limit": "1-00:00:00", **keys}
+    return text_of(checkpoints=checkpoints, **keys)
 
 
 @pytest.mark.parametrize(
@@ -107,18 +56,29 @@ def test_the_exit_code_is_that_of_the_reason_before_the_training_too(
     assert (end.code, end.reasons, end.recorded) == (code, [reason], [code]), end.log
 
 
-def test_a_step_that_slurm_ended_is_no_failure(run, tmp_path: pathlib.Path) -> None:
-    end = run(with_restarts(tmp_path, before=[["bash", "-c", "exit 9"]]), "COMPLETING", "TimeLimit")
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_step_that_slurm_ended_is_no_failure(run, tmp_path: pathlib.Path, restarts: bool) -> None:
+    before = [["bash", "-c", "exit 9"]]
+    text = with_restarts(tmp_path, before=before) if restarts else text_of(before=before)
+    end = run(text, "COMPLETING", "TimeLimit")
     assert (end.code, end.reasons, end.recorded) == (124, ["time_limit"], [124]), end.log
 
 
-def test_what_fails_while_the_ranks_are_started_ends_the_job(run) -> None:
-    text = text_of().replace("start_ranks() {\n", "start_ranks() {\n  (exit 5)\n")
-    end = run(text)
-    assert (end.code, end.reasons) == (5, ["failure"]), end.log
+def test_a_failing_rank_gives_the_job_its_exit_code(run) -> None:
+    end = run(text_of("exit 7"))
+    assert (end.code, end.reasons, end.recorded) == (7, ["failure"], [7]), end.log
 
 
-def test_a_training_that_ended_well_is_not_begun_again_if_a_command_after_it_fails(
+def test_a_job_is_completed_only_at_the_end_of_main(run) -> None:
+    """The spec's own code may say `exit 0`, or `return`: the training has not run."""
+    for code in ("exit 0", "return 0"):
+        end = run(text_of("touch trained", setup=[code]))
+        assert end.code == 1, end.log
+        assert set(end.reasons) == {"failure"}
+        assert not (end.folder / "trained").exists()
+
+
+def test_a_training_that_ended_well_is_not_run_again_if_a_command_after_it_fails(
     run, tmp_path: pathlib.Path
 ) -> None:
     end = run(with_restarts(tmp_path, after=[["bash", "-c", "exit 9"]]))
@@ -127,18 +87,20 @@ def test_a_training_that_ended_well_is_not_begun_again_if_a_command_after_it_fai
 
 
 @pytest.mark.parametrize(("why", "code"), [("TimeLimit", 124), ("None", 143)])
-def test_a_training_that_ended_well_is_not_begun_again_if_slurm_ends_what_follows(
+def test_a_training_that_ended_well_is_not_run_again_if_slurm_ends_what_follows(
     run, tmp_path: pathlib.Path, why: str, code: int
 ) -> None:
-    tell = 'kill -TERM "$PPID"'
+    squeue = f'if [[ -e ended ]]; then echo "COMPLETING:{why}"; else echo "RUNNING:None"; fi'
+    tell = 'touch ended; kill -TERM "$PPID"'
     text = with_restarts(tmp_path, after=[["bash", "-c", tell]])
-    end = run(text, why=why)
+    end = run(text, stand_ins={"squeue": squeue})
     assert (end.code, end.requeues) == (code, 0), end.log
 
 
-def test_a_training_that_fails_is_begun_again(run, tmp_path: pathlib.Path) -> None:
+def test_a_training_that_fails_is_run_again(run, tmp_path: pathlib.Path) -> None:
     end = run(with_restarts(tmp_path, ranks="exit 9", after=["true"]))
     assert (end.code, end.reasons, end.requeues) == (9, ["failure"], 1), end.log
+    assert f"requeue {JOB_ID}" in end.requests
 
 
 def test_what_follows_may_end_well(run, tmp_path: pathlib.Path) -> None:
@@ -146,10 +108,82 @@ def test_what_follows_may_end_well(run, tmp_path: pathlib.Path) -> None:
     assert (end.code, end.reasons, end.requeues) == (0, ["completed"], 0), end.log
 
 
-def test_a_full_disk_does_not_fail_a_job_that_has_ended_well(tmp_path: pathlib.Path) -> None:
-    """bash before 5.1 writes each here-document into a file: here none may have a byte."""
+def test_restarts_end_with_their_budget(run, tmp_path: pathlib.Path) -> None:
+    step = 'touch "$CHECKPOINTS/$SLURM_RESTART_COUNT"; exit 9'
+    text = with_restarts(tmp_path, ranks=step, env={"CHECKPOINTS": f"{tmp_path}/checkpoints"})
+    for count in range(3):
+        end = run(text, environment={"SLURM_RESTART_COUNT": str(count)})
+    assert [one["attempt"] for one in end.records] == [1, 2, 3]
+    assert end.requeues == 2
+    assert "no restart: restarts.failure allows 2" in end.log
+
+
+def test_a_lost_node_is_known_by_the_next_attempt(run, tmp_path: pathlib.Path) -> None:
+    text = with_restarts(tmp_path, ranks="kill -KILL $SCRIPT", setup=["export SCRIPT=$$"])
+    killed = run(text)
+    assert killed.records == [], killed.log
+    done = run(with_restarts(tmp_path), environment={"SLURM_RESTART_COUNT": "1"})
+    assert done.reasons == ["node_failure", "completed"], done.log
+    assert "attempt 2, from checkpoint none" in done.log
+
+
+def test_without_attempt_py_the_end_is_recorded_and_nothing_restarts(
+    run, tmp_path: pathlib.Path
+) -> None:
+    text = with_restarts(tmp_path, ranks="exit 9").replace("import argparse", "import nothing")
+    end = run(text)
+    assert (end.code, end.reasons, end.recorded) == (9, ["failure"], [9]), end.log
+    assert end.requeues == 0
+    assert "attempt.py does not run" in end.log
+
+
+def test_records_of_bash_and_of_attempt_py_have_the_same_schema(
+    run, tmp_path: pathlib.Path
+) -> None:
+    keys = {"checkpoints": {"path": str(tmp_path / "checkpoints"), "marker": "latest"}}
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "latest").write_text('step "5"\n')
+    by_bash = run(text_of(**keys)).records[0]
+    keys |= {"restarts": RESTARTS, "time_limit": "1-00:00:00"}
+    by_program = run(text_of(**keys)).records[-1]
+    assert {name: type(value) for name, value in by_bash.items()} == {
+        name: type(value) for name, value in by_program.items()
+    }
+    assert by_bash["nodes"] == by_program["nodes"] == "node-1"
+    assert by_bash["checkpoint"] == "step 5"
+
+
+def test_near_the_time_limit_the_ranks_get_a_file_and_a_signal(run, tmp_path: pathlib.Path) -> None:
+    ranks = (
+        "kill -USR1 $SCRIPT; "
+        "until [[ -e $CLUSTERJOBS_STOP_FILE && -e $REQUESTS ]]; do sleep 0.05; done"
+    )
+    text = with_restarts(
+        tmp_path,
+        ranks=ranks,
+        restarts={**RESTARTS, "signal": "USR2"},
+        setup=["export SCRIPT=$$"],
+    )
+    end = run(text)
+    assert (end.code, end.reasons, end.requeues) == (124, ["time_limit"], 1), end.log
+    assert f"scancel --signal=USR2 {JOB_ID}" in end.requests
+    assert "the time limit is near: the ranks have 180 s to save and end" in end.log
+
+
+def test_plan_json_is_in_the_folder_of_the_job(run) -> None:
+    import json
+
+    end = run(text_of())
+    plan = json.loads((end.folder / "logs" / JOB_ID / "plan.json").read_text())
+    assert plan["name"] == "a"
+    assert plan["spec"]["file"] == "spec.yaml"
+    assert plan["derived"]["world_size"] == 1
+
+
+def test_programs_behind_the_script_are_never_run_by_bash(tmp_path: pathlib.Path) -> None:
+    """bash before 5.1 writes each here-document that it runs into a file: none may have a byte."""
     text = script(nodes=1, preflight=True)
-    ends = text[text.index("\nexit 0") if "\nexit 0" in text else text.index("\n# ---- programs") :]
+    ends = text[text.index('\nmain "$@"') :].replace('main "$@"', "true")
     assert len(ends) > 10_000, "the programs are not there"
     (tmp_path / "ends.sh").write_text(f"set -euo pipefail\n{ends}")
     done = subprocess.run(

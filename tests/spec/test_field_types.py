@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from clusterjobs.spec import commands, field_types, reserved_names
+from clusterjobs.spec import commands, field_types, images, reserved_names
 from clusterjobs.spec.references import variable
 
 P = variable("LR")
@@ -17,17 +18,18 @@ P = variable("LR")
 @pytest.mark.parametrize(
     ("read", "value", "result"),
     [
-        (field_types.word, "a b", "a b"),
-        (field_types.word, "", ""),
-        (field_types.word, 7, "7"),
+        (field_types.scalar_text, "a b", "a b"),
+        (field_types.scalar_text, "", ""),
+        (field_types.scalar_text, 7, "7"),
         (
-            commands.command_words,
+            commands.command,
             "./run --name 'a b' \"c\" d\\ e",
             ("./run", "--name", "a b", "c", "d e"),
         ),
-        (commands.command_words, ["prog", "a;b", "$(id)", 3], ("prog", "a;b", "$(id)", "3")),
-        (commands.command_words, "echo '$(id) | x' \"a;b\"", ("echo", "$(id) | x", "a;b")),
-        (commands.command_words, "echo $HOME", ("echo", "$HOME")),
+        (commands.command, ["prog", "a;b", "$(id)", 3], ("prog", "a;b", "$(id)", "3")),
+        (commands.command, "echo '$(id) | x' \"a;b\"", ("echo", "$(id) | x", "a;b")),
+        (commands.command, "echo $HOME", ("echo", "$HOME")),
+        (commands.command, "run cd A=b", ("run", "cd", "A=b")),
         (commands.lines_of_code, "a\nb\n", ("a", "b")),
         (commands.lines_of_code, ["a | b", "c"], ("a | b", "c")),
         (field_types.path, "/fsx/a b", "/fsx/a b"),
@@ -46,6 +48,22 @@ P = variable("LR")
         (reserved_names.environment_name, "_A1", "_A1"),
         (reserved_names.parameter_name, "LR_2", "LR_2"),
         (field_types.directive_name, "mail-type", "mail-type"),
+        (field_types.search_path, "/a", "/a"),
+        (field_types.module_name, "gcc/12.2~x(a)", "gcc/12.2~x(a)"),
+        (field_types.package_name, "flash_attn-2.x", "flash_attn-2.x"),
+        (field_types.package_version, 2.5, "2.5"),
+        (field_types.package_version, "2.6.0rc1", "2.6.0rc1"),
+        (field_types.repository, "s3://my-bucket/a/b", "s3://my-bucket/a/b"),
+        (field_types.repository, "/a", "/a"),
+        (field_types.flag, True, True),
+        (field_types.time_limit, "0:01", "0:01"),
+        (images.image, "docker://me@registry/a:tag@sha256", "docker://me@registry/a:tag@sha256"),
+        (images.mount, "/a:/b", {"source": "/a", "target": "/b"}),
+        (images.mount, "/a:/b:ro", {"source": "/a", "target": "/b", "read_only": True}),
+        (images.mount, "/a:/b:rw", {"source": "/a", "target": "/b", "read_only": False}),
+        (images.mount_path, "${HOME}/a", "${HOME}/a"),
+        (images.mount_target, "/usr/local/a", "/usr/local/a"),
+        (images.size, "16G", "16g"),
     ],
 )
 def test_takes(read: Callable[[Any], Any], value: object, result: object) -> None:
@@ -55,20 +73,23 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
 @pytest.mark.parametrize(
     ("read", "value", "says"),
     [
-        (field_types.word, True, "quote it"),
-        (field_types.word, None, '""'),
-        (field_types.word, [], "single value"),
-        (field_types.word, "x" * 131_072, "longer than Linux"),
-        (field_types.word, "ü" * 65_536, "longer than Linux"),
-        (commands.command_words, "a | b", "'|'"),
-        (commands.command_words, "a && b", "'&'"),
-        (commands.command_words, "a > f", "'>'"),
-        (commands.command_words, "a `id`", "'`'"),
-        (commands.command_words, "a $(id)", "'$('"),
-        (commands.command_words, "a 'b", "quote"),
-        (commands.command_words, "", "empty"),
-        (commands.command_words, [], "empty"),
-        (commands.command_words, ["", "a"], "empty"),
+        (field_types.scalar_text, True, "quote it"),
+        (field_types.scalar_text, None, '""'),
+        (field_types.scalar_text, [], "single value"),
+        (field_types.scalar_text, "x" * 131_072, "longer than Linux"),
+        (field_types.scalar_text, "ü" * 65_536, "longer than Linux"),
+        (commands.command, "a | b", "'|'"),
+        (commands.command, "a && b", "'&'"),
+        (commands.command, "a > f", "'>'"),
+        (commands.command, "a `id`", "'`'"),
+        (commands.command, "a $(id)", "'$('"),
+        (commands.command, "a 'b", "quote"),
+        (commands.command, "", "empty"),
+        (commands.command, [], "empty"),
+        (commands.command, ["", "a"], "empty"),
+        (commands.command, "cd /x", "shell builtin"),
+        (commands.command, ["source", "x"], "shell builtin"),
+        (commands.command, "A=b ./run", "[env, A=b, prog]"),
         (commands.lines_of_code, 5, "line of bash"),
         (commands.lines_of_code, f"echo {P}", "$NAME"),
         (commands.lines_of_code, "a\r\nb", "carriage return"),
@@ -100,16 +121,55 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (reserved_names.environment_name, "LD_PRELOAD", "reserved"),
         (reserved_names.environment_name, "SLURM_X", "reserved"),
         (reserved_names.environment_name, "BASH_FUNC_x", "reserved"),
-        (reserved_names.environment_name, "command", "a variable of the script"),
+        (reserved_names.environment_name, "command", "the script uses it"),
         (reserved_names.environment_name, "VIRTUAL_ENV", "software.venv"),
         (reserved_names.parameter_name, "lr", "capitals"),
         (reserved_names.parameter_name, "MASTER_PORT", "reserved"),
         (field_types.directive_name, "--nodes", "dashes"),
         (field_types.directive_name, "a b", "long name"),
         (field_types.directive_name, "a\n", "long name"),
-        (field_types.plain, "", "fixed text"),
-        (field_types.plain, P, "fixed text"),
+        (field_types.plain, "", "no parameter"),
+        (field_types.plain, P, "no parameter"),
         (field_types.argument_name, "", "needs a name"),
+        (field_types.argument_name, P, "needs a name"),
+        (field_types.path, "-x", "write ./ before it"),
+        (field_types.path, "a\0b\nc", "line break"),
+        (field_types.search_path, "/a:b", "rename the folder"),
+        (field_types.search_path, "~/a", "${HOME}"),
+        (field_types.module_name, "a b", "not a module name"),
+        (field_types.module_name, "-a", "not a module name"),
+        (field_types.module_name, "a;b", "not a module name"),
+        (field_types.module_name, "", "no parameter"),
+        (field_types.package_name, "-r", "a package name"),
+        (field_types.package_name, "a b", "a package name"),
+        (field_types.package_version, ">=2", "its beginning"),
+        (field_types.package_version, "2.", "its beginning"),
+        (field_types.interface, "e/5", "ip link"),
+        (field_types.bucket, "s3://ab", "s3://my-bucket/folder"),
+        (field_types.bucket, "s3://my-bucket/a b", "s3://my-bucket/folder"),
+        (field_types.repository, "gs://my-bucket", "s3://my-bucket/folder"),
+        (field_types.repository, "S3:/x", "s3://my-bucket/folder"),
+        (field_types.repository, "~/x", "${HOME}"),
+        (field_types.flag, "true", "without quotes"),
+        (field_types.flag, 1, "true or false"),
+        (field_types.time_limit, 0, "no limit"),
+        (field_types.time_limit, "0-00:00", "no limit"),
+        (images.image, P, "parameter"),
+        (images.image, "a\tb", "a tab"),
+        (images.image, "-a", "as an option"),
+        (images.image, "a b", "a space"),
+        (images.image, "docker://me:pw@registry/a", "a password"),
+        (images.mount, "/a", "not a mount"),
+        (images.mount, "/a:/b:rx", "not a mount"),
+        (images.mount, "/a:/b:ro:x", "not a mount"),
+        (images.mount_path, "a/b", "relative"),
+        (images.mount_path, "/a,b", "a separator"),
+        (images.mount_target, "/a/../usr", "'..'"),
+        (images.mount_target, "//usr/", "hide the image's own"),
+        (images.mount_target, "/", "hide the image's own"),
+        (images.mount_target, "/proc/x", "hide the image's own"),
+        (images.size, "0g", "16g"),
+        (images.size, "16", "16g"),
     ],
 )
 def test_refuses_and_says_what_to_write(
@@ -117,3 +177,44 @@ def test_refuses_and_says_what_to_write(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         read(value)
+
+
+@pytest.mark.parametrize(
+    ("read", "longest"),
+    [
+        (field_types.scalar_text, "x" * 131_071),
+        (field_types.path, "/" + "x" * 255),
+        (field_types.path, "ab/" * 1333 + "x"),
+        (field_types.job_name, "x" * 200),
+        (field_types.option_value, "x" * 1000),
+        (field_types.interface, "x" * 15),
+        (field_types.bucket, "s3://" + "x" * 63),
+    ],
+)
+def test_takes_the_longest_text_and_no_longer_one(read: Callable[[Any], Any], longest: str) -> None:
+    assert read(longest) == longest
+    with pytest.raises(ValueError, match=r"more than|longer than|is not a"):
+        read(longest + "x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [
+        (field_types.Count, 1, 1_000_000),
+        (field_types.Budget, 0, 1_000_000),
+        (field_types.Port, 1, 65_535),
+        (field_types.Stage, 0, 3),
+    ],
+)
+def test_numbers_have_bounds(kind: Any, least: int, most: int) -> None:
+    read = TypeAdapter(kind).validate_python
+    assert (read(least), read(most)) == (least, most)
+    for beyond in (least - 1, most + 1):
+        with pytest.raises(ValidationError, match="equal to"):
+            read(beyond)
+
+
+@pytest.mark.parametrize("value", [1.0, True, "1", "x", None, [1], P])
+def test_a_number_is_an_integer_without_quotes(value: object) -> None:
+    with pytest.raises(ValidationError, match=r"expected an integer|a parameter cannot be used"):
+        TypeAdapter(field_types.Count).validate_python(value)

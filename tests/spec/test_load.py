@@ -21,6 +21,9 @@ logs: "/fsx/{{ name }}/{{ batch.micro }}"
 """
 
 
+LONG = "9" * 5000  # longer than the integers that Python reads
+
+
 def loaded(text: str = TEXT, *settings: str) -> Spec:
     return load_spec(text, "exp.yaml", option_models(), settings)
 
@@ -54,7 +57,7 @@ def test_set_takes_lists_and_maps() -> None:
 
 
 def test_set_is_seen_by_references() -> None:
-    assert loaded(TEXT, "name=other").experiment.logs == "/fsx/other/4"
+    assert loaded(TEXT, "name=other").experiment.logs.path == "/fsx/other/4"
 
 
 def test_set_leaves_the_rest_and_the_text_alone() -> None:
@@ -119,7 +122,7 @@ def test_a_parameter_becomes_a_shell_variable_wherever_it_stands() -> None:
 
 def test_keys_of_other_frameworks_are_named_with_their_framework() -> None:
     (problem,) = problems(TEXT.replace("deepspeed", "torchrun") + "zero: {stage: 1}\n")
-    assert problem.what == "torchrun has no zero"
+    assert problem.what == "torchrun has no key zero"
     assert "deepspeed" in problem.hint
 
 
@@ -138,3 +141,53 @@ def test_a_misspelt_key_is_not_also_missing() -> None:
 def test_keys_inside_lists_get_a_nearest_one_too(key: str) -> None:
     (problem,) = problems(TEXT + f"{key}:\n  - {{comand: ls}}\n")
     assert (problem.hint, problem.path) == ("did you mean command?", f"{key}[0].comand")
+
+
+@pytest.mark.parametrize(
+    ("setting", "what"),
+    [
+        ("=4", "'=4' is not key=value"),
+        ("nodes", "'nodes' is not key=value"),
+        ("name=\udcff", "not UTF-8 text"),
+        ("args.x=4", "there is no x in args, which has 2 items"),
+        ("args.2=4", "there is no 2 in args, which has 2 items"),
+        ("args.²=4", "there is no ² in args, which has 2 items"),
+        (f"args.{LONG}=4", f"there is no {LONG} in args, which has 2 items"),
+        ("name.x=4", "there is no x in name, which is a single value"),
+        ("batch.0=4", "unknown key 0"),
+    ],
+)
+def test_a_bad_set_says_what_is_wrong(setting: str, what: str) -> None:
+    assert problems(TEXT, setting)[0].what == what
+
+
+def test_the_position_of_a_mapping_that_only_set_has_written_is_on_the_command_line() -> None:
+    source = loaded(TEXT, "env.A=1", "batch.micro=2").source
+    assert str(source.locate(("env",))) == "--set:1:7"
+    assert str(source.locate(("env", "A"))) == "--set:1:7"
+    assert str(source.locate(("batch",))) == "exp.yaml:6:8"
+
+
+def chain(length: int) -> str:
+    """Variables that each refer to the next one: following the first takes `length` references."""
+    links = [f'  A{number}: "{{{{ env.A{number + 1} }}}}"\n' for number in range(length)]
+    return f"{TEXT}env:\n{''.join(links)}  A{length}: end\n"
+
+
+def test_a_chain_of_references_is_followed_and_a_very_long_one_refused() -> None:
+    assert loaded(chain(50)).experiment.env["A0"] == "end"
+    (problem,) = problems(chain(51))
+    assert (problem.path, problem.what) == (
+        "env.A0",
+        "more than 50 references lead to env.A51",
+    )
+
+
+def test_many_references_to_the_same_values_take_no_longer() -> None:
+    """Two references in each of forty values would be a million million look-ups."""
+    links = [
+        f'  A{number}: "{{{{ env.A{number + 1} }}}}{{{{ env.A{number + 1} }}}}"\n'
+        for number in range(40)
+    ]
+    text = f"{TEXT}env:\n{''.join(links)}  A40: ''\n"
+    assert loaded(text).experiment.env["A0"] == ""

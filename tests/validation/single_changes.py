@@ -1,13 +1,13 @@
-"""Reads `changes/*.yaml`: single changes to good configs, and what has to be said about each.
+"""Reads `changes/*.yaml`: single changes to good configs, and the expected finding for each.
 
-- name: what is wrong
+- name: the problem
   base: p4d-a100                  # a ready config, or a file in bases/
-  replace: [old text, new text]   # old stands once in the config
-  account: {subnets: {...}}       # what is different in the account
-  level: error                    # if it is not an error
-  validator: EfaValidator         # left out where the check is ours
+  replace: [old text, new text]   # old occurs once in the config
+  account: {subnets: {...}}       # overrides for the account
+  level: warning                  # default: error
+  validator: EfaValidator         # left out for our own checks
   text: part of the message
-  at: "Enabled: »true"            # » stands where the caret must; the rest is the line around
+  at: "Enabled: »true"            # the line, with » at the expected position of the caret
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class Change:
     at: str = ""
 
     def config(self) -> str:
-        """The base with the change in it."""
+        """The base with the change applied."""
         good = base_text(self.base)
         old, new = self.replace
         if not old:
             return good
-        assert good.count(old) == 1, f"{old!r} stands {good.count(old)} times in {self.base}"
+        assert good.count(old) == 1, f"{old!r} occurs {good.count(old)} times in {self.base}"
         return good.replace(old, new)
 
 
 def base_text(name: str) -> str:
-    """A good config's text, site values put in."""
+    """The text of a good config, with the site's values."""
     own = HERE / "bases" / f"{name}.yaml"
     if own.is_file():
         return own.read_text(encoding="utf-8")
@@ -81,8 +81,8 @@ def load_changes() -> list[Change]:
     return rows
 
 
-def judge(config: str, account: dict[str, Any] | None = None) -> list[Problem]:
-    """Everything that is said about a config, with places."""
+def find_problems(config: str, account: dict[str, Any] | None = None) -> list[Problem]:
+    """All problems of a config, with locations."""
     document = load(config, "c.yaml", rules="1.1")
-    verdict = check_config(document.value, account)
-    return problems(document, (), verdict.findings)
+    report = check_config(document.value, account)
+    return problems(document, (), report.findings)

@@ -4,14 +4,14 @@ import pytest
 import yaml
 from single_changes import base_text
 
-from clusterjobs.parallelcluster.validation.account_overrides import load_account_file, with_facts
-from clusterjobs.parallelcluster.validation.default_account import assume_account
+from clusterjobs.parallelcluster.validation.account_overrides import load_overrides, with_overrides
+from clusterjobs.parallelcluster.validation.default_account import default_account
 
 WIDE = yaml.safe_load(base_text("wide"))
 
 
-def test_account_holds_all_that_the_config_names() -> None:
-    account = assume_account(WIDE)
+def test_the_default_account_has_every_resource_that_the_config_names() -> None:
+    account = default_account(WIDE)
     assert account.subnets.keys() == {"subnet-0a1b2c3d4e5f60001", "subnet-0a1b2c3d4e5f60002"}
     assert account.security_groups.keys() == {"sg-0a1b2c3d4e5f60001", "sg-0a1b2c3d4e5f60002"}
     assert account.keys.keys() == {"lab-key"}
@@ -28,7 +28,7 @@ def test_account_holds_all_that_the_config_names() -> None:
     assert reservation.zone == account.subnets["subnet-0a1b2c3d4e5f60002"].zone
 
 
-def test_reservation_that_several_share_is_large_enough_for_all() -> None:
+def test_a_shared_reservation_is_large_enough_for_all_its_users() -> None:
     resource = {"Name": "a", "InstanceType": "p5.48xlarge", "MaxCount": 3}
     target = {"CapacityReservationId": "cr-1"}
     queue = {
@@ -36,7 +36,7 @@ def test_reservation_that_several_share_is_large_enough_for_all() -> None:
         "CapacityReservationTarget": target,
         "ComputeResources": [resource, {**resource, "Name": "b", "MaxCount": 5}],
     }
-    account = assume_account({"Scheduling": {"SlurmQueues": [queue]}})
+    account = default_account({"Scheduling": {"SlurmQueues": [queue]}})
     assert account.reservations["cr-1"].count == 8
     assert account.reservations["cr-1"].kind == "capacity-block"
 
@@ -47,13 +47,13 @@ def test_several_subnets_of_a_queue_are_in_zones_of_their_own() -> None:
         "Networking": {"SubnetIds": ["subnet-1", "subnet-2", "subnet-3"]},
         "ComputeResources": [{"InstanceType": "c5.large"}],
     }
-    account = assume_account({"Region": "us-east-1", "Scheduling": {"SlurmQueues": [queue]}})
+    account = default_account({"Region": "us-east-1", "Scheduling": {"SlurmQueues": [queue]}})
     assert len({subnet.zone for subnet in account.subnets.values()}) == 3
 
 
-def test_facts_go_over_what_was_assumed_and_name_what_is_new() -> None:
+def test_overrides_replace_defaults_and_add_resources() -> None:
     text = "subnets: {subnet-9: {vpc: other}}\nkeys: {lab-key: {type: rsa}}\n"
-    account = with_facts(assume_account(WIDE), load_account_file(text, "account.yaml"))
+    account = with_overrides(default_account(WIDE), load_overrides(text, "account.yaml"))
     assert account.keys["lab-key"].type == "rsa"
     assert account.subnets["subnet-9"].vpc == "other"
     assert account.vpcs.keys() == {"main", "other"}
@@ -65,17 +65,17 @@ def test_facts_go_over_what_was_assumed_and_name_what_is_new() -> None:
 
 @pytest.mark.aws
 @pytest.mark.filterwarnings("ignore")
-def test_a_real_account_is_asked_for_everything_and_nothing_is_assumed() -> None:
-    """moto plays the real one: it has what was seeded, and not what the config names besides."""
+def test_with_a_real_account_nothing_is_assumed() -> None:
+    """moto replaces the real account: it has the seeded resources, and no others."""
     pytest.importorskip("pcluster")
     pytest.importorskip("moto")
     from clusterjobs.parallelcluster.validation import offline, optional_deps
-    from clusterjobs.parallelcluster.validation.check import ask_account, check_config
+    from clusterjobs.parallelcluster.validation.check import check_config, validate_with_aws
 
     data = yaml.safe_load(base_text("p4d-a100"))
-    with optional_deps.quiet(), offline.acted_out(assume_account(data)):
-        good = check_config(data, ask=ask_account)
+    with optional_deps.quiet(), offline.simulated_account(default_account(data)):
+        good = check_config(data, validate=validate_with_aws)
         data["HeadNode"]["Ssh"]["KeyName"] = "lost"
-        bad = check_config(data, ask=ask_account)
+        bad = check_config(data, validate=validate_with_aws)
     assert {finding.level for finding in good.findings} == {"info"}
     assert ("error", "KeyPairValidator") in {(f.level, f.validator) for f in bad.findings}

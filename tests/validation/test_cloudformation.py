@@ -1,4 +1,4 @@
-"""ParallelCluster's own builder makes a CloudFormation template of every ready config."""
+"""ParallelCluster's own builder creates a CloudFormation template from every ready config."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ CFN_LINT = pathlib.Path(sys.executable).with_name("cfn-lint")
 
 
 def build(text: str) -> dict[str, Any]:
-    """The template, as `pcluster create-cluster` would hand it to CloudFormation."""
+    """The template, as `pcluster create-cluster` would pass it to CloudFormation."""
     from clusterjobs.parallelcluster.validation import offline, optional_deps, schema
-    from clusterjobs.parallelcluster.validation.default_account import assume_account
+    from clusterjobs.parallelcluster.validation.default_account import default_account
 
     data = yaml.safe_load(text)
-    with optional_deps.quiet(), optional_deps.event_loop(), offline.acted_out(assume_account(data)):
+    with (
+        optional_deps.quiet(),
+        optional_deps.event_loop(),
+        offline.simulated_account(default_account(data)),
+    ):
         import boto3
         from pcluster.models.s3_bucket import S3Bucket
         from pcluster.templates.cdk_builder import CDKTemplateBuilder

@@ -3,7 +3,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from single_changes import base_text, judge
+from single_changes import base_text, find_problems
 
 from clusterjobs.commands.validate import _check_shell
 from clusterjobs.parallelcluster.validation.finding import Finding, merge
@@ -13,13 +13,13 @@ THEIRS = Finding("must be one of", OS, validator="ConfigSchemaValidator")
 OURS = Finding("no alinux2 any more", OS, hint="Os: alinux2023")
 
 
-def test_where_parallelcluster_says_it_too_its_words_get_our_hint() -> None:
+def test_a_finding_that_parallelcluster_also_reports_has_its_text_and_our_hint() -> None:
     (merged,) = merge([OURS, THEIRS])
     assert (merged.text, merged.validator) == (THEIRS.text, THEIRS.validator)
     assert merged.hint == "Os: alinux2023"
 
 
-def test_what_only_one_of_us_says_is_kept() -> None:
+def test_a_finding_of_one_side_alone_is_kept() -> None:
     elsewhere = Finding("x", ("Region",))
     note = Finding("by the way", OS, "info", "DeletionPolicyValidator")
     assert merge([OURS, elsewhere]) == [OURS, elsewhere]
@@ -28,21 +28,21 @@ def test_what_only_one_of_us_says_is_kept() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
-def test_job_script_that_bash_does_not_take_is_a_problem() -> None:
+def test_a_syntax_error_in_the_job_script_is_a_problem() -> None:
     assert not _check_shell({"job.sh": "#!/bin/bash\ntrue\n"})
     (problem,) = _check_shell({"job.sh": "if true; then\n"})
-    assert "bash does not take it" in problem.what
+    assert "bash reports an error" in problem.what
 
 
 @pytest.mark.aws
 @pytest.mark.filterwarnings("ignore")
-def test_one_config_is_not_judged_by_the_account_of_the_one_before() -> None:
-    """ParallelCluster remembers for ten seconds whether a script was there."""
+def test_validation_does_not_reuse_results_of_an_earlier_account() -> None:
+    """ParallelCluster caches for ten seconds whether a script exists."""
     pytest.importorskip("pcluster")
     pytest.importorskip("moto")
     missing = {"objects": {"s3://lab-data/bootstrap/head.sh": {"missing": True}}}
     told = [
-        {problem.validator for problem in judge(base_text("wide"), facts)}
+        {problem.validator for problem in find_problems(base_text("wide"), facts)}
         for facts in ({}, missing, {})
     ]
     assert ["AsyncTimedUrlValidator" in names for names in told] == [False, True, False]

@@ -1,4 +1,4 @@
-"""The real command line of ParallelCluster says the same. Needs Node.js, as it does."""
+"""The real command line of ParallelCluster has the same results. Both need Node.js."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _node() -> None:
 def test_dry_run_of_ready_config_succeeds(name: str, tmp_path: pathlib.Path) -> None:
     answer = dry_run(base_text(name), tmp_path)
     assert answer["message"] == SUCCEEDED, answer
-    told = {row["type"]: row["level"] for row in answer.get("validationMessages", [])}
-    assert told.items() <= {"DeletionPolicyValidator": "INFO"}.items()
+    levels = {row["type"]: row["level"] for row in answer.get("validationMessages", [])}
+    assert levels.items() <= {"DeletionPolicyValidator": "INFO"}.items()
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_dry_run_of_a_bad_config_names_the_same_validator(
     change: Change, tmp_path: pathlib.Path
 ) -> None:
     answer = dry_run(change.config(), tmp_path, change.account)
-    told = answer["configurationValidationErrors"]
-    assert (change.validator, change.level.upper()) in {(r["type"], r["level"]) for r in told}
-    assert any(change.text in row["message"] for row in told)
+    errors = answer["configurationValidationErrors"]
+    assert (change.validator, change.level.upper()) in {(r["type"], r["level"]) for r in errors}
+    assert any(change.text in row["message"] for row in errors)
 
 
 def test_sample_is_of_the_table() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from single_changes import Change, base_text, judge, load_changes
+from single_changes import Change, base_text, find_problems, load_changes
 
 from clusterjobs.errors import Problem
 
@@ -17,13 +17,13 @@ def level(problem: Problem) -> str:
 
 
 def caret(problem: Problem) -> str:
-    """The line with » where the caret is."""
+    """The line, with » at the position of the caret."""
     assert problem.where
     line, start = problem.where.source, problem.where.column - 1
     return (line[:start] + "»" + line[start:]).strip()
 
 
-def said(problems: list[Problem]) -> list[tuple[str, str, str, str]]:
+def rows_of(problems: list[Problem]) -> list[tuple[str, str, str, str]]:
     return [(level(p), p.validator, caret(p), p.what) for p in problems]
 
 
@@ -32,14 +32,14 @@ def matches(row: tuple[str, str, str, str], change: Change) -> bool:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
-def test_change_is_told_where_it_stands(change: Change) -> None:
-    found = said(judge(change.config(), change.account))
+def test_the_finding_of_a_change_is_at_the_change(change: Change) -> None:
+    found = rows_of(find_problems(change.config(), change.account))
     assert any(matches(row, change) for row in found), found
 
 
 @pytest.mark.parametrize("base", sorted({change.base for change in CHANGES}))
-def test_what_is_told_of_a_change_is_not_told_of_its_base(base: str) -> None:
-    found = said(judge(base_text(base)))
+def test_the_base_of_a_change_does_not_have_the_finding(base: str) -> None:
+    found = rows_of(find_problems(base_text(base)))
     assert "error" not in {row[0] for row in found}
     for change in CHANGES:
         if change.base == base:

@@ -1,6 +1,6 @@
-"""Each file in `upgrades/`: a config, its upgraded text, what was changed, what is left.
+"""Each file in `upgrades/` contains a config, its upgraded text, the changes, and the rest.
 
-A line of the last two is `line: message | start of the hint`.
+A line of the last two parts is `line: message | start of the hint`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def load_case(path: pathlib.Path) -> tuple[str, dict[str, str]]:
     return config, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
-def assert_told(found: Sequence[Problem], expected: str) -> None:
-    told = [f"{p.where.line if p.where else 0}: {p.what} | {p.hint}" for p in found]
+def assert_problems(found: Sequence[Problem], expected: str) -> None:
+    lines = [f"{p.where.line if p.where else 0}: {p.what} | {p.hint}" for p in found]
     wanted = expected.splitlines()
-    assert len(told) == len(wanted), told
-    for line, start in zip(told, wanted, strict=True):
+    assert len(lines) == len(wanted), lines
+    for line, start in zip(lines, wanted, strict=True):
         assert line.startswith(start.removesuffix("...")), line
 
 
@@ -36,8 +36,8 @@ def test_upgrade(path: pathlib.Path) -> None:
     config, expected = load_case(path)
     result = upgrade(config, "c.yaml")
     assert result.text == expected["upgraded"]
-    assert_told(result.changed, expected["changed"])
-    assert_told(result.left, expected["left"])
+    assert_problems(result.changed, expected["changed"])
+    assert_problems(result.left, expected["left"])
     assert upgrade(result.text, "c.yaml").text == result.text
 
 

@@ -1,4 +1,4 @@
-"""The optional extra is optional: with its modules forbidden, everything else still works."""
+"""Everything else works without the optional extra, whose modules are forbidden here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def clusterjobs(*arguments: str, mode: str = "raise") -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
-def test_validate_runs_and_says_once_what_was_skipped(tmp_path: pathlib.Path) -> None:
+def test_validate_reports_once_what_was_skipped(tmp_path: pathlib.Path) -> None:
     good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
     good.write_text(base_text("small"))
     bad.write_text(base_text("p4d-a100").replace("- UnkillableStep", "- UnkilableStep"))
@@ -55,10 +55,10 @@ def test_validate_runs_and_says_once_what_was_skipped(tmp_path: pathlib.Path) ->
         ("p4d-a100", "p4d.24xlarge\n", "g5.4xlarge\n", "g5.4xlarge has no EFA"),
         ("p3dn-v100", "  CustomAmi: ami-0a1b2c3d4e5f60001\n", "", "does not run with the driver"),
         ("small", "Os: ubuntu2204", "Os: alinux2", "Os: alinux2023"),
-        ("wide", "MountDir: /apps", "MountDir: /tools/apps", "lie one within the other"),
+        ("wide", "MountDir: /apps", "MountDir: /tools/apps", "overlap"),
     ],
 )
-def test_validate_finds_what_needs_no_parallelcluster(
+def test_our_own_checks_need_no_parallelcluster(
     tmp_path: pathlib.Path, base: str, old: str, new: str, what: str
 ) -> None:
     file = tmp_path / "c.yaml"
@@ -69,13 +69,13 @@ def test_validate_finds_what_needs_no_parallelcluster(
     assert what in done.stderr
 
 
-def test_asking_the_real_account_is_a_wrong_use(tmp_path: pathlib.Path) -> None:
+def test_a_real_account_without_the_extra_is_a_usage_error(tmp_path: pathlib.Path) -> None:
     done = clusterjobs("validate", "--aws", "small")
     assert done.returncode == 2
     assert "pip install 'clusterjobs[aws]'" in done.stderr
 
 
-def test_clusters_diff_shows_differences_and_says_what_was_skipped() -> None:
+def test_clusters_diff_reports_what_was_skipped() -> None:
     done = clusterjobs("clusters", "diff", "p4d-a100", "p4de-a100")
     assert done.returncode == 0, done.stderr
     assert "ComputeResources[p4d]" in done.stdout

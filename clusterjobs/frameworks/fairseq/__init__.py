@@ -1,1 +1,1 @@
-"""fairseq's two command lines, from one spec."""
+"""fairseq: its two programs, from one spec."""

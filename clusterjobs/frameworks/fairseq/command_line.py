@@ -1,7 +1,7 @@
-"""fairseq's settings as the words of its two command lines.
+"""fairseq's settings as arguments of its two programs.
 
 `fairseq-train` takes flags; `fairseq-hydra-train` takes hydra's overrides, `group.key=value`,
-which have a grammar of their own: a value with signs of that grammar is quoted in it.
+which have a grammar of their own: a value with special characters is quoted by its rules.
 Source: hydra 1.3, its override grammar; fairseq 0.12, fairseq_cli/hydra_train.py.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from clusterjobs.frameworks.base import JOB_DIR, argument_words, folder_on_the_node
+from clusterjobs.frameworks.arguments import arguments_of
+from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.frameworks.fairseq.settings import Setting, Settings
 from clusterjobs.spec.experiment import Experiment
 
@@ -22,10 +23,10 @@ def flag_of(setting: Setting) -> str:
     return f"--{setting.key.replace('_', '-')}"
 
 
-def train_words(
+def train_command(
     experiment: Experiment, fairseq: Settings, settings: Iterable[Setting], on_cpus: bool
 ) -> tuple[str, ...]:
-    """fairseq-train: the data, flags, and what `args` adds."""
+    """fairseq-train: the data, flags, and the spec's `args`."""
     found = ["fairseq-train"]
     if fairseq.data:
         found.append(folder_on_the_node(fairseq.data))
@@ -34,13 +35,13 @@ def train_words(
         if isinstance(setting.value, str):
             found.append(setting.value)
     rank = ("bash", "-c", 'exec "$@" --distributed-rank "$RANK"', "rank") if on_cpus else ()
-    return (*rank, *found, *argument_words(experiment))
+    return (*rank, *found, *arguments_of(experiment))
 
 
-def hydra_words(
+def hydra_command(
     experiment: Experiment, fairseq: Settings, settings: Iterable[Setting], on_cpus: bool
 ) -> tuple[str, ...]:
-    """fairseq-hydra-train: overrides, and what `args` adds."""
+    """fairseq-hydra-train: overrides, and the spec's `args`."""
     found = ["fairseq-hydra-train"]
     if fairseq.config_dir:
         found += ["--config-dir", folder_on_the_node(fairseq.config_dir)]
@@ -51,13 +52,13 @@ def hydra_words(
     found += [override_of(setting) for setting in settings]
     if on_cpus:
         found.append("distributed_training.distributed_rank=${oc.env:RANK}")
-    # hydra keeps its own log and config where it runs: beside the job's, not in workdir
+    # hydra writes its log and config here, by default into workdir
     found.append(f"hydra.run.dir='{JOB_DIR}/hydra'")
     return (*found, *_own_overrides(experiment))
 
 
 def override_of(setting: Setting) -> str:
-    """`++model.encoder_layers=24`: a model's keys are not in hydra's config before they are set."""
+    """`++model.encoder_layers=24`: ++ adds a key that hydra's config lacks, as all of a model's."""
     if setting.key == "_name" and setting.group != "model":
         return f"{setting.group}={_quoted(str(setting.value))}"
     new = "++" if setting.group == "model" else ""
@@ -70,7 +71,7 @@ _PLAIN = re.compile(r"[\w./:+@%-]+", re.ASCII)
 
 
 def _quoted(text: str) -> str:
-    """One text in hydra's grammar. Backslashes count double before a quote, and only there."""
+    """A text quoted by hydra's grammar: backslashes are escaped before a quote, and only there."""
     if _PLAIN.fullmatch(text):
         return text
     sign = '"' if "'" in text and '"' not in text else "'"
@@ -85,7 +86,7 @@ def _own_overrides(experiment: Experiment) -> Iterator[str]:
         return
     for name, value in arguments.items():
         if name.startswith("-"):
-            yield from argument_words(experiment.model_copy(update={"args": {name: value}}))
+            yield from arguments_of(experiment.model_copy(update={"args": {name: value}}))
         elif isinstance(value, bool):
             yield f"{name}={'true' if value else 'false'}"
         elif isinstance(value, tuple):
@@ -95,7 +96,7 @@ def _own_overrides(experiment: Experiment) -> Iterator[str]:
 
 
 def argument_keys(experiment: Experiment) -> list[tuple[str | int, str, str]]:
-    """Of each argument: its place, its name as it is written, and fairseq's name for it.
+    """Of each argument: its position in `args`, its name as written, and fairseq's key.
 
     `--update-freq`, `optimization.update_freq` and `++optimization.update_freq=[4]` are all
     update_freq.
@@ -105,15 +106,15 @@ def argument_keys(experiment: Experiment) -> list[tuple[str | int, str, str]]:
         named: list[tuple[str | int, str]] = [(name, name) for name in arguments]
     else:
         named = [
-            (place, word)
-            for place, word in enumerate(arguments)
-            if word.startswith("-") or "=" in word
+            (position, argument)
+            for position, argument in enumerate(arguments)
+            if argument.startswith("-") or "=" in argument
         ]
-    return [(place, word.partition("=")[0], _key(word)) for place, word in named]
+    return [(position, name.partition("=")[0], _key(name)) for position, name in named]
 
 
-def _key(word: str) -> str:
-    name = word.lstrip("-+~").partition("=")[0].partition("@")[0]
+def _key(argument: str) -> str:
+    name = argument.lstrip("-+~").partition("=")[0].partition("@")[0]
     group, _, last = name.replace("-", "_").rpartition(".")
     kind = group if last == "_name" else last
     return "arch" if kind == "model" else kind

@@ -1,18 +1,19 @@
-"""fairseq's two command lines, `fairseq-train` and `fairseq-hydra-train`, from one spec.
+"""fairseq's two programs, `fairseq-train` and `fairseq-hydra-train`, from one spec.
 
-What fairseq would infer of the ranks is always said: left alone, it may train once in every rank
-and end well. Source: fairseq 0.12, fairseq/distributed/utils.py and fairseq_cli/train.py.
+The world size is always given: if fairseq infers it, each rank may train a model of its own and
+exit with 0. Source: fairseq 0.12, fairseq/distributed/utils.py and fairseq_cli/train.py.
 """
 
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import LogLine, Program, Saving, Task, Variable
+from clusterjobs.frameworks.arguments import refuse_derived
+from clusterjobs.frameworks.base import Framework, LogLine, Program, Saving, Task, Variable
 from clusterjobs.frameworks.fairseq.command_line import (
     argument_keys,
     flag_of,
-    hydra_words,
-    train_words,
+    hydra_command,
+    train_command,
 )
 from clusterjobs.frameworks.fairseq.settings import (
     OF_THE_LAUNCHER,
@@ -23,11 +24,11 @@ from clusterjobs.frameworks.fairseq.settings import (
 )
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 
 
-class Options(Part):
-    """What fairseq is told beside the spec's common keys."""
+class Options(SpecModel):
+    """`fairseq`: its keys beside the common ones of a spec."""
 
     fairseq: Settings = Settings()
 
@@ -43,7 +44,7 @@ _INNER = LogLine(
 )
 
 
-class Fairseq:
+class Fairseq(Framework):
     """`framework: fairseq`."""
 
     name = "fairseq"
@@ -51,9 +52,10 @@ class Fairseq:
         "never",
         "it saves every save-interval-updates; --stop-time-hours counts the hours of all attempts",
     )
-    launchers: tuple[str, ...] = ("srun", "torchrun")
-    options: type[Part] | None = Options
-    log_lines: tuple[LogLine, ...] = (_INNER,)
+    launchers = ("srun", "torchrun")
+    options = Options
+    log_lines = (_INNER,)
+    reads_precision = True
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -71,23 +73,23 @@ class Fairseq:
         _refuse_arguments(experiment, settings, diagnostics)
         _derive(task, provenance)
         on_cpus = not task.shape.gpus_per_node and task.shape.world_size > 1
-        words = hydra_words if fairseq.cli == "fairseq-hydra-train" else train_words
+        command = hydra_command if fairseq.cli == "fairseq-hydra-train" else train_command
         return Program(
-            words(experiment, fairseq, settings, on_cpus),
+            command(experiment, fairseq, settings, on_cpus),
             is_python=False,
             environment=_environment(experiment),
         )
 
 
 def _environment(experiment: Experiment) -> tuple[Variable, ...]:
-    """None where the spec sets its opposite: with both, torch loads nothing."""
+    """Unless the spec sets the opposite variable: with both, torch loads nothing."""
     if "TORCH_FORCE_WEIGHTS_ONLY_LOAD" in experiment.env:
         return ()
     return (
         Variable(
             "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD",
             "1",
-            "torch 2.6 and later load fairseq's checkpoints only so",
+            "torch 2.6 and later need it for fairseq's checkpoints",
             "fairseq checkpoint_utils.py; torch, Miscellaneous Environment Variables",
         ),
     )
@@ -115,7 +117,7 @@ def _check_kind(experiment: Experiment, fairseq: Settings, diagnostics: Diagnost
     if fairseq.data is None and not (is_hydra and fairseq.config_name):
         diagnostics.problem(
             ("fairseq",),
-            "data is missing: the folder that fairseq-preprocess has written",
+            "data is missing: the folder written by fairseq-preprocess",
             "add `fairseq: {data: /fsx/data/wiki-bin}`",
         )
     for key in ("config_dir", "config_name"):
@@ -128,9 +130,8 @@ def _check_kind(experiment: Experiment, fairseq: Settings, diagnostics: Diagnost
     if experiment.model and fairseq.arch and half_of(fairseq.arch) is None:
         diagnostics.problem(
             ("model",),
-            f"how {fairseq.arch} calls its sizes is not known here, only roberta* and "
-            "transformer_lm*",
-            "remove it, and write them as fairseq does: args: {encoder-layers: 24}",
+            f"not supported for {fairseq.arch}, only for roberta* and transformer_lm*",
+            "remove it, and use fairseq's own arguments: args: {encoder-layers: 24}",
         )
 
 
@@ -139,20 +140,20 @@ def _check_parallel(experiment: Experiment, diagnostics: Diagnostics) -> None:
         if (size := getattr(experiment.parallel, key)) > 1:
             diagnostics.problem(
                 ("parallel", key),
-                f"{key}: {size}, but fairseq is started data parallel: each rank holds the model",
-                f"remove it, or framework: megatron-deepspeed, which knows {key} parallelism",
+                f"{key}: {size}, but fairseq trains data parallel: each rank holds the whole model",
+                f"remove it, or framework: megatron-deepspeed, which has {key} parallelism",
             )
 
 
 def _check_batch(
     experiment: Experiment, fairseq: Settings, given: frozenset[str], diagnostics: Diagnostics
 ) -> None:
-    """fairseq does not start without a size of its batches (fairseq_cli/train.py asserts it)."""
+    """fairseq does not start without a batch size (fairseq_cli/train.py asserts it)."""
     sizes = {"batch_size", "max_sentences", "max_tokens"}
     if experiment.batch is None and not given & sizes and not fairseq.config_name:
         diagnostics.missing(
             "batch",
-            "batch is missing: fairseq needs the size of its batches",
+            "batch is missing: fairseq needs a batch size",
             "add `batch: {micro: 16, global: 2048}`, or args: {max-tokens: 4096}",
         )
 
@@ -167,7 +168,7 @@ def _check_bucket(experiment: Experiment, fairseq: Settings, diagnostics: Diagno
         if fairseq.bucket_cap_mb and backend is not None and backend not in _READ_BUCKETS:
             diagnostics.problem(
                 ("fairseq", "bucket_cap_mb"),
-                f"{backend} ({diagnostics.line_of(('args', name))}) has no buckets of this size",
+                f"{backend} ({diagnostics.line_of(('args', name))}) ignores it",
                 "ddp-backend: pytorch_ddp, which is the default",
                 warning=True,
             )
@@ -176,21 +177,19 @@ def _check_bucket(experiment: Experiment, fairseq: Settings, diagnostics: Diagno
 def _refuse_arguments(
     experiment: Experiment, settings: list[Setting], diagnostics: Diagnostics
 ) -> None:
-    said = {_name_of(setting): diagnostics.describe_key(setting.said_by) for setting in settings}
-    if "batch_size" in said:
-        said["max_sentences"] = said["batch_size"]  # its older name
+    origins = {_name_of(setting): diagnostics.describe_key(setting.origin) for setting in settings}
+    if "batch_size" in origins:
+        origins["max_sentences"] = origins["batch_size"]  # its older name
     ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"
-    said.update(dict.fromkeys(OF_THE_LAUNCHER, ranks))
-    for place, name, key in argument_keys(experiment):
-        if key in said:
-            diagnostics.problem(
-                ("args", place),
-                f"{name} is derived from {said[key]}",
-                "remove it here: two places that must agree are one too many",
-            )
+    origins.update(dict.fromkeys(OF_THE_LAUNCHER, ranks))
+    for position, name, key in argument_keys(experiment):
+        if key in origins:
+            refuse_derived(position, name, origins[key], diagnostics)
         elif key in ("arch", "task", "criterion"):
             diagnostics.problem(
-                ("args", place), f"{name} has a key of its own", f"write fairseq: {{{key}: ...}}"
+                ("args", position),
+                f"{name} is a key of the spec",
+                f"remove it, and write fairseq: {{{key}: ...}}",
             )
 
 
@@ -202,7 +201,7 @@ def _derive(task: Task, provenance: Provenance) -> None:
     provenance.record(
         "fairseq.distributed_world_size",
         task.shape.world_size,
-        "always said: left out, fairseq counts one node's GPUs, and 1 means that every rank "
+        "always given: without it fairseq counts one node's GPUs, and with 1 every rank "
         "trains a model of its own",
         "fairseq dataclass/configs.py, distributed/utils.py",
     )
@@ -211,6 +210,6 @@ def _derive(task: Task, provenance: Provenance) -> None:
             "fairseq.update_freq",
             samples.accumulation,
             f"global {samples.global_} / (micro {samples.micro} x data parallel "
-            f"{task.shape.data_parallel})",
+            f"{task.parallelism.data})",
             "fairseq trainer.py",
         )

@@ -1,6 +1,6 @@
-"""What follows for fairseq from a spec: its settings, by the names of fairseq's own config.
+"""The settings of fairseq that follow from a spec, by the names of fairseq's own config.
 
-How a command line writes them is fairseq_words.py's.
+Knows no command line: command_line.py writes the settings as arguments.
 Source: fairseq 0.12, fairseq/dataclass/configs.py.
 """
 
@@ -14,14 +14,14 @@ from clusterjobs.frameworks.base import Task, folder_on_the_node
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import Count
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.yaml.document import Path
 
 
-class Settings(Part):
-    """`fairseq`: which command line, what it trains on which data.
+class Settings(SpecModel):
+    """`fairseq`: the program, the model, the data.
 
-    `config_dir` and `config_name` are the hydra command line's own config.
+    `config_dir` and `config_name`: the config file of fairseq-hydra-train.
     """
 
     cli: Literal["fairseq-train", "fairseq-hydra-train"] = "fairseq-train"
@@ -35,22 +35,22 @@ class Settings(Part):
 
 
 class Setting(NamedTuple):
-    """`group.key = value` of fairseq's config, and the key of the spec that it follows from.
+    """`group.key = value` of fairseq's config; `origin` is the key of the spec it follows from.
 
-    True is a switch.
+    The value True is a switch.
     """
 
     group: str
     key: str
     value: str | bool
-    said_by: Path
+    origin: Path
     is_list: bool = False
 
 
 def derived_settings(task: Task, fairseq: Settings, given: frozenset[str]) -> list[Setting]:
-    """All that is derived, in the order in which a person would write it.
+    """All derived settings, in the order in which a person would write them.
 
-    `given`: what `args` says itself; a default gives way to it.
+    `given`: the keys that are in `args`; a default is left out for them.
     """
     return [
         *_kind(fairseq),
@@ -71,12 +71,12 @@ def _kind(fairseq: Settings) -> Iterator[Setting]:
         yield Setting("model", "_name", fairseq.arch, ("fairseq", "arch"))
 
 
-# The half of a transformer that an architecture has, by its name's beginning.
+# Which half of a transformer an architecture is, by the beginning of its name.
 _HALVES = {"roberta": "encoder", "transformer_lm": "decoder"}
 
 
 def half_of(arch: str) -> str | None:
-    """`encoder` or `decoder`: how fairseq calls the layers of this architecture."""
+    """`encoder` or `decoder`: the prefix of this architecture's keys; None if it is unknown."""
     return next((half for start, half in _HALVES.items() if re.match(start, arch)), None)
 
 
@@ -86,7 +86,7 @@ def _model(experiment: Experiment, fairseq: Settings, given: frozenset[str]) -> 
         return
     yield Setting("model", f"{half}_layers", str(model.layers), ("model", "layers"))
     yield Setting("model", f"{half}_embed_dim", str(model.hidden), ("model", "hidden"))
-    if f"{half}_ffn_embed_dim" not in given:  # else an architecture's own, of another width
+    if f"{half}_ffn_embed_dim" not in given:  # the architecture's default fits its own hidden size
         feed_forward = str(4 * model.hidden)
         yield Setting("model", f"{half}_ffn_embed_dim", feed_forward, ("model", "hidden"))
     yield Setting("model", f"{half}_attention_heads", str(model.heads), ("model", "heads"))
@@ -104,22 +104,22 @@ def _batch(task: Task) -> Iterator[Setting]:
     if samples := task.samples:
         micro, steps = str(samples.micro), str(samples.accumulation)
         yield Setting("dataset", "batch_size", micro, ("batch", "micro"))
-        # 8, fairseq's own, makes batches of 8 of a micro batch of 12.
+        # With fairseq's default, 8, a micro batch of 12 would become batches of 8.
         yield Setting("dataset", "required_batch_size_multiple", "1", ("batch", "micro"))
         yield Setting("optimization", "update_freq", steps, ("batch",), is_list=True)
 
 
 def _checkpoints(experiment: Experiment) -> Iterator[Setting]:
-    """It goes on from the folder's last checkpoint, and starts afresh where there is none."""
+    """fairseq resumes from the last checkpoint in the folder; it starts anew if there is none."""
     if experiment.checkpoints:
         folder = folder_on_the_node(experiment.checkpoints.path)
         yield Setting("checkpoint", "save_dir", folder, ("checkpoints", "path"))
 
 
 def _ranks(task: Task, fairseq: Settings, given: frozenset[str]) -> Iterator[Setting]:
-    """With GPUs, address and rank are taken from the launcher's variables once the size is said.
+    """With GPUs and a world size, fairseq reads address and rank from the launcher's variables.
 
-    Without, fairseq divides by the number of GPUs on that way: there all is said.
+    Without GPUs it would then divide by their number, so every setting is given.
     """
     group = "distributed_training"
     world, nodes = str(task.shape.world_size), ("nodes",)
@@ -131,14 +131,14 @@ def _ranks(task: Task, fairseq: Settings, given: frozenset[str]) -> Iterator[Set
         return
     yield Setting("common", "cpu", True, nodes)
     yield Setting(group, "distributed_backend", "gloo", nodes)
-    if "ddp_backend" not in given:  # fairseq's default asks for a GPU
+    if "ddp_backend" not in given:  # fairseq's default needs a GPU
         yield Setting(group, "ddp_backend", "legacy_ddp", nodes)
     if task.shape.world_size > 1:
         yield Setting(group, "distributed_init_method", "env://", nodes)
         yield Setting(group, "distributed_no_spawn", True, nodes)
 
 
-# What the launcher and the number of ranks decide, said or inferred: `args` must not.
+# Decided by the launcher and the number of ranks: refused in `args`.
 OF_THE_LAUNCHER = (
     *("device_id", "local_rank", "distributed_rank", "distributed_world_size"),
     *("distributed_num_procs", "distributed_port", "distributed_init_method"),

@@ -1,4 +1,4 @@
-"""GPT-NeoX's own YAML files, composed and judged as deepy.py would do it on the cluster.
+"""GPT-NeoX's own YAML files, merged and checked as deepy.py does on the cluster.
 
 Source: GPT-NeoX 2.0, megatron/neox_arguments/arguments.py (from_ymls, calculate_derived).
 """
@@ -17,7 +17,7 @@ from clusterjobs.yaml import document as yaml_document
 
 
 class Given(NamedTuple):
-    """A value of a config file, and where it stands."""
+    """A value of a config file, and its position."""
 
     value: Any
     where: Location
@@ -27,7 +27,7 @@ Givens = Mapping[str, Given]
 
 
 def composed(texts: Mapping[str, str], diagnostics: Diagnostics) -> dict[str, Given]:
-    """All keys of the files, dashes as underscores; what deepy.py refuses is a problem."""
+    """All keys of the files, dashes as underscores; keys that deepy.py refuses are reported."""
     found: dict[str, Given] = {}
     for file, text in texts.items():
         for key, given in _keys(file, text, diagnostics):
@@ -54,11 +54,11 @@ def _keys(file: str, text: str, diagnostics: Diagnostics) -> Iterator[tuple[str,
 
 
 def _refuse_duplicate(key: str, given: Given, first: Given, diagnostics: Diagnostics) -> None:
-    """deepy.py stops at the second, or takes it in silence if one has dashes and one has not."""
+    """deepy.py stops at the second, or silently uses it if only one is written with dashes."""
     there = f"{first.where.file}:{first.where.line}"
     diagnostics.problems.append(
         Problem(
-            f"{key} is already in {there}: deepy.py refuses a key that two files have",
+            f"{key} is already in {there}: deepy.py refuses a key that is in two files",
             given.where,
             key,
             "remove one of the two",
@@ -67,12 +67,12 @@ def _refuse_duplicate(key: str, given: Given, first: Given, diagnostics: Diagnos
 
 
 def refuse_keys(
-    given: Givens, said: Mapping[str, str], hint: str, diagnostics: Diagnostics
+    given: Givens, origins: Mapping[str, str], hint: str, diagnostics: Diagnostics
 ) -> None:
-    """`said`: a key that the files must not have -> what says it instead."""
+    """Refuse keys in the files: {key: where its value comes from}."""
     for key in given:
-        if key in said:
-            what = f"{key} comes from {said[key]}"
+        if key in origins:
+            what = f"{key} comes from {origins[key]}"
             diagnostics.problems.append(Problem(what, given[key].where, key, hint))
 
 
@@ -95,15 +95,15 @@ _PARALLEL = {"tensor": "model_parallel_size", "pipeline": "pipe_parallel_size"}
 def with_their_numbers(
     experiment: Experiment, given: Givens, diagnostics: Diagnostics
 ) -> Experiment:
-    """The experiment with the files' model, parallel and batch, where the spec says nothing."""
+    """The experiment, with model, parallel and batch of the files where the spec has none."""
     update: dict[str, Any] = {}
     if experiment.model is None:
         model = _counts("model", _MODEL, given, diagnostics)
         update["model"] = Model.model_validate(model) if len(model) == len(_MODEL) else None
     if experiment.batch is None:
         batch = _counts("batch", _BATCH, given, diagnostics)
-        says_size = batch.keys() & {"micro", "global"}
-        update["batch"] = Batch.model_validate(batch) if says_size else None
+        has_size = batch.keys() & {"micro", "global"}
+        update["batch"] = Batch.model_validate(batch) if has_size else None
     if "parallel" not in experiment.model_fields_set:
         update["parallel"] = Parallel.model_validate(
             _counts("parallel", _PARALLEL, given, diagnostics)
@@ -111,15 +111,15 @@ def with_their_numbers(
     return experiment.model_copy(update=update)
 
 
-def says_batch(given: Givens) -> bool:
-    """Whether the files say anything of the batch, be it right or wrong."""
+def has_batch(given: Givens) -> bool:
+    """Whether the files have a batch size, right or wrong."""
     return bool(given.keys() & set(_BATCH.values()))
 
 
 def _counts(
     part: str, keys: Mapping[str, str], given: Givens, diagnostics: Diagnostics
 ) -> dict[str, int]:
-    """The whole numbers among them; 0 is GPT-NeoX's way to switch a parallel size off."""
+    """The integers among them; GPT-NeoX uses 0 to switch a parallel size off."""
     found: dict[str, int] = {}
     for name, key in keys.items():
         if key in given:
@@ -130,7 +130,7 @@ def _counts(
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             what, where = f"{value!r} is not a count", given[key].where
-            diagnostics.problems.append(Problem(what, where, key, "a whole number, 1 or more"))
+            diagnostics.problems.append(Problem(what, where, key, "expected an integer, 1 or more"))
         else:
             found[name] = int(value)
     return found
@@ -142,6 +142,6 @@ _BARE_EXPONENT = re.compile(r'^(\s*(?:"(?:[^"\\]|\\.)*": )?-?\d+)(e[-+]\d+,?)$',
 
 
 def yaml_text(config: Mapping[str, Any]) -> str:
-    """JSON that YAML 1.1 reads alike: it takes 1e-05 for text, and 1.0e-05 for a number."""
+    """JSON that YAML 1.1 reads the same way: 1e-05 would be text, 1.0e-05 is a number."""
     text = json.dumps(config, indent=2, ensure_ascii=False)
     return _BARE_EXPONENT.sub(r"\1.0\2", text) + "\n"

@@ -1,4 +1,4 @@
-"""GPT-NeoX: `deepy.py train.py -d configs a.yml b.yml`, with a last file that clusterjobs writes.
+"""GPT-NeoX: `deepy.py train.py -d configs a.yml b.yml`, and a last file that clusterjobs writes.
 
 deepy.py runs once; DeepSpeed's Slurm launcher then starts the ranks with its own srun.
 Source: GPT-NeoX 2.0, deepy.py and megatron/neox_arguments; its issues 784, 849 and 891.
@@ -9,31 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
 from clusterjobs.frameworks.base import (
     JOB_DIR,
     ConfigFile,
-    LogLine,
+    Framework,
     Program,
     Saving,
     Task,
     Variable,
-    argument_words,
-    refuse_arguments,
-    script_of,
 )
 from clusterjobs.frameworks.ds_config import (
     Zero,
     check_json,
     check_zero,
-    derive_batch,
     extensions_folder,
     leaves,
+    record_batch,
 )
 from clusterjobs.frameworks.gpt_neox.config_loading import (
     Givens,
     composed,
+    has_batch,
     refuse_keys,
-    says_batch,
     with_their_numbers,
     yaml_text,
 )
@@ -41,30 +39,33 @@ from clusterjobs.frameworks.gpt_neox.launch_config import (
     ITERATION,
     LAUNCH_NAME,
     MASTER_NAME,
+    ORIGINS,
     OURS,
-    PLACES,
     Options,
     launch_config,
     written,
 )
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Part
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import expanding, has_variable
 
 
-class GptNeoX:
+class GptNeoX(Framework):
     """`framework: gpt-neox`."""
 
     name = "gpt-neox"
     saving = Saving(
-        "never", "GPT-NeoX has no way to be told: it saves every checkpoint_factor steps", "latest"
+        "never", "GPT-NeoX cannot be asked to: it saves every checkpoint_factor steps", "latest"
     )
-    launchers: tuple[str, ...] = ("deepy",)
-    options: type[Part] | None = Options
-    log_lines: tuple[LogLine, ...] = (ITERATION,)
+    launchers = ("deepy",)
+    options = Options
+    log_lines = (ITERATION,)
+    reads_precision = True
+    packages = ("torch", "deepspeed")
+    compiles_extensions = True
 
-    def config_files(self, options: Part | None) -> tuple[str, ...]:
+    def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)
         folder = f"{options.config_dir}/" if options.config_dir else ""
         return tuple(
@@ -75,7 +76,7 @@ class GptNeoX:
     def completed(
         self,
         experiment: Experiment,
-        options: Part | None,
+        options: SpecModel | None,
         texts: Mapping[str, str],
         diagnostics: Diagnostics,
     ) -> Experiment:
@@ -85,13 +86,13 @@ class GptNeoX:
         _warn_of_unread(files, texts, diagnostics)
         given = composed(texts, diagnostics)
         refuse_keys(given, written(experiment, options, diagnostics), _ONCE, diagnostics)
-        refuse_keys(given, _NODES, "remove it: it would lead to other nodes", diagnostics)
+        refuse_keys(given, _NODES, "remove it: it would select other nodes", diagnostics)
         numbers = with_their_numbers(experiment, given, diagnostics)
         check_zero(
             options.zero or _zero_of(given, diagnostics), numbers.parallel.pipeline, diagnostics
         )
         if texts.keys() >= set(files):
-            _check_said(experiment, options, given, diagnostics)
+            _check_required(experiment, options, given, diagnostics)
         return numbers
 
     def program(
@@ -101,12 +102,12 @@ class GptNeoX:
         assert isinstance(options, Options)
         script = script_of(task.experiment, diagnostics)
         _check_spec(task.experiment, options, diagnostics)
-        derive_batch(task, "train_batch_size", provenance)
+        record_batch(task, "train_batch_size", provenance)
         launch = launch_config(task, options)
         if script is None:
             return None
         return Program(
-            (*_head(script, task.experiment, options), *_OUR_FILES),
+            (*_arguments(script, task.experiment, options), *_OUR_FILES),
             is_python=True,
             files=(ConfigFile(LAUNCH_NAME, yaml_text(launch)),),
             environment=tuple(_environment(task)),
@@ -114,7 +115,7 @@ class GptNeoX:
 
 
 _OUR_FILES = (f"{JOB_DIR}/{LAUNCH_NAME}", f"{JOB_DIR}/{MASTER_NAME}")
-_ONCE = "remove one of the two: deepy.py refuses a key that two files have"
+_ONCE = "remove one of the two: deepy.py refuses a key that is in two files"
 _NODES = {
     **dict.fromkeys(
         ("hostfile", "include", "exclude", "num_nodes", "num_gpus"),
@@ -132,16 +133,18 @@ def _with_suffix(name: str) -> str:
 
 
 def _check_names(files: tuple[str, ...], diagnostics: Diagnostics) -> None:
-    """deepy.py keeps a copy of each beside the checkpoints, by its name alone."""
+    """deepy.py copies each file beside the checkpoints, under its name without the folder."""
     names = [file.rpartition("/")[2] for file in (*_OUR_FILES, *files)]
     for index, name in enumerate(names[2:]):
         if name.endswith(".yaml.yml"):
             what = f"deepy.py would look for {name}"
-            diagnostics.problem(("configs", index), what, "rename the file: it has to end in .yml")
+            diagnostics.problem(
+                ("configs", index), what, "rename the file: its name must end in .yml"
+            )
         if name in names[: index + 2]:
             diagnostics.problem(
                 ("configs", index),
-                f"two configs are called {name}: deepy.py refuses that",
+                f"two configs have the name {name}: deepy.py refuses that",
                 "rename one of them",
             )
 
@@ -153,8 +156,8 @@ def _warn_of_unread(
         if file not in texts:
             diagnostics.problem(
                 ("configs", index),
-                f"{file} is not on this machine, so nothing in it was checked",
-                "put a copy beside the spec, under the same path",
+                f"{file} is not on this machine and was not checked",
+                "put a copy next to the spec, under the same path",
                 warning=True,
             )
 
@@ -162,20 +165,20 @@ def _warn_of_unread(
 _HOW_OFTEN = {"checkpoint_factor", "extra_save_iters", "save_interval"}  # the last before 2.0
 
 
-def _check_said(
+def _check_required(
     experiment: Experiment, options: Options, given: Givens, diagnostics: Diagnostics
 ) -> None:
-    """What deepy.py asserts to be given, be it in a file or in the spec; all files are known."""
-    if experiment.batch is None and not says_batch(given):
+    """Keys that deepy.py requires, in a file or in the spec; all files have been read."""
+    if experiment.batch is None and not has_batch(given):
         example = "{micro: 4, global: 64}"
         diagnostics.missing(
-            "batch", "no file and no spec says the batch", f"add `batch: {example}`"
+            "batch", "batch is missing, here and in the configs", f"add `batch: {example}`"
         )
     known = {*given, *(key.replace("-", "_") for key in options.neox)}
     if experiment.checkpoints and not known & _HOW_OFTEN:
         diagnostics.problem(
             ("checkpoints",),
-            "checkpoints are saved, but not how often: checkpoint_factor is missing",
+            "checkpoint_factor is missing: how often a checkpoint is saved",
             "add `checkpoint_factor: 1000` (iterations) to a file or to neox",
         )
 
@@ -192,8 +195,8 @@ def _zero_of(given: Givens, diagnostics: Diagnostics) -> Zero | None:
 # ------------------------------------------------------------------ the program
 
 
-def _head(script: str, experiment: Experiment, options: Options) -> Iterator[str]:
-    yield from ("deepy.py", script, *argument_words(experiment))
+def _arguments(script: str, experiment: Experiment, options: Options) -> Iterator[str]:
+    yield from ("deepy.py", script, *arguments_of(experiment))
     if options.config_dir:
         yield from ("-d", expanding(options.config_dir))
     yield from map(expanding, options.configs)
@@ -201,7 +204,7 @@ def _head(script: str, experiment: Experiment, options: Options) -> Iterator[str
 
 def _environment(task: Task) -> Iterator[Variable]:
     ranks = str(task.shape.ranks_per_node)
-    yield Variable("LOCAL_WORLD_SIZE", ranks, "ranks of one node; srun has no such variable")
+    yield Variable("LOCAL_WORLD_SIZE", ranks, "ranks per node, which srun does not set")
     yield extensions_folder()
 
 
@@ -212,33 +215,32 @@ def _check_spec(experiment: Experiment, options: Options, diagnostics: Diagnosti
     refuse_arguments(
         experiment, diagnostics, dict.fromkeys(names, "config_dir, configs and the job")
     )
-    for key in ("prefix", "srun"):
-        if getattr(experiment, key):
-            hint = "remove it: DeepSpeed calls srun itself"
-            diagnostics.problem((key,), f"{key} does not reach the ranks of gpt-neox", hint)
+    if experiment.prefix:
+        hint = "remove it: DeepSpeed starts the ranks with its own srun"
+        diagnostics.problem(("prefix",), "prefix does not reach the ranks of gpt-neox", hint)
     if "WANDB_API_KEY" in experiment.secrets:
-        hint = "keep it in ~/.netrc on the cluster, or share the nodes with nobody"
+        hint = "keep it in ~/.netrc on the cluster, or use whole nodes"
         what = "deepy.py writes WANDB_API_KEY on srun's command line, where `ps` shows it"
         diagnostics.problem(("secrets", "WANDB_API_KEY"), what, hint, warning=True)
 
 
 def _check_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    """`save` is in a file, in which nothing is expanded."""
+    """The path is written into a config file, in which nothing is expanded."""
     path = experiment.checkpoints.path if experiment.checkpoints else "/"
     if not path.startswith("/") or "${" in path or has_variable(path):
         diagnostics.problem(
             ("checkpoints", "path"),
-            "the path goes into a config file, where it stays as it is written",
-            "an absolute path without variables: /fsx/checkpoints/my-run",
+            "the path is written into a config file, where variables are not expanded",
+            "write an absolute path without variables: /fsx/checkpoints/my-run",
         )
 
 
 def _check_neox(options: Options, diagnostics: Diagnostics) -> None:
     for key in options.neox:
         known = key.replace("-", "_")
-        if known in PLACES or known in _NODES or known in OURS:
-            by = f"{PLACES[known][0]}:" if known in PLACES else "the job"
+        if known in ORIGINS or known in _NODES or known in OURS:
+            by = f"{ORIGINS[known][0]}:" if known in ORIGINS else "the job"
             hint = "remove it here, so that the plan can check it"
-            diagnostics.problem(("neox", key), f"{key} is said by {by}", hint)
+            diagnostics.problem(("neox", key), f"{key} is set by {by}", hint)
     for path, value in leaves(options.neox, ()):
         check_json("neox", path, value, diagnostics)

@@ -1,6 +1,6 @@
-"""The file that clusterjobs adds to the user's GPT-NeoX configs, and which keys it has.
+"""The config file that clusterjobs adds to the user's GPT-NeoX configs, and its keys.
 
-A key that a spec does not say is left to the user's files: deepy.py refuses one that is in two.
+A key that the spec does not set is left to the user's files: deepy.py refuses a key that is in two.
 Source: GPT-NeoX 2.0, megatron/neox_arguments.
 """
 
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import LogLine, Task
 from clusterjobs.frameworks.ds_config import Zero
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.part import Field, Part
+from clusterjobs.spec.model import SpecModel
 
 LAUNCH_NAME = "clusterjobs_launch.yml"
 MASTER_NAME = "clusterjobs_master.yml"  # templates/launch/deepy.sh.j2 writes it in the job
@@ -26,11 +28,11 @@ ITERATION = LogLine(
     " samples/sec: 51.234 | iteration       10/      50 | elapsed time per iteration (ms): 624.6 "
     "| learning rate: 1.234E-04 | approx flops per GPU: 112.3TFLOPS | lm_loss: 7.123456E+00 "
     "| number of skipped iterations:   0 | number of nan iterations:   0 |",
-    "GPT-NeoX 2.0, megatron/logging.py; put together as its code does, not from a run",
+    "GPT-NeoX 2.0, megatron/logging.py; composed from its code, not from a run",
 )
 
 
-class Options(Part):
+class Options(SpecModel):
     """The user's own YAML files, `zero`, and further keys of a config in `neox`."""
 
     config_dir: field_types.Path | None = None
@@ -40,14 +42,14 @@ class Options(Part):
 
 
 def launch_config(task: Task, options: Options) -> dict[str, Any]:
-    """The launch file: how the ranks are started, the spec's own words, and `neox`."""
+    """The launch file: how the ranks are started, the spec's values, and `neox`."""
     own = {key.replace("-", "_"): value for key, value in options.neox.items()}
     return {**_launch(task), **_of_the_spec(task, options), **own}
 
 
 def _launch(task: Task) -> dict[str, Any]:
-    """How DeepSpeed is to start the ranks."""
-    if task.experiment.software.container:  # srun is not inside; templates/launch/deepy_in_docker
+    """How DeepSpeed starts the ranks."""
+    if task.experiment.software.container:  # there is no srun inside
         return {"launcher": "pdsh", "no_ssh_check": True}
     launch: dict[str, Any] = {"launcher": "slurm", "deepspeed_slurm": True, "no_ssh_check": True}
     if task.shape.nodes == 1:
@@ -56,7 +58,7 @@ def _launch(task: Task) -> dict[str, Any]:
 
 
 def _of_the_spec(task: Task, options: Options) -> dict[str, Any]:
-    """What the spec itself says; what it leaves out is the files' to say."""
+    """The keys that the spec sets; the user's files set the others."""
     experiment, found = task.experiment, dict[str, Any]()
     if (samples := task.samples) and experiment.batch:
         found["train_batch_size"] = samples.global_
@@ -85,7 +87,7 @@ _PRECISION: dict[str, dict[str, Any]] = {
 }
 
 OURS = ("launcher", "deepspeed_slurm", "no_ssh_check", "force_multi")
-PLACES: dict[str, tuple[str, ...]] = {
+ORIGINS: dict[str, tuple[str, ...]] = {
     "train_batch_size": ("batch",),
     "train_micro_batch_size_per_gpu": ("batch",),
     "gradient_accumulation_steps": ("batch",),
@@ -106,8 +108,10 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 
 def written(experiment: Experiment, options: Options, diagnostics: Diagnostics) -> dict[str, str]:
-    """The keys that the launch file has, and who says them."""
+    """The keys of the launch file, each with the key of the spec that sets it."""
     given = {*experiment.model_fields_set, *options.model_fields_set}
-    said = {key: diagnostics.describe_key(path) for key, path in PLACES.items() if path[0] in given}
+    spec = {
+        key: diagnostics.describe_key(path) for key, path in ORIGINS.items() if path[0] in given
+    }
     own = {key.replace("-", "_"): diagnostics.describe_key(("neox", key)) for key in options.neox}
-    return {**own, **said, **dict.fromkeys(OURS, "framework: gpt-neox")}
+    return {**own, **spec, **dict.fromkeys(OURS, "framework: gpt-neox")}

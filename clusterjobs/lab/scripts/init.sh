@@ -1,18 +1,18 @@
 #!/bin/bash
-# init.sh LABDIR: pid 1 of a lab. Lays out the lab's root folder and network, starts the Slurm
-# controller and the nodes, then serves requests. When it dies, the kernel ends everything else.
+# init.sh LABDIR: pid 1 of a lab. Creates the lab's root folder and network, starts the Slurm
+# controller and the nodes, then serves requests. When it ends, the kernel kills everything else.
 # shellcheck disable=SC2154 # daemons.sh is written by folder.py
 set -euo pipefail
 lab=$1
-read -r pid _ < /proc/self/stat # /proc is still this machine's here, so this is the outer pid
+read -r pid _ < /proc/self/stat # /proc is still the machine's, so this is the outer pid
 read -r stat < /proc/self/stat
 read -ra fields <<< "${stat##*) }"
-started=${fields[19]} # a pid can be used again; together with its start time it is unique
+started=${fields[19]} # a pid can be reused; together with its start time it is unique
 
 # --- the root folder ---------------------------------------------------------------------------
 root=$lab/root
 mount -t tmpfs -o mode=755 lab "$root"
-mount --make-unbindable "$root" # the lab's folder is bound below, and must not bring this along
+mount --make-unbindable "$root" # the lab's folder is bound below; that must not include this mount
 while IFS=$'\t' read -r kind source target; do
   case $kind in
     folder) mkdir -p "$root$target" ;;
@@ -37,12 +37,12 @@ cd /
 . $lab/daemons.sh # PATH, slurmctld=(...), slurmd=(...)
 mount --bind $lab/hosts /etc/hosts
 [[ ! -s $lab/ld.so.cache ]] || mount --bind $lab/ld.so.cache /etc/ld.so.cache
-mount --bind $lab/commands "$1/bin" # a PATH set for the machine finds the real commands in here
+mount --bind $lab/commands "$1/bin" # so that the machine's PATH finds the real commands in the lab
 
-# --- the network: the head node and a bridge, to which each node is wired ------------------------
+# --- the network: the head node, and a bridge that connects the nodes ----------------------------
 hostname "$head_node"
 ip link set lo up
-# Named, or the bridge takes the lowest of its cables', and changes it when a node goes.
+# A fixed address: otherwise the bridge uses the lowest of its links' and changes it with them.
 ip link add nodes address 02:00:00:01:00:00 type bridge
 ip addr add "$head_address" dev nodes
 ip link set nodes up
@@ -63,7 +63,7 @@ cable() { read -r number _ < "$lab/nodes/$1/wiring"; echo "node$number"; }
 
 serve() { # VERB NODE
   case $1 in
-    power-on) power_on "$2" -b ;; # -b: it was booted, so its jobs are gone
+    power-on) power_on "$2" -b ;; # -b: the node has rebooted, so its jobs are gone
     power-off) kill -KILL "$(< "$lab/nodes/$2/pid")"; rm "$lab/nodes/$2/pid" ;;
     plug) ip link set "$(cable "$2")" up ;;
     unplug) ip link set "$(cable "$2")" down ;;
@@ -71,10 +71,10 @@ serve() { # VERB NODE
     unmount) for folder in "${shared[@]}"; do inside "$2" umount -l "$folder"; done ;;
     start-slurmd)
       inside "$2" setsid bash $lab/slurmd.sh "$2" < /dev/null >> "$lab/log/$2.log" 2>&1 & ;;
-    kill-slurmd) # bash's own kill: a small system has no other
+    kill-slurmd) # bash's own kill: a small system may have no /bin/kill
       inside "$2" bash -c "kill -KILL $(< "$lab/nodes/$2/slurmd.pid")" ;;
     restart-slurmctld)
-      # TERM, as systemd says it: then it saves its state, which else is up to 5 s old.
+      # SIGTERM, as systemd sends it: then it saves its state, which is otherwise up to 5 s old.
       local controller
       controller=$(< $lab/state/slurmctld.pid)
       kill -TERM "$controller"
@@ -83,7 +83,7 @@ serve() { # VERB NODE
   esac
 }
 
-controller() { # whoever waits for it looks for the file
+controller() { # the file shows that it has ended
   "${slurmctld[@]}" || true
   : > $lab/state/exited
 }
@@ -95,7 +95,7 @@ done
 
 echo "$pid $started" > $lab/init.new
 mv $lab/init.new $lab/init
-set +e # from here on a request that fails is answered, not died of
+set +e # from here on, a failing request gets a reply and does not end this script
 while read -r id verb node; do
   if (serve "$verb" "$node"); then echo "$id done"; else echo "$id failed"; fi >> $lab/replies
 done <> $lab/requests

@@ -1,5 +1,5 @@
 #!/bin/bash
-# slurmd.sh NAME [SLURMD OPTION]: the Slurm daemon of the node that this runs in.
+# slurmd.sh NAME [SLURMD OPTION]: the Slurm daemon of the node where this runs.
 # shellcheck disable=SC1091,SC2154 # daemons.sh is written by folder.py
 . /.lab/daemons.sh
 echo $$ > "/.lab/nodes/$1/slurmd.pid"

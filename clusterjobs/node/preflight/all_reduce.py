@@ -1,13 +1,13 @@
-"""How fast all ranks add up numbers, held against what the network of these nodes should give.
+"""Measure an all-reduce of all ranks, and compare it with the bandwidth of the nodes' network.
 
-    all_reduce.py GBPS PERCENT SECONDS    as a task for each rank
+    all_reduce.py GBPS PERCENT SECONDS    one task per rank
 
-The only program for the nodes that needs more than Python's own library: torch, for it measures
-what the training will use (NCCL on GPUs, gloo without). GBPS is what the network of one node gives,
-0 where nobody knows; below PERCENT of that the exit code is `FAILED`.
+This program needs torch, because it measures what the training will use: NCCL on GPUs, gloo
+without. GBPS is the bandwidth of one node, 0 if unknown; below PERCENT of it the exit code is
+`FAILED`. A rank that waits longer than SECONDS fails.
 
-The rate is nccl-tests' bus bandwidth (its doc/PERFORMANCE.md): 2 (n - 1) / n x bytes / seconds,
-which in a ring is what goes through a node's network, however many ranks the node has.
+The rate is the bus bandwidth of nccl-tests (its doc/PERFORMANCE.md): 2 (n - 1) / n x bytes /
+seconds. In a ring this is the traffic of a node's network, whatever its number of ranks.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ import importlib
 import os
 import sys
 import time
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-FAILED = 69  # as the preflight's own
-IS_LAB = os.path.exists("/.lab/lab.json")  # whose nodes have this machine's memory as a network
+FAILED = 69  # as in preflight.py
+IS_LAB = os.path.exists("/.lab/lab.json")  # the network of a lab is the memory of one machine
 GPU_BYTES, CPU_BYTES = 2**30, 2**25
 RUNS = 5
 
@@ -45,42 +42,42 @@ def main(words: list[str]) -> int:
         timeout=datetime.timedelta(seconds=seconds),
     )
     size = GPU_BYTES if has_gpus else CPU_BYTES
-    fastest = min(measured(torch, torch.zeros(size // 4, device=device)))
+    fastest = min(measure(torch, torch.zeros(size // 4, device=device)))
     torch.distributed.destroy_process_group()
     gbps = 2 * (ranks - 1) / ranks * size * 8 / fastest / 1e9
-    return judged(gbps, expected, percent, ranks, nodes) if rank == 0 else 0
+    return judge(gbps, expected, percent, ranks, nodes) if rank == 0 else 0
 
 
-def measured(torch: Any, data: Any) -> list[float]:
-    """Seconds of each run but the first, which makes the connections."""
-    found = []
+def measure(torch: Any, data: Any) -> list[float]:
+    """Seconds of each run, without the first one, which makes the connections."""
+    seconds = []
     for _ in range(RUNS + 1):
         torch.distributed.barrier()
         start = time.perf_counter()
         torch.distributed.all_reduce(data)
         if data.is_cuda:
             torch.cuda.synchronize()
-        found.append(time.perf_counter() - start)
-    return found[1:]
+        seconds.append(time.perf_counter() - start)
+    return seconds[1:]
 
 
-def judged(gbps: float, expected: float, percent: float, ranks: int, nodes: int) -> int:
-    """Says what was measured and what that means for a training."""
+def judge(gbps: float, expected: float, percent: float, ranks: int, nodes: int) -> int:
+    """Print the result and what it means for a training, and return the exit code."""
     head = f"clusterjobs: all-reduce of {ranks} ranks on {nodes} nodes: {gbps:.3g} Gbps"
-    each = 2 * (ranks - 1) / ranks * 16  # Gbit through a node: 10^9 gradients of two bytes
-    meaning = f"a step adds up the gradients of 10^9 parameters in {each / gbps:.2g} s"
+    gbits = 2 * (ranks - 1) / ranks * 16  # of a node, for 10^9 gradients of two bytes
+    meaning = f"reducing the gradients of 10^9 parameters takes {gbits / gbps:.2g} s"
     if not expected:
-        print(f"{head}; what this network should give is not known; {meaning}")
+        print(f"{head}; the bandwidth of this network is unknown; {meaning}")
         return 0
-    print(f"{head}, {expected:g} expected; {meaning}, and not in {each / expected:.2g} s")
+    print(f"{head}, {expected:g} expected; {meaning} instead of {gbits / expected:.2g} s")
     if 100 * gbps >= percent * expected:
         return 0
     if IS_LAB:
-        print("clusterjobs: this is a lab: its network is no fault")
+        print("clusterjobs: this is a lab: a slow network is no fault")
         return 0
     print(
         f"clusterjobs: preflight failed: the network gives {100 * gbps / expected:.2g} % of that; "
-        f"wanted: {percent:g} %; {nodes} nodes may well be slower than one"
+        f"wanted: {percent:g} %; {nodes} nodes may be slower than one"
     )
     return FAILED
 

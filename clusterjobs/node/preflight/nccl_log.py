@@ -1,13 +1,13 @@
-"""Reads NCCL's own log: did it take EFA, or TCP without a word?
+"""Read NCCL's log: does it use EFA, or has it silently fallen back to TCP?
 
-    nccl_log.py watch JOB FOLDER RANKS    beside the training: ends it where NCCL has taken TCP
+    nccl_log.py watch JOB FOLDER RANKS    during the training: stops it if NCCL uses TCP
     nccl_log.py FOLDER RANKS              after it: exits with FAILED in that case
 
-JOB is the job's id, of a task of an array 123_4: Slurm's own for it may be that of the array.
+JOB is the job's id, 123_4 for a task of an array (SLURM_JOB_ID may be that of the whole array).
 
-NCCL writes one file for each rank into FOLDER (NCCL_DEBUG=INFO, NCCL_DEBUG_FILE). `NET/OFI` alone
-proves nothing, since the plugin also says there why it failed; what NCCL took in the end is in
-`Using network ...`. Warnings are passed on to the job's log, where they would be without a file.
+NCCL writes one file per rank to FOLDER (NCCL_DEBUG=INFO, NCCL_DEBUG_FILE). `NET/OFI` alone proves
+nothing, because the plugin also logs there why it failed; the final choice is in `Using network
+...`. Warnings are printed, as NCCL itself would do without a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-FAILED = 69  # as the preflight's own
+FAILED = 69  # as in preflight.py
 POLL_SECONDS = 5
 MAX_WARNINGS = 20
 
@@ -29,7 +29,7 @@ _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([^\s,]+)")
 
 
 class Logs:
-    """What the files of all ranks have said so far."""
+    """The log files of all ranks, and what has been found in them so far."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -38,7 +38,7 @@ class Logs:
         self.warnings = 0
 
     def read(self) -> None:
-        """Take in what is new: whole lines alone."""
+        """Read the new complete lines."""
         for name in sorted(os.listdir(self.folder)):
             with open(os.path.join(self.folder, name), "rb") as file:
                 file.seek(self.offsets.get(name, 0))
@@ -46,19 +46,19 @@ class Logs:
             whole = text[: text.rfind(b"\n") + 1]
             self.offsets[name] = self.offsets.get(name, 0) + len(whole)
             for line in whole.decode("utf-8", "replace").splitlines():
-                self.take(name, line)
+                self.read_line(name, line)
 
-    def take(self, name: str, line: str) -> None:
+    def read_line(self, name: str, line: str) -> None:
         found = network_of(line)
         if found:
-            if is_efa(self.networks.get(name, "Libfabric")):  # once wrong, it stays wrong
+            if is_efa(self.networks.get(name, "Libfabric")):  # once it is not EFA, that stays
                 self.networks[name] = found
         elif "NCCL WARN" in line and self.warnings < MAX_WARNINGS:
             self.warnings += 1
             print(line)
 
     def complaint(self) -> str:
-        """What is wrong, or nothing."""
+        """What is wrong; empty if nothing is."""
         slow = {name: network for name, network in self.networks.items() if not is_efa(network)}
         if not slow:
             return ""
@@ -72,7 +72,7 @@ class Logs:
 
 
 def network_of(line: str) -> str:
-    """The network that a line of NCCL's says it takes; nothing where it says none."""
+    """The network that a line of NCCL's log says it uses; empty if it says nothing of it."""
     found = _NETWORK.search(line) or _CHANNEL.search(line)
     if found:
         return found.group(1).strip()
@@ -83,23 +83,23 @@ def network_of(line: str) -> str:
 
 
 def is_efa(network: str) -> bool:
-    """`AWS Libfabric` or `Libfabric`, as the plugin's versions call it."""
+    """The plugin's name is `AWS Libfabric` or `Libfabric`, depending on its version."""
     return "Libfabric" in network
 
 
 def watch(job_id: str, logs: Logs, ranks: int) -> None:
-    """Until the job ends it; the first rank on another network ends the training."""
-    is_told = False
+    """Runs until the job stops it; stops the training when a rank uses another network."""
+    is_reported = False
     while True:
         logs.read()
         complaint = logs.complaint()
         if complaint:
-            print(f"{complaint}; the training is ended")
+            print(f"{complaint}; stopping the training")
             sys.stdout.flush()
             subprocess.call(["scancel", "--signal=TERM", job_id])
             return
-        if len(logs.networks) >= ranks and not is_told:
-            is_told = True
+        if len(logs.networks) >= ranks and not is_reported:
+            is_reported = True
             print(f"clusterjobs: NCCL uses EFA on all {ranks} ranks")
         sys.stdout.flush()
         time.sleep(POLL_SECONDS)
@@ -112,7 +112,7 @@ def judge(logs: Logs) -> int:
         print(complaint)
         return FAILED
     if not logs.networks:
-        print("clusterjobs: NCCL left no log, so that nothing proves that it used EFA")
+        print("clusterjobs: NCCL wrote no log: EFA use could not be verified")
     return 0
 
 

@@ -1,252 +1,225 @@
-"""The preflight: asks every node once, prints what they answer, and says which nodes are bad.
+"""Check every node with one srun, print the results, and list the bad nodes.
 
-    preflight.py NODE... -- CHECK=WANTED... -- SRUN OPTION...
+    python3 -BEsS preflight.py NODE... -- CHECK=WANTED... -- SRUN OPTION...
 
-Runs on the batch host. It lets srun run `preflight_node.sh`, which lies beside it, on each node,
-reads the answers from srun's output, and waits for no node longer than `seconds=` says.
-The exit code is 0, or `FAILED`; then the file `bad_nodes` beside this program names those nodes,
-unless they are so many that the fault is hardly theirs.
+Runs on the batch host. srun runs `preflight_node.sh` on every node; a node that has not reported
+within `seconds=` is bad. Exits with 0 or `FAILED`. The bad nodes are written to the file
+`bad_nodes` beside this program, unless they are so many that the nodes are probably not at fault.
+
+-E, -s and -S keep the job's PYTHONPATH and all site-packages out, which may be on a dead mount.
 """
 
 from __future__ import annotations
 
-import _socket
+import collections
 import os
 import select
+import signal
+import socket
+import subprocess
 import sys
 import time
-from collections import namedtuple
+from typing import IO, Any, Iterator
 
-# Until srun has started, the launch waits for this program: of the standard library it takes the
-# halves that are written in C, and forks by itself (subprocess alone takes as long as the rest).
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal
-    from typing import Any, Callable, Iterator
-else:
-    import _signal as signal
+import preflight_table as table
+from preflight_table import Row
 
-FAILED = 69  # EX_UNAVAILABLE of sysexits.h: not a training's usual code, nor a shell's
-HERE = os.path.dirname(os.path.abspath(__file__))
+FAILED = 69  # EX_UNAVAILABLE of sysexits.h: not a usual exit code of a training or a shell
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+NODE_PROGRAM = ("preflight_hardware.sh", "preflight_software.sh", "preflight_node.sh")
+BASH = ("/bin/bash", "-p", "-c")  # -p: neither BASH_ENV nor functions of the job's environment
 
-
-# One answer. `verdict`: ok, bad, absent (what a lab lacks, and no fault there).
-Row = namedtuple("Row", "node check verdict seen wanted")
+# Create a token, and delete it and the files of the nodes when stdin ends, which it does however
+# preflight.py ends.
+KEEP_TOKEN = """
+trap '' TERM
+cd -- "$1" || exit
+: > "$2"
+echo done
+read -r
+rm -f -- "${@:2}"
+"""
 
 
 def main(words: list[str]) -> int:
     start = time.monotonic()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + 15))  # and srun ends, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # also stops srun
     first, second = (i for i, word in enumerate(words) if word == "--")
     nodes, checks, srun = words[:first], words[first + 1 : second], words[second + 1 :]
     folders = [check.partition("=")[2] for check in checks if check.startswith("folder=")]
     tokens = Tokens(folders, nodes)
     try:
-        rows = ask_all(nodes, checks, srun, tokens)
+        rows = table.in_order(nodes, checks, run_checks(nodes, checks, srun, tokens))
     finally:
         tokens.remove()
-    told = table()
-    rows = told.in_order(nodes, checks, rows)
-    told.print_table(nodes, rows)
-    return 0 if told.print_verdict(nodes, rows, time.monotonic() - start) else FAILED
+    table.print_table(nodes, rows)
+    bad = table.root_causes(nodes[0], rows)
+    table.print_verdict(nodes, rows, bad, time.monotonic() - start)
+    bad_nodes = [node for node in nodes if any(row.node == node for row in bad)]
+    if bad_nodes and 2 * len(bad_nodes) <= len(nodes):
+        with open(os.path.join(FOLDER, "bad_nodes"), "w") as file:
+            file.write(table.hostlist(bad_nodes) + "\n")
+    return FAILED if bad else 0
 
 
-def ask_all(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens) -> list[Row]:
-    """What this node finds out by itself, and what all of them answer."""
+def run_checks(nodes: list[str], checks: list[str], srun: list[str], tokens: Tokens) -> list[Row]:
+    """The checks of the batch host first, then those of all nodes."""
     wanted = dict(check.partition("=")[::2] for check in checks)
     seconds = float(wanted.get("seconds", 60))
-    asked = [one for one in checks if one.partition("=")[0] not in ("seconds", "clock")]
+    checks = [check for check in checks if check.partition("=")[0] not in ("seconds", "clock")]
     rows = []
-    hanging = tokens.hanging(seconds / 3)
-    for folder in hanging:  # nobody could compare it with this node's
-        asked.remove(f"folder={folder}")
-        why = f"no answer in {seconds / 3:.3g} s: it hangs"
-        rows.append(Row(nodes[0], f"folder {folder}", "bad", why, "an answer"))
+    hanging = tokens.wait(seconds / 3)
+    for folder in hanging:  # no node could compare it with the batch host's
+        checks.remove(f"folder={folder}")
+        seen = f"no answer in {seconds / 3:.3g} s: it hangs"
+        rows.append(Row(nodes[0], f"folder {folder}", "bad", seen, "an answer"))
     if hanging:
         seconds *= 2 / 3
-    listener = None
+    listener, port = None, os.environ.get("MASTER_PORT", "")
     if "port" in wanted:
-        listener, taken = listen(nodes[0])
-        if taken:
-            asked.remove("port")
-        rows += taken
-    asking = Asking(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
-    node = ["/bin/bash", "-p", "-c", node_program(), "preflight"]  # -p: no BASH_ENV, no functions
-    rows += asking.ask([*srun, *node, tokens.name, f"{seconds:.0f}", *asked])
-    missing = table().unanswered(nodes, asked, rows, asking)
-    return rows + [Row(node, check, "bad", why, "an answer") for node, check, why in missing]
+        try:
+            listener = listen(int(port))
+        except OSError as error:
+            checks.remove("port")
+            rows.append(Row(nodes[0], "port", "bad", f"{port}: {error.strerror}", "a free port"))
+    step = Step(len(nodes), seconds, float(wanted.get("clock", "inf")), listener)
+    program = "".join(map(read_text, NODE_PROGRAM))
+    command = [*srun, *BASH, program, "preflight", tokens.name, f"{seconds:.0f}", *checks]
+    rows += step.run(command)
+    rows += table.missing_rows(nodes, checks, rows, step.finished, step.why)
+    return rows
 
 
-def node_program() -> str:
-    """Of its parts those that are here; it is run by the last."""
-    text = ""
-    for part in ("hardware", "software", "node"):
-        path = os.path.join(HERE, f"preflight_{part}.sh")
-        if os.path.exists(path):
-            with open(path) as file:
-                text += file.read()
-    return text
+def read_text(name: str) -> str:
+    with open(os.path.join(FOLDER, name)) as file:
+        return file.read()
 
 
-def table() -> Any:
-    """The program's other half, from beside it: isolated (-I), Python does not look there."""
-    if HERE not in sys.path:
-        sys.path.insert(0, HERE)
-        sys.dont_write_bytecode = True
-    import preflight_table
-
-    return preflight_table
-
-
-def listen(master: str) -> tuple[_socket.socket | None, list[Row]]:
-    """On MASTER_PORT, as the training will: is it free? And the nodes are to call it."""
-    port = int(os.environ["MASTER_PORT"])
-    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(("0.0.0.0", port))
-        listener.listen(1024)
-    except OSError as error:
-        return None, [Row(master, "port", "bad", f"{port}: {error.strerror}", "a free port")]
-    return listener, []
+def listen(port: int) -> socket.socket:
+    """Listen on MASTER_PORT: this shows that it is free, and the nodes connect to it."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("0.0.0.0", port))
+    listener.listen(1024)
+    return listener
 
 
 class Tokens:
-    """A file in each folder, for the nodes to see; in one that is not there or full, there is none.
+    """A file in each folder that the nodes look for, to see that they share the folder.
 
-    A process for each puts it, and removes it and what the nodes have written when this one ends,
-    however it ends: whoever asks a dead mount may wait for ever, and cannot even be killed.
+    A process per folder creates and deletes it: on a dead mount it hangs and cannot be killed.
     """
 
     def __init__(self, folders: list[str], nodes: list[str]) -> None:
-        self.folders = folders
         self.name = f".clusterjobs-{os.urandom(8).hex()}"
-        self.answered: list[int] = []
-        self.said, says = os.pipe()
-        gone, self.stay = os.pipe()
-        for number, folder in enumerate(folders):
-            if os.fork() == 0:
-                os.close(self.stay)
-                keep_token(os.path.join(folder, self.name), nodes, says, gone, bytes([number]))
-        os.close(says)
-        os.close(gone)
+        names = (self.name, *(f"{self.name}.{node}" for node in nodes))
+        self.keepers = {
+            folder: subprocess.Popen(
+                [*BASH, KEEP_TOKEN, "keep_token", folder, *names],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            for folder in folders
+        }
 
-    def hanging(self, seconds: float) -> list[str]:
-        """The folders that do not answer within this time."""
-        self.answered = self.answers(len(self.folders), seconds)
-        return [path for i, path in enumerate(self.folders) if i not in self.answered]
+    def wait(self, seconds: float) -> list[str]:
+        """Wait for the tokens, and return the folders that hang.
+
+        A folder that is missing or full does not hang: the nodes report it.
+        """
+        deadline = time.monotonic() + seconds
+        waiting: dict[Any, str] = {keeper.stdout: path for path, keeper in self.keepers.items()}
+        while waiting:
+            left = max(0.0, deadline - time.monotonic())
+            ready = select.select(list(waiting), [], [], left)[0]
+            if not ready:
+                break
+            for output in ready:
+                del waiting[output]
+        for folder in waiting.values():
+            del self.keepers[folder]
+        return list(waiting.values())
 
     def remove(self) -> None:
-        os.close(self.stay)
-        self.answers(len(self.answered), 5)
-
-    def answers(self, count: int, seconds: float) -> list[int]:
-        deadline, answered = time.monotonic() + seconds, b""
-        while len(answered) < count:
-            left = max(0.0, deadline - time.monotonic())
-            data = os.read(self.said, 256) if select.select([self.said], [], [], left)[0] else b""
-            if not data:
-                break
-            answered += data
-        return list(answered)
+        deadline = time.monotonic() + 5
+        for keeper in self.keepers.values():
+            if keeper.stdin:
+                keeper.stdin.close()
+        for keeper in self.keepers.values():
+            try:
+                keeper.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                pass
 
 
-def keep_token(file: str, nodes: list[str], says: int, gone: int, answer: bytes) -> None:
-    """In a process of its own, which holds nothing open that others wait for."""
-    try:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        os.close(1)
-        os.close(2)
-        without_error(make, file)
-        os.write(says, answer)
-        os.read(gone, 1)
-        for name in (file, *(f"{file}.{node}" for node in nodes)):
-            without_error(os.remove, name)
-        os.write(says, answer)
-    finally:
-        os._exit(0)
+class Step:
+    """One srun and its output. `finished`: nodes that have reported all their checks.
 
-
-def without_error(act: Callable[[str], object], file: str) -> None:
-    try:
-        act(file)
-    except OSError:  # a node that is asked for it says so, too
-        pass
-
-
-def make(file: str) -> None:
-    os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o666))
-
-
-# ------------------------------------------------------------------ asking
-
-
-class Asking:
-    """One srun and what it printed: `ended` are the nodes that have answered everything."""
+    `why`: for which reason the others have not.
+    """
 
     def __init__(
-        self, count: int, seconds: float, tolerance: float, listener: _socket.socket | None
+        self, nodes: int, seconds: float, tolerance: float, listener: socket.socket | None
     ) -> None:
-        self.count, self.seconds, self.tolerance = count, seconds, tolerance
+        self.nodes, self.seconds, self.tolerance = nodes, seconds, tolerance
         self.listener = listener
-        self.callers: list[int] = []
-        self.ended: list[str] = []
-        self.over = self.why = f"no answer in {seconds:g} s"
+        # A caller hangs up first, so that no TIME_WAIT is left on this port. The oldest of more
+        # than a hundred is closed.
+        self.callers: collections.deque[socket.socket] = collections.deque(maxlen=100)
+        self.finished: list[str] = []
+        self.why = f"no answer in {seconds:g} s"
 
-    def ask(self, command: list[str]) -> list[Row]:
-        """The answers that came in time."""
-        self.began = time.time()
-        srun, output = started(command)
+    def run(self, command: list[str]) -> list[Row]:
+        """The results that came in time; later ones are discarded."""
+        self.started = time.time()
+        environment = {**os.environ, "LC_ALL": "C"}  # the messages of programs are parsed
+        srun = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment
+        )
+        assert srun.stdout
         try:
-            table()  # while srun starts: the launch does not wait for it
-            return [row for line in self.lines(output) for row in self.rows(line)]
-        finally:  # a step whose tasks have ended goes by itself: nobody has to wait for it
-            if len(self.ended) < self.count:
+            return [row for line in self.lines(srun.stdout) for row in self.rows(line)]
+        finally:
+            if len(self.finished) < self.nodes:  # else srun ends by itself: do not wait for it
                 stop(srun)
 
-    def lines(self, output: int) -> Iterator[str]:
-        """What srun prints, until all nodes have answered, it ends, or the time is over."""
+    def lines(self, output: IO[bytes]) -> Iterator[str]:
+        """srun's output until all nodes have finished, srun has ended or the time is over."""
         deadline, pending = time.monotonic() + self.seconds, b""
-        while len(self.ended) < self.count:
-            sources: list[Any] = [output, self.listener] if self.listener else [output]
+        while len(self.finished) < self.nodes:
+            sources: list[Any] = [output, *filter(None, [self.listener])]
             ready = select.select(sources, [], [], max(0.0, deadline - time.monotonic()))[0]
-            if self.listener in ready and self.listener is not None:
-                self.hold(self.listener._accept()[0])  # type: ignore[attr-defined]
+            if not ready:
+                return
+            if self.listener and self.listener in ready:
+                self.callers.append(self.listener.accept()[0])
             if output in ready:
-                data = os.read(output, 65536)
+                data = os.read(output.fileno(), 65536)
                 if not data:
                     self.why = "srun ended without its answer"
                     return
                 *whole, pending = (pending + data).split(b"\n")
                 for line in whole:
                     yield line.decode("utf-8", "replace")
-            if not ready:
-                return
-
-    def hold(self, caller: int) -> None:
-        """The caller hangs up first, so that no TIME_WAIT is left on this port."""
-        self.callers.append(caller)
-        for old in self.callers[:-100]:
-            os.close(old)
-        self.callers[:-100] = []
 
     def rows(self, line: str) -> list[Row]:
-        """A node's line as a row; what else a node printed is passed on."""
+        """The result in a line; other lines are printed."""
         fields = line.split("\t")
         if fields[0] != "preflight" or len(fields) != 6:
             print(line)
             return []
         row = Row(*fields[1:])
         if row.verdict == "end":
-            self.ended.append(row.node)
+            self.finished.append(row.node)
             return []
-        if row.verdict == "at":
-            return [self.clock(row)] if self.tolerance < float("inf") else []
+        if row.check == "clock":
+            return [self.clock_row(row)] if self.tolerance < float("inf") else []
         return [row]
 
-    def clock(self, row: Row) -> Row:
-        """The node read its clock after srun began and before its line came: no guess in it."""
-        ahead, behind = float(row.seen) - time.time(), self.began - float(row.seen)
+    def clock_row(self, row: Row) -> Row:
+        """The node read its clock after srun started and before its line arrived: no estimate."""
+        ahead, behind = float(row.seen) - time.time(), self.started - float(row.seen)
         wanted = f"within {self.tolerance:g} s"
         if max(ahead, behind) <= self.tolerance:
             return row._replace(verdict="ok", seen=wanted, wanted=wanted)
@@ -254,36 +227,13 @@ class Asking:
         return row._replace(verdict="bad", seen=seen, wanted=wanted)
 
 
-def started(command: list[str]) -> tuple[int, int]:
-    """srun's process, and where its output can be read."""
-    output, into = os.pipe()
-    process = os.fork()
-    if process == 0:
-        try:
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(into, 1)
-            os.execvpe(command[0], command, {**os.environ, "LC_ALL": "C"})  # what it says, is read
-        except OSError as error:
-            os.write(2, f"clusterjobs: {command[0]}: {error.strerror}\n".encode())
-        finally:
-            os._exit(127)
-    os.close(into)
-    return process, output
-
-
-def stop(srun: int) -> None:
-    """With SIGTERM if it obeys: a task in a dead mount may never end."""
-    for end in (signal.SIGTERM, signal.SIGKILL):
-        deadline = time.monotonic() + 5
-        try:
-            os.kill(srun, end)
-            while time.monotonic() < deadline:
-                if os.waitpid(srun, os.WNOHANG)[0]:
-                    return
-                time.sleep(0.02)
-        except OSError:  # it has ended
-            return
+def stop(srun: subprocess.Popen[bytes]) -> None:
+    """Give srun 5 s to end its tasks; one on a dead mount may never end."""
+    srun.terminate()
+    try:
+        srun.wait(5)
+    except subprocess.TimeoutExpired:
+        srun.kill()
 
 
 if __name__ == "__main__":

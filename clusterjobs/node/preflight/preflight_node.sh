@@ -1,19 +1,18 @@
 # shellcheck shell=bash
-# Asked once on every node before the training: is this node what the job needs?
+# Run once on every node before the training: does this node have what the job needs?
 #
 #     /bin/bash -p -c "$(cat preflight_hardware.sh preflight_software.sh preflight_node.sh)" \
 #       preflight TOKEN SECONDS CHECK=WANTED...
 #
-# The two others hold more checks, where they are asked for.
-#
-# An answer is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, absent), what
+# Each result is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, absent), what
 # was seen, what is wanted, with tabs between. TOKEN is the name of a file that the batch host has
-# put into the folders, and removes with what is written here. After SECONDS nobody listens.
+# created in the folders and deletes together with what is written here. Results that come later
+# than SECONDS are discarded.
 #
-# What may take long or hang (a program, a disk, a server) is asked in a process of its own, so that
-# preflight.py can name what does not answer; nothing else is, for starting processes is what takes
-# the time. This is bash, because Python takes longer to start than all of it; 4.2, as Amazon Linux 2
-# has it. The exit code is 0: preflight.py judges.
+# Whatever may be slow or hang (a program, a disk, a server) runs in a background process, so that
+# preflight.py can name the check that hangs. Nothing else does: starting processes takes most of
+# the time. This is bash because Python alone would take longer to start; bash 4.2, as Amazon
+# Linux 2 has it. The exit code is 0: preflight.py decides.
 #
 # Before bash 5.1 a here-string is a file in /tmp, which may be full: lists are split as words.
 # shellcheck disable=SC2206
@@ -21,89 +20,89 @@ set -f
 
 node=${SLURMD_NODENAME:-$HOSTNAME}
 token=$1
-patience=$(( $2 / 3 + 1 ))
-SECONDS=0 # whatever the job's environment says
+timeout=$(( $2 / 3 + 1 )) # of a single check
+SECONDS=0 # the job's environment may set it
 shift 2
-# Of the job's PATH only Python is wanted, and a folder of it may be on a dead mount.
-# shellcheck disable=SC2034 # preflight_software.sh reads it
+# The job's PATH may contain a folder on a dead mount: only the checks of its software use it.
+# shellcheck disable=SC2034 # used in preflight_software.sh
 job_path=$PATH
 PATH=/usr/bin:/bin:/opt/amazon/efa/bin:$PATH
-lacking=bad # what only a lab of clusterjobs lacks is told, and no fault
-[[ ! -e /.lab/lab.json ]] || lacking=absent
+if_missing=bad # the verdict on missing hardware; in a lab of clusterjobs it is no fault
+[[ ! -e /.lab/lab.json ]] || if_missing=absent
 
-ask_all() { # CHECK=WANTED...
-  local one now=${EPOCHREALTIME:-} storage=() folders=() own_processes=() disks call names said=
+run_checks() { # CHECK=WANTED...
+  local one now=${EPOCHREALTIME:-} storage=() folders=() background=() disks call names output=
   [[ -n $now ]] || printf -v now '%(%s)T' -1
-  say clock at "$now" ''
+  report clock at "$now" ''
   for one; do
     case $one in
       mount=* | lustre=* | space=* | shm=*) storage+=("$one") ;;
       folder=*) folders+=("${one#*=}") ;;
       port) exec {call}< <(call_master) ;;
-      names) names=asked ;;
-      memlock | network) "check_$one" ;; # asks nobody
-      *) "check_${one%%=*}" "${one#*=}" & own_processes+=("$!") ;;
+      names) names=wanted ;;
+      memlock | network) "check_$one" ;; # cannot hang
+      *) "check_${one%%=*}" "${one#*=}" & background+=("$!") ;;
     esac
   done
   for one in "${folders[@]:1}"; do
-    check_folder "$one" & own_processes+=("$!")
+    check_folder "$one" & background+=("$!")
   done
   if (( ${#storage[@]} )); then
     exec {disks}< <(file_systems "${storage[@]}")
     check_storage "$disks" "${storage[@]}"
   fi
   [[ -z ${call:-} ]] || check_port "$call"
-  if [[ -n ${names:-} && $said == answers ]]; then
-    say names ok 'its port answers' 'an address for MASTER_ADDR'
+  if [[ -n ${names:-} && $output == answers ]]; then
+    report names ok 'its port answers' 'an address for MASTER_ADDR'
   elif [[ -n ${names:-} ]]; then
-    check_names & own_processes+=("$!")
+    check_names & background+=("$!")
   fi
-  # The first folder in this process: where it hangs, it holds nothing up.
+  # The first folder in this process and last: if it hangs, it delays nothing else.
   for one in "${folders[@]::1}"; do check_folder "$one"; done
-  (( ! ${#own_processes[@]} )) || wait "${own_processes[@]}"
-  say '' end '' ''
+  (( ! ${#background[@]} )) || wait "${background[@]}"
+  report '' end '' ''
 }
 
-say() { # CHECK VERDICT SEEN WANTED; in one write, so that lines do not mix
+report() { # CHECK VERDICT SEEN WANTED; a single write, so that lines do not mix
   local line="preflight	$node" field
   for field; do line+="	${field//[[:space:]]/ }"; done
   printf '%s\n' "$line"
 }
 
-say_whether() { # 1 or 0, for good or bad, CHECK SEEN WANTED
+report_test() { # 1 (ok) or 0 (bad), CHECK SEEN WANTED
   local verdicts=(bad ok)
-  say "$2" "${verdicts[$1]}" "$3" "$4"
+  report "$2" "${verdicts[$1]}" "$3" "$4"
 }
 
-run() { # COMMAND...: `said` is all that it prints, and false with its last words where it fails
+run() { # COMMAND...: sets `output`; on failure to its exit code and last line, and returns 1
   local status
-  said=$("$@" < /dev/null 2>&1) && return
+  output=$("$@" < /dev/null 2>&1) && return
   status=$?
-  said="${1##*/} exits $status: ${said##*$'\n'}"
+  output="${1##*/} exits $status: ${output##*$'\n'}"
   return 1
 }
 
 # ---- storage
 
-check_storage() { # FD, where df answers, and CHECK=WANTED...
+check_storage() { # FD of df's output, CHECK=WANTED...
   local disks=$1 one lines number=0 each=() limit=3
   shift
-  if read -r -t "$patience" -u "$disks" _ && mapfile -t -u "$disks" lines \
-    && (( ${#lines[@]} == $# )); then # df prints all of it at its end
+  if read -r -t "$timeout" -u "$disks" _ && mapfile -t -u "$disks" lines \
+    && (( ${#lines[@]} == $# )); then # df prints everything at its end
     for one; do
       check_file_system "$one" "${lines[number++]}"
     done
     return
   fi
-  for one; do # one hangs, or is not there: each is asked by itself
+  for one; do # one of them hangs or is missing: run df for each
     exec {disks}< <(file_systems "$one")
     each+=("$disks")
   done
   for one; do
     read -r -t "$limit" -u "${each[number++]}" _
     if (( $? > 128 )); then
-      say "$(label "$one")" bad 'no answer in 3 s: it hangs' 'an answer'
-      limit=0.1 # the others had the same 3 s
+      report "$(label "$one")" bad 'no answer in 3 s: it hangs' 'an answer'
+      limit=0.1 # the others have had the same 3 s
     else
       mapfile -t -u "${each[number - 1]}" lines
       check_file_system "$one" "${lines[0]:-}"
@@ -111,7 +110,7 @@ check_storage() { # FD, where df answers, and CHECK=WANTED...
   done
 }
 
-label() { # CHECK=WANTED: the check's name in the table, with the folder that it is about
+label() { # CHECK=WANTED: the name of the check in the table, with its folder
   case $1 in
     shm=*) echo shm ;;
     space=*) echo "space ${1#*:}" ;;
@@ -131,7 +130,7 @@ file_systems() { # CHECK=WANTED...: a header, and a line for each
   exec df --block-size=1M --output=fstype,avail,itotal,iavail,target -- "${paths[@]}" 2> /dev/null
 }
 
-check_file_system() { # CHECK=WANTED LINE, which is empty where nothing is there
+check_file_system() { # CHECK=WANTED, and the line of df, or nothing if the folder is missing
   local check=${1%%=*} wanted=${1#*=} fields=($2) at=/${2#*/}
   local kind=${fields[0]:-} free=${fields[1]:-} files=${fields[2]:-} free_files=${fields[3]:-}
   case $check in
@@ -142,57 +141,58 @@ check_file_system() { # CHECK=WANTED LINE, which is empty where nothing is there
   esac
 }
 
-check_mount() { # PATH [KIND]; $kind and $at are what is there
+check_mount() { # PATH [KIND]; df has found $kind, mounted at $at
   local wanted="a mount${2:+ of $2}"
   if [[ -z $kind ]]; then
-    say "$check $1" bad 'not there' "$wanted"
+    report "$check $1" bad 'not there' "$wanted"
   elif [[ $at != "$1" ]]; then
-    say "$check $1" bad "a folder of the node's own" "$wanted"
+    report "$check $1" bad "a folder of the node's own" "$wanted"
   elif [[ -n ${2:-} && $kind != "$2" ]]; then
-    say "$check $1" "$lacking" "$kind, no $2" "$wanted"
+    report "$check $1" "$if_missing" "$kind, no $2" "$wanted"
   else
-    say "$check $1" ok "$kind" "$wanted"
+    report "$check $1" ok "$kind" "$wanted"
   fi
 }
 
-# Free space, and files that can still be made (0 of 0 where a file system does not count them).
-check_space() { # CHECK GIB; $free MiB and $free_files are what is there
+# Free space and free inodes (0 of 0 on file systems that do not count them).
+check_space() { # CHECK GIB; df has found $free MiB and $free_files of $files inodes
   local wanted="$2 GiB free" seen
   if [[ -z $free ]]; then
-    say "$1" bad 'not there' "$wanted"
+    report "$1" bad 'not there' "$wanted"
     return
   fi
-  free=${free//[!0-9]/} # `-` where it is not known
+  free=${free//[!0-9]/} # `-` if unknown
   printf -v seen '%d.%02d GiB' "$(( free / 1024 ))" "$(( free % 1024 * 100 / 1024 ))"
   (( free < 10240 )) || seen="$(( (free + 512) / 1024 )) GiB"
   if [[ $files == [1-9]* && $free_files == 0 ]]; then
-    say "$1" bad "$seen, and no file can be made (inodes)" "$wanted"
+    report "$1" bad "$seen, and no file can be made (inodes)" "$wanted"
   else
-    say_whether "$(( free >= $2 * 1024 ))" "$1" "$seen" "$wanted"
+    report_test "$(( free >= $2 * 1024 ))" "$1" "$seen" "$wanted"
   fi
 }
 
-# The file that the batch host put there is seen, and one of our own can be written.
+# Is the batch host's token visible, and can this node write?
 check_folder() { # PATH
-  local wanted="the batch host's, writable" own=$1/$token.$node said
+  local wanted="the batch host's, writable" own=$1/$token.$node output
   if [[ ! -f $1/$token ]]; then
-    said='another folder'
-    [[ -d $1 ]] || said='not there'
-    say "folder $1" bad "$said" "$wanted"
-  elif { printf '%065536d' 0 > "$own"; } 2> /dev/null; then # a full disk takes the name at most
-    say "folder $1" ok 'the same, writable' "$wanted"
+    output='another folder'
+    [[ -d $1 ]] || output='not there'
+    report "folder $1" bad "$output" "$wanted"
+  elif { printf '%065536d' 0 > "$own"; } 2> /dev/null; then # a full disk takes only an empty file
+    report "folder $1" ok 'the same, writable' "$wanted"
   else
-    said=$({ printf '%065536d' 0 > "$own"; } 2>&1)
-    say "folder $1" bad "${said##*: }" "$wanted"
+    output=$({ printf '%065536d' 0 > "$own"; } 2>&1)
+    report "folder $1" bad "${output##*: }" "$wanted"
   fi
 }
 
 # ---- network
 
-# NCCL's manual, NCCL_SOCKET_IFNAME: prefixes, `^` leaves out, `=` asks for the whole name. What has
-# an address has a route, but for `lo`.
+# NCCL's manual, NCCL_SOCKET_IFNAME: prefixes; `^` excludes, `=` wants the whole name. Every
+# interface with an address has a route, except `lo`.
 check_network() {
-  local IFS=, rule=${NCCL_SOCKET_IFNAME:-^lo} routes prefixes prefix name is_named is_wanted=1 taken=
+  local IFS=, rule=${NCCL_SOCKET_IFNAME:-^lo} routes prefixes prefix name is_named is_wanted=1
+  local found=
   [[ $rule != ^* ]] || is_wanted=0
   prefixes=(${rule##*[\^=]})
   mapfile -t -s 1 routes < /proc/net/route
@@ -201,30 +201,30 @@ check_network() {
     for prefix in "${prefixes[@]}"; do
       [[ ! $name == "$prefix"* || $rule == *=* && $name != "$prefix" ]] || is_named=1
     done
-    if (( is_named == is_wanted )) && [[ ", $taken, " != *", $name, "* ]]; then
-      taken+="${taken:+, }$name"
+    if (( is_named == is_wanted )) && [[ ", $found, " != *", $name, "* ]]; then
+      found+="${found:+, }$name"
     fi
   done
-  say_whether "$(( ${#taken} > 0 ))" network "${taken:-no such interface}" \
+  report_test "$(( ${#found} > 0 ))" network "${found:-no such interface}" \
     "one that NCCL_SOCKET_IFNAME=$rule takes"
 }
 
-# preflight.py listens at MASTER_PORT. Who can call it there knows the name, too. Nothing of this
-# process waits for the end of a call that nobody takes: it holds no output but its own.
+# preflight.py listens on MASTER_PORT. A node that can connect can also resolve MASTER_ADDR. The
+# output goes to a pipe of its own: if the connection hangs, nothing waits for it.
 call_master() {
   exec 2>&1
   : <> "/dev/tcp/$MASTER_ADDR/$MASTER_PORT" && echo answers
 }
 
-check_port() { # FD, where call_master answers; `said` is its answer
-  local wanted="port $MASTER_PORT of $MASTER_ADDR answers" left=$(( patience - SECONDS ))
-  if read -r -t "$(( left > 1 ? left : 1 ))" -u "$1" said || (( $? < 128 )); then
-    said=${said##*: }
+check_port() { # FD of call_master's output; sets `output`
+  local wanted="port $MASTER_PORT of $MASTER_ADDR answers" left=$(( timeout - SECONDS ))
+  if read -r -t "$(( left > 1 ? left : 1 ))" -u "$1" output || (( $? < 128 )); then
+    output=${output##*: }
   else
-    said="no answer in $patience s"
+    output="no answer in $timeout s"
   fi
-  [[ $said != answers ]]
-  say_whether "$?" port "$said" "$wanted"
+  [[ $output != answers ]]
+  report_test "$?" port "$output" "$wanted"
 }
 
 check_names() {
@@ -232,10 +232,10 @@ check_names() {
   if found=$(getent ahostsv4 "$MASTER_ADDR"); then
     address=${found%% *}
     [[ $address == 127.* && $node != "$MASTER_ADDR" ]]
-    say_whether "$?" names "$address" "$wanted"
+    report_test "$?" names "$address" "$wanted"
   else
-    say names bad "$MASTER_ADDR: no such name" "$wanted"
+    report names bad "$MASTER_ADDR: no such name" "$wanted"
   fi
 }
 
-ask_all "$@"
+run_checks "$@"

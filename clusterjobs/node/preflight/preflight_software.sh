@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# What preflight_node.sh asks of a node's software: packages, compilers, containers. See there.
-# shellcheck disable=SC2154,SC2206 # `job_path` is its own, and there it says how lists are split
+# The checks of packages, compilers and containers, prepended to preflight_node.sh; see there.
+# shellcheck disable=SC2154,SC2206 # `job_path` is defined there; lists are split as there
 
-# The job's own Python is asked. Nothing is imported: torch alone would take seconds.
-probe() { # PACKAGE...; lines of a name and its version in `said`
+# With the job's own Python. It imports no package: torch alone would take seconds.
+probe() { # PACKAGE...; sets `output` to lines of a name and its version
   PATH=$job_path run python3 -c '
 import importlib.util, os, re, sys, sysconfig
 try:
@@ -27,19 +27,19 @@ print("headers", "there" if os.path.exists(headers) else "-")
 ' "$@"
 }
 
-version_of() { # NAME in $said, at the start of a line: sets `version`
-  local text=$'\n'$said$'\n'
+version_of() { # NAME; sets `version` from its line in $output
+  local text=$'\n'$output$'\n'
   version=-
   if [[ $text == *$'\n'"$1 "* ]]; then
     version=${text#*$'\n'"$1 "} version=${version%%$'\n'*}
   fi
 }
 
-# `torch==2.6,deepspeed`: there, and of that version or one below it (2.6.1).
+# `torch==2.6,deepspeed`: installed, and 2.6 or a release of it such as 2.6.1.
 check_packages() { # NAME[==VERSION],...
-  local IFS=, pair name pin version said seen='' wanted='' is_good=1
+  local IFS=, pair name pin version output seen='' wanted='' is_good=1
   local pairs=($1)
-  probe "${pairs[@]%%==*}" || { say packages bad "$said" "$1"; return; }
+  probe "${pairs[@]%%==*}" || { report packages bad "$output" "$1"; return; }
   for pair in "${pairs[@]}"; do
     name=${pair%%==*} pin=
     [[ $pair != *==* ]] || pin=${pair#*==}
@@ -52,21 +52,21 @@ check_packages() { # NAME[==VERSION],...
       [[ -z $pin || "${version%%+*}." == "$pin".* ]] || is_good=0
     fi
   done
-  say_whether "$is_good" packages "$seen" "$wanted"
+  report_test "$is_good" packages "$seen" "$wanted"
 }
 
-# What torch needs to compile an extension: it refuses a CUDA of another major version.
+# What torch needs to compile extensions; it refuses a CUDA of another major version.
 check_build() {
   local wanted="nvcc of torch's CUDA, ninja, Python.h"
-  local said version release=- cuda headers ninja seen
-  if [[ $lacking == absent ]] && ! type -P nvidia-smi > /dev/null; then
-    say build absent 'no GPU to compile for' "$wanted"
+  local output version release=- cuda headers ninja seen
+  if [[ $if_missing == absent ]] && ! type -P nvidia-smi > /dev/null; then
+    report build absent 'no GPU to compile for' "$wanted"
     return
   fi
   if PATH=${CUDA_HOME:-/usr/local/cuda}/bin:$job_path run nvcc --version; then
-    release=${said#*release } release=${release%%,*}
+    release=${output#*release } release=${release%%,*}
   fi
-  probe torch ninja || { say build bad "$said" "$wanted"; return; }
+  probe torch ninja || { report build bad "$output" "$wanted"; return; }
   version_of cuda && cuda=$version
   version_of headers && headers=$version
   version_of ninja && ninja=$version
@@ -75,16 +75,16 @@ check_build() {
   [[ $ninja != - ]] || seen+=', no ninja'
   [[ $headers == there ]] || seen+=', no Python.h'
   [[ ${release%%.*} != "${cuda%%.*}" || $cuda == - || $ninja == - || $headers != there ]]
-  say_whether "$?" build "$seen" "$wanted"
+  report_test "$?" build "$seen" "$wanted"
 }
 
 # pyxis adds its options to srun's own help.
 check_containers() {
-  local said
+  local output
   PATH=$job_path run srun --help
-  if [[ $said == *--container-image* ]]; then
-    say containers ok pyxis pyxis
+  if [[ $output == *--container-image* ]]; then
+    report containers ok pyxis pyxis
   else
-    say containers bad 'no pyxis' pyxis
+    report containers bad 'no pyxis' pyxis
   fi
 }

@@ -1,81 +1,83 @@
-"""What the preflight tells: a table of all answers, and which nodes are bad.
-
-`preflight.py`, which lies beside it, loads it while srun starts: the launch does not wait for it.
-"""
+"""The preflight's results as a table and a verdict; it knows nothing of how they are obtained."""
 
 from __future__ import annotations
 
-import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Iterator
-
-    from preflight import Asking, Row
-
-HERE = os.path.dirname(os.path.abspath(__file__))
+import subprocess
+from typing import NamedTuple
 
 
-def unanswered(
-    nodes: list[str], asked: list[str], rows: list[Row], asking: Asking
-) -> Iterator[tuple[str, str, str]]:
-    """Node, check and why, of what has no answer: a node may have ended without one, too."""
-    answered = {(row.node, row.check) for row in rows}
-    checks = [label(one) for one in asked]
+class Row(NamedTuple):
+    """One result. `verdict`: ok, bad, or absent (hardware that a lab lacks, which is no fault)."""
+
+    node: str
+    check: str
+    verdict: str
+    seen: str
+    wanted: str
+
+
+def missing_rows(
+    nodes: list[str], checks: list[str], rows: list[Row], finished: list[str], why: str
+) -> list[Row]:
+    """A bad row for each check without a result; of a node without any, one row for all."""
+    reported = {(row.node, row.check) for row in rows}
+    labels = [check_label(check) for check in checks]
+    found = []
     for node in nodes:
-        missing = [check for check in checks if (node, check) not in answered]
-        has_ended = node in asking.ended
-        if not has_ended and (len(missing) == len(checks) or asking.why is not asking.over):
+        missing = [label for label in labels if (node, label) not in reported]
+        has_finished = node in finished
+        if not has_finished and (len(missing) == len(labels) or why.startswith("srun")):
             missing = ["answers"]
-        for check in missing:
-            yield node, check, "no answer" if has_ended else asking.why
+        seen = "no answer" if has_finished else why
+        found += [Row(node, label, "bad", seen, "an answer") for label in missing]
+    return found
 
 
-def label(asked: str) -> str:
-    """The check's name in the table, with the folder that it is about."""
-    name, _, wanted = asked.partition("=")
+def check_label(check: str) -> str:
+    """The name of a check in the table, with its folder: `space=10:/fsx` is `space /fsx`."""
+    name, _, wanted = check.partition("=")
     if name in ("mount", "lustre", "folder"):
         return f"{name} {wanted}"
     return f"{name} {wanted.partition(':')[2]}" if name == "space" else name
 
 
 def in_order(nodes: list[str], checks: list[str], rows: list[Row]) -> list[Row]:
-    """As the checks were asked and the nodes are counted, whoever was quickest."""
-    asked = [check.partition("=")[0] for check in checks]
+    """In the order of the checks and the nodes, whichever node was fastest."""
+    names = [check.partition("=")[0] for check in checks]
 
-    def place(row: Row) -> tuple[int, str, str, int]:
+    def position(row: Row) -> tuple[int, str, str, int]:
         name = row.check.partition(" ")[0]
-        position = asked.index(name) if name in asked else len(asked)
-        number = nodes.index(row.node) if row.node in nodes else len(nodes)
-        return (position, row.check, row.verdict, number)
+        number = names.index(name) if name in names else len(names)
+        node = nodes.index(row.node) if row.node in nodes else len(nodes)
+        return (number, row.check, row.verdict, node)
 
-    return sorted(rows, key=place)
+    return sorted(rows, key=position)
 
 
 def print_table(nodes: list[str], rows: list[Row]) -> None:
-    """A line for each check and what was seen; nodes that say the same stand together."""
+    """A line per check and result; nodes with the same result share one."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        seen = row.seen if row.verdict != "ok" else ""  # nodes in order may differ in numbers
+        seen = row.seen if row.verdict != "ok" else ""  # numbers of good nodes may differ
         groups.setdefault((row.verdict, row.check, seen), []).append(row)
     lines = [("", "check", "seen", "wanted", "nodes")]
-    for (verdict, check, _), alike in groups.items():
+    for (verdict, check, _), group in groups.items():
         mark = verdict.upper() if verdict == "bad" else verdict
-        where = [row.node for row in alike]
+        where = [row.node for row in group]
         who = f"all {len(nodes)}" if len(nodes) == len(set(where)) > 1 else hostlist(where)
-        lines.append((mark, check, span([row.seen for row in alike]), alike[0].wanted, who))
+        lines.append((mark, check, _range([row.seen for row in group]), group[0].wanted, who))
     widths = [max(len(line[i]) for line in lines) for i in range(4)]
     for line in lines:
         print("  ".join(["", *map(str.ljust, line, widths), line[4]]))
 
 
-def span(seen: list[str]) -> str:
-    """`8.1 GiB to 12 GiB`: the least and the most of what nodes have seen."""
-    different = sorted(set(seen), key=lambda text: (number(text), text))
+def _range(values: list[str]) -> str:
+    """`8.1 GiB to 12 GiB`: the smallest and the largest."""
+    different = sorted(set(values), key=lambda text: (_number(text), text))
     return different[0] if len(different) == 1 else f"{different[0]} to {different[-1]}"
 
 
-def number(text: str) -> float:
+def _number(text: str) -> float:
     try:
         return float(text.partition(" ")[0])
     except ValueError:
@@ -87,44 +89,38 @@ def hostlist(nodes: list[str]) -> str:
     unique = ",".join(dict.fromkeys(nodes))
     if "," not in unique:
         return unique
-    import subprocess  # where nodes differ, and nobody waits for the training
-
     try:
-        show = ["scontrol", "show", "hostlist", unique]
-        return subprocess.check_output(show, timeout=10).decode().strip()
+        command = ["scontrol", "show", "hostlist", unique]
+        return subprocess.check_output(command, timeout=10).decode().strip()
     except (OSError, subprocess.SubprocessError):
         return unique
 
 
-def causes(batch_host: str, bad: list[Row]) -> list[Row]:
-    """Without what follows from a missing mount: what lies below it, the batch host's to all."""
-    kinds = [(row, *row.check.partition(" ")[::2]) for row in bad]
-    lost = [(row.node, f"{path}/") for row, kind, path in kinds if kind in ("mount", "lustre")]
+def root_causes(batch_host: str, rows: list[Row]) -> list[Row]:
+    """The bad rows without those that follow from a missing mount.
+
+    What is below a mount that the batch host lacks fails on every node.
+    """
+    bad = [(row, *row.check.partition(" ")[::2]) for row in rows if row.verdict == "bad"]
+    lost = [(row.node, f"{path}/") for row, kind, path in bad if kind in ("mount", "lustre")]
     return [
         row
-        for row, kind, path in kinds
+        for row, kind, path in bad
         if kind not in ("folder", "space")
         or not any(node in (row.node, batch_host) and path.startswith(at) for node, at in lost)
     ]
 
 
-def print_verdict(nodes: list[str], rows: list[Row], seconds: float) -> bool:
-    """Whether the preflight has passed."""
-    bad = causes(nodes[0], [row for row in rows if row.verdict == "bad"])
+def print_verdict(nodes: list[str], rows: list[Row], bad: list[Row], seconds: float) -> None:
+    """One line per fault with its nodes, or one line that says that all is well."""
     if any(row.verdict == "absent" for row in rows):
-        print("clusterjobs: this is a lab: what is absent here is no fault")
+        print("clusterjobs: this is a lab: absent hardware is no fault")
     if not bad:
         count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
         print(f"clusterjobs: preflight passed on {count} in {seconds:.1f} s")
-        return True
-    for what in dict.fromkeys((row.check, row.seen, row.wanted) for row in bad):
-        where = [row.node for row in bad if (row.check, row.seen, row.wanted) == what]
-        label = "node" if len(where) == 1 else "nodes"
-        check, seen, wanted = what
-        place = f"{label} {hostlist(where)}"
-        print(f"clusterjobs: preflight failed on {place}: {check}: {seen}; wanted: {wanted}")
-    culprits = [node for node in nodes if any(row.node == node for row in bad)]
-    if 2 * len(culprits) <= len(nodes):
-        with open(os.path.join(HERE, "bad_nodes"), "w") as file:
-            file.write(hostlist(culprits) + "\n")
-    return False
+    faults: dict[tuple[str, str, str], list[str]] = {}
+    for row in bad:
+        faults.setdefault((row.check, row.seen, row.wanted), []).append(row.node)
+    for (check, seen, wanted), where in faults.items():
+        who = f"{'node' if len(where) == 1 else 'nodes'} {hostlist(where)}"
+        print(f"clusterjobs: preflight failed on {who}: {check}: {seen}; wanted: {wanted}")

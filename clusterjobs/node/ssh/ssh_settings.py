@@ -69,7 +69,7 @@ def client_config(settings: dict[str, Any]) -> str:
 
 
 def server_config(settings: dict[str, Any], forced: str) -> str:
-    """The path of a config for sshd. `forced`: what each login runs, whatever it asks for."""
+    """The path of a config for sshd. `forced`: what each login runs, "" for what it asks for."""
     lines = (
         *(f"Port {settings['port']}", f"HostKey {unnamed_file(settings['private'])}"),
         *(f"AuthorizedKeysFile {unnamed_file(settings['public'])}", "StrictModes no"),

@@ -1,8 +1,8 @@
-"""Asks FSx for Lustre to fetch a folder's files from their bucket, and waits: `preload.py FOLDER`.
+"""Restore the contents of a folder on Lustre from its bucket, and wait: `preload.py FOLDER`.
 
-FSx shows a bucket's objects as files that are released: their contents come at the first read, file
-by file, while a GPU waits. `lfs hsm_restore` asks for them beforehand. Any user may ask, the file
-servers do the copying, and asking twice does no harm: jobs that start together need no lock.
+The objects of a linked bucket appear as released files: each one is fetched when it is first read,
+while a GPU waits. `lfs hsm_restore` requests them beforehand. Any user may call it, the servers
+copy, and a second request is harmless, so jobs that start together need no lock.
 """
 
 from __future__ import annotations
@@ -17,9 +17,20 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
-from stage_log import Progress, StageError, counted, failure, mark, say, shown, size, tell
+from stage_log import (
+    Progress,
+    StageError,
+    format_size,
+    log,
+    mark_progress,
+    os_failure,
+    plural,
+    printable,
+    report_files,
+    report_status,
+)
 
-AT_ONCE = 512  # files asked for and not there yet: a list of bounded length for the file servers
+MAX_PENDING = 512  # files requested and not restored yet: this limits the servers' queue
 BATCH_BYTES = 64 << 10  # of names on one command line
 STALL_SECONDS = 1800
 ROUNDS = 3
@@ -27,43 +38,40 @@ _POLL_SECONDS = 0.5
 
 
 def preload(folder: str) -> None:
-    """Raises StageError where a file does not come."""
+    """Raises StageError if a file is not restored."""
     lfs = shutil.which("lfs")
     if lfs is None:
-        raise StageError(
-            "%s: lfs is not on this node, so this is no FSx for Lustre" % shown(folder)
-        )
+        raise StageError("%s: no lfs on this node, so this is not Lustre" % printable(folder))
     sizes = _files(folder)
     if not sizes:
-        what = "no files are there" if os.path.isdir(folder) else "there is no such folder"
+        what = "the folder is empty" if os.path.isdir(folder) else "no such folder"
         raise StageError(
             "%s: %s: is it associated with the bucket (cluster.yaml; pcluster update-cluster), "
-            "and has FSx listed it?" % (shown(folder), what)
+            "and has FSx listed it?" % (printable(folder), what)
         )
     for number in range(ROUNDS + 1):
         released = _released(lfs, list(sizes))
         if not released:
             break
         if number == ROUNDS:
-            what = "its contents did not come (%s)" % counted(len(released), "file")
-            raise StageError("%s: %s" % (shown(released[0]), what))
+            what = "not restored (%s)" % plural(len(released), "file")
+            raise StageError("%s: %s" % (printable(released[0]), what))
         _check_space(folder, sum(sizes[path] for path in released))
         _restore(lfs, folder, {path: sizes[path] for path in released})
-    total = size(sum(sizes.values()))
-    tell("preload %s" % shown(folder), "is there, %s, %s" % (counted(len(sizes), "file"), total))
+    report_files("preload %s" % printable(folder), "up to date", sizes.values())
 
 
 def _files(folder: str) -> Dict[str, int]:
-    """Sizes by path. No files where there is no such folder, as without the association."""
+    """Sizes by path; empty if the folder does not exist, as without the association."""
     found: Dict[str, int] = {}
 
-    def complain(error: OSError) -> None:
+    def check(error: OSError) -> None:
         if not (isinstance(error, FileNotFoundError) and error.filename == folder):
-            raise failure(str(error.filename), error)
+            raise os_failure(str(error.filename), error)
 
-    for above, _, names in os.walk(folder, onerror=complain):
+    for parent, _, names in os.walk(folder, onerror=check):
         for name in names:
-            path = os.path.join(above, name)
+            path = os.path.join(parent, name)
             status = os.lstat(path)
             if stat.S_ISREG(status.st_mode):
                 found[path] = status.st_size
@@ -74,43 +82,45 @@ def _check_space(folder: str, needed: int) -> None:
     system = os.statvfs(folder)
     free = system.f_bavail * system.f_frsize
     if needed > free:
-        what = "%s are to come, and %s are free" % (size(needed), size(free))
-        raise StageError("%s: no room: %s" % (shown(folder), what))
+        what = "%s needed, %s free" % (format_size(needed), format_size(free))
+        raise StageError("%s: not enough space: %s" % (printable(folder), what))
 
 
 def _restore(lfs: str, folder: str, wanted: Dict[str, int]) -> None:
-    """Ask for all, AT_ONCE of them at a time, until Lustre has nothing left to do with any."""
-    waiting, asked = list(wanted), []  # type: List[str], List[str]
-    progress = Progress("preload %s" % shown(folder), sum(wanted.values()), lambda: None)
-    moved = time.monotonic()
-    while waiting or asked:
-        more, waiting = waiting[: AT_ONCE - len(asked)], waiting[AT_ONCE - len(asked) :]
+    """Request all files, MAX_PENDING at a time, and wait until Lustre has finished with them."""
+    waiting = list(wanted)
+    pending: List[str] = []
+    progress = Progress("preload %s" % printable(folder), sum(wanted.values()))
+    last_progress = time.monotonic()
+    while waiting or pending:
+        more, waiting = waiting[: MAX_PENDING - len(pending)], waiting[MAX_PENDING - len(pending) :]
         for batch in _batches(more):
             _run(lfs, "hsm_restore", batch)
-        asked += more
-        busy = [path for path, said in _answers(lfs, "hsm_action", asked) if said != "NOOP"]
-        if len(busy) < len(asked):
-            moved = time.monotonic()
-            mark()
-            progress.add(sum(wanted[path] for path in set(asked) - set(busy)))
-        elif time.monotonic() - moved > STALL_SECONDS:
-            raise StageError("%s: does not come" % shown(busy[0]))
+        pending += more
+        states = _lfs_results(lfs, "hsm_action", pending)
+        unfinished = [path for path, state in states if state != "NOOP"]
+        if len(unfinished) < len(pending):
+            last_progress = time.monotonic()
+            mark_progress()
+            progress.add(sum(wanted[path] for path in set(pending) - set(unfinished)))
+        elif time.monotonic() - last_progress > STALL_SECONDS:
+            raise StageError("%s: no progress: not restored" % printable(unfinished[0]))
         else:
             time.sleep(_POLL_SECONDS)
-        asked = busy
+        pending = unfinished
         progress.tick()
 
 
 def _released(lfs: str, paths: Sequence[str]) -> List[str]:
-    """The files whose contents are still in the bucket alone."""
-    answers = _answers(lfs, "hsm_state", paths)
-    return [path for path, said in answers if "released" in said.replace(",", " ").split()]
+    """The files whose contents are only in the bucket."""
+    states = _lfs_results(lfs, "hsm_state", paths)
+    return [path for path, state in states if "released" in state.replace(",", " ").split()]
 
 
-def _answers(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
-    """What lfs says of each file: `PATH: NOOP`, `PATH: (0x0000000d) released exists archived, ...`.
+def _lfs_results(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
+    """lfs's line for each file: `PATH: NOOP`, `PATH: (0x0000000d) released exists archived, ...`.
 
-    A name may hold a line break, so that lines are found by the names that were asked for.
+    A name may contain a line break, so lines are found by the names.
     Source: Lustre's lustre/utils/lfs.c, lfs_hsm_state and lfs_hsm_action.
     """
     for batch in _batches(paths):
@@ -118,9 +128,9 @@ def _answers(lfs: str, verb: str, paths: Sequence[str]) -> Iterator[Any]:
         for path in batch:
             start = path + ":"
             if not text.startswith(start):
-                raise StageError("%s: lfs %s says nothing of it" % (shown(path), verb))
-            said, _, text = text[len(start) :].partition("\n")
-            yield path, said.strip()
+                raise StageError("%s: not in the output of lfs %s" % (printable(path), verb))
+            state, _, text = text[len(start) :].partition("\n")
+            yield path, state.strip()
 
 
 def _batches(paths: Sequence[str]) -> Iterator[List[str]]:
@@ -141,30 +151,30 @@ def _run(lfs: str, verb: str, paths: Sequence[str]) -> str:
         [lfs, verb, *paths], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=STALL_SECONDS
     )
     if done.returncode:
-        said = os.fsdecode(done.stderr).strip().splitlines() or ["no reason given"]
-        raise StageError("lfs %s: %s" % (verb, shown(said[-1])))
+        lines = os.fsdecode(done.stderr).strip().splitlines() or ["no message"]
+        raise StageError("lfs %s: %s" % (verb, printable(lines[-1])))
     return os.fsdecode(done.stdout)
 
 
-def _end(number: int, _frame: Any) -> None:
-    say("preload: told to end; FSx goes on with what it was asked for")
-    os._exit(128 + number)
+def _stop(number: int, _frame: Any) -> None:
+    log("preload: stopped; Lustre continues with the requested files")
+    os._exit(128 + number)  # at once: lfs may hang
 
 
 def main() -> int:
-    """0: the contents are there; 1: they are not, and a message says why."""
+    """0: all contents are restored; 1: they are not, and a message says why."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+        signal.signal(number, _stop)
     try:
         preload(options.folder)
     except StageError as error:
-        tell("preload failed", str(error))
+        report_status("preload failed", str(error))
         return 1
     except (OSError, subprocess.TimeoutExpired) as error:
-        tell("preload failed", "%s: %s" % (shown(options.folder), error))
+        report_status("preload failed", "%s: %s" % (printable(options.folder), error))
         return 1
     return 0
 

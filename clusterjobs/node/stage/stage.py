@@ -1,200 +1,192 @@
-"""Brings a data set to its place once, whole and checked: `stage.py SOURCE TARGET`.
+"""Copy a data set to its target once, complete and verified: `stage.py SOURCE TARGET`.
 
-SOURCE is a folder, a file or s3://bucket/prefix. However many jobs start together, one of them
-copies and the others wait; a job that finds the record and the files as they were staged goes on
-at once. What was copied when a job was ended is not copied again.
+SOURCE is a folder, a file or s3://bucket/prefix. Of all jobs that start together one copies and the
+others wait. A job that finds the record of an earlier copy, and the files unchanged, continues at
+once. A job that is stopped while it copies keeps what it has copied for the next one.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import os
-import signal
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from stage_commit import put_in_place
-from stage_copy import bring_files
-from stage_list import Listing, path_of, scan
+from stage_commit import commit_copy
+from stage_copy import copy_files
+from stage_list import path_of, scan
 from stage_lock import Lock
-from stage_log import StageError, counted, failure, say, shown, size, tell
-from stage_record import Place, Seen, Sums, compare, is_as_recorded, state_of
-from stage_verify import look
-
-
-class Brought(NamedTuple):
-    """What lies beside the target now."""
-
-    listing: Listing  # what the target must be
-    sums: Sums
-    seen: Seen
-    state: Any  # what the source was, where the files' rows do not say it
-
+from stage_log import (
+    StageError,
+    Stopped,
+    log,
+    os_failure,
+    printable,
+    raise_on_signals,
+    report_files,
+    report_status,
+)
+from stage_record import StagedCopy, StagePaths, find_changes, matches_record, source_state
+from stage_verify import verify_target
 
 _FLAGS = ("--unpack", "--refresh", "--reread")
 
 
 class Options(NamedTuple):
-    """What the command line says."""
+    """The command line."""
 
     source: str
     target: str
     unpack: bool = False  # the source is an archive
-    refresh: bool = False  # ask the source again
-    reread: bool = False  # read all that is there again
+    refresh: bool = False  # list the source again
+    reread: bool = False  # read the contents of all files again
 
 
 class Stage:
-    """One data set on its way."""
+    """The staging of one data set."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.source: str = options.source
         self.is_s3 = self.source.startswith("s3://")
-        self.place = Place(options.target)
-        self.name = "stage %s" % shown(self.place.target)
+        self.paths = StagePaths(options.target)
+        self.name = "stage %s" % printable(self.paths.target)
         if not self.is_s3:
             self.source = os.path.realpath(self.source)
-            _check_apart(self.source, self.place.target)
+            _check_apart(self.source, self.paths.target)
 
     def run(self) -> None:
-        """Raises StageError where the data cannot be had whole."""
-        record = self.finished()
+        """Raises StageError if the data cannot be made complete."""
+        record = self._valid_record()
         if record is None:
-            self._under_lock()
+            self._run_locked()
         else:
-            self._say_there(record)
+            self._report_up_to_date(record)
 
-    def finished(self) -> Optional[Dict[str, Any]]:
-        """The record, if what it says is there and the source is still the same."""
-        record = self.place.load_record()
+    def _valid_record(self) -> Optional[Dict[str, Any]]:
+        """The record, if the target is as recorded and the source has not changed."""
+        record = self.paths.load_record()
         if record is None or record["source"] != self._identity():
             return None
         if self.options.reread or self.options.refresh:
             return None
-        wrong, touched = compare(self.place.target, record)
+        wrong, touched = find_changes(self.paths.target, record)
         if wrong:
-            names = ", ".join(shown(path_of(self.place.target, name)) for name in wrong[:3])
-            say("%s: not as it was staged: %d, such as %s" % (self.name, len(wrong), names))
+            names = ", ".join(printable(path_of(self.paths.target, name)) for name in wrong[:3])
+            what = "changed since it was staged: %s (%d in all)" % (names, len(wrong))
+            log("%s: %s" % (self.name, what))
         if wrong or touched:
             return None
-        if self._has_changed(record):
-            say("%s: %s has changed" % (self.name, shown(self.source)))
+        if self._source_changed(record):
+            log("%s: %s has changed" % (self.name, printable(self.source)))
             return None
         return dict(record)
 
-    def _has_changed(self, record: Dict[str, Any]) -> bool:
-        """A source that is gone has not changed. A bucket is asked only where the spec says so."""
+    def _source_changed(self, record: Dict[str, Any]) -> bool:
+        """A missing source counts as unchanged. A bucket is listed only with --refresh."""
         if self.is_s3 or not os.path.lexists(self.source):
             return False
         now = scan(self.source)
         if self.options.unpack:
-            return bool(state_of(now) != record["state"])
-        return not is_as_recorded(now, record)
+            return bool(source_state(now) != record["state"])
+        return not matches_record(now, record)
 
     def _identity(self) -> List[Any]:
         return [self.source, bool(self.options.unpack)]
 
-    def _say_there(self, record: Dict[str, Any]) -> None:
-        total = sum(row[0] for row in record["files"].values())
-        files = counted(len(record["files"]), "file")
-        tell(self.name, "is there, %s, %s" % (files, size(total)))
+    def _report_up_to_date(self, record: Dict[str, Any]) -> None:
+        report_files(self.name, "up to date", [row[0] for row in record["files"].values()])
 
-    def _under_lock(self) -> None:
-        os.makedirs(self.place.folder, exist_ok=True)
-        lock = Lock(self.place.lock, self.name)
+    def _run_locked(self) -> None:
+        os.makedirs(self.paths.folder, exist_ok=True)
+        lock = Lock(self.paths.lock, self.name)
         lock.acquire()
         try:
-            record = self.finished()  # another job may have brought it while this one waited
+            record = self._valid_record()  # another job may have staged it in the meantime
             if record is not None:
-                self._say_there(record)
+                self._report_up_to_date(record)
                 return
-            brought = self._bring(lock)
-            is_new = put_in_place(self.place, brought.listing, lock)
-            self._write_record(brought, is_new, lock)
-            lock.moved()
+            copy = self._make_copy(lock)
+            is_new = commit_copy(self.paths, copy.listing, lock)
+            self._write_record(copy, is_new, lock)
+            lock.report_progress()
         except OSError as error:
-            raise failure(str(error.filename or self.place.target), error) from None
+            raise os_failure(str(error.filename or self.paths.target), error) from None
         finally:
             lock.release()
 
-    def _bring(self, lock: Lock) -> Brought:
-        """The copy beside the target, as far as files of it were not there."""
-        self.place.begin(self._identity())
-        began = self.place.load_record()
-        record = began if began and began["source"] == self._identity() else None
+    def _make_copy(self, lock: Lock) -> StagedCopy:
+        """Copy to the folder beside the target whatever the target lacks.
+
+        A job carries the modules for archives and buckets only if its sources need them.
+        """
+        self.paths.start_copy(self._identity())
+        record = self.paths.load_record()
+        if record and record["source"] != self._identity():
+            record = None
         if self.options.unpack:
-            from stage_archive import bring_archive
+            archive = importlib.import_module("stage_archive")
+            copy: StagedCopy = archive.unpack_archive(self.paths, self.source, lock)
+        elif self.is_s3:
+            s3 = importlib.import_module("stage_s3")
+            copy = s3.copy_objects(self.paths, self.source, record, lock)
+        else:
+            copy = copy_files(self.paths, self.source, record, lock, self.options.reread)
+        return copy
 
-            return Brought(*bring_archive(self.place, self.source, lock))
-        if self.is_s3:
-            from stage_s3 import bring_objects
-
-            return Brought(*bring_objects(self.place, self.source, record, lock))
-        listing = scan(self.source)
-        reread = self.options.reread
-        sums, seen = bring_files(self.place, self.source, listing, record, lock, reread)
-        return Brought(listing, sums, seen, None)
-
-    def _write_record(self, brought: Brought, is_new: bool, lock: Lock) -> None:
-        """Look at what is there now, all of it, and write it down."""
-        listing = brought.listing
-        rows = look(self.place.target, listing, brought.sums, brought.seen, is_new)
-        job = os.environ.get("SLURM_JOB_ID", "")
-        others = {"folders": listing.folders, "links": listing.links}
-        record = {"source": self._identity(), "state": brought.state, "job": job, **others}
+    def _write_record(self, copy: StagedCopy, is_new: bool, lock: Lock) -> None:
+        """Verify the whole target, and write down what it contains."""
+        listing = copy.listing
+        rows = verify_target(self.paths.target, copy, is_new)
+        record = {
+            "source": self._identity(),
+            "state": copy.state,
+            "job": os.environ.get("SLURM_JOB_ID", ""),
+            "folders": listing.folders,
+            "links": listing.links,
+        }
         lock.assert_held()
-        self.place.write_record(record, rows)
-        total = sum(row[0] for row in listing.files.values())
-        tell(self.name, "complete, %s, %s" % (counted(len(listing.files), "file"), size(total)))
+        self.paths.write_record(record, rows)
+        report_files(self.name, "complete", [row[0] for row in listing.files.values()])
 
 
 def _check_apart(source: str, target: str) -> None:
     if source == target:
-        raise StageError("%s is its own target" % shown(source))
+        raise StageError("%s is its own target" % printable(source))
     for inner, outer in ((source, target), (target, source)):
         if inner.startswith(outer.rstrip("/") + "/"):
-            raise StageError("%s lies inside %s" % (shown(inner), shown(outer)))
+            raise StageError("%s is inside %s" % (printable(inner), printable(outer)))
 
 
 # ------------------------------------------------------------------ the command line
 
 
-class Ended(BaseException):
-    """A signal asked for the end; its number is the first argument."""
-
-
-def _end(number: int, _frame: Any) -> None:
-    signal.signal(number, signal.SIG_IGN)  # once is enough
-    raise Ended(number)
-
-
-def _options(words: Sequence[str]) -> Options:
-    """By hand, for `argparse` takes longer to load than a thousand files to copy."""
-    places = [word for word in words if word not in _FLAGS]
-    if len(places) != 2 or any(place.startswith("-") for place in places):
+def _parse_arguments(words: Sequence[str]) -> Options:
+    """Without argparse, which takes longer to import than a thousand files to copy."""
+    paths = [word for word in words if word not in _FLAGS]
+    if len(paths) != 2 or any(path.startswith("-") for path in paths):
         sys.exit("usage: stage.py [--unpack] [--refresh] [--reread] SOURCE TARGET\n\n%s" % __doc__)
-    is_asked = [flag in words for flag in _FLAGS]
-    return Options(places[0], places[1], *is_asked)
+    return Options(paths[0], paths[1], *(flag in words for flag in _FLAGS))
 
 
 def main() -> int:
-    """0: the data is there; 1: it is not, and a message says why; 128 + a signal that ended it."""
-    gc.disable()  # rows of a million files, and no circle among them
-    options = _options(sys.argv[1:])
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+    """0: the data is complete; 1: it is not, and a message says why; 128 + the signal: stopped."""
+    gc.disable()  # the rows of a million files contain no cycles
+    options = _parse_arguments(sys.argv[1:])
+    raise_on_signals()
     try:
         Stage(options).run()
     except StageError as error:
-        tell("stage failed", str(error))
+        report_status("stage failed", str(error))
         return 1
     except OSError as error:
-        tell("stage failed", str(failure(str(error.filename or options.target), error)))
+        failure = os_failure(str(error.filename or options.target), error)
+        report_status("stage failed", str(failure))
         return 1
-    except Ended as ended:
-        tell("stage %s" % shown(options.target), "told to end; what is copied is kept")
-        return 128 + int(ended.args[0])
+    except Stopped as stopped:
+        report_status("stage %s" % printable(options.target), "stopped; copied files are kept")
+        return int(stopped.exit_code)
     return 0
 
 

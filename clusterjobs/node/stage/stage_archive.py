@@ -1,12 +1,13 @@
-"""An archive unpacked beside the target: tar, plain or by gzip, bzip2 or xz, and zip.
+"""Unpack an archive beside the target: tar (plain, gzip, bzip2 or xz) and zip.
 
-Only what a data set is made of: folders, files, links that stay inside. A name that leads out of
-the target, or a device, ends it with the member's name. One process, for an archive is read from
-its beginning to its end; what was unpacked when a job ended is unpacked again.
+It may contain folders, files, and links that stay inside. A device, or a name that leads out of the
+target, is an error that names the member. This takes one process, because archives are read
+sequentially; after an interruption it starts again from the beginning.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import stat
@@ -14,92 +15,108 @@ import tarfile
 import time
 import zipfile
 import zlib
-from typing import IO, Any, Iterator, List, Optional, Tuple
+from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple
 
 from stage_copy import check_space
-from stage_files import BLOCK
-from stage_list import NOTHING, Listing, path_of, scan
+from stage_files import BLOCK, range_checksum
+from stage_list import EMPTY, path_of, scan
 from stage_lock import Lock
-from stage_log import Progress, StageError, shown
-from stage_record import Place, Seen, Sums, remove, state_of
+from stage_log import Progress, StageError, printable
+from stage_record import (
+    Checksums,
+    SmallFileRows,
+    StagedCopy,
+    StagePaths,
+    remove,
+    source_state,
+)
 
-# Of a file: its content. Of a link: what it says.
-Member = Tuple[str, str, int, int, int, Optional[IO[bytes]], str]
-_ENDS_BADLY = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError)
+_READ_ERRORS = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError)
 
 
-def bring_archive(place: Place, source: str, lock: Lock) -> Tuple[Listing, Sums, Seen, Any]:
-    """Unpack to `place.copy`: what the target must be, its sums, what the archive was."""
+class Member(NamedTuple):
+    """A member of an archive. `kind`: folder, file, link, hard link or device."""
+
+    kind: str
+    name: str
+    mode: int
+    mtime: int
+    size: int = 0
+    content: Optional[IO[bytes]] = None  # of a file
+    link: str = ""  # the target of a link
+
+
+def unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
+    """Unpack to `paths.copy`. Raises StageError."""
     archive = source
-    remove(place.copy)
+    remove(paths.copy)
     if source.startswith("s3://"):
-        from stage_s3 import fetch_object
-
-        archive = os.path.join(place.folder, "archive")
-        state: Any = fetch_object(source, archive, place, lock)
+        archive = os.path.join(paths.folder, "archive")
+        s3 = importlib.import_module("stage_s3")  # by name, as in stage.py
+        state: Any = s3.fetch_object(source, archive, paths, lock)
     else:
-        state = state_of(scan(source))
+        state = source_state(scan(source))
     size = os.stat(archive).st_size
-    check_space(place, NOTHING, size)  # at the least: what is in it may be larger
-    os.mkdir(place.copy)
-    progress = Progress("stage %s" % shown(place.target), size, lock.beat)
+    check_space(paths, EMPTY, size)  # at least: the contents may be larger
+    os.mkdir(paths.copy)
+    progress = Progress("stage %s" % printable(paths.target), size, lock.check_lease)
     try:
         with open(archive, "rb") as file:
-            sums = _unpacked(file, source, place.copy, progress)
-    except (*_ENDS_BADLY, OSError) as error:
+            checksums = _unpack(file, source, paths.copy, progress)
+    except (*_READ_ERRORS, OSError) as error:
         if isinstance(error, OSError) and error.filename:
             raise
-        raise StageError("%s: %s" % (shown(source), error or type(error).__name__)) from None
-    if not source.startswith("s3://") and state_of(scan(source)) != state:
-        raise StageError("%s: changed while it was unpacked" % shown(source))
-    return scan(place.copy, follow=False), sums, Seen([], []), state
+        raise StageError("%s: %s" % (printable(source), error or type(error).__name__)) from None
+    if not source.startswith("s3://") and source_state(scan(source)) != state:
+        raise StageError("%s: changed while it was unpacked" % printable(source))
+    listing = scan(paths.copy, follow=False)
+    return StagedCopy(listing, checksums, SmallFileRows([], []), state)
 
 
-def _unpacked(file: IO[bytes], source: str, copy: str, progress: Progress) -> Sums:
-    sums: Sums = {}
+def _unpack(file: IO[bytes], source: str, copy: str, progress: Progress) -> Checksums:
+    checksums: Checksums = {}
     links: List[Tuple[str, str, str]] = []
     modes: List[Tuple[str, int]] = []
-    members = _of_zip(file) if source.lower().endswith(".zip") else _of_tar(file)
-    for kind, raw, mode, mtime, size, content, said in members:
-        name = _inside(raw, source)
+    for member in _of_zip(file) if source.lower().endswith(".zip") else _of_tar(file):
+        name = _safe_name(member.name, source)
         path = path_of(copy, name)
-        if kind == "folder":
+        if member.kind == "folder":
             os.makedirs(path, exist_ok=True)
-            modes.append((path, mode))
-        elif kind == "link":
-            if _leads_out(name, said):
-                raise _refused(source, raw, "is a link that leads out of it")
-            links.append((raw, path, said))
+            modes.append((path, member.mode))
+        elif member.kind == "link":
+            if _escapes(name, member.link):
+                raise _refused(source, member.name, "is a link that leads out of the target")
+            links.append((member.name, path, member.link))
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            remove(path)  # a later member of the same name counts
-            if kind == "device":
-                raise _refused(source, raw, "is neither a file nor a folder nor a link")
-            if kind == "hard link":
-                original = _inside(said, source)
-                if original not in sums:
-                    raise _refused(source, raw, "is a link to what is not in it")
+            remove(path)  # the last member of a name counts
+            if member.kind == "device":
+                raise _refused(source, member.name, "is not a file, a folder or a link")
+            if member.kind == "hard link":
+                original = _safe_name(member.link, source)
+                if original not in checksums:
+                    raise _refused(source, member.name, "is a hard link to a missing file")
                 shutil.copy2(path_of(copy, original), path)
-                sums[name] = sums[original]
-            elif content is not None:
-                sums[name] = _written(content, path, size, mode, mtime, file, progress)
-    _make_links(links, source, copy)  # last, so that nothing is written through one
+                checksums[name] = checksums[original]
+            elif member.content is not None:
+                checksums[name] = _write(member, member.content, path, file, progress)
+    _make_links(links, source, copy)  # last, so that nothing is written through a link
     for path, mode in reversed(modes):
         os.chmod(path, mode | 0o700)
-    return sums
+    return checksums
 
 
 def _make_links(links: List[Tuple[str, str, str]], source: str, copy: str) -> None:
-    """Refuse those that lead out through another, before one is made there and after all are."""
-    for raw, path, said in links:
-        above = os.path.dirname(path)
-        if not _is_below(above, copy):
-            raise _refused(source, raw, "leads out of it through a link")
-        os.makedirs(above, exist_ok=True)
-        os.symlink(said, path)
-    for raw, path, _ in links:
+    """Refuse links that lead out through other links: before each is made, and when all exist."""
+    for name, path, link in links:
+        parent = os.path.dirname(path)
+        if not _is_below(parent, copy):
+            raise _refused(source, name, "leads out of the target through a link")
+        os.makedirs(parent, exist_ok=True)
+        os.symlink(link, path)
+    for name, path, _ in links:
         if not _is_below(path, copy):
-            raise _refused(source, raw, "is a link that leads out of it through another")
+            raise _refused(source, name, "is a link that leads out of the target through another")
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -107,88 +124,76 @@ def _is_below(path: str, folder: str) -> bool:
     return os.path.join(os.path.realpath(path), "").startswith(os.path.join(real, ""))
 
 
-def _inside(raw: str, source: str) -> str:
-    name = os.path.normpath(raw)
-    if name.startswith(("/", "../")) or name == "..":
-        raise _refused(source, raw, "leads out of it")
-    return "" if name == "." else name
+def _safe_name(name: str, source: str) -> str:
+    normal = os.path.normpath(name)
+    if normal.startswith(("/", "../")) or normal == "..":
+        raise _refused(source, name, "leads out of the target")
+    return "" if normal == "." else normal
 
 
-def _refused(source: str, raw: str, why: str) -> StageError:
-    return StageError("%s: its member %s %s" % (shown(source), shown(raw), why))
+def _refused(source: str, name: str, why: str) -> StageError:
+    return StageError("%s: member %s %s" % (printable(source), printable(name), why))
 
 
-def _leads_out(name: str, said: str) -> bool:
-    end = os.path.normpath(os.path.join(os.path.dirname(name), said))
-    return said.startswith("/") or end.split("/")[0] == ".."
+def _escapes(name: str, link: str) -> bool:
+    end = os.path.normpath(os.path.join(os.path.dirname(name), link))
+    return link.startswith("/") or end.split("/")[0] == ".."
 
 
-def _written(
-    content: IO[bytes],
-    path: str,
-    size: int,
-    mode: int,
-    mtime: int,
-    archive: IO[bytes],
-    progress: Progress,
+def _write(
+    member: Member, content: IO[bytes], path: str, archive: IO[bytes], progress: Progress
 ) -> List[int]:
-    """Write one file; the sums of its blocks, of what was unpacked and of what is read back."""
-    sums: List[int] = []
+    """Write one file, compare it with what was unpacked, and return the checksums of its blocks."""
+    checksums: List[int] = []
     with open(path, "w+b") as file:
-        left = size
-        while left or not sums:
+        left = member.size
+        while left or not checksums:
             crc, block = 0, min(BLOCK, left)
             start = file.tell()
             while block:
                 data = content.read(min(1 << 20, block))
                 if not data:
-                    raise EOFError("ends in the middle of %s" % shown(path))
+                    raise EOFError("ends in the middle of %s" % printable(path))
                 crc = zlib.crc32(data, crc)
                 file.write(data)
                 block, left = block - len(data), left - len(data)
                 progress.bytes = archive.tell()
                 progress.tick()
             file.flush()
-            if crc != _read_back(file.fileno(), start, file.tell()):
-                raise StageError("%s: read back, it was not what was written" % shown(path))
-            sums.append(crc)
-    os.chmod(path, mode & 0o777)
-    os.utime(path, ns=(mtime, mtime))
-    return sums
-
-
-def _read_back(file: int, start: int, end: int) -> int:
-    crc = 0
-    while start < end:
-        data = os.pread(file, min(1 << 20, end - start), start)
-        crc, start = zlib.crc32(data, crc), start + len(data)
-    return crc
+            if crc != range_checksum(file.fileno(), start, file.tell() - start):
+                what = "differs from what was written when read back"
+                raise StageError("%s: %s" % (printable(path), what))
+            checksums.append(crc)
+    os.chmod(path, member.mode & 0o777)
+    os.utime(path, ns=(member.mtime, member.mtime))
+    return checksums
 
 
 def _of_tar(file: IO[bytes]) -> Iterator[Member]:
     with tarfile.open(fileobj=file, mode="r|*") as archive:
         for one in archive:
-            mtime, mode = int(one.mtime) * 10**9, stat.S_IMODE(one.mode)
+            mode, mtime = stat.S_IMODE(one.mode), int(one.mtime) * 10**9
             if one.isdir():
-                yield "folder", one.name, mode, mtime, 0, None, ""
+                yield Member("folder", one.name, mode, mtime)
             elif one.isreg():
-                yield "file", one.name, mode, mtime, one.size, archive.extractfile(one), ""
+                content = archive.extractfile(one)
+                yield Member("file", one.name, mode, mtime, one.size, content)
             elif one.issym():
-                yield "link", one.name, mode, mtime, 0, None, one.linkname
+                yield Member("link", one.name, mode, mtime, link=one.linkname)
             elif one.islnk():
-                yield "hard link", one.name, mode, mtime, 0, None, one.linkname
+                yield Member("hard link", one.name, mode, mtime, link=one.linkname)
             else:
-                yield "device", one.name, mode, mtime, 0, None, ""
+                yield Member("device", one.name, mode, mtime)
 
 
 def _of_zip(file: IO[bytes]) -> Iterator[Member]:
     with zipfile.ZipFile(file) as archive:
         for one in archive.infolist():
-            mode = one.external_attr >> 16
+            attributes = one.external_attr >> 16
             mtime = int(time.mktime((*one.date_time, 0, 0, -1))) * 10**9
-            kind = "folder" if one.is_dir() else "link" if stat.S_ISLNK(mode) else "file"
-            usual = 0o755 if kind == "folder" else 0o644  # where no Unix wrote the archive
-            permissions = stat.S_IMODE(mode) or usual
+            kind = "folder" if one.is_dir() else "link" if stat.S_ISLNK(attributes) else "file"
+            default = 0o755 if kind == "folder" else 0o644  # of an archive not made on Unix
+            mode = stat.S_IMODE(attributes) or default
             with archive.open(one) as content:
-                said = os.fsdecode(content.read()) if kind == "link" else ""
-                yield kind, one.filename, permissions, mtime, one.file_size, content, said
+                link = os.fsdecode(content.read()) if kind == "link" else ""
+                yield Member(kind, one.filename, mode, mtime, one.file_size, content, link)

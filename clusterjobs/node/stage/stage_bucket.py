@@ -1,7 +1,4 @@
-"""A prefix of a bucket, and the tool that reads it: s5cmd or aws.
-
-The tools have the credentials, the region, the retries.
-"""
+"""List a prefix of a bucket with s5cmd or aws, which handle credentials, region and retries."""
 
 from __future__ import annotations
 
@@ -11,17 +8,17 @@ import subprocess
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from stage_log import StageError, say, shown, tool_environment
+from stage_log import StageError, log, printable, tool_environment
 
 ROUNDS = 3
 
-_MOST_ASKED = 10  # of objects that are encrypted, one start of aws each
+_MAX_HEAD_REQUESTS = 10  # for encrypted objects; each starts aws once
 
 Objects = Dict[str, List[Any]]  # name -> [size, ETag]
 
 
 class Bucket:
-    """A prefix, and the tool that reads it."""
+    """A prefix, and the tools that can read it."""
 
     def __init__(self, source: str) -> None:
         self.source = source.rstrip("/")
@@ -29,24 +26,24 @@ class Bucket:
         aws = shutil.which("aws")
         self.s5cmd, self.aws = _s5cmd(), [aws] if aws else []
         if not self.s5cmd and not self.aws:
-            raise StageError("%s: neither s5cmd nor aws is on this node" % source)
-        self.is_one = False
+            raise StageError("%s: neither s5cmd nor aws is installed on this node" % source)
+        self.is_single_object = False
         self.count = 0
         self._encrypted = 0
-        self._has_said_unknown = False
+        self._warned = False
 
     def key_of(self, name: str) -> str:
         return "%s/%s" % (self.source, name) if name else self.source
 
     def list(self) -> Objects:
-        """All below the prefix, else the one object of that name. Raises StageError."""
+        """All objects below the prefix, or the single object of that name. Raises StageError."""
         prefix = self._prefix + "/" if self._prefix else ""
         found = {key[len(prefix) :]: row for key, row in self._rows(prefix) if key != prefix}
         if not found and self._prefix:
             found.update(("", row) for key, row in self._rows(self._prefix) if key == self._prefix)
-            self.is_one = True
+            self.is_single_object = True
         if not found:
-            raise StageError("%s: there are no objects" % self.source)
+            raise StageError("%s: no objects found" % self.source)
         found = {name: row for name, row in found.items() if not name.endswith("/")}
         self.count = len(found)
         return found
@@ -59,20 +56,21 @@ class Bucket:
         query = "Contents[].[Key,Size,ETag]"
         command = [*self.aws, "s3api", "list-objects-v2", "--bucket", self._name]
         command += ["--prefix", prefix, "--query", query, "--output", "json"]
-        for key, size, etag in json.loads(self._answer(command) or "null") or []:
+        for key, size, etag in json.loads(self._run(command) or "null") or []:
             yield key, [size, etag.strip('"')]
 
     def _rows_of_s5cmd(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
-        """Also of keys that match `*` and `?` in the prefix, which s5cmd takes for patterns."""
+        """May include other keys, because s5cmd treats `*` and `?` in the prefix as wildcards."""
         start = "s3://%s/" % self._name
         command = [*self.s5cmd, "--json", "ls", "%s%s*" % (start, prefix)]
-        for line in self._answer(command, "no object found").splitlines():
+        for line in self._run(command, "no object found").splitlines():
             row = json.loads(line)
-            if row.get("type") == "file":  # of an empty one it says no size
+            if row.get("type") == "file":  # without a size if it is empty
                 yield row["key"][len(start) :], [row.get("size", 0), row.get("etag", "").strip('"')]
 
-    def _answer(self, command: List[str], nothing: str = "\0") -> str:
-        said = ""
+    def _run(self, command: List[str], empty: str = "\0") -> str:
+        """The output; nothing if the tool fails with the message `empty`."""
+        message = ""
         for number in range(ROUNDS):
             time.sleep(number)
             done = subprocess.run(
@@ -80,46 +78,47 @@ class Bucket:
             )
             if done.returncode == 0:
                 return done.stdout.decode()
-            said = done.stderr.decode(errors="replace").strip()
-            if nothing in said:
+            message = done.stderr.decode(errors="replace").strip()
+            if empty in message:
                 return ""
-        raise StageError("%s: %s" % (self.source, said.splitlines()[-1] if said else "no answer"))
+        last = message.splitlines()[-1] if message else "no message"
+        raise StageError("%s: %s" % (self.source, last))
 
-    def is_sum(self, name: str) -> bool:
-        """Whether an ETag is a checksum: asked of an object whose ETag did not match.
+    def etag_is_checksum(self, name: str) -> bool:
+        """Whether the ETag of an object, which did not match, is a checksum.
 
-        Each may be encrypted in its own way; after some that are, the rest is taken to be.
+        Each object may be encrypted or not; after some that are, all others count as encrypted.
         """
         if not self.aws:
             return True
-        if self._encrypted >= _MOST_ASKED:
+        if self._encrypted >= _MAX_HEAD_REQUESTS:
             return False
         head = self._head(name)
         kind = str(head.get("ServerSideEncryption", ""))
         if not (kind.startswith("aws:") or "SSECustomerAlgorithm" in head):
             return True
         if not self._encrypted:
-            say("stage: %s is encrypted, so that sizes alone are compared" % self.source)
+            log("stage: %s is encrypted: only sizes are compared" % self.source)
         self._encrypted += 1
         return False
 
     def part_size(self, name: str) -> Optional[int]:
-        """Of an object that was sent in parts, the first one's; s5cmd cannot ask for it."""
+        """The size of the first part of an object uploaded in parts; s5cmd cannot ask for it."""
         return int(self._head(name, "--part-number", "1")["ContentLength"]) if self.aws else None
 
     def _head(self, name: str, *options: str) -> Dict[str, Any]:
         key = "%s/%s" % (self._prefix, name) if name else self._prefix
         command = [*self.aws, "s3api", "head-object", "--bucket", self._name]
         command += ["--key", key.lstrip("/"), *options, "--output", "json"]
-        return dict(json.loads(self._answer(command)))
+        return dict(json.loads(self._run(command)))
 
-    def say_unknown(self, name: str) -> None:
-        """Once, of the first whose ETag says nothing."""
-        if not self._has_said_unknown:
-            self._has_said_unknown = True
-            say(
-                "stage: the ETag of %s says nothing, or nothing that can be told here; "
-                "of it, and of others like it, sizes alone are compared" % shown(self.key_of(name))
+    def warn_unverified(self, name: str) -> None:
+        """Warn about the first object whose ETag cannot be checked."""
+        if not self._warned:
+            self._warned = True
+            log(
+                "stage: the ETag of %s cannot be checked: only sizes are compared, "
+                "of this object and of others like it" % printable(self.key_of(name))
             )
 
 

@@ -1,51 +1,52 @@
-"""A finished copy gets the target's name: at once where there is none yet, else file by file."""
+"""Move a complete copy to its target: at once if the target is new, else file by file."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 
 from stage_list import Listing, path_of
 from stage_lock import Lock
-from stage_log import StageError, shown
-from stage_record import Place, remove
+from stage_log import StageError, printable
+from stage_record import StagePaths, remove
 
 
-def put_in_place(place: Place, listing: Listing, lock: Lock) -> bool:
-    """Make the target what `listing` says, and say whether it is new. Raises StageError.
+def commit_copy(paths: StagePaths, listing: Listing, lock: Lock) -> bool:
+    """Make the target match `listing`, and return whether it is new. Raises StageError.
 
-    What else lies there stays.
+    Other files in the target stay.
     """
     lock.assert_held()
-    is_new = not os.path.lexists(place.target)
-    root = place.copy if is_new else place.target
+    is_new = not os.path.lexists(paths.target)
+    root = paths.copy if is_new else paths.target
     if not is_new:
-        place.forget_record()
-        _check_kinds(place, listing)
-        _make_writable(place.target, listing)
+        paths.delete_record()
+        _check_kinds(paths, listing)
+        _make_writable(paths.target, listing)
         for name in listing.files:
-            if os.path.lexists(path_of(place.copy, name)):
-                os.replace(path_of(place.copy, name), path_of(place.target, name))
-    for name, said in listing.links.items():
-        _link(path_of(root, name), said)
-    for name, mode in reversed(list(listing.folders.items())):  # what lies deeper comes later in it
+            if os.path.lexists(path_of(paths.copy, name)):
+                os.replace(path_of(paths.copy, name), path_of(paths.target, name))
+    for name, link in listing.links.items():
+        _make_link(path_of(root, name), link)
+    for name, mode in reversed(list(listing.folders.items())):  # subfolders first
         os.chmod(path_of(root, name), mode)
-    _sync(place)
-    lock.assert_held()  # to write all of it may have taken minutes
+    _sync(paths)
+    lock.assert_held()  # the sync may have taken minutes
     if is_new:
-        os.rename(place.copy, place.target)
+        os.rename(paths.copy, paths.target)
     return is_new
 
 
-def _check_kinds(place: Place, listing: Listing) -> None:
-    """Nothing that a person has put there is removed to make room."""
-    if ("" in listing.files) == os.path.isdir(place.target):
-        raise StageError("%s is there, and of another kind" % shown(place.target))
+def _check_kinds(paths: StagePaths, listing: Listing) -> None:
+    """Fail instead of removing a user's files that are in the way."""
+    if ("" in listing.files) == os.path.isdir(paths.target):
+        raise StageError("%s exists, and is of another kind" % printable(paths.target))
     for kind, names in zip(("file", "folder", "link"), listing):
         for name in names:
-            path = path_of(place.target, name)
+            path = path_of(paths.target, name)
             is_folder = os.path.isdir(path) and not os.path.islink(path)
             if os.path.lexists(path) and is_folder != (kind == "folder"):
-                raise StageError("%s is there, and should be a %s" % (shown(path), kind))
+                raise StageError("%s exists, and is not a %s" % (printable(path), kind))
 
 
 def _make_writable(target: str, listing: Listing) -> None:
@@ -55,21 +56,19 @@ def _make_writable(target: str, listing: Listing) -> None:
         os.chmod(path, mode | 0o700)
 
 
-def _link(path: str, said: str) -> None:
-    if os.path.islink(path) and os.readlink(path) == said:
+def _make_link(path: str, link: str) -> None:
+    if os.path.islink(path) and os.readlink(path) == link:
         return
     remove(path)
-    os.symlink(said, path)
+    os.symlink(link, path)
 
 
-def _sync(place: Place) -> None:
-    """All of it on the disks, or on the servers, before anything says that it is complete."""
-    import ctypes  # late: it takes as long as a hundred small files
-
-    folder = os.open(place.folder, os.O_RDONLY)
+def _sync(paths: StagePaths) -> None:
+    """Write everything to the disks or servers before it counts as complete."""
+    folder = os.open(paths.folder, os.O_RDONLY)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(folder):
             reason = os.strerror(ctypes.get_errno())
-            raise StageError("%s: not all was written: %s" % (shown(place.target), reason))
+            raise StageError("%s: sync failed: %s" % (printable(paths.target), reason))
     finally:
         os.close(folder)

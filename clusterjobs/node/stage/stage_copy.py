@@ -1,4 +1,4 @@
-"""The files of a folder copied beside the target, as far as they are not there already."""
+"""Copy to the folder beside the target the files of a source folder that the target lacks."""
 
 from __future__ import annotations
 
@@ -6,208 +6,211 @@ import json
 import os
 from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from stage_files import BLOCK, BUFFER, KEPT, SmallFiles, Task, copy_block
+from stage_files import BLOCK, BUFFER, IN_TARGET, SmallFiles, Task, copy_block
 from stage_list import File, Listing, path_of, scan
 from stage_lock import Lock
-from stage_log import Progress, StageError, counted, shown, size
-from stage_pool import apart, batches_of, run_all
-from stage_record import Block, Place, Seen, Sums, compare, is_same_source, remove
+from stage_log import Progress, StageError, format_size, plural, printable
+from stage_pool import batches, interleaved, run_parallel
+from stage_record import (
+    Block,
+    Checksums,
+    SmallFileRows,
+    StagedCopy,
+    StagePaths,
+    is_same_file,
+    remove,
+    unchanged_files,
+)
 
-_SPARE = 1.01  # a file system needs a little for itself
+_SPARE = 1.01  # file systems need some space for themselves
 
 Batch = Tuple[int, int]
-Nothing = Tuple[()]  # more to do
+NoMore = Tuple[()]  # no further tasks
 
 
-class Known(NamedTuple):
-    """What earlier jobs have left behind."""
+class Earlier(NamedTuple):
+    """What earlier jobs have left."""
 
-    recorded: Dict[str, List[Any]]  # rows of the record whose sources are still the same
+    recorded: Dict[str, List[Any]]  # rows of the record whose source files have not changed
     journal: Dict[Block, int]
-    there: Dict[str, File]  # in the target
+    in_target: Dict[str, File]
 
 
-def bring_files(
-    place: Place,
-    source: str,
-    listing: Listing,
-    record: Optional[Dict[str, Any]],
-    lock: Lock,
-    reread: bool,
-) -> Tuple[Sums, Seen]:
-    """Copy what the target lacks to `place.copy`. `reread`: even what looks sound is read again.
+def copy_files(
+    paths: StagePaths, source: str, record: Optional[Dict[str, Any]], lock: Lock, reread: bool
+) -> StagedCopy:
+    """Copy to `paths.copy` what the target lacks. Raises StageError.
 
-    Gives the sums of all files by name, and what has been seen of the copies. Raises StageError.
+    `reread`: do not trust the times of the target's files, read them.
     """
-    known = _known(place, listing, record)
-    sums = {} if reread or not record else _sound(place, record, known.recorded)
+    listing = scan(source)
+    earlier = _find_earlier(paths, listing, record)
+    checksums: Checksums = {}
+    if record and not reread:
+        unchanged = unchanged_files(paths.target, record)
+        checksums = {name: row[-1] for name, row in unchanged.items() if name in earlier.recorded}
     small: List[str] = []
     tasks: List[Task] = []
-    is_first = not any(known)
+    is_first = not any(earlier)
     for name, row in listing.files.items():
-        if name in sums:
+        if name in checksums:
             continue
-        if row[0] <= BUFFER and (is_first or not _may_be_there(name, row, known)):
+        if row[0] <= BUFFER and (is_first or not _may_exist(name, row, earlier)):
             small.append(name)
         else:
-            tasks += _blocks(place, source, name, row, known)
+            tasks += _blocks(paths, source, name, row, earlier)
     total = sum(listing.files[name][0] for name in small)
-    check_space(place, listing, total + sum(one.length for one in tasks if not one.existing))
-    _remove_others(place.copy, {*small, *(one.name for one in tasks)}, listing)
-    make_folders(place.copy, listing)
+    check_space(paths, listing, total + sum(one.length for one in tasks if not one.existing))
+    _remove_leftovers(paths.copy, {*small, *(one.name for one in tasks)}, listing)
+    make_folders(paths.copy, listing)
     total += sum(one.length for one in tasks)
-    copying = Copying(place, source, listing, total, lock)
-    crcs = copying.blocks(tasks)
+    copier = Copier(paths, source, listing, total, lock)
+    _copy_blocks(copier, tasks, checksums)
+    return StagedCopy(listing, checksums, copier.small(small), None)
+
+
+def _copy_blocks(copier: Copier, tasks: Sequence[Task], checksums: Checksums) -> None:
+    """Copy the blocks that are missing, and add the checksums of all."""
+    crcs = copier.blocks(tasks)
     mixed = _mixed(tasks, crcs)
-    again = [n for n, one in enumerate(tasks) if crcs[n] & KEPT and one.name in mixed]
-    if again:  # a file is made of one or the other, never of both
+    again = [n for n, one in enumerate(tasks) if crcs[n] & IN_TARGET and one.name in mixed]
+    if again:  # a file is either the target's or a complete copy
         forced = [tasks[number]._replace(existing=None) for number in again]
-        for number, crc in zip(again, copying.blocks(forced)):
+        for number, crc in zip(again, copier.blocks(forced)):
             crcs[number] = crc
     for task, crc in zip(tasks, crcs):
-        sums.setdefault(task.name, []).append(crc % KEPT)
-        if crc & KEPT and task.name not in mixed and os.path.lexists(task.copy):
-            os.unlink(task.copy)  # an earlier attempt's; the target's own is the one
-    return sums, copying.small(small)
+        checksums.setdefault(task.name, []).append(crc % IN_TARGET)
+        if crc & IN_TARGET and task.name not in mixed and os.path.lexists(task.copy):
+            os.unlink(task.copy)  # left by an earlier attempt; the target's file is used
 
 
-def _known(place: Place, listing: Listing, record: Optional[Dict[str, Any]]) -> Known:
-    there = scan(place.target, follow=False).files if os.path.exists(place.target) else {}
+def _mixed(tasks: Sequence[Task], crcs: Sequence[int]) -> Set[str]:
+    """Files with some blocks in the target and some copied."""
+    kept = {task.name for task, crc in zip(tasks, crcs) if crc & IN_TARGET}
+    return kept & {task.name for task, crc in zip(tasks, crcs) if not crc & IN_TARGET}
+
+
+def _find_earlier(paths: StagePaths, listing: Listing, record: Optional[Dict[str, Any]]) -> Earlier:
+    in_target = scan(paths.target, follow=False).files if os.path.exists(paths.target) else {}
     rows = record["files"] if record else {}
-    same = {name: row for name, row in rows.items() if is_same_source(listing.files.get(name), row)}
-    return Known(same, place.load_journal(), there)
+    same = {name: row for name, row in rows.items() if is_same_file(listing.files.get(name), row)}
+    return Earlier(same, paths.load_journal(), in_target)
 
 
-def _sound(place: Place, record: Dict[str, Any], recorded: Dict[str, List[Any]]) -> Sums:
-    """The sums of what is there as it was staged, and of a source that is as it was."""
-    wrong, touched = compare(place.target, record)
-    doubtful = {*wrong, *touched}
-    return {name: row[-1] for name, row in recorded.items() if name not in doubtful}
+def _may_exist(name: str, row: File, earlier: Earlier) -> bool:
+    file = earlier.in_target.get(name)
+    return bool(earlier.journal) or (file is not None and file[0] == row[0])
 
 
-def _may_be_there(name: str, row: File, known: Known) -> bool:
-    there = known.there.get(name)
-    return bool(known.journal) or (there is not None and there[0] == row[0])
+def _blocks(paths: StagePaths, source: str, name: str, row: File, earlier: Earlier) -> List[Task]:
+    """The tasks of one file; each says where its block may exist, and its known checksum."""
+    size, mtime, mode, _ = row
+    origin, copy, target = (path_of(folder, name) for folder in (source, paths.copy, paths.target))
+    in_target = name in earlier.in_target and earlier.in_target[name][0] == size
+    tasks = []
+    for number in range(max(1, -(-size // BLOCK))):
+        offset = number * BLOCK
+        existing, crc = target if in_target else None, None
+        if name in earlier.recorded:
+            crc = earlier.recorded[name][-1][number]
+        elif earlier.journal:
+            crc = earlier.journal.get((name, offset, size, mtime))
+            if crc is not None and os.path.lexists(copy):
+                existing = copy
+        length = min(BLOCK, size - offset)
+        tasks.append(Task(name, origin, copy, existing, crc, offset, length, size, mtime, mode))
+    return tasks
 
 
-def _blocks(place: Place, source: str, name: str, row: File, known: Known) -> List[Task]:
-    length = row[0]
-    is_there = name in known.there and known.there[name][0] == length
-    count = max(1, -(-length // BLOCK))
-    return [_task(place, source, name, row, number, is_there, known) for number in range(count)]
-
-
-def _task(
-    place: Place, source: str, name: str, row: File, number: int, is_there: bool, known: Known
-) -> Task:
-    length, mtime, mode, _ = row
-    offset = number * BLOCK
-    copy = path_of(place.copy, name)
-    existing, crc = path_of(place.target, name) if is_there else None, None
-    if name in known.recorded:
-        crc = known.recorded[name][-1][number]
-    elif known.journal:
-        crc = known.journal.get((name, offset, length, mtime))
-        if crc is not None and os.path.lexists(copy):
-            existing = copy
-    span = min(BLOCK, length - offset)
-    origin = path_of(source, name)
-    return Task(name, origin, copy, existing, crc, offset, span, length, mtime, mode)
-
-
-def _remove_others(copy: str, wanted: AbstractSet[str], listing: Listing) -> None:
-    """What an earlier attempt has left in the copy, and this one does not put there again."""
+def _remove_leftovers(copy: str, wanted: AbstractSet[str], listing: Listing) -> None:
+    """Remove what an earlier attempt has left in the copy and this one does not write."""
     if os.path.isdir(copy) and not os.path.islink(copy):
-        there = scan(copy, follow=False)
-        for name in [*(there.files.keys() - wanted), *there.links]:
+        found = scan(copy, follow=False)
+        for name in [*(found.files.keys() - wanted), *found.links]:
             os.unlink(path_of(copy, name))
-        for name in there.folders:
+        for name in found.folders:
             if name not in listing.folders:
                 remove(path_of(copy, name))
 
 
 def make_folders(copy: str, listing: Listing) -> None:
-    """All folders of the copy, writable as long as it grows."""
+    """Create all folders of the copy, writable until it is complete."""
     if "" not in listing.files:
         os.makedirs(copy, exist_ok=True)
     for name in listing.folders:
         os.makedirs(path_of(copy, name), exist_ok=True)
 
 
-def check_space(place: Place, listing: Listing, needed: int) -> None:
-    """Raises StageError where the file system cannot hold it; nothing has been written yet."""
-    system = os.statvfs(place.folder)
+def check_space(paths: StagePaths, listing: Listing, needed: int) -> None:
+    """Raises StageError, before anything is written, if the file system is too small."""
+    system = os.statvfs(paths.folder)
     free = system.f_bavail * system.f_frsize
-    where = shown(os.path.dirname(place.target))
+    target, where = printable(paths.target), printable(os.path.dirname(paths.target))
     if needed * _SPARE > free:
-        what = "%s are to be copied, and %s has %s free" % (size(needed), where, size(free))
-        raise StageError("%s: no room: %s" % (shown(place.target), what))
-    files = listing.names()
+        sizes = "%s needed, %s has %s free" % (format_size(needed), where, format_size(free))
+        raise StageError("%s: not enough space: %s" % (target, sizes))
+    files = listing.size()
     if system.f_files and files > system.f_favail and needed:
-        what = "%s, and %s takes %d more" % (counted(files, "file"), where, system.f_favail)
-        raise StageError("%s: no room: %s" % (shown(place.target), what))
+        counts = "%s needed, %s has %d free" % (plural(files, "inode"), where, system.f_favail)
+        raise StageError("%s: not enough inodes: %s" % (target, counts))
 
 
-class Copying:
-    """The processes that copy, what they say of it, and the journal of what they have done."""
+class Copier:
+    """Copies in several processes, and records in the journal what they have copied."""
 
-    def __init__(self, place: Place, source: str, listing: Listing, total: int, lock: Lock) -> None:
-        self._place, self._source, self._files, self._lock = place, source, listing.files, lock
-        self._progress = Progress("stage %s" % shown(place.target), total, lock.beat)
+    def __init__(
+        self, paths: StagePaths, source: str, listing: Listing, total: int, lock: Lock
+    ) -> None:
+        self._paths, self._source, self._files, self._lock = paths, source, listing.files, lock
+        self._progress = Progress("stage %s" % printable(paths.target), total, lock.check_lease)
 
     def blocks(self, tasks: Sequence[Task]) -> List[int]:
-        """Each one's sum, with KEPT or FOUND where nothing was copied."""
+        """The checksum of each block, with IN_TARGET or IN_COPY where nothing was copied."""
         sizes = [task.length for task in tasks]
         results = [0] * len(tasks)
 
         def work(batch: Batch) -> List[int]:
             return [copy_block(task) for task in tasks[batch[0] : batch[1]]]
 
-        def done(batch: Batch, crcs: List[int]) -> Nothing:
+        def done(batch: Batch, crcs: List[int]) -> NoMore:
             first, end = batch
             results[first:end] = crcs
             rows = [
-                (task.name, task.offset, task.size, task.mtime, crc % KEPT)
+                (task.name, task.offset, task.size, task.mtime, crc % IN_TARGET)
                 for task, crc in zip(tasks[first:end], crcs)
             ]
-            self._done(sum(sizes[first:end]), json.dumps(rows), min(crcs) < KEPT)
+            self._record(sum(sizes[first:end]), json.dumps(rows), min(crcs) < IN_TARGET)
             return ()
 
-        run_all(work, batches_of(sizes), done, self._progress.tick)
+        run_parallel(work, batches(sizes), done, self._progress.tick)
         for task, crc in zip(tasks, results):
-            if task.length < task.size and not crc & KEPT:
+            if task.length < task.size and not crc & IN_TARGET:
                 os.chmod(task.copy, task.mode)
                 os.utime(task.copy, ns=(task.mtime, task.mtime))
         return results
 
-    def small(self, names: Sequence[str]) -> Seen:
-        """All of them, each by one process; what it sees then is their line in the journal too."""
+    def small(self, names: Sequence[str]) -> SmallFileRows:
+        """Copy files that fit the buffer; their rows of the record serve as journal entries too."""
         files = self._files
         sizes = [files[name][0] for name in names]
-        copier = SmallFiles(self._source, self._place.copy)
+        copier = SmallFiles(self._source, self._paths.copy)
         rows: List[str] = []
 
         def work(batch: Batch) -> str:
             found = {name: copier.copy(name, files[name]) for name in names[batch[0] : batch[1]]}
             return json.dumps(found, separators=(",", ":"))
 
-        def done(batch: Batch, line: str) -> Nothing:
+        def done(batch: Batch, line: str) -> NoMore:
             rows.append(line[1:-1])
-            self._done(sum(sizes[batch[0] : batch[1]]), line, True)
+            self._record(sum(sizes[batch[0] : batch[1]]), line, True)
             return ()
 
-        run_all(work, apart(batches_of(sizes)), done, self._progress.tick)
+        run_parallel(work, interleaved(batches(sizes)), done, self._progress.tick)
         copier.close()
-        return Seen(names, rows)
+        return SmallFileRows(names, rows)
 
-    def _done(self, size: int, line: str, is_new: bool) -> None:
+    def _record(self, size: int, line: str, is_new: bool) -> None:
         if is_new:
-            self._lock.moved()
+            self._lock.report_progress()
         self._progress.add(size)
-        self._place.append_journal(line)
-
-
-def _mixed(tasks: Sequence[Task], crcs: Sequence[int]) -> Set[str]:
-    """Files of which some blocks were kept, and others copied."""
-    kept = {task.name for task, crc in zip(tasks, crcs) if crc & KEPT}
-    return kept & {task.name for task, crc in zip(tasks, crcs) if not crc & KEPT}
+        self._paths.append_journal(line)

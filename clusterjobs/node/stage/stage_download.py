@@ -1,4 +1,4 @@
-"""Objects of a bucket on their way to a folder, by s5cmd or by several aws."""
+"""Download objects of a bucket to a folder, by one s5cmd or several aws."""
 
 from __future__ import annotations
 
@@ -14,75 +14,81 @@ from stage_bucket import Bucket, Objects
 from stage_glob_groups import literal, patterns_of
 from stage_list import path_of
 from stage_lock import Lock
-from stage_log import Progress, end_tool, shown, tool_environment
-from stage_pool import workers
-from stage_record import Place, remove
+from stage_log import Progress, kill_tool, printable, tool_environment
+from stage_pool import worker_count
+from stage_record import StagePaths, remove
 
 STALL_SECONDS = 600
-_MOST_TOOLS = 8
-_MOST_NAMES = 1000  # on one command line
-_FEW = 32  # objects are not worth a tool of their own
-_FILE = 1 << 20  # a request costs about as much as this many bytes
+_MAX_TOOLS = 8
+_MAX_NAMES = 1000  # on one command line
+_MIN_OBJECTS_PER_TOOL = 32  # fewer are not worth another process
+_REQUEST_COST = 1 << 20  # of one object, in bytes that take about as long
 
 
 class Download:
-    """The tools at work. What has arrived whole is below `to` by its name, and nothing else is.
+    """The running tools. Under its own name, below `to`, an object is always complete.
 
-    aws keeps an object beside its place until it is whole. s5cmd writes to its place, in parts, so
-    that it gets another place, and an object is moved when s5cmd says that it is there.
+    aws writes to a temporary name until an object is complete. s5cmd writes to the final name, so
+    it gets another folder, and an object is moved when s5cmd reports it as complete.
     """
 
     def __init__(
-        self, bucket: Bucket, place: Place, wanted: Objects, to: str, work: Tuple[Progress, Lock]
+        self,
+        bucket: Bucket,
+        paths: StagePaths,
+        wanted: Objects,
+        to: str,
+        progress: Progress,
+        lock: Lock,
     ) -> None:
         self._bucket, self._wanted, self._to = bucket, wanted, to
-        self._progress, self._lock = work
-        self._arriving = os.path.join(place.folder, "arriving")
-        self._log = os.path.join(place.folder, "tool.log")
-        self._told = os.path.join(place.folder, "tool.out")
-        self._seen: Set[str] = set()
-        self._before = self._progress.bytes
-        self._moved, self._next_look = time.monotonic(), 0.0
-        remove(self._arriving)
+        self._progress, self._lock = progress, lock
+        self._partial = os.path.join(paths.folder, "partial")
+        self._log = os.path.join(paths.folder, "tool.log")
+        output_path = os.path.join(paths.folder, "tool.out")
+        self._finished: Set[str] = set()
+        self._last_bytes = self._progress.bytes
+        self._last_change, self._next_scan = time.monotonic(), 0.0
+        remove(self._partial)
         commands = list(self._commands_of_s5cmd() if bucket.s5cmd else self._commands_of_aws())
-        with open(self._log, "wb") as log, open(self._told, "wb") as told:
-            self._tools = [self._start(command, told, log) for command in commands]
-        self._answers = os.open(self._told, os.O_RDONLY | os.O_CLOEXEC)
+        with open(self._log, "wb") as log, open(output_path, "wb") as output:
+            self._tools = [self._start(command, output, log) for command in commands]
+        self._output = os.open(output_path, os.O_RDONLY | os.O_CLOEXEC)
         self._rest = b""
 
-    def arrived(self) -> Optional[List[str]]:
-        """The names of the objects that are whole since this was last asked; None: it is over."""
+    def finished(self) -> Optional[List[str]]:
+        """The objects completed since the last call; None if all tools have ended."""
         is_over = all(tool.poll() is not None for tool in self._tools)
         now = time.monotonic()
         names = self._finished_by_s5cmd() if self._bucket.s5cmd else []
-        if is_over or now >= self._next_look:
-            found = self._look()
+        if is_over or now >= self._next_scan:
+            found = self._scan()
             if not self._bucket.s5cmd:
-                names = [name for name in found if name not in self._seen]
-            self._next_look = now + max(0.2, 20 * (time.monotonic() - now))
-            if self._progress.bytes != self._before:
-                self._before, self._moved = self._progress.bytes, now
-            elif now - self._moved > STALL_SECONDS:
-                is_over = True  # tools that move nothing for long are ended by who called
-        self._seen.update(names)
+                names = [name for name in found if name not in self._finished]
+            self._next_scan = now + max(0.2, 20 * (time.monotonic() - now))
+            if self._progress.bytes != self._last_bytes:
+                self._last_bytes, self._last_change = self._progress.bytes, now
+            elif now - self._last_change > STALL_SECONDS:
+                is_over = True  # the tools are stuck: the caller stops them
+        self._finished.update(names)
         if names:
-            self._lock.moved()
+            self._lock.report_progress()
         return None if is_over and not names else names
 
-    def end(self) -> str:
-        """The end of what the tools said where one failed."""
+    def stop(self) -> str:
+        """Kill the tools, and return the last line of their errors."""
         for tool in self._tools:
-            end_tool(tool)
-        os.close(self._answers)
-        remove(self._arriving)
+            kill_tool(tool)
+        os.close(self._output)
+        remove(self._partial)
         with open(self._log, encoding="utf-8", errors="replace") as file:
             lines = [line.strip() for line in file if line.strip()]
-        return ": " + shown(_reason(lines[-1])) if lines else ""
+        return ": " + printable(_error_text(lines[-1])) if lines else ""
 
-    def _start(self, command: Sequence[str], told: IO[bytes], log: IO[bytes]) -> Any:
+    def _start(self, command: Sequence[str], output: IO[bytes], log: IO[bytes]) -> Any:
         return subprocess.Popen(
             command,
-            stdout=told,
+            stdout=output,
             stderr=log,
             env=tool_environment(),
             start_new_session=True,
@@ -92,12 +98,12 @@ class Download:
     # -------------------------------------------------------------- s5cmd
 
     def _commands_of_s5cmd(self) -> Iterator[List[str]]:
-        """One for all, with a list of exact names; a line break does not fit the list."""
+        """One command with a list of exact names, and one for each name with a line break."""
         words = [*self._bucket.s5cmd, "--json"]
         path = os.path.join(os.path.dirname(self._log), "commands")
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             for name in self._wanted:
-                copy = ["cp", "--raw", self._bucket.key_of(name), path_of(self._arriving, name)]
+                copy = ["cp", "--raw", self._bucket.key_of(name), path_of(self._partial, name)]
                 if "\n" in name or "\r" in name:
                     yield [*words, *copy]
                 else:
@@ -107,12 +113,12 @@ class Download:
     def _finished_by_s5cmd(self) -> List[str]:
         names: List[str] = []
         while True:
-            data = os.read(self._answers, 1 << 16)
+            data = os.read(self._output, 1 << 16)
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                done = _said(line)
+                done = _parse_line(line)
                 if done.get("success"):
-                    name = done["destination"][len(self._arriving) + 1 :]
+                    name = done["destination"][len(self._partial) + 1 :]
                     os.replace(done["destination"], path_of(self._to, name))
                     names.append(name)
             if not data:
@@ -121,35 +127,36 @@ class Download:
     # -------------------------------------------------------------- aws
 
     def _commands_of_aws(self) -> Iterator[List[str]]:
-        """Several with a part of the names each, for one is bound to one core."""
+        """Several commands with a part of the names each, because one aws uses one core."""
         bucket, wanted = self._bucket, self._wanted
-        if bucket.is_one:
+        if bucket.is_single_object:
             yield [*bucket.aws, "s3", "cp", "--only-show-errors", bucket.source, self._to]
             return
-        count = max(1, min(workers(), _MOST_TOOLS, len(wanted) // _FEW))
-        if len(wanted) < bucket.count and len(wanted) <= _MOST_NAMES:
+        count = max(1, min(worker_count(), _MAX_TOOLS, len(wanted) // _MIN_OBJECTS_PER_TOOL))
+        if len(wanted) < bucket.count and len(wanted) <= _MAX_NAMES:
             exact = [literal(name) for name in sorted(wanted)]
             parts = [exact[number::count] for number in range(count)]
         else:
-            parts = patterns_of({name: row[0] + _FILE for name, row in wanted.items()}, count)
+            costs = {name: row[0] + _REQUEST_COST for name, row in wanted.items()}
+            parts = patterns_of(costs, count)
         sync = [*bucket.aws, "s3", "sync", "--only-show-errors", bucket.source, self._to]
         for part in parts:
             yield [*sync, "--exclude", "*", *_included(part)]
 
-    def _look(self) -> List[str]:
-        """Objects that are whole, and the bytes of all, with those of objects on their way."""
-        self._progress.bytes, names = _arrived(self._wanted, self._to)
-        for folder, _, files in os.walk(self._arriving):
+    def _scan(self) -> List[str]:
+        """Update the bytes, partial objects included, and return the complete objects."""
+        self._progress.bytes, names = _scan_target(self._wanted, self._to)
+        for folder, _, files in os.walk(self._partial):
             for file in files:
-                try:  # s5cmd makes a file as long as it will be at once
+                try:  # s5cmd creates a file with its final size
                     self._progress.bytes += os.lstat(os.path.join(folder, file)).st_blocks * 512
                 except FileNotFoundError:
                     continue
         return names
 
 
-def _reason(line: str) -> str:
-    """What s5cmd says in JSON, shortly."""
+def _error_text(line: str) -> str:
+    """The message in a line of s5cmd's JSON."""
     try:
         return str(json.loads(line)["error"])
     except (ValueError, KeyError, TypeError):
@@ -161,10 +168,10 @@ def _included(patterns: Sequence[str]) -> Iterator[str]:
         yield from ("--include", pattern)
 
 
-def _arrived(wanted: Objects, to: str) -> Tuple[int, List[str]]:
-    """The bytes that are there, with those of unfinished objects; which objects are whole.
+def _scan_target(wanted: Objects, to: str) -> Tuple[int, List[str]]:
+    """The bytes of all objects, partial ones included, and the names of the complete ones.
 
-    While an object comes, aws keeps it beside its place, as NAME.1a2B3c4D.
+    aws writes a partial object to a name such as NAME.1a2B3c4D.
     """
     total = 0
     whole: List[str] = []
@@ -184,8 +191,8 @@ def _arrived(wanted: Objects, to: str) -> Tuple[int, List[str]]:
     return total, whole
 
 
-def _said(line: bytes) -> Dict[str, Any]:
-    """A line of s5cmd's; what else is printed there is passed over."""
+def _parse_line(line: bytes) -> Dict[str, Any]:
+    """A line of s5cmd's JSON; empty for any other line."""
     try:
         done = json.loads(line)
     except ValueError:

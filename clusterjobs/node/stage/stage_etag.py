@@ -1,6 +1,6 @@
-"""Whether a file is what its ETag says: its MD5, or the MD5 of its parts' MD5s.
+"""Compare a file with its ETag: its MD5, or the MD5 of the MD5s of its parts.
 
-The same reading gives the CRC-32 of its blocks, for the record.
+The same pass over the file gives the CRC-32 of its blocks for the record.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ from typing import Any, List, Optional, Sequence, Tuple
 from stage_files import BLOCK
 
 _MIB = 1 << 20
-PARTS = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
+PART_SIZES = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
 GOOD, BAD, UNKNOWN = 0, 1, 2
-_BUFFER = bytearray(1 << 18)  # stays in a core's cache while both sums are taken of it
+_BUFFER = bytearray(1 << 18)  # stays in a core's cache while both checksums are computed
 
 
-def compared(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
-    """GOOD, BAD, or UNKNOWN where that cannot be told, and the CRC-32 of each block.
-
-    `sizes`: those of parts to be tried.
-    """
+def check_etag(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
+    """GOOD, BAD or UNKNOWN, and the CRC-32 of each block. `sizes`: the part sizes to try."""
     digest, _, count = etag.partition("-")
     fitting = [size]
     if count:
-        fitting = sorted({min(part, size) for part in sizes if count_of(size, part) == count})
+        fitting = sorted({min(part, size) for part in sizes if part_count(size, part) == count})
     crcs: List[int] = []
     try:
         for part in fitting if len(digest) == 32 else ():
@@ -39,12 +36,12 @@ def compared(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[int
     return (BAD, crcs) if crcs else (UNKNOWN, _read(file, size, None)[1])
 
 
-def count_of(size: int, part: int) -> str:
+def part_count(size: int, part: int) -> str:
     return str(-(-size // part))
 
 
 def _read(file: int, size: int, part: Optional[int]) -> Tuple[List[bytes], List[int]]:
-    """The MD5 of each part, unless there are none, and the CRC-32 of each block."""
+    """The MD5 of each part, if there are parts, and the CRC-32 of each block."""
     digests: List[bytes] = []
     crcs: List[int] = []
     buffer = memoryview(_BUFFER)
@@ -57,7 +54,7 @@ def _read(file: int, size: int, part: Optional[int]) -> Tuple[List[bytes], List[
             most = min(end, at - at % part + part) if part else end
             count = os.preadv(file, [buffer[: most - at]], at)
             if not count:
-                return [*digests, b""], [*crcs, -1]  # it has become shorter
+                return [*digests, b""], [*crcs, -1]  # the file is too short
             data = buffer[:count]
             crc = zlib.crc32(data, crc)
             at += count

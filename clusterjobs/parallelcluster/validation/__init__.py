@@ -1,5 +1,5 @@
-"""Would ParallelCluster take this config? Its own schema and validators, and what they miss.
+"""Checks a ParallelCluster config with ParallelCluster's own schema and validators, and our own.
 
-This room knows configs and make-believe accounts; it must not know experiments, nor print.
-ParallelCluster, moto and boto3 are an optional extra, imported only where they are run.
+This package knows configs and simulated accounts. It must not know experiments, and must not print.
+ParallelCluster, moto and boto3 are an optional extra, imported only where they are used.
 """

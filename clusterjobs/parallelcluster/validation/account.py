@@ -1,7 +1,7 @@
-"""What an AWS account holds, as far as a cluster config can ask about it.
+"""The resources of an AWS account that a cluster config can refer to.
 
-Only shapes and their usual values. `assume.py` fills an account from a config, `account_file.py`
-with what a person knows better; nothing here knows boto3 or moto.
+This module knows only the records and their default values. `default_account.py` derives an account
+from a config, `account_overrides.py` applies a user's overrides. It must not know boto3 or moto.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NUMBER = "123456789012"
 
 @dataclass(frozen=True)
 class Subnet:
-    """`public`: instances in it get a public address by themselves."""
+    """`public`: instances in it get a public address automatically."""
 
     zone: str = ""
     vpc: str = MAIN_VPC
@@ -24,7 +24,7 @@ class Subnet:
 
 @dataclass(frozen=True)
 class Vpc:
-    """ParallelCluster's nodes find each other by name: both must be on."""
+    """ParallelCluster's nodes find each other by name, so both have to be on."""
 
     dns_support: bool = True
     dns_hostnames: bool = True
@@ -32,7 +32,7 @@ class Vpc:
 
 @dataclass(frozen=True)
 class SecurityGroup:
-    """`self_*`: a rule for all traffic between members, which EFA needs and `open_*` is not."""
+    """`self_*`: a rule for all traffic between members. EFA needs it; `open_*` is not enough."""
 
     self_inbound: bool = True
     self_outbound: bool = True
@@ -52,10 +52,10 @@ class Key:
 
 @dataclass(frozen=True)
 class Image:
-    """An AMI. `driver`: of NVIDIA, `open` as in AWS's own images or `closed`.
+    """An AMI. `driver`: NVIDIA's, `open` as in AWS's own images, or `closed`.
 
-    `version` is of the ParallelCluster that built it, "" for the one that is installed here and
-    "none" for an image that ParallelCluster did not build.
+    `version` is the version of ParallelCluster that built it; "" means the one installed here, and
+    "none" an image that ParallelCluster did not build.
     """
 
     os: str = ""
@@ -67,7 +67,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Bucket:
-    """`versioning` is what ParallelCluster wants of a CustomS3Bucket."""
+    """ParallelCluster requires `versioning` for a CustomS3Bucket."""
 
     region: str = ""
     versioning: bool = True
@@ -89,7 +89,7 @@ class Reservation:
 class FileSystem:
     """An existing file system; `kind` is LUSTRE, OPENZFS, ONTAP, EFS, FILECACHE or EBS.
 
-    `reachable`: its security group lets the cluster's nodes in. `capacity_gib` 0 is unknown.
+    `reachable`: its security group allows the cluster's nodes. `capacity_gib` 0 means unknown.
     """
 
     kind: str = "LUSTRE"
@@ -102,14 +102,14 @@ class FileSystem:
 
 @dataclass(frozen=True)
 class Named:
-    """Something of which only the existence is asked about."""
+    """A resource of which only the existence matters."""
 
     missing: bool = False
 
 
 @dataclass
 class Account:
-    """One region of an account, everything by its id or name."""
+    """One region of an account: its resources by id or name."""
 
     region: str = "us-east-1"
     subnets: dict[str, Subnet] = field(default_factory=dict)

@@ -1,9 +1,9 @@
-"""`--account FILE`: what a person knows about the account, read and put over the assumptions.
+"""`--account FILE`: a user's overrides for the simulated account.
 
     subnets: {subnet-0123456789abcdef0: {zone: us-east-1a}}
     keys: {my-key: {type: rsa}}
 
-This floor knows the file's form; it must not know what any fact is used for.
+This module knows the format of the file; it must not know how the attributes are used.
 """
 
 from __future__ import annotations
@@ -16,30 +16,34 @@ from clusterjobs.parallelcluster.validation.account import KINDS, Account, Vpc
 from clusterjobs.parallelcluster.validation.offerings import best_zones
 from clusterjobs.yaml.document import Document, Path, dotted, load
 
-Facts = dict[str, dict[str, dict[str, Any]]]  # kind -> id -> attribute -> value
+Overrides = dict[str, dict[str, dict[str, Any]]]  # kind -> id -> attribute -> value
 
 _TYPES = {"bool": bool, "int": int, "str": str}
-_WORDS = {"bool": "true or false", "int": "a whole number", "str": "text"}
+_EXPECTED = {
+    "bool": "true or false",
+    "int": "an integer, for example 12",
+    "str": 'text, for example "abc"',
+}
 
 
-def load_account_file(text: str, file: str) -> Facts:
-    """The facts of a file. Raises InputError with everything that is wrong in it."""
+def load_overrides(text: str, file: str) -> Overrides:
+    """The overrides in a file. Raises InputError with all problems of the file."""
     document = load(text, file)
     reader = _Reader(document)
-    facts = reader.read()
+    overrides = reader.read()
     if reader.problems:
         raise InputError(reader.problems)
-    return facts
+    return overrides
 
 
-def with_facts(account: Account, facts: Facts) -> Account:
-    """The account with the facts in place of what was assumed.
+def with_overrides(account: Account, overrides: Overrides) -> Account:
+    """The account with the overrides applied.
 
     Raises InputError for zones that its region does not have.
     """
-    _refuse_zones(account.region, facts)
+    _refuse_zones(account.region, overrides)
     result = dataclasses.replace(account)
-    for kind, entries in facts.items():
+    for kind, entries in overrides.items():
         known: dict[str, Any] = dict(getattr(account, kind))
         for name, values in entries.items():
             known[name] = dataclasses.replace(known.get(name) or KINDS[kind](), **values)
@@ -50,11 +54,11 @@ def with_facts(account: Account, facts: Facts) -> Account:
     return result
 
 
-def _refuse_zones(region: str, facts: Facts) -> None:
+def _refuse_zones(region: str, overrides: Overrides) -> None:
     zones = best_zones((), region)
     problems = [
         Problem(f"{region} has no zone {zone}", path=f"{kind}.{name}.zone", hint=", ".join(zones))
-        for kind, entries in facts.items()
+        for kind, entries in overrides.items()
         for name, values in entries.items()
         if (zone := values.get("zone")) and zone not in zones
     ]
@@ -63,32 +67,32 @@ def _refuse_zones(region: str, facts: Facts) -> None:
 
 
 class _Reader:
-    """Checks names and types, and collects what is wrong."""
+    """Checks names and types, and collects problems."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.problems: list[Problem] = []
 
-    def read(self) -> Facts:
-        facts: Facts = {}
+    def read(self) -> Overrides:
+        overrides: Overrides = {}
         for kind, entries in self._map((), self.document.value).items():
             if kind not in KINDS:
                 self._unknown((kind,), kind, tuple(KINDS))
                 continue
-            facts[kind] = {
+            overrides[kind] = {
                 name: self._values((kind, name), KINDS[kind], values)
                 for name, values in self._map((kind,), entries).items()
             }
-        return facts
+        return overrides
 
-    def _values(self, path: Path, shape: type, values: Any) -> dict[str, Any]:
-        types = {field.name: str(field.type) for field in dataclasses.fields(shape)}
+    def _values(self, path: Path, record: type, values: Any) -> dict[str, Any]:
+        types = {field.name: str(field.type) for field in dataclasses.fields(record)}
         found: dict[str, Any] = {}
         for key, value in self._map(path, values).items():
             if key not in types:
                 self._unknown((*path, key), key, tuple(types))
             elif not _is(value, types[key]):
-                self._problem((*path, key), f"{key} is {_WORDS[types[key]]}")
+                self._problem((*path, key), f"expected {_EXPECTED[types[key]]}")
             else:
                 found[key] = value
         return found
@@ -97,7 +101,7 @@ class _Reader:
         if isinstance(value, dict):
             return value
         if value is not None:
-            self._problem(path, "a map of names and values is wanted here")
+            self._problem(path, "expected a map, for example {name: value}")
         return {}
 
     def _unknown(self, path: Path, key: str, known: tuple[str, ...]) -> None:
@@ -110,5 +114,5 @@ class _Reader:
 
 
 def _is(value: Any, type_name: str) -> bool:
-    wanted = _TYPES[type_name]
-    return isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
+    expected = _TYPES[type_name]
+    return isinstance(value, expected) and (expected is bool or not isinstance(value, bool))

@@ -1,7 +1,7 @@
-"""What differs between two configs by meaning, and what it takes to change a running cluster.
+"""Compares two configs as data, and finds out what each change requires of a running cluster.
 
-With the extra, ParallelCluster's own comparison and update policies say so; without it, only the
-differences are known. Nothing here reads text or prints.
+With the extra, ParallelCluster's own comparison and update policies are used; without it, only the
+differences are known. This module must not read files or print.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clusterjobs.parallelcluster.validation.walk import Data
 
 When = Literal["running", "replaced", "stopped", "queue", "cluster", ""]
 
-# What ParallelCluster 3.16 takes where a key is left out.
+# The defaults of ParallelCluster 3.16.
 _DEFAULTS: dict[str, Any] = {
     "CapacityType": "ONDEMAND",
     "JobExclusiveAllocation": False,
@@ -28,18 +28,18 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-# Update policies that a QueueUpdateStrategy of DRAIN or TERMINATE satisfies with new nodes.
+# Update policies that are satisfied by replacing nodes: QueueUpdateStrategy DRAIN or TERMINATE.
 _REPLACING = ("QUEUE_UPDATE_STRATEGY", "MANAGED_PLACEMENT_GROUP", "SHARED_STORAGE_UPDATE_POLICY")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One change from `old` to `new`, None where there is nothing.
+    """One change from `old` to `new`; None means that the key is absent.
 
-    `when`: "running" is applied to the cluster while it works, "replaced" too, by giving its nodes
-    up for new ones; "stopped" needs its nodes stopped first, "queue" a queue of another name,
-    "cluster" a new cluster; "" is unknown.
-    `policy` is ParallelCluster's name for it, `needs` what it says has to be done.
+    `when` it can be applied: "running" while the cluster runs, "replaced" likewise, by replacing
+    nodes, "stopped" after its nodes were stopped, "queue" only to a queue with another name,
+    "cluster" only to a new cluster, "" unknown.
+    `policy` is ParallelCluster's name for the rule, `needs` its description of what to do.
     """
 
     path: str
@@ -51,12 +51,12 @@ class Difference:
 
 
 def compare(old: Data, new: Data) -> list[Difference]:
-    """Every difference, in the order of ParallelCluster's schema where that is known."""
+    """Every difference; with the extra, in the order of ParallelCluster's schema."""
     before, after = _without_defaults(old), _without_defaults(new)
     if not optional_deps.is_installed():
         return list(_differences(before, after, ""))
     with optional_deps.quiet(), optional_deps.environment({"AWS_DEFAULT_REGION": "us-east-1"}):
-        return _judged(before, after)
+        return _with_policies(before, after)
 
 
 def _without_defaults(value: Any) -> Any:
@@ -70,11 +70,11 @@ def _is_default(key: str, value: Any) -> bool:
     return key in _DEFAULTS and value == _DEFAULTS[key]
 
 
-# ------------------------------------------------------------------ as ParallelCluster sees it
+# ------------------------------------------------------------------ with ParallelCluster
 
 
-def _judged(old: Data, new: Data) -> list[Difference]:
-    """Every change checked twice: against a cluster with nodes that run, and one without."""
+def _with_policies(old: Data, new: Data) -> list[Difference]:
+    """Check every change twice: for a cluster with running nodes, and for one without."""
     from pcluster.config.config_patch import ConfigPatch
 
     patches = [ConfigPatch(_cluster(running), old, new) for running in (True, False)]
@@ -120,7 +120,7 @@ def _succeeds(check: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Without the mark that ParallelCluster's comparison leaves, and its "-" for nothing."""
+    """Without the `visited` marks of ParallelCluster's comparison; its "-" becomes None."""
     if isinstance(value, dict):
         return {key: item for key, item in copy.copy(value).items() if key != "visited"}
     return None if value == "-" else value
@@ -143,7 +143,7 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[Difference]:
 
 
 def _is_named(value: Any) -> bool:
-    """A list whose order means nothing, because its entries have names."""
+    """Whether it is a list of entries with names, whose order does not matter."""
     return isinstance(value, list) and all(
         isinstance(item, dict) and "Name" in item for item in value
     )

@@ -1,7 +1,7 @@
-"""The account that a config supposes: whatever it names is there, and is as it should be.
+"""The default simulated account of a config: every resource that the config names exists and fits.
 
-So that everything that does not depend on the account is really tested. This floor knows which
-keys of a config name something of AWS's; it must not know how an account is acted out.
+With it, everything that does not depend on the account is really checked. This module knows which
+keys of a config name AWS resources; it must not know how an account is simulated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from clusterjobs.parallelcluster.validation.account import (
     Subnet,
 )
 from clusterjobs.parallelcluster.validation.offerings import best_zones
-from clusterjobs.parallelcluster.validation.walk import Data
+from clusterjobs.parallelcluster.validation.walk import Data, Entry
 
 DEFAULT_REGION = "us-east-1"
 
@@ -34,12 +34,12 @@ _AMI = re.compile(r"ami-[0-9a-f]+")
 
 
 def region_of(data: Data) -> str:
-    """The config's region; where it has none, ParallelCluster takes the caller's."""
+    """The config's region, or a default. (ParallelCluster would use the caller's region.)"""
     return text(at(data, "Region")) or DEFAULT_REGION
 
 
-def assume_account(data: Data) -> Account:
-    """An account in which everything that the config names exists, with sensible attributes."""
+def default_account(data: Data) -> Account:
+    """An account in which every resource that the config names exists, with fitting attributes."""
     account = Account(region=region_of(data))
     account.subnets = _subnets(data, account.region)
     account.security_groups = {name: SecurityGroup() for name in _security_groups(data)}
@@ -57,7 +57,7 @@ def assume_account(data: Data) -> Account:
 
 
 def _subnets(data: Data, region: str) -> dict[str, Subnet]:
-    """One zone for all as far as their instance types allow; several of one queue are apart."""
+    """One zone for all if it offers their types; subnets of one queue are in different zones."""
     everywhere = [kind for queue in walk.queues(data) for kind in _types_of_queue(queue)]
     found: dict[str, Subnet] = {}
     for queue in walk.queues(data):
@@ -72,7 +72,7 @@ def _subnets(data: Data, region: str) -> dict[str, Subnet]:
     return found
 
 
-def _types_of_queue(queue: walk.Place) -> list[str]:
+def _types_of_queue(queue: Entry) -> list[str]:
     return [
         kind for _, entry in walk.compute_resources(queue) for kind in walk.instance_types(entry)
     ]
@@ -91,7 +91,7 @@ def _security_groups(data: Data) -> list[str]:
 
 
 def architecture(instance_type: str) -> str:
-    """Of types that the catalogue lacks, the name tells: a `g` behind the number is Graviton."""
+    """From the catalogue, or else from the name: a `g` after the number means Graviton."""
     known = find_instance_type(instance_type)
     if known:
         return known.architecture
@@ -109,7 +109,7 @@ def _images(data: Data) -> dict[str, Image]:
 
 
 def _reservations(data: Data, account: Account) -> dict[str, Reservation]:
-    """Of the type and in the zone of who asks for it, and large enough for all who ask."""
+    """With type and zone of the first compute resource that uses it, large enough for all users."""
     found: dict[str, Reservation] = {}
     for queue in walk.queues(data):
         block = text(at(queue[1], "CapacityType")) == "CAPACITY_BLOCK"
@@ -137,7 +137,7 @@ def _zone(queue: Data, account: Account) -> str:
 
 
 def nodes_zone(data: Data, account: Account) -> str:
-    """The zone of the first queue's first subnet, where ParallelCluster makes file systems."""
+    """The zone of the first queue's first subnet, where ParallelCluster creates file systems."""
     queue = next(iter(walk.queues(data)), ((), {}))
     return _zone(queue[1], account)
 
@@ -154,7 +154,7 @@ _IDS_OF_STORAGE = ("FileSystemId", "VolumeId", "FileCacheId", "SnapshotId", "Bac
 
 
 def storage_ids(storage: Data) -> list[tuple[str, str]]:
-    """The keys under an entry's settings that name something existing, with what they name."""
+    """The keys of a storage entry that name existing resources, with their values."""
     return [
         (str(path[-1]), str(value))
         for path, value in walk.scalars(storage)
@@ -180,7 +180,7 @@ def _placement_groups(data: Data) -> list[str]:
 
 
 def _s3(data: Data, account: Account) -> None:
-    """Buckets and objects. A name with a wildcard is a pattern of IAM's and no bucket."""
+    """Buckets and objects. A name with a wildcard is an IAM pattern, not a bucket."""
     names = [text(at(data, "CustomS3Bucket"))]
     for path, value in walk.scalars(data):
         if path[-1] == "BucketName":

@@ -1,7 +1,8 @@
-"""What configs from older days and other people's templates hold, and the exact change to make.
+"""Finds outdated keys and values, and unfilled placeholders of templates, with the change to make.
 
-Each kind is one function that yields findings, with an edit where the change is safe: one that
-asks for no decision of a person's. This floor knows such configs; `upgrade.py` applies the edits.
+Each kind has one function that yields findings. A finding has an edit if the change is safe, which
+means that it needs no decision of a person. This module knows such configs; it must not change
+files: `upgrade.py` applies the edits.
 """
 
 from __future__ import annotations
@@ -28,28 +29,28 @@ class Edit:
     new: str = ""
 
 
-Outdated = tuple[Finding, Edit | None]
+Deprecation = tuple[Finding, Edit | None]
 
 
-def find_outdated(data: Data) -> list[Finding]:
-    """What has to change before today's ParallelCluster takes the config."""
-    return [finding for finding, _ in outdated(data)]
+def find_deprecations(data: Data) -> list[Finding]:
+    """Everything that has to change before the current ParallelCluster accepts the config."""
+    return [finding for finding, _ in deprecations(data)]
 
 
 def safe_edits(data: Data) -> list[tuple[Finding, Edit]]:
-    """The changes that can be made without asking."""
-    return [(finding, edit) for finding, edit in outdated(data) if edit]
+    """The changes that can be made without a decision of a person."""
+    return [(finding, edit) for finding, edit in deprecations(data) if edit]
 
 
 def with_safe_edits(data: Data) -> Data:
-    """The data as it would be with the safe changes made."""
+    """The data with the safe changes applied."""
     for _, edit in reversed(safe_edits(data)):
         data = edited(data, edit.path, edit)
     return data
 
 
 def edited(value: Any, path: Path, edit: Edit) -> Any:
-    """A copy of the data with one change made at `path`."""
+    """A copy of the data with one change applied at `path`."""
     value = copy.deepcopy(value)
     holder = value
     for step in path[:-1]:
@@ -64,8 +65,8 @@ def edited(value: Any, path: Path, edit: Edit) -> Any:
     return value
 
 
-def outdated(data: Data) -> Iterator[Outdated]:
-    """Everything of the kinds below, in the config's order of sections."""
+def deprecations(data: Data) -> Iterator[Deprecation]:
+    """Everything that the functions below find."""
     yield from _old_systems(data)
     yield from _keys_of_login_pools(data)
     yield from _old_names(data, ())
@@ -75,7 +76,7 @@ def outdated(data: Data) -> Iterator[Outdated]:
 
 # ------------------------------------------------------------------ operating systems
 
-# What ParallelCluster 3.16 has of the same family; "" where a person must choose.
+# The successor of the same family in ParallelCluster 3.16; "" if a person has to choose.
 _SUCCESSORS = {
     "alinux2": "alinux2023",
     "alinux": "alinux2023",
@@ -88,17 +89,17 @@ _SUCCESSORS = {
 }
 
 
-def _old_systems(data: Data) -> Iterator[Outdated]:
+def _old_systems(data: Data) -> Iterator[Deprecation]:
     os, path = text(at(data, "Image", "Os")), ("Image", "Os")
     if os not in _SUCCESSORS:
         return
     new = _SUCCESSORS[os]
-    images = [place for place, _ in walk.scalars(data) if place[-1] == "CustomAmi"]
-    what = f"ParallelCluster 3.16 has no {os} any more"
+    images = [path for path, _ in walk.scalars(data) if path[-1] == "CustomAmi"]
+    what = f"ParallelCluster 3.16 does not support {os} any more"
     if not new:
         yield Finding(what, path, hint="Os: rocky9 with a CustomAmi, or rhel9 or alinux2023"), None
     elif images:
-        hint = f"Os: {new}, and a CustomAmi made for it: the one that is named was made for {os}"
+        hint = f"Os: {new}, and a CustomAmi built for it: this CustomAmi was built for {os}"
         yield Finding(what, path, hint=hint), None
     else:
         yield Finding(what, path, hint=f"Os: {new}"), Edit("value", path, new)
@@ -107,14 +108,14 @@ def _old_systems(data: Data) -> Iterator[Outdated]:
 # ------------------------------------------------------------------ keys
 
 
-def _keys_of_login_pools(data: Data) -> Iterator[Outdated]:
+def _keys_of_login_pools(data: Data) -> Iterator[Deprecation]:
     for path, pool in walk.login_pools(data):
         ssh = at(pool, "Ssh")
         if at(ssh, "KeyName") is not None:
-            place = (*path, "Ssh", "KeyName")
-            what = "a login pool has no key of its own any more: it takes the head node's"
-            gone = place if len(ssh) > 1 else place[:-1]  # an empty Ssh: would be an error too
-            yield Finding(what, place, hint="remove it", at_key=True), Edit("remove", gone)
+            key = (*path, "Ssh", "KeyName")
+            what = "a login pool has no key of its own any more: it uses the head node's"
+            removed = key if len(ssh) > 1 else key[:-1]  # an empty `Ssh:` would be an error too
+            yield Finding(what, key, hint="remove it", at_key=True), Edit("remove", removed)
 
 
 _NEW_NAMES = {
@@ -123,36 +124,36 @@ _NEW_NAMES = {
 }
 
 
-def _old_names(value: Any, path: Path) -> Iterator[Outdated]:
+def _old_names(value: Any, path: Path) -> Iterator[Deprecation]:
     children = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in children:
-        place = (*path, key)
+        inner_path = (*path, key)
         if key in _NEW_NAMES:
             new = _NEW_NAMES[key]
-            finding = Finding(f"{key} is called {new} now", place, hint=f"{new}:", at_key=True)
-            yield finding, Edit("key", place, new)
+            finding = Finding(f"{key} is now called {new}", inner_path, hint=f"{new}:", at_key=True)
+            yield finding, Edit("key", inner_path, new)
         elif isinstance(inner, (dict, list)):
-            yield from _old_names(inner, place)
+            yield from _old_names(inner, inner_path)
 
 
-def _empty_types(data: Data) -> Iterator[Outdated]:
+def _empty_types(data: Data) -> Iterator[Deprecation]:
     for queue in walk.queues(data):
         for path, resource in walk.compute_resources(queue):
             if "InstanceType" in resource and resource["InstanceType"] in (None, ""):
                 what = "InstanceType is empty"
-                hint = "InstanceType: p4d.24xlarge, or whichever it is to be"
+                hint = "write the type, for example InstanceType: p4d.24xlarge"
                 yield Finding(what, (*path, "InstanceType"), hint=hint), None
 
 
-# ------------------------------------------------------------------ blanks to be filled in
+# ------------------------------------------------------------------ placeholders
 
 _PLACEHOLDER = re.compile(
     r"<[^<>]+>|\$\{[^}]*\}|\$\([^)]*\)|\$[A-Za-z_]\w*|\A![A-Za-z]|\A[@%]\w+[@%]"
 )
-_MASKED = re.compile(r"< (\w+) >")  # what lenient.py makes of `{{ COUNT }}` without quotes
+_MASKED = re.compile(r"< (\w+) >")  # coerce.py replaces an unquoted `{{ COUNT }}` with this
 
 
-def _placeholders(data: Data) -> Iterator[Outdated]:
+def _placeholders(data: Data) -> Iterator[Deprecation]:
     for path, value in walk.scalars(data):
         found = _PLACEHOLDER.search(value) if isinstance(value, str) else None
         if found and not _is_code(path):
@@ -164,11 +165,11 @@ def _placeholders(data: Data) -> Iterator[Outdated]:
 
 
 def _is_code(path: Path) -> bool:
-    """Arguments of scripts and JSON of Chef may hold such signs for themselves."""
+    """Arguments of scripts and JSON of Chef may contain such characters themselves."""
     return any(step in ("Args", "ExtraChefAttributes", "CustomSlurmSettings") for step in path)
 
 
-def _braces(value: Any, path: Path) -> Iterator[Outdated]:
+def _braces(value: Any, path: Path) -> Iterator[Deprecation]:
     """`{SUBNET}` without quotes is a YAML mapping of one key without a value."""
     children = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in children:

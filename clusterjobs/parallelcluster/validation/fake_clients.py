@@ -1,8 +1,8 @@
-"""What the make-believe account says about FSx, IAM, keys, secrets and the like.
+"""Fake clients for FSx, IAM, keys, secrets and others, which read the simulated account.
 
-moto knows these too little, and seeding them would cost more than the few questions that
-ParallelCluster asks. Each class stands in for one of ParallelCluster's own clients; this floor
-must not know configs.
+moto supports these services too little, and filling it with data would be more work than replacing
+the few calls that ParallelCluster makes. Each class replaces one of ParallelCluster's own clients.
+This module must not know configs.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from clusterjobs.parallelcluster.validation.moto_seed import storage_group
 _AWS_POLICY = ":iam::aws:policy/"
 
 
-def answering_clients(account: Account, ec2: Any) -> dict[str, Any]:
-    """ParallelCluster's clients by the names that its AWSApi keeps them under."""
+def fake_clients(account: Account, ec2: Any) -> dict[str, Any]:
+    """The fake clients, by the names of the attributes of ParallelCluster's AWSApi."""
     return {
         "_fsx": Fsx(account, ec2),
         "_iam": Iam(account),
@@ -30,12 +30,12 @@ def answering_clients(account: Account, ec2: Any) -> dict[str, Any]:
     }
 
 
-class _Answers:
+class _FakeClient:
     def __init__(self, account: Account) -> None:
         self.account = account
 
-    def exists(self, name: str, call: str) -> None:
-        """Whatever is named is there, unless a person says that it is not."""
+    def require(self, name: str, call: str) -> None:
+        """Raise an error if the overrides declare the resource missing; it exists by default."""
         found = self.account.others.get(name)
         if found and found.missing:
             _refuse(call, f"{name} does not exist")
@@ -47,7 +47,7 @@ def _refuse(call: str, message: str) -> NoReturn:
     raise AWSClientError(call, message, "NotFound")
 
 
-class Fsx(_Answers):
+class Fsx(_FakeClient):
     """File systems, volumes, caches and backups of the account."""
 
     def __init__(self, account: Account, ec2: Any) -> None:
@@ -71,7 +71,7 @@ class Fsx(_Answers):
         return [FsxStorageInfo(self._describe(name, "FileCache")) for name in names]
 
     def describe_volumes(self, names: list[str]) -> list[dict[str, Any]]:
-        """A volume stands for its file system, under the same id."""
+        """A volume has the same id as its file system."""
         return [
             {
                 "VolumeId": name,
@@ -88,7 +88,7 @@ class Fsx(_Answers):
         return [{"Endpoints": {"Nfs": {"DNSName": f"{name}.fsx"}}} for name in names]
 
     def describe_backup(self, name: str) -> dict[str, Any]:
-        """A backup that is there."""
+        """A backup that exists."""
         self._find(name)
         return {"BackupId": name, "Lifecycle": "AVAILABLE"}
 
@@ -114,7 +114,7 @@ class Fsx(_Answers):
 
 
 def _interface(ec2: Any, account: Account, name: str) -> dict[str, Any]:
-    """A network interface in the file system's zone, for which a subnet may have to be made."""
+    """A network interface in the file system's zone; creates a subnet there if there is none."""
     group = storage_group(ec2, account, name)
     found = account.file_systems[name]
     filters = [{"Name": "availability-zone", "Values": [found.zone]}]
@@ -140,26 +140,26 @@ def _new_subnet(ec2: Any, group: str, zone: str) -> str:
     return made
 
 
-# ------------------------------------------------------------------ what is named by an ARN
+# ------------------------------------------------------------------ resources with an ARN
 
 
-class Iam(_Answers):
-    """Roles and policies. AWS's own policies are known by name, so a misspelt one is found."""
+class Iam(_FakeClient):
+    """Roles and policies. The names of AWS's own policies are known, so typos are detected."""
 
     def get_policy(self, iam_policy: str) -> None:
-        """A policy of AWS's must be one of its list."""
+        """AWS's own policies must be in the list of AWS."""
         _, is_aws, name = iam_policy.partition(_AWS_POLICY)
         if is_aws and name.rpartition("/")[2] not in _aws_policies():
             _refuse("get_policy", f"Policy {iam_policy} was not found.")
-        self.exists(iam_policy, "get_policy")
+        self.require(iam_policy, "get_policy")
 
     def get_role(self, role_name: str) -> None:
         """Any role."""
-        self.exists(role_name, "get_role")
+        self.require(role_name, "get_role")
 
     def get_instance_profile(self, instance_profile_name: str) -> None:
         """Any profile."""
-        self.exists(instance_profile_name, "get_instance_profile")
+        self.require(instance_profile_name, "get_instance_profile")
 
 
 @functools.cache
@@ -171,51 +171,51 @@ def _aws_policies() -> frozenset[str]:
     return frozenset(json.loads(aws_managed_policies_data))
 
 
-class Kms(_Answers):
+class Kms(_FakeClient):
     """Keys."""
 
     def describe_key(self, kms_key_id: str) -> None:
         """Any key."""
-        self.exists(kms_key_id, "describe_key")
+        self.require(kms_key_id, "describe_key")
 
 
-class Secrets(_Answers):
-    """Secrets, each with a good munge key in it."""
+class Secrets(_FakeClient):
+    """Secrets, each with a valid munge key."""
 
     def describe_secret(self, secret_arn: str) -> None:
         """Any secret."""
-        self.exists(secret_arn, "describe_secret")
+        self.require(secret_arn, "describe_secret")
 
     def get_secret_value(self, secret_arn: str) -> dict[str, str]:
-        """128 bytes in base64, which munge takes."""
-        self.exists(secret_arn, "get_secret_value")
+        """128 bytes in base64, which munge accepts."""
+        self.require(secret_arn, "get_secret_value")
         return {"SecretString": base64.b64encode(bytes(128)).decode()}
 
 
-class Parameters(_Answers):
+class Parameters(_FakeClient):
     """Parameters of the Systems Manager."""
 
     def get_parameter(self, name: str) -> None:
         """Any parameter."""
-        self.exists(name, "get_parameter")
+        self.require(name, "get_parameter")
 
 
-class HostedZones(_Answers):
+class HostedZones(_FakeClient):
     """Private zones of the cluster's own network."""
 
     def get_hosted_zone_domain_name(self, hosted_zone_id: str) -> str:
         """Short enough for every cluster name."""
-        self.exists(hosted_zone_id, "get_hosted_zone")
+        self.require(hosted_zone_id, "get_hosted_zone")
         return "cluster.local"
 
     def get_hosted_zone_vpcs(self, hosted_zone_id: str) -> _AnyNetwork:
-        """The zone belongs to whatever network the cluster is in."""
-        self.exists(hosted_zone_id, "get_hosted_zone")
+        """Every network, so that the zone always belongs to the cluster's."""
+        self.require(hosted_zone_id, "get_hosted_zone")
         return _AnyNetwork()
 
     def is_hosted_zone_private(self, hosted_zone_id: str) -> bool:
         """Always."""
-        self.exists(hosted_zone_id, "get_hosted_zone")
+        self.require(hosted_zone_id, "get_hosted_zone")
         return True
 
 
@@ -224,16 +224,16 @@ class _AnyNetwork(list[str]):
         return True
 
 
-class ResourceGroups(_Answers):
-    """Groups of capacity reservations, which hold all reservations of the account."""
+class ResourceGroups(_FakeClient):
+    """Groups of capacity reservations; each contains all reservations of the account."""
 
     def get_capacity_reservation_ids_from_group_resources(self, group: str) -> list[str]:
-        """Every reservation that the account has."""
-        self.exists(group, "list_group_resources")
+        """Every reservation of the account."""
+        self.require(group, "list_group_resources")
         return [name for name, found in self.account.reservations.items() if not found.missing]
 
     def get_group_configuration(self, group: str) -> dict[str, Any]:
-        """One made for capacity reservations."""
-        self.exists(group, "get_group_configuration")
+        """The configuration of a group for capacity reservations."""
+        self.require(group, "get_group_configuration")
         kind = [{"Type": "AWS::EC2::CapacityReservationPool"}]
         return {"GroupConfiguration": {"Configuration": kind}}

@@ -1,4 +1,4 @@
-"""What a check says about a config, before it is known where in the file that stands."""
+"""The results of checks, by their path in the config, and how they become located problems."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Level = Literal["error", "warning", "info"]
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One result: `validator` is the name of ParallelCluster's own check, "" for ours.
+    """One result: `validator` is the name of ParallelCluster's validator, "" for our own checks.
 
-    `path` is the place in the config that it is about; `at_key` where the key is wrong and not
-    its value. `text` is kept as the check wrote it.
+    `path` is the path in the config; `at_key` if the key is wrong, not its value. `text` is the
+    unchanged message of the check.
     """
 
     text: str
@@ -29,7 +29,7 @@ class Finding:
 
 
 def problems(document: Document, base: Path, findings: Iterable[Finding]) -> list[Problem]:
-    """The findings with their lines, `base` being the config's place in the file; in file order."""
+    """The findings with their lines, in file order. `base` is the config's path in the file."""
     located = [_problem(document, base, finding) for finding in merge(findings)]
     return sorted(located, key=lambda p: (p.where.line, p.where.column) if p.where else (0, 0))
 
@@ -49,7 +49,7 @@ def _problem(document: Document, base: Path, finding: Finding) -> Problem:
 
 
 def _is_section(value: Any, path: Path) -> bool:
-    """Whether a map or list stands there: its key says more than its first line."""
+    """Whether the value is a map or a list; then its key is a better location than its content."""
     for step in path:
         known: Any = dict(enumerate(value)) if isinstance(value, list) else value
         if not isinstance(known, dict) or step not in known:
@@ -59,19 +59,19 @@ def _is_section(value: Any, path: Path) -> bool:
 
 
 def merge(findings: Iterable[Finding]) -> list[Finding]:
-    """Each finding once; where ParallelCluster says it too, its words with our hint."""
+    """Each finding once. If ParallelCluster reports it too, its text with our hint."""
     found = list(dict.fromkeys(findings))
     ours = [f for f in found if not f.validator]
-    said = {own: next((f for f in found if _says_the_same(f, own)), None) for own in ours}
-    hints = {theirs: own.hint for own, theirs in said.items() if theirs}
+    duplicates = {own: next((f for f in found if _is_duplicate(f, own)), None) for own in ours}
+    hints = {theirs: own.hint for own, theirs in duplicates.items() if theirs}
     return [
         dataclasses.replace(f, hint=f.hint or hints.get(f, ""))
         for f in found
-        if f.validator or not said[f]
+        if f.validator or not duplicates[f]
     ]
 
 
-def _says_the_same(theirs: Finding, ours: Finding) -> bool:
+def _is_duplicate(theirs: Finding, ours: Finding) -> bool:
     if not theirs.validator or theirs.path != ours.path:
         return False
     return theirs.level in ("error", ours.level)

@@ -1,4 +1,4 @@
-"""What to do about a result of ParallelCluster's, where more is known than its text says."""
+"""Hints for results of ParallelCluster's validators whose text does not say what to change."""
 
 from __future__ import annotations
 
@@ -7,52 +7,54 @@ _HINTS: tuple[tuple[str, str, str], ...] = (
     (
         "InstanceTypeBaseAMICompatibleValidator",
         "OpenRM",
-        "official images carry NVIDIA's open driver, which V100 and older GPUs do not run with: "
-        "name an image with the closed driver under CustomAmi, whose description does not hold "
-        "'AWS ParallelCluster AMI'; cluster-configs/p3dn-v100.yaml says how to make it",
+        "official images contain NVIDIA's open driver, which does not support V100 and older GPUs: "
+        "set CustomAmi to an image with the closed driver, and without 'AWS ParallelCluster AMI' "
+        "in its description; cluster-configs/p3dn-v100.yaml explains how to build it",
     ),
     (
         "EfaPlacementGroupValidator",
         "",
-        "EFA reaches its latency only between machines that stand close together: write "
-        "Networking: PlacementGroup: {Enabled: true}, or Enabled: false if that is meant",
+        "EFA reaches its low latency only between machines in one placement group: write "
+        "Networking: PlacementGroup: {Enabled: true}, or Enabled: false if you do not want one",
     ),
     (
         "PlacementGroupCapacityTypeValidator",
         "",
-        "a Capacity Block stands close together by itself: PlacementGroup: {Enabled: false}",
+        "the machines of a Capacity Block are close together anyway: "
+        "PlacementGroup: {Enabled: false}",
     ),
     (
         "ComputeResourceSizeValidator",
         "Capacity Block",
-        "a Capacity Block is paid whether used or not: MinCount and MaxCount are its size",
+        "a Capacity Block costs the same if it is not used: set MinCount and MaxCount to its size",
     ),
     (
         "CapacityTypeValidator",
         "Reservation id",
-        "CapacityReservationTarget: {CapacityReservationId: cr-...} names the block",
+        "name the block: CapacityReservationTarget: {CapacityReservationId: cr-...}",
     ),
     (
         "CapacityTypeValidator",
         "not supported",
-        "CapacityType is ONDEMAND, SPOT or CAPACITY_BLOCK; not every type is sold in every way",
+        "CapacityType is ONDEMAND, SPOT or CAPACITY_BLOCK; not every instance type has all three",
     ),
     (
         "KeyPairValidator",
         "RSA",
-        "aws ec2 create-key-pair --key-type ed25519 --key-name NAME makes one that Ubuntu takes",
+        "create a key that Ubuntu accepts: "
+        "aws ec2 create-key-pair --key-type ed25519 --key-name NAME",
     ),
     (
         "MultiNetworkInterfacesInstancesValidator",
         "",
-        "a machine with several network cards gets no public address: a private subnet with a "
-        "NAT gateway, or with endpoints for S3 and the services that ParallelCluster uses",
+        "a machine with several network cards cannot have a public address: use a private subnet "
+        "with a NAT gateway, or with endpoints for S3 and the services that ParallelCluster uses",
     ),
     (
         "EfaSecurityGroupValidator",
         "",
-        "a rule for 0.0.0.0/0 is not enough for EFA: both directions need a rule for all traffic "
-        "whose other side is the group itself; AdditionalSecurityGroups keeps ParallelCluster's",
+        "a rule for 0.0.0.0/0 is not enough for EFA: inbound and outbound need a rule that allows "
+        "all traffic with the group itself; AdditionalSecurityGroups keeps ParallelCluster's group",
     ),
     (
         "DeletionPolicyValidator",
@@ -62,18 +64,18 @@ _HINTS: tuple[tuple[str, str, str], ...] = (
     (
         "InstanceArchitectureCompatibilityValidator",
         "",
-        "head node and compute nodes run the same image, so they must be of one architecture",
+        "head node and compute nodes run the same image, so they need the same architecture",
     ),
     (
         "ManagedFsxMultiAzValidator",
         "",
-        "a file system stands in one zone: one subnet for all queues, or a file system of your own",
+        "a file system is in one zone: use one subnet for all queues, or an existing file system",
     ),
 )
 
 
 def hint_for(validator: str, text: str) -> str:
-    """A hint for a validator's result, "" where its text says all."""
+    """The hint for a validator's result; "" if its text is enough."""
     found = (
         hint
         for name, part, hint in _HINTS

@@ -1,7 +1,7 @@
-"""The calls of EC2 that ParallelCluster's validators make and that moto lacks or gets wrong.
+"""Adds EC2 calls to moto that ParallelCluster's validators make and that moto lacks or gets wrong.
 
-This floor knows moto's insides (5.2); it must not know configs. What is added here is added only
-while an account is acted out, in this process or by a server in this process.
+This module knows moto's internals (5.2); it must not know configs. The calls are added only while
+an account is simulated, in this process or by a server in this process.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from clusterjobs.parallelcluster.validation.account import NUMBER, Account, Rese
 
 
 @contextlib.contextmanager
-def filled_gaps(account: Account) -> Iterator[None]:
-    """moto with the missing calls, answered from the account."""
+def patched_moto(account: Account) -> Iterator[None]:
+    """Patch moto with the missing calls, which read the account."""
     from moto.ec2.responses import EC2Response
     from moto.ec2.responses.instances import InstanceResponse
 
@@ -26,8 +26,8 @@ def filled_gaps(account: Account) -> Iterator[None]:
         "describe_capacity_block_status": _block_status(account),
     }
     with contextlib.ExitStack() as stack:
-        for name, answer in added.items():
-            stack.enter_context(patch.object(EC2Response, name, answer, create=True))
+        for name, method in added.items():
+            stack.enter_context(patch.object(EC2Response, name, method, create=True))
         stack.enter_context(patch.object(InstanceResponse, "run_instances", _run_instances))
         yield
 
@@ -94,11 +94,11 @@ def _result(key: str, values: list[Any]) -> Any:
     return ActionResult({key: values})
 
 
-# ------------------------------------------------------------------ a launch that is only tried
+# ------------------------------------------------------------------ a dry run of a launch
 
 
 def _run_instances(self: Any) -> None:
-    """What EC2 checks of RunInstances with DryRun: moto launches, and stumbles over disks."""
+    """The checks of EC2's RunInstances with DryRun. moto would launch, and fail for some disks."""
     kind = self._get_param("InstanceType")
     interfaces = self._get_param("NetworkInterfaces", [])
     self.ec2_backend.describe_images(ami_ids=[self._get_param("ImageId")])

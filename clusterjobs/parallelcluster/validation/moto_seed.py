@@ -1,7 +1,7 @@
-"""An account put into moto: networks, keys, images, buckets and file systems.
+"""Creates an account's networks, keys, images, buckets and file systems in moto.
 
-This floor knows how moto and boto3 are told; it must not know configs. moto makes up ids by
-itself, so each one is put into its mouth.
+This module knows moto and boto3; it must not know configs. moto generates random ids, so its
+generators are patched to return ours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CLOSED, OPEN_DRIVER_MARK = "An image of the site's own", "AWS ParallelCluster A
 
 
 def seed(account: Account) -> None:
-    """Fill the region of the account. moto's mock must be on."""
+    """Create the account's resources in its region. moto's mock must be active."""
     import boto3
 
     ec2 = boto3.client("ec2", account.region)
@@ -62,7 +62,7 @@ def _make_security_groups(ec2: Any, account: Account, vpcs: dict[str, str]) -> N
             continue
         with patch("moto.ec2.models.security_groups.random_security_group_id", return_value=name):
             ec2.create_security_group(GroupName=name, Description="-", VpcId=vpcs[group.vpc])
-        if not group.open_outbound:  # every new group has it
+        if not group.open_outbound:  # every new group has this rule
             ec2.revoke_security_group_egress(GroupId=name, IpPermissions=_permissions(open_=True))
         inbound = _permissions(group.open_inbound, name if group.self_inbound else "")
         outbound = _permissions(False, name if group.self_outbound else "")
@@ -85,7 +85,7 @@ def _permissions(open_: bool, member_of: str = "") -> list[dict[str, Any]]:
 
 
 def _make_images(account: Account) -> None:
-    """The official ones, named as ParallelCluster looks for them, and those of the account."""
+    """Official images, with the names that ParallelCluster searches for, and the account's own."""
     from pcluster.constants import OS_TO_IMAGE_NAME_PART_MAP
     from pcluster.utils import get_installed_version
 
@@ -122,7 +122,7 @@ def _make_image(account: Account, ami: str, name: str, image: Image, **more: Any
 
 
 def _tags(image: Image, installed: str) -> dict[str, str]:
-    """As `pcluster build-image` leaves them."""
+    """The tags that `pcluster build-image` sets."""
     if image.version == "none":
         return {}
     return {
@@ -139,20 +139,20 @@ def _make_buckets(s3: Any, account: Account) -> None:
     for name, bucket in account.buckets.items():
         if bucket.missing:
             continue
-        place = {"LocationConstraint": bucket.region or account.region}
-        more = {} if place["LocationConstraint"] == "us-east-1" else place
-        s3.create_bucket(Bucket=name, **({"CreateBucketConfiguration": more} if more else {}))
+        region = bucket.region or account.region
+        location = {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        s3.create_bucket(Bucket=name, **({} if region == "us-east-1" else location))
         if bucket.versioning:
             s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
-    for url, thing in account.objects.items():
+    for url, found in account.objects.items():
         bucket_name, _, key = url.removeprefix("s3://").partition("/")
-        there = bucket_name in account.buckets and not account.buckets[bucket_name].missing
-        if there and not thing.missing:
+        exists = bucket_name in account.buckets and not account.buckets[bucket_name].missing
+        if exists and not found.missing:
             s3.put_object(Bucket=bucket_name, Key=key, Body=b"#!/bin/bash\n")
 
 
 def _make_storage(efs: Any, ec2: Any, account: Account) -> None:
-    """EFS and EBS; FSx is answered for by `answers.py`."""
+    """EFS and EBS; for FSx see `fake_clients.py`."""
     for name, found in account.file_systems.items():
         if found.missing:
             continue
@@ -171,7 +171,7 @@ def _make_as(kind: str, name: str, create: Any, **arguments: Any) -> None:
 
 
 def _make_efs(efs: Any, ec2: Any, account: Account, name: str) -> None:
-    """With a mount target in every zone that the cluster uses, as a standard one has."""
+    """With a mount target in every zone that the cluster uses, like a standard EFS."""
     from moto.efs.models import efs_backends
 
     made = efs.create_file_system(CreationToken=name)["FileSystemId"]
@@ -187,7 +187,7 @@ def _make_efs(efs: Any, ec2: Any, account: Account, name: str) -> None:
 
 
 def storage_group(ec2: Any, account: Account, name: str) -> str:
-    """A security group for a file system, open to the nodes or not."""
+    """A security group for a file system; it allows the nodes if the file system is reachable."""
     vpc = ec2.describe_vpcs(Filters=[{"Name": "cidr", "Values": ["10.0.0.0/16"]}])["Vpcs"][0]
     group: str = ec2.create_security_group(
         GroupName=f"of-{name}", Description="-", VpcId=vpc["VpcId"]

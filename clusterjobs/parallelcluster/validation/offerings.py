@@ -1,6 +1,6 @@
-"""Which region and zone offers an instance type: EC2's own lists, as moto carries them.
+"""Which region and zone offers an instance type: EC2's own lists, from moto's data files.
 
-Without the extra nothing is known, and every answer is None.
+Without the extra nothing is known, and the functions return None.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _REGIONS = (
 
 
 def region_names() -> list[str]:
-    """Every region that ParallelCluster can make clusters in."""
+    """Every region that ParallelCluster supports."""
     return _REGIONS.split()
 
 
 def zones_of_type(instance_type: str, region: str) -> tuple[str, ...] | None:
-    """The zones of a region that offer the type; None where that is not known."""
+    """The zones of a region that offer the type; None if that is unknown."""
     offered = _offered(region)
     return None if offered is None else offered.get(instance_type, ())
 
 
 def best_zones(instance_types: Sequence[str], region: str) -> list[str]:
-    """All zones of a region, those first that offer most of the types; never empty."""
+    """All zones of a region, first those that offer most of the types; never empty."""
     offered = _offered(region) or {}
-    zones = sorted({zone for places in offered.values() for zone in places}) or [f"{region}a"]
+    zones = sorted({zone for some in offered.values() for zone in some}) or [f"{region}a"]
     return sorted(
         zones, key=lambda zone: -sum(zone in offered.get(kind, ()) for kind in instance_types)
     )

@@ -1,7 +1,7 @@
-"""An account acted out in this process: no request leaves the machine.
+"""Simulates an AWS account in this process: no request leaves the machine.
 
-This floor knows which environment ParallelCluster, boto3 and moto want; it must not know what is
-asked of them.
+This module knows the environment that ParallelCluster, boto3 and moto need; it must not know which
+calls they make.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 from unittest.mock import patch
 
 from clusterjobs.parallelcluster.validation.account import Account
-from clusterjobs.parallelcluster.validation.fake_clients import answering_clients
-from clusterjobs.parallelcluster.validation.moto_gaps import filled_gaps
+from clusterjobs.parallelcluster.validation.fake_clients import fake_clients
+from clusterjobs.parallelcluster.validation.moto_gaps import patched_moto
 from clusterjobs.parallelcluster.validation.moto_seed import seed
 from clusterjobs.parallelcluster.validation.optional_deps import environment
 
 
 def offline_environment(region: str) -> dict[str, str | None]:
-    """Credentials that open nothing, and no way to real ones."""
+    """Invalid credentials, and no access to real ones."""
     return {
         "AWS_DEFAULT_REGION": region,
         "AWS_REGION": None,
@@ -42,28 +42,28 @@ def offline_environment(region: str) -> dict[str, str | None]:
 
 
 @contextlib.contextmanager
-def acted_out(account: Account) -> Iterator[None]:
-    """ParallelCluster's and boto3's calls are answered from the account."""
+def simulated_account(account: Account) -> Iterator[None]:
+    """Within this context, calls of ParallelCluster and boto3 read the simulated account."""
     with environment(offline_environment(account.region)):
         import boto3
 
         with _one_session(), _mocked(account), _no_network():
             seed(account)
-            with _answering(answering_clients(account, boto3.client("ec2", account.region))):
+            with _clients_replaced(fake_clients(account, boto3.client("ec2", account.region))):
                 yield
 
 
 @contextlib.contextmanager
 def _mocked(account: Account) -> Iterator[None]:
-    """moto asks boto3 for the regions while it is imported, so this comes within the session."""
+    """Import and start moto. Its import reads the regions from boto3, so the session must exist."""
     from moto import mock_aws
 
-    with mock_aws(), filled_gaps(account):
+    with mock_aws(), patched_moto(account):
         yield
 
 
 @contextlib.contextmanager
-def _answering(clients: dict[str, Any]) -> Iterator[None]:
+def _clients_replaced(clients: dict[str, Any]) -> Iterator[None]:
     import pcluster.validators.iam_validators
     from pcluster.aws.aws_api import AWSApi
 
@@ -78,9 +78,12 @@ def _answering(clients: dict[str, Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _one_session() -> Iterator[None]:
-    """One session for all: boto3's own keeps the caller's credentials, and a new one for every
-    call, as ParallelCluster makes them to log it, costs more than the call. One loader, because
-    it keeps the descriptions of the services, which are megabytes of JSON."""
+    """Use one boto3 session and one loader for everything.
+
+    boto3's default session keeps the caller's credentials. ParallelCluster creates a new session
+    for every call, to log it, which takes longer than the call. The loader caches the descriptions
+    of the services, which are megabytes of JSON.
+    """
     import boto3
     import botocore.session
     import pcluster.aws.common
@@ -112,7 +115,7 @@ def _session() -> Any:
 
 @contextlib.contextmanager
 def _no_network() -> Iterator[None]:
-    """What ParallelCluster asks past boto3: its list of regions, and whether a URL is there."""
+    """Replace the requests that bypass boto3: ParallelCluster's list of regions, and its URLs."""
     import pcluster
     import pcluster.utils
     import pcluster.validators.s3_validators
@@ -126,7 +129,7 @@ def _no_network() -> Iterator[None]:
         return io.BytesIO()
 
     validator = pcluster.validators.s3_validators.UrlValidator
-    # It remembers for ten seconds what it was answered, by the URL: another account's answers.
+    # It caches results by URL for ten seconds; they may be those of another account.
     inspect.getclosurevars(validator._validate_async).nonlocals["_cache"].clear()
     with (
         patch.object(regions, "cache", names, create=True),

@@ -1,4 +1,4 @@
-"""The optional extra `aws`: is it there, and quiet while it is used."""
+"""The optional extra `aws`: whether it is installed, and its output, environment and event loop."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ HOW_TO_INSTALL = "pip install 'clusterjobs[aws]'"
 
 
 def is_installed() -> bool:
-    """Whether ParallelCluster and moto can be imported; does not import them."""
+    """Whether ParallelCluster and moto are installed; does not import them."""
     return all(importlib.util.find_spec(name) for name in ("pcluster", "moto", "boto3"))
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """What ParallelCluster, boto3 and moto print, log and warn about does not reach the user.
+    """Suppress the output, log messages and warnings of ParallelCluster, boto3 and moto.
 
-    A handler at the root keeps ParallelCluster's `logging.warning` from installing one for good.
+    The handler at the root logger keeps ParallelCluster's `logging.warning` from installing a
+    permanent one.
     """
     root, level, handler = logging.getLogger(), logging.root.manager.disable, logging.NullHandler()
     root.addHandler(handler)
@@ -43,7 +44,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def environment(values: Mapping[str, str | None]) -> Iterator[None]:
-    """Environment variables for a while; None takes one away. What was there before comes back."""
+    """Set environment variables (None unsets one), and restore their old values afterwards."""
     before = {name: os.environ.get(name) for name in values}
     _set(values)
     try:
@@ -62,7 +63,7 @@ def _set(values: Mapping[str, str | None]) -> None:
 
 @contextlib.contextmanager
 def event_loop() -> Iterator[None]:
-    """A loop of its own for ParallelCluster, which asks asyncio for the current one."""
+    """Set a new event loop, because ParallelCluster uses asyncio's current one."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:

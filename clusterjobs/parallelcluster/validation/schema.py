@@ -1,7 +1,6 @@
-"""ParallelCluster's own schema, run over a config's plain data.
+"""Checks a config's plain data with ParallelCluster's own schema.
 
-This floor knows marshmallow's nested messages and how they become places; it must not know what
-the validators say afterwards.
+This module knows how marshmallow's nested messages map to paths; it must not know the validators.
 """
 
 from __future__ import annotations
@@ -19,30 +18,30 @@ from clusterjobs.parallelcluster.validation.optional_deps import environment, qu
 from clusterjobs.parallelcluster.validation.walk import Data, scalars
 from clusterjobs.yaml.document import Path
 
-SCHEMA = "ConfigSchemaValidator"  # what the pcluster CLI calls it
+SCHEMA = "ConfigSchemaValidator"  # the name in the pcluster CLI
 _CLUSTER_NAME = "clusterjobs"
 
 
 def check_schema(data: Data, region: str) -> list[Finding]:
-    """The schema alone, in a few hundredths of a second once it is imported."""
+    """The schema alone; takes a few hundredths of a second once it is imported."""
     with quiet(), _without_account(region):
         return load(data)[1]
 
 
 @contextlib.contextmanager
 def _without_account(region: str) -> Iterator[None]:
-    """Loading asks for the region and for capacity reservations, and for nothing else."""
+    """Loading reads only the region and the capacity reservations."""
     with environment(offline_environment(region)):
         from pcluster.aws.aws_api import AWSApi
 
         ec2 = types.SimpleNamespace(describe_capacity_reservations=lambda _ids: [])
-        stand_in = types.SimpleNamespace(aws_region=region, ec2=ec2)
-        with patch.object(AWSApi, "_instance", stand_in):
+        fake = types.SimpleNamespace(aws_region=region, ec2=ec2)
+        with patch.object(AWSApi, "_instance", fake):
             yield
 
 
 def load(data: Data) -> tuple[Any, list[Finding]]:
-    """ParallelCluster's own object for the config, or None and what the schema says."""
+    """ParallelCluster's own object for the config, or None and the findings of the schema."""
     import marshmallow
     from pcluster.aws.common import AWSClientError
     from pcluster.schemas.cluster_schema import ClusterSchema
@@ -53,16 +52,16 @@ def load(data: Data) -> tuple[Any, list[Finding]]:
     except marshmallow.ValidationError as error:
         return None, list(_messages(error.messages, (), schema))
     except AWSClientError as error:
-        return None, [about_value(error, data)]
+        return None, [finding_at_value(error, data)]
     except (AttributeError, TypeError, KeyError, IndexError, ValueError) as error:
-        # ParallelCluster 3.16 stumbles over what it does not expect, such as an empty value.
-        return None, [stumbled(error, data)]
+        # ParallelCluster 3.16 crashes on unexpected values, such as an empty one.
+        return None, [internal_failure(error, data)]
 
 
-def stumbled(error: Exception, data: Data) -> Finding:
-    """ParallelCluster itself fails at this config; an empty value is what mostly makes it."""
+def internal_failure(error: Exception, data: Data) -> Finding:
+    """For an exception inside ParallelCluster, which an empty value usually causes."""
     empty = next(_empty_values(data, ()), ())
-    text = f"ParallelCluster fails at this config: {error}"
+    text = f"ParallelCluster crashes on this config: {error}"
     hint = "write a value, or remove the key" if empty else ""
     return Finding(text, empty, validator=type(error).__name__, hint=hint)
 
@@ -76,10 +75,10 @@ def _empty_values(value: Any, path: Path) -> Iterator[Path]:
             yield from _empty_values(item, (*path, key))
 
 
-def about_value(error: Exception, data: Data) -> Finding:
-    """An error without a place, put where the longest value that it names stands.
+def finding_at_value(error: Exception, data: Data) -> Finding:
+    """For an error without a path: located at the longest value that its text contains.
 
-    ParallelCluster asks for some things while it reads a config, and ends with what AWS answers.
+    ParallelCluster calls AWS while it reads a config, and stops at the first error from AWS.
     """
     text = str(error)
     named = [(path, str(value)) for path, value in scalars(data) if str(value) in text]
@@ -87,13 +86,13 @@ def about_value(error: Exception, data: Data) -> Finding:
     return Finding(text, best[0], validator=type(error).__name__)
 
 
-# ------------------------------------------------------------------ messages to places
+# ------------------------------------------------------------------ messages to paths
 
 _UNKNOWN = "Unknown field."
 
 
 def _messages(messages: Any, path: Path, schema: Any) -> Iterator[Finding]:
-    """marshmallow nests its messages as the config is nested; `_schema` is about a whole map."""
+    """marshmallow's messages are nested like the config; `_schema` concerns a whole map."""
     if isinstance(messages, dict):
         for key, inner in messages.items():
             yield from _messages(inner, path if key == "_schema" else (*path, key), schema)
@@ -107,13 +106,13 @@ def _messages(messages: Any, path: Path, schema: Any) -> Iterator[Finding]:
 
 
 def _nearest_key(path: Path, schema: Any) -> str:
-    """The key of ParallelCluster's that an unknown one was probably meant to be."""
+    """A hint with the valid key that is most similar to an unknown one."""
     fields = known_fields(schema, path[:-1])
     return did_you_mean(str(path[-1]), list(fields))
 
 
 def known_fields(schema: Any, path: Path) -> dict[str, Any]:
-    """The fields of the schema for the map at `path`, by the keys of a config."""
+    """The schema's fields for the map at `path`, by their keys in a config."""
     for step in path:
         if isinstance(step, str):
             schema = getattr(known_fields(schema, ()).get(step), "schema", None)

@@ -1,7 +1,7 @@
-"""Which value of a config a result of ParallelCluster's validators is about.
+"""Finds the value in a config that a result of ParallelCluster's validators is about.
 
-This floor knows sections and values that messages name; it must not know how validators are run,
-nor by heart which keys they judge: that is the table in `validator_keys.py`.
+This module knows sections, and values that messages contain. It must not know how validators run.
+The keys that each validator checks are in the table of `validator_keys.py`.
 """
 
 from __future__ import annotations
@@ -11,51 +11,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clusterjobs.parallelcluster.validation.validator_keys import (
+    CLUSTER_VALIDATORS,
+    DUPLICATED_KEYS,
     KEYS,
-    OF_THE_CLUSTER,
-    OF_THE_SECOND,
 )
 from clusterjobs.parallelcluster.validation.walk import Data, scalars
 from clusterjobs.yaml.document import Path
 
-# The attributes of ParallelCluster's objects whose key in a config is not their name in capitals.
+# The attributes of ParallelCluster's objects whose key in a config is not the name in CamelCase.
 _KEYS = {"queues": "SlurmQueues", "settings": "SlurmSettings", "efs": "EFS", "kms": "KMS"}
 
-_SETTINGS = "CustomSlurmSettings"  # messages name the keys in it
+_SETTINGS = "CustomSlurmSettings"  # messages contain its keys, not its values
 
 
-class Positions:
-    """The places of ParallelCluster's objects in the data that they were made from."""
+class SourceMap:
+    """The paths of ParallelCluster's objects in the data that they were created from."""
 
     def __init__(self, config: Any, data: Data) -> None:
         self._data = data
         self._paths: dict[int, Path] = dict(_resource_paths(config, data, ()))
 
     def find(self, validator: str, text: str, owners: Sequence[Any]) -> Path:
-        """The place of the value that a result is about, at worst of the section around it."""
+        """The path of the value that a result is about, or else of the section around it."""
         sections = self._sections(validator, owners)
         named = self._named(text, sections)
-        if second := OF_THE_SECOND.get(validator):
-            named = [self._last_like(path) for path in named if path[-1] == second][:1]
-        wanted = [tuple(key.split(".")) for key in KEYS.get(validator, ())]
-        for key in wanted:
+        if duplicated := DUPLICATED_KEYS.get(validator):
+            named = [self._last_like(path) for path in named if path[-1] == duplicated][:1]
+        keys = [tuple(key.split(".")) for key in KEYS.get(validator, ())]
+        for key in keys:
             for section in sections:
                 if _has(self._data, (*section, *_steps(key))):
                     return _narrowest((*section, *_steps(key)), named)
-        below = [path for key in wanted for path in _below(self._data, sections[0], key)]
+        below = [path for key in keys for path in _below(self._data, sections[0], key)]
         narrowed = (path for path in named if any(path[: len(outer)] == outer for outer in below))
         return next(narrowed, (below or named or sections)[0])
 
     def _sections(self, validator: str, owners: Sequence[Any]) -> list[Path]:
-        """From the innermost section outwards to the whole config."""
-        if validator in OF_THE_CLUSTER:
+        """The innermost section first, the whole config last."""
+        if validator in CLUSTER_VALIDATORS:
             return [()]
         known = [self._paths[id(owner)] for owner in owners if id(owner) in self._paths]
         inner = max(known, key=len, default=())
         return [inner[:length] for length in range(len(inner), -1, -1)]
 
     def _named(self, text: str, sections: Sequence[Path]) -> list[Path]:
-        """Values that the message names, those in the innermost section first."""
+        """The values that the message contains, those in the innermost section first."""
         values = [(path, str(value)) for path, value in scalars(self._data)]
         named = [(path, value) for path, value in values if _mentions(text, value)]
         named += [(path, "") for path, _ in values if _SETTINGS in path and str(path[-1]) in text]
@@ -64,7 +64,7 @@ class Positions:
         return [path for path, _ in named]
 
     def _last_like(self, path: Path) -> Path:
-        """The last place of the same value under the same key."""
+        """The last path with the same key and value."""
         values = dict(scalars(self._data))
         same = [p for p in values if p[-1] == path[-1] and values[p] == values[path]]
         return same[-1]
@@ -79,12 +79,12 @@ def _distance(path: Path, sections: Mapping[Path, int]) -> int:
 
 
 def _narrowest(path: Path, named: Sequence[Path]) -> Path:
-    """Within the key, the value that the message names."""
+    """The value below the path that the message contains, or else the path itself."""
     return next((inner for inner in named if inner[: len(path)] == path), path)
 
 
 def _mentions(text: str, value: str) -> bool:
-    """Whether the value is meant, and not only a word of the sentence: `data` is both."""
+    """Whether the text refers to the value: a value such as `data` is also an ordinary word."""
     if value not in text or len(value) < 2:
         return False
     if value.isalpha() and value.islower():
@@ -102,18 +102,18 @@ def _has(data: Any, path: Path) -> bool:
 
 
 def _below(data: Any, section: Path, key: tuple[str, ...]) -> Iterator[Path]:
-    """Every place further in than the section that ends with the key."""
+    """Every path below the section that ends with the key."""
     for path, _ in scalars(data):
         for end in range(len(section) + len(key), len(path) + 1):
             if path[end - len(key) : end] == key and path[: len(section)] == section:
                 yield path[:end]
 
 
-# ------------------------------------------------------------------ objects to places
+# ------------------------------------------------------------------ objects to paths
 
 
 def _resource_paths(resource: Any, data: Any, path: Path) -> Iterator[tuple[int, Path]]:
-    """ParallelCluster's objects mirror the config: their attributes are its keys."""
+    """ParallelCluster's objects have the structure of the config: attributes correspond to keys."""
     from pcluster.config.common import Resource
 
     yield id(resource), path
@@ -131,7 +131,7 @@ def _resource_paths(resource: Any, data: Any, path: Path) -> Iterator[tuple[int,
 
 
 def _find_key(data: Any, attribute: str) -> tuple[str, ...] | None:
-    """The key of an attribute. Storage has its own keys in `EbsSettings` and the like."""
+    """The key of an attribute. Some keys of storage are in `EbsSettings` and the like."""
     if not isinstance(data, dict) or attribute.startswith("_"):
         return None
     key = _KEYS.get(attribute) or "".join(part.capitalize() for part in attribute.split("_"))

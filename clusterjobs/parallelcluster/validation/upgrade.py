@@ -1,6 +1,6 @@
-"""An older config's text with the safe changes made, everything else left as it was written.
+"""Applies the safe changes to an older config's text, and leaves everything else as it was written.
 
-This floor knows text and positions; which changes are safe is `outdated.py`'s to say.
+This module knows text and positions. `deprecations.py` decides which changes are safe.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from clusterjobs.errors import Location, Problem
 from clusterjobs.parallelcluster.coerce import shell_lines
 from clusterjobs.parallelcluster.detect import find_config, load_config
 from clusterjobs.parallelcluster.render_config import dump_scalar
-from clusterjobs.parallelcluster.validation.deprecations import Edit, edited, outdated
+from clusterjobs.parallelcluster.validation.deprecations import Edit, deprecations, edited
 from clusterjobs.parallelcluster.validation.finding import problems
 from clusterjobs.yaml.document import Document, Path
 
-_SHELL = "a command of a shell, and no part of the config"
+_SHELL = "this is a shell command, not part of the config"
 
 
 @dataclass(frozen=True)
 class Upgraded:
-    """The new text, what was changed in it, and what is left for a person to decide.
+    """The new text, the changes in it, and the problems that a person has to decide.
 
-    The places in `changed` are those of the old text, in `left` those of the new one.
+    The locations in `changed` refer to the old text, those in `left` to the new one.
     """
 
     text: str
@@ -32,10 +32,10 @@ class Upgraded:
 
 
 def upgrade(source: str, file: str) -> Upgraded:
-    """Make the safe changes. Raises InputError where the text is no config at all."""
+    """Apply the safe changes. Raises InputError if the text is not a config."""
     document = load_config(source, file)
     base = find_config(document)
-    found = [(finding, edit) for finding, edit in outdated(_data(document, base)) if edit]
+    found = [(finding, edit) for finding, edit in deprecations(_data(document, base)) if edit]
     changed = problems(document, base, [finding for finding, _ in found])
     for _, edit in reversed(found):
         document = _apply(document, base, edit)
@@ -43,14 +43,14 @@ def upgrade(source: str, file: str) -> Upgraded:
     for index, line in reversed(shell_lines(text)):
         text = text[:index] + text[index + len(line) + 1 :]
     after = load_config(text, file)
-    left = [finding for finding, _ in outdated(_data(after, base))]
+    left = [finding for finding, _ in deprecations(_data(after, base))]
     return Upgraded(
         text, (*changed, *shell_problems(source, file)), tuple(problems(after, base, left))
     )
 
 
 def shell_problems(source: str, file: str) -> list[Problem]:
-    """Commands that were copied along with a config."""
+    """Shell commands that were copied together with a config."""
     found: list[Problem] = []
     for index, line in shell_lines(source):
         number = source.count("\n", 0, index) + 1
@@ -70,13 +70,13 @@ def _data(document: Document, base: Path) -> Any:
 
 
 def _apply(document: Document, base: Path, edit: Edit) -> Document:
-    """One edit made, and proven: the new text holds the old data with just this change."""
+    """Apply one edit, and verify that the new text differs from the old data only by this edit."""
     path = (*base, *edit.path)
     expected = edited(document.value, path, edit)
     text = _EDITS[edit.kind](document, path, edit.new)
     result = load_config(text, document.file)
     if result.value != expected:
-        raise AssertionError(f"{document.file}: {edit} did more than it should")
+        raise AssertionError(f"{document.file}: {edit} changed something else")
     return result
 
 
@@ -95,7 +95,7 @@ def _remove(document: Document, path: Path, _new: str) -> str:
     start = _index_of_key(document, path)
     text, end = document.text, _end(document, path)
     line = text.rfind("\n", 0, start) + 1
-    if not text[line:start].strip():  # a block: the key stands at the start of its line
+    if not text[line:start].strip():  # block style: the key is the first thing in its line
         newline = text.find("\n", end)
         return text[:line] + (text[newline + 1 :] if newline >= 0 else "")
     before, after = text[:start].rstrip(), text[end:].lstrip(" ")
@@ -114,7 +114,7 @@ def _index_of_key(document: Document, path: Path) -> int:
 
 
 def _end(document: Document, path: Path) -> int:
-    """Where the last scalar or flow of the value ends; a block's own end is behind comments."""
+    """The end of the value's last scalar or flow; the end of a block would include comments."""
     start, end = document.span(path)
     value = _data(document, path)
     if document.text[start : start + 1] in "[{" or not isinstance(value, (dict, list)) or not value:

@@ -1,12 +1,12 @@
-"""Which keys of a config each of ParallelCluster's validators judges: a table, read off 3.16.1.
+"""Which keys of a config each of ParallelCluster's validators checks: a table, taken from 3.16.1.
 
-A validator that is not here is placed by the values that its message names.
+The results of a validator that is not listed are located by the values in their messages.
 """
 
 from __future__ import annotations
 
-# Keys that a validator is about, the most telling first: looked for in the innermost section that
-# is known, then in those around it, then in the whole config.
+# The keys that a validator checks, the most specific first. They are searched in the innermost
+# known section, then in the sections around it, then in the whole config.
 KEYS: dict[str, tuple[str, ...]] = {
     "AdditionalIamPolicyValidator": ("Policy",),
     "AsyncTimedUrlValidator": ("Script",),
@@ -106,8 +106,9 @@ KEYS: dict[str, tuple[str, ...]] = {
     "UrlValidator": ("CustomSlurmSettingsIncludeFile", "Script"),
 }
 
-# Registered after the loops have ended, when their variables are left over from the last round.
-OF_THE_CLUSTER = frozenset(
+# Validators of the whole cluster. They are registered after the loops over queues and storage, when
+# the loop variables still have their last values.
+CLUSTER_VALIDATORS = frozenset(
     (
         "CapacityReservationSizeValidator",
         "DuplicateMountDirValidator",
@@ -122,5 +123,5 @@ OF_THE_CLUSTER = frozenset(
 )
 
 
-# Two values of one key clash, and the one that came later is the one to change.
-OF_THE_SECOND = {"DuplicateMountDirValidator": "MountDir", "DuplicateNameValidator": "Name"}
+# Validators that report two equal values of one key; the result is located at the second value.
+DUPLICATED_KEYS = {"DuplicateMountDirValidator": "MountDir", "DuplicateNameValidator": "Name"}

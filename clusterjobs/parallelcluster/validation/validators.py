@@ -1,9 +1,8 @@
-"""ParallelCluster's own validators, run over a loaded config, and where each result belongs.
+"""Runs ParallelCluster's own validators on a loaded config, and locates their results.
 
-A result names no place. What is known when it arises is kept: the object whose validator ran, its
-arguments, and the loop variables at the line that registered it (`queue`, `compute_resource`).
-This floor knows ParallelCluster 3.16's Resource class; which key a validator is about is
-`positions.py`'s to say.
+A result has no path. Therefore the registration of each validator is recorded: the object that it
+checks, its arguments, and the loop variables of the registering line (`queue`, `compute_resource`).
+This module knows ParallelCluster 3.16's Resource class; `source_map.py` finds the key of a result.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from unittest.mock import patch
 from clusterjobs.parallelcluster.validation.finding import Finding, Level
 from clusterjobs.parallelcluster.validation.hints import hint_for
 from clusterjobs.parallelcluster.validation.optional_deps import event_loop
-from clusterjobs.parallelcluster.validation.schema import about_value, stumbled
-from clusterjobs.parallelcluster.validation.source_map import Positions
+from clusterjobs.parallelcluster.validation.schema import finding_at_value, internal_failure
+from clusterjobs.parallelcluster.validation.source_map import SourceMap
 from clusterjobs.parallelcluster.validation.walk import Data
 
 _LEVELS: dict[str, Level] = {"ERROR": "error", "WARNING": "warning", "INFO": "info"}
@@ -36,55 +35,49 @@ class Registered:
 
 
 def run_validators(config: Any, data: Data) -> list[Finding]:
-    """Every result of ParallelCluster's validators, each with its place in `data`."""
+    """Every result of ParallelCluster's validators, each with its path in `data`."""
     from pcluster.aws.common import AWSClientError
     from pcluster.validators.common import ValidatorContext
 
-    with event_loop(), _watched() as watch:
+    failures: list[Finding] = []
+    with event_loop(), _recorded() as registrations:
         try:
             config.validate(context=ValidatorContext())
         except AWSClientError as error:
-            watch.stopped.append(about_value(error, data))
+            failures.append(finding_at_value(error, data))
         except (AttributeError, TypeError, KeyError, IndexError, ValueError) as error:
-            watch.stopped.append(stumbled(error, data))
-    positions = Positions(config, data)
+            failures.append(internal_failure(error, data))
+    source_map = SourceMap(config, data)
     findings = [
-        _finding(result, registered, positions)
-        for registered in watch.ran
+        _finding(result, registered, source_map)
+        for registered in registrations
         for result in registered.results
     ]
-    return findings + watch.stopped
+    return findings + failures
 
 
-def _finding(result: Any, registered: Registered, positions: Positions) -> Finding:
+def _finding(result: Any, registered: Registered, source_map: SourceMap) -> Finding:
     name, text = result.validator_type, str(result.message)
-    path = positions.find(name, text, registered.owners)
+    path = source_map.find(name, text, registered.owners)
     level = _LEVELS[result.level.name]
     return Finding(text, path, level, name, hint_for(name, text))
 
 
-# ------------------------------------------------------------------ watching
-
-
-class _Watch:
-    """Which validators ran with which results, and what stopped them."""
-
-    def __init__(self) -> None:
-        self.ran: list[Registered] = []
-        self.stopped: list[Finding] = []
+# ------------------------------------------------------------------ recording
 
 
 @contextlib.contextmanager
-def _watched() -> Iterator[_Watch]:
+def _recorded() -> Iterator[list[Registered]]:
+    """Record every validator that is registered within this context, and its results."""
     from pcluster.config.common import Resource
 
-    watch = _Watch()
+    registrations: list[Registered] = []
     execute = Resource._validator_execute
 
     def register(self: Any, validator_class: Any, **arguments: Any) -> None:
         owners = _owners(self, sys._getframe(1).f_locals)
         registered = Registered(arguments, owners)
-        watch.ran.append(registered)
+        registrations.append(registered)
         self._validators.append((validator_class, registered))
 
     def run(validator_class: Any, registered: Registered, suppressors: Any, executor: Any) -> Any:
@@ -98,7 +91,7 @@ def _watched() -> Iterator[_Watch]:
         patch.object(Resource, "_register_validator", register),
         patch.object(Resource, "_validator_execute", staticmethod(run)),
     ):
-        yield watch
+        yield registrations
 
 
 async def _await(outcome: Any, registered: Registered) -> Any:

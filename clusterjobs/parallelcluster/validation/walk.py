@@ -1,6 +1,6 @@
-"""Ways through a config's plain data, with the place of everything that is found.
+"""Iterates over the parts of a config's plain data, with their paths.
 
-Knows ParallelCluster's nesting and nothing of what is right or wrong in it.
+This module knows ParallelCluster's nesting; it must not know what is right or wrong.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from clusterjobs.parallelcluster.coerce import at, items, text
 from clusterjobs.yaml.document import Path
 
 Data = dict[str, Any]
-Place = tuple[Path, Data]  # where a mapping stands, and the mapping
+Entry = tuple[Path, Data]  # the path of a mapping, and the mapping
 
 FSX_LUSTRE = "FsxLustreSettings"
 
 
-def entries(data: Any, path: Path, key: str) -> Iterator[Place]:
+def entries(data: Any, path: Path, key: str) -> Iterator[Entry]:
     """The mappings in the list under `key`."""
     for index, entry in enumerate(items(at(data, key))):
         if isinstance(entry, dict):
             yield (*path, key, index), entry
 
 
-def queues(data: Data) -> Iterator[Place]:
+def queues(data: Data) -> Iterator[Entry]:
     """Every entry of SlurmQueues."""
     return entries(at(data, "Scheduling"), ("Scheduling",), "SlurmQueues")
 
 
-def compute_resources(queue: Place) -> Iterator[Place]:
+def compute_resources(queue: Entry) -> Iterator[Entry]:
     """Every entry of one queue's ComputeResources."""
     return entries(queue[1], queue[0], "ComputeResources")
 
 
-def login_pools(data: Data) -> Iterator[Place]:
+def login_pools(data: Data) -> Iterator[Entry]:
     """Every entry of LoginNodes: Pools."""
     return entries(at(data, "LoginNodes"), ("LoginNodes",), "Pools")
 
 
-def storages(data: Data) -> Iterator[Place]:
+def storages(data: Data) -> Iterator[Entry]:
     """Every entry of SharedStorage."""
     return entries(data, (), "SharedStorage")
 
 
-def associations(storage: Place) -> Iterator[Place]:
+def associations(storage: Entry) -> Iterator[Entry]:
     """Every data repository association of one Lustre file system."""
     path, entry = storage
     settings = at(entry, FSX_LUSTRE)
@@ -52,7 +52,7 @@ def associations(storage: Place) -> Iterator[Place]:
 
 
 def instance_types(resource: Data) -> list[str]:
-    """The types of a compute resource, of `InstanceType` or `Instances`."""
+    """The types of a compute resource, from `InstanceType` or `Instances`."""
     several = [at(entry, "InstanceType") for entry in items(at(resource, "Instances"))]
     return [known for kind in [*several, at(resource, "InstanceType")] if (known := text(kind))]
 
@@ -65,7 +65,7 @@ def subnet_ids(owner: Data) -> list[str]:
 
 
 def scalars(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every scalar in it, with its place."""
+    """Every scalar in the value, with its path."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from scalars(item, (*path, key))

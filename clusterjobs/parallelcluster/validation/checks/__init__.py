@@ -1,1 +1,1 @@
-"""Our own checks of a ParallelCluster config, beside ParallelCluster's validators."""
+"""Our own checks of a ParallelCluster config, in addition to ParallelCluster's validators."""

@@ -1,4 +1,4 @@
-"""Regions, and instance types in them: what can be rented where, and what has EFA."""
+"""Checks regions and instance types: what a region offers, and which types have EFA."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from clusterjobs.yaml.document import Path
 
 
 def check_region(data: Data, _account: Account) -> Iterator[Finding]:
-    """A region of ParallelCluster's; a missing one is taken from whoever makes the cluster."""
+    """Unknown regions; without a Region, the settings of the person who creates it decide."""
     region = text(at(data, "Region"))
     if region is None:
-        what = "no Region: the cluster is made wherever the caller's AWS settings point"
+        what = "no Region: the cluster is created in the region of the caller's AWS settings"
         yield Finding(what, ("Region",), "info", hint="Region: us-east-1")
     elif region not in region_names():
-        what = f"ParallelCluster makes no clusters in a region {region!r}"
+        what = f"ParallelCluster supports no region {region!r}"
         yield Finding(what, ("Region",), hint=did_you_mean(region, region_names()))
 
 
 def check_instance_types(data: Data, account: Account) -> Iterator[Finding]:
-    """Types that the region does not have, that lack EFA, or that the official image cannot run."""
+    """Types that the region does not offer, that lack EFA, or that need a custom image."""
     has_image = text(at(data, "Image", "CustomAmi"))
     for queue in walk.queues(data):
         own_image = has_image or text(at(queue[1], "Image", "CustomAmi"))
         for path, resource in walk.compute_resources(queue):
-            for place, kind in _types(path, resource):
-                yield from _check_offer(place, kind, account.region)
-                yield from _check_driver(place, kind, bool(own_image))
+            for type_path, kind in _types(path, resource):
+                yield from _check_offer(type_path, kind, account.region)
+                yield from _check_driver(type_path, kind, bool(own_image))
                 if truth(at(resource, "Efa", "Enabled")):
                     yield from _check_efa((*path, "Efa", "Enabled"), kind)
     head = text(at(data, "HeadNode", "InstanceType"))
@@ -46,13 +46,13 @@ def _types(path: Path, resource: Data) -> Iterator[tuple[Path, str]]:
     single = text(at(resource, "InstanceType"))
     if single:
         yield (*path, "InstanceType"), single
-    for place, entry in walk.entries(resource, path, "Instances"):
+    for entry_path, entry in walk.entries(resource, path, "Instances"):
         if kind := text(at(entry, "InstanceType")):
-            yield (*place, "InstanceType"), kind
+            yield (*entry_path, "InstanceType"), kind
 
 
 def _check_offer(path: Path, kind: str, region: str) -> Iterator[Finding]:
-    """Only where the lists of the region are known; a type that exists nowhere is a misspelling."""
+    """Only if the lists of the region are known. A type that exists nowhere is probably a typo."""
     if zones_of_type(kind, region) == () and region in region_names():
         yield Finding(f"{kind} is not offered in {region}", path, hint=_elsewhere(kind))
 
@@ -72,8 +72,8 @@ def _check_driver(path: Path, kind: str, has_own_image: bool) -> Iterator[Findin
 
 
 _DRIVER_HINT = (
-    "the V100 needs NVIDIA's closed driver: an image of your own under CustomAmi, as "
-    "cluster-configs/p3dn-v100.yaml says"
+    "the V100 needs NVIDIA's closed driver: set CustomAmi to an image of your own; "
+    "cluster-configs/p3dn-v100.yaml explains how"
 )
 
 

@@ -1,7 +1,7 @@
-"""What ParallelCluster does not catch, and what a person without its extra should still be told.
+"""Our own checks: what ParallelCluster does not catch, and what works without the extra.
 
-A table of checks: each looks at a config's plain data and the account, and yields findings. They
-know what goes wrong on real clusters; they must not know how ParallelCluster is asked.
+A table of checks. Each reads a config's plain data and the account, and yields findings. Checks
+know what goes wrong on real clusters; they must not know how ParallelCluster's validators run.
 """
 
 from __future__ import annotations
@@ -36,6 +36,6 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def run_own_checks(data: Data, account: Account) -> list[Finding]:
+def run_checks(data: Data, account: Account) -> list[Finding]:
     """The findings of every check."""
     return [finding for check in CHECKS for finding in check(data, account)]

@@ -1,4 +1,4 @@
-"""Slurm parameters under CustomSlurmSettings: a misspelt one keeps slurmctld from starting."""
+"""Checks Slurm parameters under CustomSlurmSettings: with a wrong name slurmctld does not start."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clusterjobs.parallelcluster.validation.walk import Data
 from clusterjobs.yaml.document import Path
 
 _SETTINGS = "CustomSlurmSettings"
-_LINES = ("nodename", "partitionname", "nodeset", "downnodes")  # begin a line with further keys
+_LINES = ("nodename", "partitionname", "nodeset", "downnodes")  # start a line with further keys
 
 
 def check_slurm_settings(data: Data, _account: Account) -> Iterator[Finding]:
-    """Names that Slurm does not know. A warning: a newer Slurm may know more than our list."""
+    """Unknown names. A warning only, because a newer Slurm may have more than our list."""
     settings = ("Scheduling", "SlurmSettings", _SETTINGS)
     for index, entry in enumerate(items(at(data, *settings))):
         if isinstance(entry, dict) and not any(key.lower() in _LINES for key in entry):
@@ -36,7 +36,7 @@ def _check_keys(settings: object, path: Path, level: str) -> Iterator[Finding]:
     for key in settings if isinstance(settings, dict) else ():
         if key.lower() not in {name.lower() for name in known}:
             yield Finding(
-                f"Slurm knows no {key!r} for a {level}",
+                f"Slurm has no {level} parameter {key!r}",
                 (*path, key),
                 "warning",
                 hint=_hint(key, level),
@@ -46,11 +46,11 @@ def _check_keys(settings: object, path: Path, level: str) -> Iterator[Finding]:
 
 def _hint(key: str, level: str) -> str:
     if match := nearest(key, _names()[level]):
-        return f"did you mean {match}? with an unknown parameter slurmctld does not start"
+        return f"did you mean {match}? slurmctld does not start with an unknown parameter"
     elsewhere = [
         other for other, names in _names().items() if key.lower() in {n.lower() for n in names}
     ]
-    return f"it belongs to a {elsewhere[0]}" if elsewhere else "see slurm.conf(5)"
+    return f"it is a {elsewhere[0]} parameter" if elsewhere else "see slurm.conf(5)"
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Shared folders and Lustre: what clashes, and what FSx refuses only while the cluster is made."""
+"""Checks shared folders and Lustre: conflicts, and settings that FSx refuses only at creation."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from clusterjobs.parallelcluster.validation import walk
 from clusterjobs.parallelcluster.validation.account import Account
 from clusterjobs.parallelcluster.validation.default_account import storage_ids
 from clusterjobs.parallelcluster.validation.finding import Finding
-from clusterjobs.parallelcluster.validation.walk import FSX_LUSTRE, Data, Place
+from clusterjobs.parallelcluster.validation.walk import FSX_LUSTRE, Data, Entry
 from clusterjobs.yaml.document import Path
 
 _SCRATCH = ("ComputeSettings", "LocalStorage", "EphemeralVolume", "MountDir")
 _DEFAULT_SCRATCH = "/scratch"
-# What the nodes already have: ParallelCluster refuses most, but by their exact names only.
+# Folders of the system. ParallelCluster refuses most of them, but only by their exact names.
 _RESERVED = ("/opt/parallelcluster", "/opt/slurm", "/opt/intel", "/etc", "/proc", "/sys", "/dev")
 
 
@@ -31,7 +31,7 @@ def _contains(outer: str, inner: str) -> bool:
 
 
 def check_mounts(data: Data, _account: Account) -> Iterator[Finding]:
-    """Relative, reserved and overlapping folders, and those that hide the nodes' own disks."""
+    """Relative, reserved and overlapping folders, and folders that hide the nodes' own disks."""
     seen: list[tuple[str, str]] = []
     for path, storage in walk.storages(data):
         written = text(at(storage, "MountDir"))
@@ -44,31 +44,30 @@ def check_mounts(data: Data, _account: Account) -> Iterator[Finding]:
         yield from _check_reserved(directory, where)
         for other, name in seen:
             if _contains(other, directory) or _contains(directory, other):
-                what = f"{directory} and {other} of {name} lie one within the other"
-                yield Finding(what, where, hint="mount them side by side")
+                what = f"{directory} and {other} of {name} overlap"
+                yield Finding(what, where, hint="mount each in a folder of its own")
         seen.append((directory, text(at(storage, "Name")) or "another"))
         yield from _check_scratch(data, directory, where)
 
 
 def _check_reserved(directory: str, where: Path) -> Iterator[Finding]:
     if directory == "/home":
-        what = "the file system takes the place of the head node's /home"
-        hint = "its keys and files are not copied: leave /home to ParallelCluster, or fill it first"
+        what = "the file system replaces the head node's /home"
+        hint = "keys and files are not copied: use another MountDir, or copy them to it beforehand"
         yield Finding(what, where, "warning", hint=hint)
     for reserved in _RESERVED:
         if _contains(reserved, directory):
-            yield Finding(f"{reserved} is the system's own", where, hint="MountDir: /shared")
+            yield Finding(f"{reserved} is a system folder", where, hint="MountDir: /shared")
 
 
 def _check_scratch(data: Data, directory: str, where: Path) -> Iterator[Finding]:
-    """ParallelCluster mounts the local disks of a node, where it has some, without being asked."""
+    """Conflicts with a node's local disks, which ParallelCluster mounts automatically."""
     for _, queue in walk.queues(data):
         scratch = _absolute(text(at(queue, *_SCRATCH)) or _DEFAULT_SCRATCH)
         clash = _contains(scratch, directory) or _contains(directory, scratch)
         if clash and _has_disks(queue):
-            what = (
-                f"{directory} clashes with the local disks of queue {at(queue, 'Name')}, {scratch}"
-            )
+            queue_name = at(queue, "Name")
+            what = f"{directory} overlaps {scratch}, the local disks of queue {queue_name}"
             hint = f"{'.'.join(_SCRATCH)}: /local"
             yield Finding(what, where, "warning", hint=hint)
 
@@ -82,21 +81,21 @@ def _has_disks(queue: Data) -> bool:
 
 
 def check_associations(data: Data, _account: Account) -> Iterator[Finding]:
-    """FSx takes none on SCRATCH_1, and no two that overlap, in the file system or the bucket."""
+    """FSx refuses them on SCRATCH_1, and if two overlap in the file system or the bucket."""
     for storage in walk.storages(data):
         linked = list(walk.associations(storage))
         if linked and at(storage[1], FSX_LUSTRE, "DeploymentType") == "SCRATCH_1":
             yield Finding(
-                "a SCRATCH_1 file system takes no data repository associations",
+                "a SCRATCH_1 file system cannot have data repository associations",
                 (*storage[0], FSX_LUSTRE, "DataRepositoryAssociations"),
-                hint="DeploymentType: SCRATCH_2, or ImportPath in place of the associations",
+                hint="DeploymentType: SCRATCH_2, or ImportPath instead of the associations",
                 at_key=True,
             )
         for key in ("FileSystemPath", "DataRepositoryPath"):
             yield from _check_overlaps(linked, key)
 
 
-def _check_overlaps(linked: list[Place], key: str) -> Iterator[Finding]:
+def _check_overlaps(linked: list[Entry], key: str) -> Iterator[Finding]:
     seen: list[tuple[str, str]] = []
     for path, entry in linked:
         written = text(at(entry, key))
@@ -112,7 +111,7 @@ def _check_overlaps(linked: list[Place], key: str) -> Iterator[Finding]:
 
 
 def check_import_paths(data: Data, _account: Account) -> Iterator[Finding]:
-    """PERSISTENT_2 knows associations only."""
+    """PERSISTENT_2 supports only associations."""
     for path, storage in walk.storages(data):
         settings = at(storage, FSX_LUSTRE)
         if at(settings, "DeploymentType") != "PERSISTENT_2":
@@ -120,7 +119,7 @@ def check_import_paths(data: Data, _account: Account) -> Iterator[Finding]:
         for key in ("ImportPath", "ExportPath"):
             if at(settings, key) is not None:
                 yield Finding(
-                    f"a PERSISTENT_2 file system takes no {key}",
+                    f"a PERSISTENT_2 file system cannot have {key}",
                     (*path, FSX_LUSTRE, key),
                     hint="DataRepositoryAssociations: - {Name: data, FileSystemPath: /data, "
                     "DataRepositoryPath: s3://...}",
@@ -128,11 +127,11 @@ def check_import_paths(data: Data, _account: Account) -> Iterator[Finding]:
                 )
 
 
-# ------------------------------------------------------------------ place and size
+# ------------------------------------------------------------------ zones
 
 
 def check_zones(data: Data, account: Account) -> Iterator[Finding]:
-    """A file system in another zone than the nodes: slower, and paid by the gigabyte."""
+    """A file system in another zone than the nodes: slower, and traffic costs money."""
     zones = {
         account.subnets[subnet].zone
         for _, queue in walk.queues(data)
@@ -144,6 +143,6 @@ def check_zones(data: Data, account: Account) -> Iterator[Finding]:
             standard_efs = found is not None and found.kind == "EFS"
             if found and found.zone and not standard_efs and zones and found.zone not in zones:
                 settings = next(k for k in storage if at(storage, k, key) == name)
-                what = f"{name} stands in {found.zone}, the nodes in {', '.join(sorted(zones))}"
+                what = f"{name} is in {found.zone}, the nodes in {', '.join(sorted(zones))}"
                 hint = "put the queue's subnet and the file system in one zone"
                 yield Finding(what, (*path, settings, key), "warning", hint=hint)

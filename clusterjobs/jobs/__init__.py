@@ -1,0 +1,1 @@
+"""What jobs have written into their folders."""

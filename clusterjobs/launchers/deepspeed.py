@@ -1,0 +1,29 @@
+"""DeepSpeed's launcher: started by Slurm on each node, or once, to reach the nodes over pdsh.
+
+Source: DeepSpeed 0.19.8, launcher/runner.py and launcher/launch.py.
+"""
+
+from __future__ import annotations
+
+from clusterjobs.launchers.base import RUNTIMES, SSH_PROGRAMS, Launcher
+
+DEEPSPEED = Launcher(
+    "deepspeed",
+    "one deepspeed per node starts the node's ranks",
+    starts_python=True,
+    no_python_option="--no_python",
+    takes_first_gpus=True,
+)
+
+_OUTSIDE = (
+    "deepspeed-pdsh would start the ranks on the nodes, outside the containers",
+    "launcher: deepspeed, which Slurm starts in each container",
+)
+DEEPSPEED_PDSH = Launcher(
+    "deepspeed-pdsh",
+    "one deepspeed starts the ranks of all nodes over pdsh and ssh",
+    over_ssh=True,
+    takes_first_gpus=True,
+    refused_runtimes=dict.fromkeys(RUNTIMES, _OUTSIDE),
+    programs=SSH_PROGRAMS,
+)

@@ -1,0 +1,12 @@
+"""torchrun, one per node. Source: PyTorch, torch/distributed/run.py."""
+
+from __future__ import annotations
+
+from clusterjobs.launchers.base import Launcher
+
+TORCHRUN = Launcher(
+    "torchrun",
+    "one torchrun per node starts the node's ranks",
+    starts_python=True,
+    no_python_option="--no-python",
+)

@@ -1,0 +1,1 @@
+"""Programs for the batch host that decide about the job itself."""

@@ -1,0 +1,234 @@
+"""Records the attempts of a job, and decides whether another attempt may follow.
+
+    attempt.py begin OPTIONS    when an attempt starts: prints `start` or `stop`
+    attempt.py end OPTIONS      when it has ended: prints `restart` or `stop`
+
+The decision is printed on stdout, messages for the log go to stderr. A job script that gets no
+decision writes the record itself and does not restart. `clusterjobs status` reads the records by
+`read_records` of this module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+REASONS = (
+    *("completed", "failure", "after_failure", "time_limit", "node_failure"),
+    *("bad_node", "cancelled", "not_started"),
+)
+RESTARTED = ("time_limit", "failure", "bad_node")  # the script requeues the job after these
+STALLED_ATTEMPTS = 3  # without a newer checkpoint: another one would not get further
+MAX_CHECKPOINT = 200  # characters of a checkpoint's name in a record
+
+Record = Dict[str, Any]
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    options = _parser().parse_args(arguments)
+    job = Job(options)
+    print(job.begin() if options.when == "begin" else job.end())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("when", choices=("begin", "end"))
+    parser.add_argument("--folder", required=True, help="the job's folder")
+    parser.add_argument("--attempt", type=int, required=True, help="1 for the first")
+    parser.add_argument("--budget", action="append", default=[], metavar="REASON=COUNT")
+    parser.add_argument("--checkpoints", help="the folder of the checkpoints")
+    parser.add_argument("--marker", help="a file that names the newest checkpoint")
+    parser.add_argument("--reason", choices=REASONS)
+    parser.add_argument("--exit-code", type=int)
+    parser.add_argument("--nodes", default="")
+    parser.add_argument("--seconds", type=int)
+    return parser
+
+
+class Job:
+    """The attempts of one job, in the files of its folder."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.attempt = options.attempt
+        self.budgets = {name: int(count) for name, _, count in _pairs(options.budget)}
+        self.log = os.path.join(options.folder, "attempts.jsonl")
+        self.checkpoint = newest_checkpoint(options.checkpoints, options.marker)
+
+    # ---------------------------------------------------------------- begin
+
+    def begin(self) -> str:
+        """`start`, or `stop` if the restart that led here was one too many."""
+        previous = self._replace_started()
+        if previous == 0:  # what is here belongs to an old job: a new cluster reuses job ids
+            _remove(self.log)
+        decision = "start"
+        if previous > 0 and not self._was_restarted(previous):
+            # Slurm requeued the job: a node was lost, or somebody ran `scontrol requeue`.
+            self._append(previous, "node_failure", None, "", None)
+            decision = "start" if self._may_restart("node_failure") else "stop"
+        _remove(self._path("data_staged"))
+        if self.attempt > 1 and decision == "start":
+            say(f"attempt {self.attempt}, from checkpoint {self.checkpoint or 'none'}")
+        return decision
+
+    def _replace_started(self) -> int:
+        """Note that this attempt has started; return the one that started before, or 0."""
+        path = self._path("started")
+        text = _first_line(path)
+        previous = int(text) if text.isdigit() else 0
+        try:
+            with open(f"{path}.new", "w", encoding="ascii") as file:
+                file.write(f"{self.attempt}\n")
+            os.replace(f"{path}.new", path)
+        except OSError:
+            pass  # the disk is full: the record at the end will say so
+        return previous if previous < self.attempt else 0
+
+    def _was_restarted(self, attempt: int) -> bool:
+        """Whether the attempt recorded an end after which the script itself requeues the job."""
+        records = self._records()
+        last = records[-1] if records else {}
+        return last.get("attempt") == attempt and last.get("reason") in RESTARTED
+
+    # ---------------------------------------------------------------- end
+
+    def end(self) -> str:
+        """Record how the attempt ended; `restart` if its reason has budget left."""
+        options = self.options
+        self._append(
+            self.attempt, options.reason, options.exit_code, options.nodes, options.seconds
+        )
+        if not self._may_restart(options.reason):
+            return "stop"
+        say(f"requeued after {options.reason}, from checkpoint {self.checkpoint or 'none'}")
+        return "restart"
+
+    def _append(
+        self,
+        attempt: int,
+        reason: str,
+        exit_code: Optional[int],
+        nodes: str,
+        seconds: Optional[int],
+    ) -> None:
+        record: Record = {"attempt": attempt, "reason": reason, "checkpoint": self.checkpoint}
+        if os.path.exists(self._path("data_staged")):
+            record["data_staged"] = True
+        record.update(exit_code=exit_code, nodes=nodes, seconds=seconds, ended=int(time.time()))
+        try:
+            with open(self.log, "a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            say(f"{self.log}: {error.strerror}")
+
+    def _may_restart(self, reason: str) -> bool:
+        if reason not in self.budgets:
+            return False
+        refusal = self._refusal(reason)
+        if refusal:
+            say(f"no restart: {refusal}")
+        return refusal is None
+
+    def _refusal(self, reason: str) -> Optional[str]:
+        """Why no other attempt may follow one that ended for `reason`, or None."""
+        records = self._records()
+        if not records or records[-1]["reason"] != reason:
+            return f"{self.log} cannot be written"  # restarts could not be counted
+        attempts = latest_by_attempt(records)
+        used = sum(record["reason"] == reason for record in attempts)
+        if used > self.budgets[reason]:
+            return f"restarts.{reason} allows {self.budgets[reason]}"
+        # No attempt trains that ends at a bad node.
+        trained = [record for record in attempts if record["reason"] != "bad_node"]
+        latest = trained[-STALLED_ATTEMPTS:]
+        stalled = [one for one in latest if one.get("checkpoint") == self.checkpoint]
+        if len([one for one in stalled if not one.get("data_staged")]) == STALLED_ATTEMPTS:
+            name = self.checkpoint or "none"
+            return f"the last two brought no newer checkpoint than {name}"
+        return None
+
+    # ---------------------------------------------------------------- files
+
+    def _records(self) -> List[Record]:
+        try:
+            with open(self.log, encoding="utf-8", errors="replace") as file:
+                return read_records(file.read())
+        except OSError:
+            return []
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.options.folder, name)
+
+
+def read_records(text: str) -> List[Record]:
+    """The records of attempts.jsonl in the order of writing, without lines that are cut off."""
+    records = []
+    for line in text.splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if isinstance(record, dict) and isinstance(record.get("attempt"), int):
+            records.append({**record, "reason": str(record.get("reason", ""))})
+    return records
+
+
+def latest_by_attempt(records: List[Record]) -> List[Record]:
+    """The last record of each attempt, in the order of the attempts."""
+    latest = {record["attempt"]: record for record in records}
+    return [latest[number] for number in sorted(latest)]
+
+
+def newest_checkpoint(folder: Optional[str], marker: Optional[str]) -> str:
+    """An identifier of the newest checkpoint, "" if there is none.
+
+    The first line of the marker; without one, time and name of the newest entry of the folder.
+    """
+    text = _first_line(marker) if marker else _newest_entry(folder) if folder else ""
+    text = text[:MAX_CHECKPOINT]
+    return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in text)
+
+
+def _newest_entry(folder: str) -> str:
+    try:
+        found = [(entry.stat().st_mtime_ns, entry.name) for entry in os.scandir(folder)]
+    except OSError:
+        return ""
+    if not found:
+        return ""
+    newest, name = max(found)
+    seconds, fraction = divmod(newest, 10**9)
+    return f"{time.strftime('%Y-%m-%d+%H:%M:%S', time.localtime(seconds))}.{fraction:09} {name}"
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline(4096).strip()
+    except OSError:
+        return ""
+
+
+def _pairs(settings: List[str]) -> List[Any]:
+    return [setting.partition("=") for setting in settings]
+
+
+def _remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        pass  # it is not there, or the end will say what is wrong
+
+
+def say(message: str) -> None:
+    print(f"clusterjobs: {message}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""What a plan needs to know of a cluster, out of a ParallelCluster config and the catalogue.
+
+This layer knows what is ParallelCluster's own: folders that it always shares, the node sizes that
+it gives to Slurm, where it mounts local disks. It must not know experiments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clusterjobs.catalog.instances import InstanceType, find_instance_type
+from clusterjobs.cluster.facts import ClusterFacts, Mount, NodeGroup, NodeType, Partition, Terms
+from clusterjobs.parallelcluster import config
+from clusterjobs.parallelcluster.s3_access import S3Rules
+from clusterjobs.parallelcluster.slurm_nodes import slurm_cpus
+
+# Shared without standing in SharedStorage.
+_ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
+_KINDS = {"FsxLustre": "lustre", "FsxOntap": "ontap", "FsxOpenZfs": "openzfs"}
+_TERMS = Terms(
+    node_facts="catalogue",
+    mounts="SharedStorage",
+    max_nodes="MaxCount",
+    exclusive="JobExclusiveAllocation",
+    capacity="StorageCapacity",
+    enable_fabric="Efa: {Enabled: true} in the compute resource of the cluster's config",
+)
+
+
+def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
+    """The facts of a config. Its Slurm is that of ParallelCluster 3.16.1 (its release notes)."""
+    return ClusterFacts(
+        name=cluster.name,
+        partitions=tuple(map(_partition, cluster.queues)),
+        mounts=tuple(map(_mount, cluster.mounts)),
+        mounts_complete=cluster.mounts_complete,
+        shared_folders=_ALWAYS_SHARED,
+        slurm_version="25.11.8",
+        bucket_service="FSx for Lustre",
+        terms=_TERMS,
+    )
+
+
+def _partition(queue: config.Queue) -> Partition:
+    return Partition(
+        queue.name,
+        tuple(map(_node_group, queue.compute_resources)),
+        exclusive=queue.job_exclusive,
+        local_disk="/" + queue.scratch_dir.strip("/"),
+        bucket_access=None if queue.s3_access is None else S3Rules(queue.s3_access),
+    )
+
+
+def _mount(mount: config.Mount) -> Mount:
+    kind = _KINDS.get(mount.storage_type, mount.storage_type.lower())
+    name = mount.name or mount.storage_type
+    return Mount(mount.directory, kind, name, mount.capacity_gib)
+
+
+def _node_group(resource: config.ComputeResource) -> NodeGroup:
+    """Of several instance types it is unknown beforehand which one a node will be."""
+    names = resource.instance_types
+    known = [found for name in names if (found := find_instance_type(name))]
+    return NodeGroup(
+        resource.name,
+        _node_type(" or ".join(names), known, resource.disable_smt),
+        names,
+        resource.max_count,
+        "efa" if resource.efa else "ethernet",
+        (*(names if len(names) == 1 else ()), resource.name),
+    )
+
+
+def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> NodeType:
+    """The smallest of each number, for ParallelCluster gives Slurm no more than that."""
+    if not types:
+        return NodeType(name)
+    fewest = min(types, key=lambda found: found.gpus)
+    interfaces = min(found.efa_interfaces for found in types)
+    return NodeType(
+        name,
+        cpus=slurm_cpus(types, disable_smt),
+        memory_mib=min(found.memory_mib for found in types),
+        gpus=fewest.gpus,
+        gpu_model=fewest.gpu_model,
+        gpudirect_rdma=all(found.gpudirect_rdma for found in types),
+        fabric="efa" if interfaces else "ethernet",
+        fabric_interfaces=interfaces,
+        network_gbps=min(found.network_gbps for found in types),
+        local_disk_gb=min(found.nvme_gb for found in types),
+    )

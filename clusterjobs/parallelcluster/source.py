@@ -1,0 +1,74 @@
+"""A ParallelCluster config as the source of a cluster's facts, and of `cluster.yaml`."""
+
+from __future__ import annotations
+
+import pathlib
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from clusterjobs.cluster.facts import BucketLink
+from clusterjobs.errors import Problem
+from clusterjobs.parallelcluster.facts import cluster_facts
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.parallelcluster.render_config import FitChange, fit
+
+FILE = "cluster.yaml"
+
+
+class ConfigFiles(NamedTuple):
+    """`cluster.yaml` with what was changed in it for the job. `data` is what it holds."""
+
+    files: Mapping[str, str]
+    data: dict[str, Any]
+    problems: tuple[Problem, ...]
+    changes: tuple[FitChange, ...]
+    config: str
+    is_own: bool
+
+    def notice(self, folder: pathlib.Path) -> str:
+        """What was added, that the cluster needs it, and how to keep it.
+
+        ParallelCluster adds and removes associations of a cluster that runs, each by its name
+        (update_policy of DataRepositoryAssociations in its schema, 3.16): with another spec's
+        cluster.yaml it would remove these.
+        """
+        if not self.changes:
+            return ""
+        path, copy = folder / FILE, f"a copy of {self.config}, and let `cluster:` name that copy"
+        return "\n".join(
+            [
+                f"{path} has more than {self.config}:",
+                *(f"  {change}" for change in self.changes),
+                "The cluster needs it before the job starts. Make it from this file, or update it:",
+                "  pcluster update-cluster --cluster-name NAME --cluster-configuration "
+                f"{shlex.quote(str(path))}",
+                "Other specs do not know of it: an update with the cluster.yaml of one of them "
+                "removes it again.",
+                "To keep it, put what stands there below `Added by clusterjobs` into "
+                f"{self.config if self.is_own else copy}.",
+            ]
+        )
+
+
+class ConfigSource:
+    """A config and the site's values. `is_own`: it is the user's, and none of the ready ones."""
+
+    def __init__(
+        self,
+        text: str,
+        file: str,
+        site: Mapping[str, object],
+        site_files: Sequence[str] = (),
+        is_own: bool = True,
+    ) -> None:
+        """Raises InputError where the text is no ParallelCluster config."""
+        self.cluster, self.document = read_cluster(text, file, site)
+        self.facts = cluster_facts(self.cluster)
+        self._site, self._site_files, self._is_own = site, site_files, is_own
+
+    def fit(self, links: Sequence[BucketLink] = ()) -> ConfigFiles:
+        """The config as a job needs it. Raises InputError for missing site values."""
+        text, data, changes, problems = fit(self.document, self._site, self._site_files, links)
+        file = self.document.file
+        return ConfigFiles({FILE: text}, data, problems, changes, file, self._is_own)

@@ -1,0 +1,156 @@
+"""The folder of the checkpoints, and what a job copies away: checkpoints and logs.
+
+Some file systems export by themselves to a bucket what lies in a folder, and go on after the job's
+end: that is a BucketLink. Everything else is copied by the job, beside the training.
+Source: the FSx for Lustre user guide, "Automatically export updates to your S3 bucket".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from clusterjobs.cluster.facts import BucketLink
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
+from clusterjobs.plan.storage import Storage, is_below
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.references import expanding, show, variable
+from clusterjobs.yaml.document import Path
+
+
+class Export(NamedTuple):
+    """A folder that the job copies away. `of_job`: its own, of which ssh's keys stay."""
+
+    source: str
+    target: str
+    of_job: bool = False
+
+
+class Checkpoints(NamedTuple):
+    """`marker`: a file that the training writes anew after each complete checkpoint.
+
+    `path` and `marker` are None where nothing is known of them. `links` are exports of `path`
+    that the file system makes.
+    """
+
+    path: str | None
+    marker: str | None
+    exports: tuple[Export, ...]
+    links: tuple[BucketLink, ...]
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs for the nodes that it starts."""
+        return ("export.py",) if self.exports else ()
+
+
+def plan_checkpoints(
+    experiment: spec.Experiment,
+    marker: str | None,
+    storage: Storage,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Checkpoints:
+    """`marker`: the framework's own, where it writes one."""
+    checkpoints, exports = experiment.checkpoints, list[Export | BucketLink]()
+    path = None
+    if checkpoints:
+        path, marker = folder_on_the_node(checkpoints.path), checkpoints.marker or marker
+        _check_marker(checkpoints.marker, diagnostics)
+        _check_via(checkpoints, storage, diagnostics)
+        name = experiment.name
+        exports += _export(checkpoints, name, storage, diagnostics, provenance)
+    if target := experiment.logs.export:
+        exports.append(_logs(experiment.logs.path, target, diagnostics, provenance))
+    return Checkpoints(
+        path,
+        f"{path}/{expanding(marker)}" if path and marker else None,
+        tuple(one for one in exports if isinstance(one, Export)),
+        tuple(one for one in exports if isinstance(one, BucketLink)),
+    )
+
+
+def _logs(source: str, target: str, diagnostics: Diagnostics, provenance: Provenance) -> Export:
+    _check_apart(("logs", "export"), source, target, diagnostics)
+    _record_copy("logs.export", target, provenance)
+    folder = expanding(target).rstrip("/")
+    return Export(JOB_DIR, f"{folder}/{variable('SLURM_JOB_ID')}", of_job=True)
+
+
+def _export(
+    checkpoints: spec.Checkpoints,
+    name: str,
+    storage: Storage,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Iterator[Export | BucketLink]:
+    source, target, via = checkpoints.path, checkpoints.export, checkpoints.via
+    if target is None:
+        return
+    path: Path = ("checkpoints", "export")
+    _check_apart(path, source, target, diagnostics)
+    can_link = target.startswith("s3://") and storage.can_link(source)
+    if via != "association" and not (can_link and via is None):
+        _record_copy("checkpoints.export", target, provenance)
+        yield Export(folder_on_the_node(source), expanding(target))
+        return
+    service = storage.facts.bucket_service
+    provenance.record(
+        "checkpoints.export",
+        f"{show(target)}: exported by {service}",
+        "its servers copy what is new or changed, and go on after the job's end",
+        f"{service} user guide: AutoExportPolicy",
+    )
+    reason, where = f"checkpoints of the experiment {name}", diagnostics.where(path)
+    yield BucketLink(source, target, reason, export=True, where=where)
+
+
+def _record_copy(key: str, target: str, provenance: Provenance) -> None:
+    provenance.record(
+        key,
+        f"{show(target)}: copied by the job",
+        "beside the training, from the start on, and once more at the end",
+    )
+
+
+def _check_marker(marker: str | None, diagnostics: Diagnostics) -> None:
+    if marker and marker.startswith("/"):
+        diagnostics.problem(
+            ("checkpoints", "marker"),
+            "the marker is a file in the folder of the checkpoints",
+            "its name alone, such as `marker: latest`",
+        )
+
+
+def _check_apart(path: Path, source: str, target: str, diagnostics: Diagnostics) -> None:
+    if target.startswith("s3://"):
+        return
+    if not target.startswith(("/", "${", "\0")):
+        diagnostics.problem(
+            path,
+            f"{show(target)} is relative, and the nodes have no folder in common to count from",
+            f"an absolute path: /fsx/{show(target)}",
+        )
+    elif is_below(target, source) or is_below(source, target):
+        diagnostics.problem(
+            path,
+            f"{show(target)} and {show(source)} are the same, or one lies in the other",
+            "a folder beside it",
+        )
+
+
+def _check_via(checkpoints: spec.Checkpoints, storage: Storage, diagnostics: Diagnostics) -> None:
+    export = checkpoints.export
+    if checkpoints.via and export is None:
+        diagnostics.problem(("checkpoints", "via"), "there is no export", "add export: s3://...")
+    elif checkpoints.via == "association" and not (
+        export and export.startswith("s3://") and storage.can_link(checkpoints.path)
+    ):
+        diagnostics.problem(
+            ("checkpoints", "path"),
+            f"{show(checkpoints.path)} is not a fixed folder on {storage.service}, which alone "
+            "exports to a bucket by itself",
+            f"file systems: {storage.linking}; elsewhere, via: copy",
+        )

@@ -1,0 +1,44 @@
+"""Which framework and which launcher a spec means."""
+
+from __future__ import annotations
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import did_you_mean
+from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.frameworks.base import Framework
+from clusterjobs.launchers import LAUNCHERS, Launcher
+from clusterjobs.provenance import Provenance
+
+
+def find_framework(name: str, diagnostics: Diagnostics) -> Framework | None:
+    """The framework, or None, with a problem that names the nearest."""
+    framework = FRAMEWORKS.get(name)
+    if framework is None:
+        hint = did_you_mean(name, list(FRAMEWORKS))
+        diagnostics.problem(("framework",), f"no framework {name!r}", hint)
+    return framework
+
+
+def find_launcher(
+    name: str | None,
+    framework: Framework | None,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Launcher:
+    """The launcher, or the framework's default; one in any case, so that planning goes on."""
+    choices = framework.launchers if framework else tuple(LAUNCHERS)
+    default = LAUNCHERS[choices[0]]
+    if name is None:
+        if framework:
+            provenance.record("launcher", default.name, f"the default of {framework.name}")
+        return default
+    found = LAUNCHERS.get(name)
+    if found and (name in choices or (framework and framework.name in found.frameworks)):
+        return found
+    what = f"no launcher {name!r}"
+    if framework:
+        what = f"{framework.name} is not started by {name}" if found else what
+        others = [one.name for one in LAUNCHERS.values() if framework.name in one.frameworks]
+        choices = (*choices, *others)
+    diagnostics.problem(("launcher",), what, did_you_mean(name, choices))
+    return default

@@ -1,0 +1,111 @@
+"""What must not be set in the environment, each with its reason and what to do instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.experiment import Software
+from clusterjobs.spec.field_types import MAX_WORD_BYTES
+from clusterjobs.spec.references import as_text
+from clusterjobs.yaml.document import Path
+
+_NOT_INSIDE = {
+    "modules": (
+        "modules change the node's environment, and the image has its own",
+        "remove them; where the runtime itself is a module, setup: [module load apptainer]",
+    ),
+    "conda": (
+        "a conda environment of the node needs the node's libraries, and the image has its own",
+        "remove it; or venv: /path/in/the/image",
+    ),
+    "setup": (
+        "software.setup would prepare the node's environment, and the ranks use the image's",
+        "prepare the image; setup: runs on the node, before the containers",
+    ),
+}
+
+
+def check_software(software: Software, diagnostics: Diagnostics) -> None:
+    """Ways to the job's Python that exclude one another, or that a container excludes."""
+    if software.conda and software.venv:
+        diagnostics.problem(
+            ("software", "venv"),
+            "conda and venv: each would hide the other's Python",
+            "keep one",
+        )
+    if software.container is None:
+        return
+    for key, (what, hint) in _NOT_INSIDE.items():
+        if getattr(software, key):
+            diagnostics.problem(("software", key), what, hint)
+    if software.venv and not software.venv.startswith(("/", "${")):
+        diagnostics.problem(
+            ("software", "venv"),
+            "with a container this is a folder inside of it, and cannot be relative",
+            "write the whole path, /opt/venv",
+        )
+
+
+# What circulates from blog to blog: (why not, what to do instead). True: an error, not a warning.
+_MUST_NOT = {
+    "RDMAV_FORK_SAFE": ("breaks EFA with huge pages", "remove it", True),
+    "RDMAV_HUGEPAGES_SAFE": ("breaks EFA with huge pages", "remove it", True),
+    "NCCL_BUFFERSIZE": ("is no variable of NCCL", "did you mean NCCL_BUFFSIZE?", True),
+    "NCCL_PROTO": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)", False),
+    "NCCL_ALGO": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)", False),
+    "NCCL_IB_DISABLE": ("has no effect with EFA", "remove it", False),
+    "NCCL_TREE_THRESHOLD": ("has no effect in NCCL 2.5 and later", "remove it", False),
+    "FI_EFA_TX_MIN_CREDITS": ("is an old workaround", "remove it", False),
+    "NCCL_ASYNC_ERROR_HANDLING": ("is the old name", "it is on by default in torch 2.2", False),
+}
+
+
+_TCP_INSTEAD = {"FI_PROVIDER": "tcp", "NCCL_NET": "socket"}
+_INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
+
+
+def check_variables(
+    env: Mapping[str, str], contained: bool, placement: Placement, diagnostics: Diagnostics
+) -> None:
+    """`env` of the spec; `contained`: the ranks run in a container."""
+    has_efa = placement.fabric == "efa"
+    for name, value in env.items():
+        path = ("env", name)
+        if len(f"{name}={value}".encode()) > MAX_WORD_BYTES:
+            limit = f"{MAX_WORD_BYTES:,} bytes, the name among them"
+            diagnostics.problem(
+                path, f"longer than Linux allows for a variable ({limit})", "shorten it"
+            )
+        if contained and name in ("PATH", "LD_LIBRARY_PATH"):
+            diagnostics.problem(
+                path,
+                f"{name} of the node would take the place of the image's",
+                "set it in the image; software.venv puts a folder in front of PATH",
+            )
+        if name in _MUST_NOT:
+            why, instead, is_error = _MUST_NOT[name]
+            diagnostics.problem(path, f"{name} {why}", instead, warning=not is_error)
+        elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
+            diagnostics.problem(path, "huge pages make a fork fail for want of memory", "remove it")
+        elif has_efa and _TCP_INSTEAD.get(name) == as_text(value).lower():
+            diagnostics.problem(path, f"{value}: EFA is not used", "remove it", warning=True)
+        elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):
+            diagnostics.problem(
+                path,
+                f"{value} is not the name on every instance type and image",
+                "remove it: ^lo,docker,veth is set",
+                warning=True,
+            )
+        elif name == "FI_EFA_USE_DEVICE_RDMA" and as_text(value) != "0":
+            _check_device_rdma(path, placement, diagnostics)
+
+
+def _check_device_rdma(path: Path, placement: Placement, diagnostics: Diagnostics) -> None:
+    what, hint = "needless since libfabric 1.18", "remove it (libfabric's fi_efa manual)"
+    aborts = placement.node_type.gpudirect_rdma is False
+    if aborts:
+        what = f"{placement.node_type.name} has no RDMA: libfabric 1.18 and later aborts"
+    diagnostics.problem(path, what, hint, warning=not aborts)

@@ -1,0 +1,66 @@
+"""The job as Slurm and a person see it: its name, directives, folders and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import Shape, folder_on_the_node
+from clusterjobs.plan.directives import Directive, sbatch_directives
+from clusterjobs.plan.parameters import Parameter
+from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.experiment import Experiment
+
+
+class Job(NamedTuple):
+    """`title`: "2 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun".
+
+    `folder` is the job's own, `workdir` where the ranks run: None is where sbatch was called.
+    """
+
+    name: str
+    cluster: str
+    framework: str
+    title: str
+    directives: tuple[Directive, ...]
+    folder: str
+    workdir: str | None
+    parameters: tuple[Parameter, ...]
+    time_limit: str | None
+
+
+def plan_job(
+    experiment: Experiment,
+    cluster: str,
+    launcher: str,
+    placement: Placement,
+    parameters: tuple[Parameter, ...],
+    further: Iterable[Directive],
+    diagnostics: Diagnostics,
+) -> Job:
+    """`further` are directives that other sections need."""
+    return Job(
+        experiment.name,
+        cluster,
+        experiment.framework,
+        _title(placement.shape, placement.node_type.name, experiment.framework, launcher),
+        sbatch_directives(experiment, placement, further, diagnostics),
+        folder_on_the_node(f"{experiment.logs.path}/${{SLURM_JOB_ID}}"),
+        folder_on_the_node(experiment.workdir) if experiment.workdir else None,
+        parameters,
+        experiment.time_limit,
+    )
+
+
+def _title(shape: Shape, node_type: str, framework: str, launcher: str) -> str:
+    gpus, ranks = counted(shape.gpus_per_node, "GPU"), counted(shape.ranks_per_node, "rank")
+    each = gpus if shape.gpus_per_node else ranks
+    node = f" ({node_type})" if node_type else ""
+    starter = "its own launcher" if launcher == framework else launcher
+    return f"{counted(shape.nodes, 'node')} x {each}{node}, {framework} started by {starter}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,142 @@
+"""How the ranks are started: the command, who starts it, and with which options."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import Program, folder_on_the_node
+from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
+from clusterjobs.plan.container import Container
+from clusterjobs.plan.directives import Directive, srun_options
+from clusterjobs.plan.placement import Placement
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment, Ssh
+
+
+class SshServer(NamedTuple):
+    """An sshd that runs on the nodes, and the key that it lets in; None is the user's own."""
+
+    port: int
+    key: str | None
+
+
+class Launch(NamedTuple):
+    """`words` are what the launcher starts, `prefix` what stands in front of the program.
+
+    `srun_options` are those of the ranks, () where the script itself calls no srun for them.
+    `launcher_options` are the launcher's own. `interface`: the network interface of the ranks,
+    where the spec names one. `ssh` is None where the job runs an sshd of its own, or needs none.
+    """
+
+    launcher: Launcher
+    reason: str
+    prefix: tuple[str, ...]
+    words: tuple[str, ...]
+    srun_options: tuple[Directive, ...]
+    launcher_options: tuple[str, ...]
+    interface: str | None
+    ssh: SshServer | None
+    programs: tuple[str, ...]
+
+
+def plan_launch(
+    experiment: Experiment,
+    program: Program,
+    launcher: Launcher,
+    placement: Placement,
+    container: Container | None,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> Launch:
+    """How `program` is started; problems go into `diagnostics`."""
+    ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
+    by_pyxis = container is not None and container.runtime == "pyxis"
+    options = srun_options(srun, by_pyxis, placement, diagnostics)
+    calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
+    _check_gpus(launcher, placement, diagnostics)
+    _check_ssh(ssh, launcher, container, diagnostics)
+    if srun and not calls_srun:
+        _refuse_srun(launcher, container, diagnostics)
+    if experiment.secrets and launcher.over_ssh and not container:
+        diagnostics.problem(
+            ("secrets",),
+            f"with {launcher.name} a secret would have to go over ssh, in a file",
+            "choose a launcher that Slurm starts (srun, mpirun), or have the program read it",
+        )
+    if container and by_pyxis:
+        options += container.options
+    # A prefix must stand before Python.
+    runs_script = launcher.starts_python and program.is_python and not prefix
+    python = ("python3",) if program.is_python and not runs_script else ()
+    needs_option = launcher.no_python_option and not runs_script
+    ssh_inside = container is not None and container.ssh_inside
+    _record_rendezvous(provenance)
+    return Launch(
+        launcher,
+        launcher.reason_inside if ssh_inside else launcher.reason,
+        prefix,
+        (*python, *program.command),
+        options if calls_srun else (),
+        (launcher.no_python_option,) if needs_option else (),
+        program.interface,
+        SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
+        SSH_PROGRAMS if ssh_inside else launcher.programs,
+    )
+
+
+def _check_gpus(launcher: Launcher, placement: Placement, diagnostics: Diagnostics) -> None:
+    has_gpus = placement.shape.gpus_per_node > 0
+    if launcher.takes_first_gpus and has_gpus and not placement.exclusive:
+        diagnostics.problem(
+            ("launcher",),
+            f"{launcher.name} takes a node's first GPUs, and this job shares its nodes",
+            "whole nodes, or a launcher that Slurm starts: srun, torchrun, mpirun",
+        )
+
+
+def _check_ssh(
+    ssh: Ssh | None,
+    launcher: Launcher,
+    container: Container | None,
+    diagnostics: Diagnostics,
+) -> None:
+    if ssh is not None and not launcher.over_ssh:
+        diagnostics.problem(
+            ("ssh",),
+            f"{launcher.name} uses no ssh",
+            "remove it, or choose a launcher that does: deepspeed-pdsh, horovodrun",
+        )
+    elif ssh is not None and container:
+        diagnostics.problem(
+            ("ssh",),
+            "an sshd of the node leads to the node, and not into its container",
+            "remove it: each container has an sshd of this job alone",
+        )
+
+
+def _refuse_srun(launcher: Launcher, container: Container | None, diagnostics: Diagnostics) -> None:
+    if container and launcher.over_ssh:
+        what = f"{launcher.name} starts the ranks by ssh, and srun only the containers"
+        diagnostics.problem(("srun",), what, "remove it")
+    elif not container:
+        diagnostics.problem(
+            ("srun",),
+            f"{launcher.name} starts the ranks without these options",
+            "remove it, or choose a launcher that the job starts with srun",
+        )
+
+
+def _record_rendezvous(provenance: Provenance) -> None:
+    provenance.record(
+        "MASTER_ADDR",
+        "the first of SLURM_JOB_NODELIST",
+        "every node knows it, and the batch script runs there",
+        "Slurm: scontrol show hostnames",
+    )
+    provenance.record(
+        "MASTER_PORT",
+        "12000 + SLURM_JOB_ID % 20000, the next free one",
+        "jobs that share a node differ, and it stays below the ephemeral ports (32768 and up)",
+        "Linux: ip_local_port_range",
+    )

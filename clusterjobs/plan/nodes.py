@@ -1,0 +1,87 @@
+"""Which partition and which of its nodes a spec means, and the constraint that selects them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from clusterjobs.cluster.facts import ClusterFacts, NodeGroup, Partition
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import did_you_mean
+from clusterjobs.provenance import Provenance
+
+
+def find_partition(
+    wanted: str | None, facts: ClusterFacts, diagnostics: Diagnostics, provenance: Provenance
+) -> Partition | None:
+    """The partition that is named, else the only one with GPUs, else the only one there is."""
+    partitions = facts.partitions
+    if wanted is not None:
+        found = next((one for one in partitions if one.name == wanted), None)
+        if found is None:
+            hint = did_you_mean(wanted, [one.name for one in partitions])
+            diagnostics.problem(("queue",), f"{facts.name} has no queue {wanted}", hint)
+        return found
+    with_gpus = [one for one in partitions if any(g.node_type.gpus for g in one.node_groups)]
+    candidates = with_gpus or list(partitions)
+    if len(candidates) == 1:
+        kind = "GPU queue" if with_gpus else "queue"
+        provenance.record("queue", candidates[0].name, f"the only {kind} of {facts.name}")
+        return candidates[0]
+    diagnostics.missing(
+        "queue",
+        f"{facts.name} has {len(candidates)} queues to choose from",
+        "add `queue: ...`, one of " + ", ".join(one.name for one in candidates),
+    )
+    return None
+
+
+def find_groups(
+    wanted: str | None,
+    partition: Partition,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
+) -> tuple[NodeGroup, ...]:
+    """Those of the partition whose nodes are alike and serve the job."""
+    name, groups = partition.name, partition.node_groups
+    kinds = list(dict.fromkeys(group.node_type.name for group in groups))
+    types = list(dict.fromkeys(kind for group in groups for kind in group.type_names))
+    if wanted is not None and wanted not in types:
+        diagnostics.problem(
+            ("instance_type",), f"queue {name} has no {wanted}", did_you_mean(wanted, types)
+        )
+        return ()
+    if wanted is not None:
+        return tuple(group for group in groups if wanted in group.type_names)
+    if len(kinds) > 1:
+        diagnostics.missing(
+            "instance_type",
+            f"queue {name} mixes instance types, and the nodes of a job are to be alike",
+            "add `instance_type: ...`, one of " + ", ".join(types),
+        )
+        return ()
+    if not kinds:
+        diagnostics.missing(
+            "queue",
+            f"queue {name} has no nodes",
+            "choose another queue, or give it nodes in the cluster's config",
+        )
+    elif kinds[0]:
+        provenance.record("instance_type", kinds[0], f"what queue {name} has")
+    return groups
+
+
+def constraint_of(partition: Partition, chosen: tuple[NodeGroup, ...]) -> str:
+    """The Slurm features that keep the job on the chosen groups, where the partition has others."""
+    others = [one for one in partition.node_groups if one not in chosen]
+    if not others:
+        return ""
+    elsewhere = {feature for one in others for feature in one.features}
+    own = [[name for name in one.features if name not in elsewhere] for one in chosen]
+    common = [name for name in own[0] if all(name in names for names in own)]
+    return common[0] if common else "|".join(names[0] for names in own if names)
+
+
+def node_limit(groups: Iterable[NodeGroup]) -> int | None:
+    """How many nodes there can be; None where that is not known of one group."""
+    limits = [group.max_nodes for group in groups]
+    return None if None in limits else sum(limit or 0 for limit in limits)

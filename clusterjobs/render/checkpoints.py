@@ -1,0 +1,42 @@
+"""The section `checkpoints` of the plan as text: their folder, and what is copied away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterjobs.plan.checkpoints import Checkpoints, Export
+from clusterjobs.plan.plan import Plan
+from clusterjobs.render import shell
+from clusterjobs.render.lines import command_text
+from clusterjobs.render.shell import ShellText
+
+
+def checkpoints_context(plan: Plan) -> dict[str, Any]:
+    """What the block `checkpoints` prints, and the options of attempt.py."""
+    checkpoints = plan.checkpoints
+    options = [
+        *([f"--checkpoints={checkpoints.path}"] if checkpoints.path else []),
+        *([f"--marker={checkpoints.marker}"] if checkpoints.marker else []),
+    ]
+    return {
+        "exports": [_export(one) for one in checkpoints.exports],
+        "is_recorded_here": checkpoints.path is not None and plan.restarts is None,
+        "newest": _newest(checkpoints),
+        "attempt_options": command_text(options),
+    }
+
+
+def _newest(checkpoints: Checkpoints) -> ShellText:
+    """A command that prints the name of the newest checkpoint, as attempt.py finds it."""
+    if checkpoints.marker:
+        return ShellText(f"head -n 1 -- {shell.quote(checkpoints.marker)} 2>/dev/null")
+    folder = shell.quote(checkpoints.path or ".")
+    return ShellText(
+        f"find {folder} -mindepth 1 -maxdepth 1 -printf '%T+ %f\\n' 2>/dev/null | sort | tail -n 1"
+    )
+
+
+def _export(one: Export) -> ShellText:
+    """Arguments of export.py: a folder and its target."""
+    option = "--job " if one.of_job else ""
+    return ShellText(f"{option}{shell.quote(one.source)} {shell.quote(one.target)}")

@@ -1,0 +1,78 @@
+"""The section `environment` of the plan as text: variables, secrets, modules, the spec's code."""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from typing import Any
+
+from clusterjobs.frameworks.base import Variable
+from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.secrets import Secret
+from clusterjobs.render import shell
+from clusterjobs.render.lines import WIDTH, command_text, program_text, with_reason, wrapped
+from clusterjobs.render.shell import ShellText
+
+
+def environment_context(plan: Plan) -> dict[str, Any]:
+    """What the block `environment` prints."""
+    environment = plan.environment
+    unset = (*environment.unset, *(f'"${{!{one}@}}"' for one in environment.unset_prefixes))
+    return {
+        "kept_slurm": _kept(environment.kept_slurm),
+        "unset": [ShellText(f"unset {line}") for line in wrapped(unset)],
+        "variables": [line for one in environment.variables for line in _export(one)],
+        "secrets": [_secret(one) for one in environment.secrets],
+        "has_modules": bool(environment.modules),
+        "modules": command_text(environment.modules),
+        "has_conda": environment.conda is not None,
+        "conda": shell.quote(environment.conda or ""),
+        "has_venv": environment.venv is not None,
+        "venv": shell.quote(environment.venv or ""),
+        "software_setup": _own_code("software.setup", environment.software_setup),
+        "setup": _own_code("setup", environment.setup),
+    }
+
+
+@functools.lru_cache(maxsize=64)  # nearly every job has the same
+def _kept(patterns: tuple[str, ...]) -> tuple[ShellText, ...]:
+    """The names behind `SLURM_` that stay, as parts of a regular expression in quotes."""
+    names = [one.removeprefix("SLURM_").replace("*", ".*") for one in patterns]
+    lines = textwrap.wrap(" ".join(names), WIDTH - 14)
+    joined = ["|".join(line.split()) for line in lines]
+    return tuple(
+        ShellText(f"'{'|' if number else ''}{line}'") for number, line in enumerate(joined)
+    )
+
+
+def _own_code(key: str, lines: tuple[str, ...]) -> list[dict[str, ShellText]]:
+    return [{"key": ShellText(key), "code": shell.code(lines)}] if lines else []
+
+
+def _export(variable: Variable) -> list[ShellText]:
+    name = variable.name
+    value = shell.quote(variable.value, unset="-" if variable.expand else "")
+    if variable.append:
+        value = ShellText(f'"${{{name}:+${name}:}}{value}"')
+    line = ShellText(f"export {name}={value}")
+    return [line] if variable.expand else with_reason(line, variable.reason)
+
+
+def _secret(secret: Secret) -> dict[str, Any]:
+    """How the job gets the value when it runs: no file and no command line holds it."""
+    name = secret.name
+    if secret.file is not None:
+        value = f"$(< {shell.quote(secret.file)})"
+        complaint = f"the secret {name} is empty: its file has no text"
+    else:
+        value = f"$({program_text(secret.command)})"
+        complaint = f"the secret {name} is empty: its command printed nothing"
+        if not secret.command:
+            complaint = f"the secret {name} is not set: export {name} before sbatch"
+    return {
+        "name": ShellText(name),
+        "current": ShellText(f"${{{name}:-}}"),
+        "value": ShellText(value),
+        "complaint": shell.quote(complaint),
+        "is_fetched": secret.file is not None or bool(secret.command),
+    }

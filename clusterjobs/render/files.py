@@ -1,0 +1,50 @@
+"""The section `files` of the plan as text: config files, folders, programs for the nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterjobs import resources
+from clusterjobs.frameworks.base import ConfigFile
+from clusterjobs.plan.plan import Plan
+from clusterjobs.render import shell
+from clusterjobs.render.shell import ShellText
+
+
+def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
+    """What the block `files` prints, and the programs that the script carries."""
+    files, programs = plan.files, node_programs(plan)
+    return {
+        "is_needed": bool(files.configs or files.folders),
+        "configs": [_config(file) for file in files.configs],
+        "folders": [shell.quote(one) for one in files.folders],
+        "plan_json": shell.verbatim(plan_json),
+        "needs_python": plan.restarts is not None or bool(plan.preflight and plan.preflight.checks),
+        "programs": [_program(name) for name in programs],
+    }
+
+
+def node_programs(plan: Plan) -> tuple[str, ...]:
+    """The programs that the job carries, and what they import."""
+    return resources.with_imports(
+        (
+            *(("attempt.py",) if plan.restarts else ()),
+            *(plan.preflight.programs if plan.preflight else ()),
+            *plan.staging.programs,
+            *plan.checkpoints.programs,
+            *plan.launch.programs,
+        )
+    )
+
+
+def _config(file: ConfigFile) -> dict[str, ShellText]:
+    return {
+        "name": shell.quote(file.name),
+        "text": shell.verbatim(file.text.rstrip("\n")),
+        "end": shell.heredoc_word(file.text),
+    }
+
+
+def _program(name: str) -> dict[str, ShellText]:
+    text = resources.node_program(name).rstrip("\n")
+    return {"name": ShellText(name), "text": shell.verbatim(text)}

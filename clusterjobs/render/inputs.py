@@ -1,0 +1,20 @@
+"""What a render was made from."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+
+class Inputs(NamedTuple):
+    """The texts that a render was made from, by kind: (file name, text). No name has a folder."""
+
+    spec: tuple[str, str]
+    cluster: tuple[str, str]
+    sites: tuple[tuple[str, str], ...] = ()
+    settings: tuple[str, ...] = ()
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text's UTF-8 bytes."""
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,43 @@
+"""The section `job` of the plan as text: header, directives, folders and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from clusterjobs import __version__
+from clusterjobs.plan.parameters import Parameter
+from clusterjobs.plan.plan import Plan
+from clusterjobs.render import shell
+from clusterjobs.render.shell import ShellText
+
+
+def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str, Any]:
+    """What the header and the block `job` print."""
+    job = plan.job
+    rendered_from = spec_file + "".join(f" --set {shell.quote(item)}" for item in settings)
+    return {
+        "title": shell.comment(f"{job.name}: {job.title}"),
+        "version": ShellText(__version__),
+        "rendered_from": shell.comment(rendered_from),
+        "directives": [shell.directive(one.name, one.value) for one in job.directives],
+        "folder": shell.quote(job.folder),
+        "has_workdir": job.workdir is not None,
+        "workdir": shell.quote(job.workdir or "."),
+        "parameters": [_parameter(one) for one in job.parameters],
+        "removes_old_records": plan.restarts is None,
+        "has_children": bool(plan.preflight or plan.staging.data),
+        "may_hold_itself": plan.preflight is not None and plan.preflight.excludes_bad_nodes,
+    }
+
+
+def _parameter(one: Parameter) -> dict[str, Any]:
+    return {
+        "name": ShellText(one.name),
+        "assignment": ShellText(f"{one.name}=${{{one.name}:-{shell.quote(one.default)}}}"),
+        "pattern": ShellText(one.pattern),
+        "choices": ShellText(" | ".join(map(shell.quote, one.choices))),
+        "complaint": shell.quote(f"the parameter {one.name} is not {one.wanted}"),
+        "is_typed": bool(one.pattern),
+        "has_choices": bool(one.choices),
+    }

@@ -1,0 +1,96 @@
+"""The section `launch` of the plan as text: the command of the ranks and what starts it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from clusterjobs.plan.launch import Launch
+from clusterjobs.plan.plan import Plan
+from clusterjobs.render import shell
+from clusterjobs.render.lines import NOTHING, command_text, heading, once_per_node, option_lines
+from clusterjobs.render.shell import ShellText
+
+_OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
+
+
+def launch_context(plan: Plan) -> dict[str, Any]:
+    """What the block `launch` and the launcher's template print."""
+    launch, restarts = plan.launch, plan.restarts
+    return {
+        "title": heading(f"launch: {launch.reason}"),
+        "template": ShellText(launch_template(plan)),
+        "ends_itself": restarts is not None and restarts.saving.stop_channel == "clock",
+        "command": [*_prefix(launch), *_lines(launch.words)],
+        "srun_options": option_lines(launch.srun_options),
+        "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),
+        "cpus_per_task": plan.placement.cpus_per_task or 1,
+        "has_functions": is_over_ssh(plan),
+        "functions_template": ShellText("functions/ssh.sh.j2"),
+        **_inside(plan),
+        **_ssh(plan),
+    }
+
+
+def is_over_ssh(plan: Plan) -> bool:
+    """Whether the launcher reaches the other nodes, or their containers, by ssh."""
+    inside = plan.container is not None and plan.container.ssh_inside
+    return plan.launch.launcher.over_ssh or inside
+
+
+def launch_template(plan: Plan) -> str:
+    """The launcher's template; another one where only its containers are reached by ssh."""
+    launcher = plan.launch.launcher
+    in_containers = is_over_ssh(plan) and not launcher.over_ssh
+    return f"launch/{launcher.name}{'_in_docker' if in_containers else ''}.sh.j2"
+
+
+def _inside(plan: Plan) -> dict[str, Any]:
+    """How a rank's command gets into the container, and what it does there first."""
+    container = plan.container
+    runtime = container.runtime if container else ""
+    has_lifeline = runtime == "docker" and not is_over_ssh(plan)
+    libraries = container.host_fabric_libraries if container else None
+    return {
+        "container": ShellText('"${container[@]}" ')
+        if runtime in ("apptainer", "docker")
+        else NOTHING,
+        "has_lifeline": has_lifeline,
+        "lifeline": ShellText(' <&"$lifeline"') if has_lifeline else NOTHING,
+        "has_venv_inside": container is not None and container.venv is not None,
+        "has_host_libraries": libraries is not None,
+        "host_libraries": ShellText(libraries or ""),
+    }
+
+
+def _ssh(plan: Plan) -> dict[str, Any]:
+    """How the nodes are reached by launchers that use ssh, and over which interface they talk."""
+    launch = plan.launch
+    ssh, interface = launch.ssh, launch.interface
+    server = (str(ssh.port), *([ssh.key] if ssh.key else [])) if ssh else ()
+    once = f"{once_per_node(plan.placement.shape.nodes)} --kill-on-bad-exit=1"
+    return {
+        "ssh_server": ShellText("".join(f" {shell.quote(one)}" for one in server)),
+        "serve_options": ShellText('"${srun_options[@]}"' if launch.srun_options else once),
+        "has_interface": interface is not None,
+        "interface": shell.quote(interface or ""),
+    }
+
+
+def _prefix(launch: Launch) -> list[ShellText]:
+    return [command_text(launch.prefix)] if launch.prefix else []
+
+
+def _lines(words: tuple[str, ...]) -> list[ShellText]:
+    """The command as a person would break it: each option on a line with its values."""
+    lines: list[list[str]] = [[]]
+    for word in words:
+        if _starts_a_line(word) and lines[-1]:
+            lines.append([])
+        lines[-1].append(word)
+    return [command_text(line) for line in lines]
+
+
+def _starts_a_line(word: str) -> bool:
+    """An option, or an override in hydra's way: `dataset.batch_size=8`."""
+    return word.startswith("--") or _OVERRIDE.match(word) is not None

@@ -1,0 +1,27 @@
+"""The section `restarts` of the plan as text: budgets, and how the ranks are told to save."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterjobs.plan.plan import Plan
+from clusterjobs.render.shell import ShellText
+
+
+def restarts_context(plan: Plan) -> dict[str, Any] | None:
+    """What the functions of restarts print; None without restarts."""
+    restarts = plan.restarts
+    if restarts is None:
+        return None
+    return {
+        "time_limit": restarts.time_limit,
+        "failure": restarts.failure,
+        "node_failure": restarts.node_failure,
+        "grace_seconds": restarts.grace_seconds,
+        "signal_seconds": restarts.signal_seconds,
+        "clock_seconds": restarts.clock_seconds,
+        "by_file": restarts.saving.stop_channel == "file",
+        "by_clock": restarts.saving.stop_channel == "clock",
+        "has_signal": restarts.signal is not None,
+        "signal": ShellText(restarts.signal or ""),
+    }

@@ -1,0 +1,48 @@
+"""The section `staging` of the plan as text: the inputs to look for, and the data to copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clusterjobs.plan.inputs import Input
+from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.staging import DataSet
+from clusterjobs.render import shell
+from clusterjobs.render.shell import ShellText
+from clusterjobs.spec.references import variable
+
+_VERIFY: Mapping[str, str] = {"source": " --refresh", "contents": " --reread"}
+
+
+def staging_context(plan: Plan) -> dict[str, Any]:
+    """What the block `staging` prints."""
+    staging = plan.staging
+    return {
+        "inputs": [_require(one) for one in staging.inputs if not one.made_late],
+        "late_inputs": [_require(one) for one in staging.inputs if one.made_late],
+        "data": [_stage(one) for one in staging.data],
+        "has_per_node": any(one.per_node for one in staging.data),
+    }
+
+
+def _require(one: Input) -> ShellText:
+    path, is_absolute = shell.quote(one.path), one.path.startswith(("/", "\0"))
+    there = f"-r {path}" if one.staged is None else f"-e {path} || -e {shell.quote(one.staged)}"
+    place = "here" if is_absolute else f"in {variable('PWD')}"
+    keys = one.key if is_absolute else f"{one.key} or workdir"
+    complaint = shell.quote(
+        f"no {one.what} {one.path} {place}: correct the spec's {keys}, or put it there"
+    )
+    return ShellText(f"[[ {there} ]] || fail {complaint}")
+
+
+def _stage(data: DataSet) -> ShellText:
+    """The command that copies a data set, or has the file system load it."""
+    target = shell.quote(data.target)
+    if data.linked:
+        return ShellText(f'stage python3 -B "$job_dir/preload.py" {target}')
+    starter = '"${on_every_node[@]}" ' if data.per_node else ""
+    options = (" --unpack" if data.unpack else "") + _VERIFY.get(data.verify, "")
+    program = f'python3 -B "$job_dir/stage.py"{options}'
+    return ShellText(f"stage {starter}{program} {shell.quote(data.source)} {target}")

@@ -1,0 +1,218 @@
+"""attempt.py: what it records of the attempts of a job, and when another one may follow."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+from typing import Any
+
+import pytest
+from node_programs import command
+
+from clusterjobs.node.job import attempt as program
+
+BUDGETS = {"time_limit": 4, "failure": 3, "node_failure": 2}
+
+
+class Job:
+    """The folder of a job, and attempt.py run in it as the job script runs it."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.marker = folder / "latest"
+        self.said = ""
+
+    def decide(self, when: str, attempt: int, *options: str) -> str:
+        budgets = [f"--budget={reason}={count}" for reason, count in BUDGETS.items()]
+        place = [f"--folder={self.folder}", f"--attempt={attempt}", f"--marker={self.marker}"]
+        done = subprocess.run(
+            command("attempt.py", when, *place, *budgets, *options),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.said = done.stderr.strip().removeprefix("clusterjobs: ")
+        return done.stdout.strip()
+
+    def end(self, attempt: int, reason: str, checkpoint: str = "") -> str:
+        self.marker.write_text(checkpoint)
+        options = [f"--reason={reason}", "--exit-code=1", "--nodes=n[1-2]", "--seconds=7"]
+        return self.decide("end", attempt, *options)
+
+    def begin(self, attempt: int) -> str:
+        return self.decide("begin", attempt)
+
+    def records(self) -> list[dict[str, Any]]:
+        file = self.folder / "attempts.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def reasons(self) -> list[str]:
+        return [one["reason"] for one in self.records()]
+
+
+@pytest.fixture
+def job(tmp_path: pathlib.Path) -> Job:
+    return Job(tmp_path)
+
+
+def test_a_record_has_what_status_shows(job: Job) -> None:
+    job.end(1, "failure", "step-9")
+    (record,) = job.records()
+    ended = record.pop("ended")
+    assert isinstance(ended, int)
+    assert record == {
+        "attempt": 1,
+        "reason": "failure",
+        "checkpoint": "step-9",
+        "exit_code": 1,
+        "nodes": "n[1-2]",
+        "seconds": 7,
+    }
+
+
+@pytest.mark.parametrize(("reason", "budget"), [("time_limit", 4), ("failure", 3)])
+def test_each_reason_has_a_budget_of_its_own(job: Job, reason: str, budget: int) -> None:
+    for number in range(1, budget + 1):
+        assert job.end(number, reason, f"step-{number}") == "restart"
+    assert job.said == f"requeued after {reason}, from checkpoint step-{budget}"
+    assert job.end(budget + 1, reason, "step-99") == "stop"
+    assert job.said == f"no restart: restarts.{reason} allows {budget}"
+
+
+@pytest.mark.parametrize(
+    "reason", ["completed", "cancelled", "not_started", "bad_node", "after_failure"]
+)
+def test_other_ends_are_recorded_and_not_restarted(job: Job, reason: str) -> None:
+    assert job.end(1, reason, "step-1") == "stop"
+    assert job.said == ""
+    assert job.reasons() == [reason]
+
+
+def test_two_restarts_without_a_newer_checkpoint_are_the_last(job: Job) -> None:
+    assert [job.end(number, "failure", "step-9") for number in (1, 2)] == ["restart"] * 2
+    assert job.end(3, "time_limit", "step-9") == "stop"
+    assert job.said == "no restart: the last two brought no newer checkpoint than step-9"
+
+
+def test_an_attempt_that_brought_a_checkpoint_starts_the_count_anew(job: Job) -> None:
+    job.end(1, "failure", "step-8")
+    job.end(2, "failure", "step-9")
+    assert job.end(3, "failure", "step-9") == "restart"
+
+
+def test_an_attempt_that_staged_data_counts_as_progress(job: Job) -> None:
+    (job.folder / "data_staged").touch()
+    assert [job.end(number, "failure") for number in (1, 2, 3)] == ["restart"] * 3
+    assert [one["data_staged"] for one in job.records()] == [True] * 3
+    job.begin(4)
+    assert not (job.folder / "data_staged").exists()
+
+
+def test_an_attempt_that_ended_at_a_bad_node_has_not_trained(job: Job) -> None:
+    job.end(1, "failure", "step-9")
+    for number in (2, 3, 4):
+        job.end(number, "bad_node", "step-9")
+    assert job.end(5, "failure", "step-9") == "restart"
+
+
+def test_an_attempt_with_two_records_is_one(job: Job) -> None:
+    """A lost node: the script was cancelled, and the next attempt knows why."""
+    job.end(1, "cancelled", "step-9")
+    job.end(1, "node_failure", "step-9")
+    assert job.end(2, "failure", "step-9") == "restart"
+
+
+def test_attempts_are_ordered_as_numbers(job: Job) -> None:
+    for number in (6, 7, 8, 9):
+        job.end(number, "time_limit", f"step-{number}")
+    job.end(10, "failure", "step-9")
+    assert job.end(11, "failure", "step-9") == "stop"
+    assert job.said.endswith("no newer checkpoint than step-9")
+
+
+def test_without_a_record_there_is_no_restart(job: Job) -> None:
+    """Restarts are counted by the records: without them a job would come back for ever."""
+    (job.folder / "attempts.jsonl").mkdir()
+    assert job.end(1, "failure") == "stop"
+    assert job.said.endswith(f"no restart: {job.folder}/attempts.jsonl cannot be written")
+
+
+def test_a_first_attempt_starts(job: Job) -> None:
+    assert job.begin(1) == "start"
+    assert job.said == ""
+    assert job.records() == []
+
+
+def test_an_attempt_without_a_record_was_ended_by_a_lost_node(job: Job) -> None:
+    job.begin(1)
+    job.marker.write_text("step-20")
+    assert job.begin(2) == "start"
+    assert job.said == "attempt 2, from checkpoint step-20"
+    (record,) = job.records()
+    assert (record["attempt"], record["reason"], record["exit_code"]) == (1, "node_failure", None)
+
+
+def test_the_budget_of_lost_nodes_ends(job: Job) -> None:
+    job.begin(1)
+    answers = []
+    for number in (2, 3, 4):
+        job.marker.write_text(f"step-{number}")
+        answers.append(job.begin(number))
+    assert answers == ["start", "start", "stop"]
+    assert job.said == "no restart: restarts.node_failure allows 2"
+
+
+@pytest.mark.parametrize("reason", ["time_limit", "failure", "bad_node"])
+def test_an_attempt_that_was_requeued_by_its_script_was_not_lost(job: Job, reason: str) -> None:
+    job.begin(1)
+    job.end(1, reason, "step-1")
+    job.begin(2)
+    assert job.reasons() == [reason]
+
+
+def test_a_job_that_was_told_to_end_and_came_back_had_lost_a_node(job: Job) -> None:
+    job.begin(1)
+    job.end(1, "cancelled", "step-1")
+    job.begin(2)
+    assert job.reasons() == ["cancelled", "node_failure"]
+
+
+def test_an_attempt_that_never_began_is_not_counted(job: Job) -> None:
+    job.begin(1)
+    job.end(1, "time_limit", "step-1")
+    job.begin(3)  # Slurm requeued the second attempt before its script ran
+    assert job.reasons() == ["time_limit"]
+
+
+def test_records_of_an_older_job_with_the_same_id_are_removed(job: Job) -> None:
+    (job.folder / "started").write_text("4\n")
+    job.end(4, "failure", "step-4")
+    assert job.begin(1) == "start"
+    assert job.records() == []
+
+
+def test_damaged_lines_are_no_records() -> None:
+    lines = ['{"attempt": 2, "rea', "[]", '{"attempt": "2"}', "\0", '{"attempt": 1}']
+    assert program.read_records("\n".join(lines)) == [{"attempt": 1, "reason": ""}]
+
+
+def test_the_newest_checkpoint_is_named_by_the_marker_or_the_newest_entry(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "marker").write_text('step "9"\\\nmore\n')
+    newest = program.newest_checkpoint
+    assert newest(str(tmp_path), str(tmp_path / "marker")) == "step _9__"
+    assert newest(str(tmp_path), str(tmp_path / "none")) == ""
+    assert newest(str(tmp_path / "none"), None) == ""
+    assert newest(None, None) == ""
+    one = newest(str(tmp_path), None)
+    assert one.endswith(" marker")
+    os.utime(tmp_path / "marker", (2_000_000_000, 2_000_000_000))
+    assert newest(str(tmp_path), None) != one
+
+
+def test_a_huge_marker_is_cut(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "marker").write_text("x" * 10_000_000)
+    assert program.newest_checkpoint(None, str(tmp_path / "marker")) == "x" * 200

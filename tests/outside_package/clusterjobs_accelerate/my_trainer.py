@@ -1,0 +1,46 @@
+"""A trainer of this site, with a key of its own in the spec: `trainer: {steps: 500}`."""
+
+from __future__ import annotations
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
+from clusterjobs.frameworks.base import Framework, Program, Task
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec.field_types import Count
+from clusterjobs.spec.model import SpecModel
+
+
+class Trainer(SpecModel):
+    """`steps`: the number of training steps."""
+
+    steps: Count = 1000
+
+
+class Options(SpecModel):
+    """`trainer`: the options of the trainer."""
+
+    trainer: Trainer = Trainer()
+
+
+class MyTrainer(Framework):
+    """`framework: my-trainer`."""
+
+    name = "my-trainer"
+    launchers = ("accelerate", "srun")
+    options = Options
+    reads_precision = True
+    packages = ("torch", "accelerate")
+
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
+        options = task.options
+        assert isinstance(options, Options)
+        script = script_of(task.experiment, diagnostics)
+        refuse_arguments(task.experiment, diagnostics, {"steps": "trainer.steps"})
+        if script is None:
+            return None
+        steps = str(options.trainer.steps)
+        precision = task.experiment.precision or "fp32"
+        derived = ("--steps", steps, "--precision", precision)
+        return Program((script, *arguments_of(task.experiment), *derived), is_python=True)

@@ -1,0 +1,28 @@
+"""What a container of the spec allows and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+from plans import plan_of, problems_of
+
+PYXIS = {"runtime": "pyxis", "image": "a/b:1"}
+
+
+@pytest.mark.parametrize("venv", ["/opt/venv", "${HOME}/venv"])
+def test_a_venv_inside_is_a_whole_path_or_starts_with_a_variable(venv: str) -> None:
+    plan = plan_of(software={"container": PYXIS, "venv": venv})
+    assert plan.container
+    assert plan.container.venv == venv.replace("${HOME}", "\0HOME\0")
+    assert plan.environment.venv is None
+
+
+def test_a_relative_venv_inside_is_refused() -> None:
+    (problem,) = problems_of(software={"container": PYXIS, "venv": "venv"})
+    assert problem.path == "software.venv"
+
+
+@pytest.mark.parametrize("image", ["/fsx/a.sqsh", "${HOME}/a.sqsh"])
+def test_a_file_is_an_image_of_pyxis_and_none_of_docker(image: str) -> None:
+    assert not problems_of(software={"container": {"runtime": "pyxis", "image": image}})
+    (problem,) = problems_of(software={"container": {"runtime": "docker", "image": image}})
+    assert problem.path == "software.container.image"

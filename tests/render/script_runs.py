@@ -1,0 +1,123 @@
+"""Rendered scripts, and whole runs of them in bash beside stand-ins for Slurm's commands.
+
+The stand-ins: squeue prints what STATE and WHY hold, scontrol show lists one node, and writes down
+other requests; srun runs one rank. Everything else of the script is real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clusterjobs import resources
+from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.facts import cluster_facts
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.plan.resolve import resolve
+from clusterjobs.render.inputs import Inputs
+from clusterjobs.render.script import render_script
+from clusterjobs.spec.load import load_spec
+
+SMALL = (resources.cluster_configs_dir() / "small.yaml").read_text()
+BASE = {"name": "a", "cluster": "small", "framework": "command", "command": ["./run"]}
+JOB_ID = "4711"
+STAND_INS = {
+    "squeue": 'case $* in *%T:%r*) echo "$STATE:$WHY" ;; *%e*) echo "$ENDS" ;; esac',
+    "scontrol": 'if [[ $1 == show ]]; then echo node-1; else echo "$*" >> "$REQUESTS"; fi',
+    "scancel": 'echo "scancel $*" >> "$REQUESTS"',
+    "srun": 'while [[ $1 == --* ]]; do shift; done; SLURM_PROCID=0 SLURM_NTASKS=1 exec "$@"',
+}
+
+
+def as_yaml(data: object) -> str:
+    """JSON is YAML, so that values need no quoting of ours; but YAML has no surrogate pairs."""
+    pair = re.compile(r"\\ud[89ab]..\\ud[c-f]..")
+    return pair.sub(
+        lambda m: f"\\U{ord(json.loads(chr(34) + m[0] + chr(34))):08x}", json.dumps(data)
+    )
+
+
+def script(spec_file: str = "spec.yaml", **keys: object) -> str:
+    """job.sh of a small spec; a script takes the place of the command."""
+    base = {key: value for key, value in BASE.items() if key != "command" or "script" not in keys}
+    text = as_yaml({**base, **keys})
+    spec = load_spec(text, spec_file, option_models())
+    facts = cluster_facts(read_cluster(SMALL, "small.yaml", {})[0])
+    plan = resolve(spec, facts)
+    return render_script(plan, Inputs((spec_file, text), ("small.yaml", SMALL))).text
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of a script: its exit code, records, requests to Slurm, and its log."""
+
+    code: int
+    records: list[dict[str, Any]]
+    requests: list[str]
+    log: str
+    folder: pathlib.Path
+
+    @property
+    def reasons(self) -> list[str]:
+        return [one["reason"] for one in self.records]
+
+    @property
+    def recorded(self) -> list[int]:
+        return [one["exit_code"] for one in self.records]
+
+    @property
+    def requeues(self) -> int:
+        return sum(line.startswith("requeue") for line in self.requests)
+
+
+def run_script(
+    folder: pathlib.Path,
+    text: str,
+    state: str = "RUNNING",
+    why: str = "None",
+    environment: Mapping[str, str] | None = None,
+    stand_ins: Mapping[str, str] | None = None,
+) -> Run:
+    """Run a script in `folder`, where it is also submitted from; further runs add to its logs."""
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    for name, body in {**STAND_INS, **(stand_ins or {})}.items():
+        (programs / name).write_text(f"#!/bin/bash\nexport SLURM_LOCALID=0\n{body}\n")
+        (programs / name).chmod(0o755)
+    (folder / "job.sh").write_text(text)
+    done = subprocess.run(
+        ["bash", folder / "job.sh"],
+        env={
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "LC_ALL": "C.UTF-8",
+            "STATE": state,
+            "WHY": why,
+            "REQUESTS": str(folder / "requests"),
+            "SLURM_JOB_ID": JOB_ID,
+            "SLURM_JOB_NODELIST": "node-1",
+            "SLURM_SUBMIT_DIR": str(folder),
+            **(environment or {}),
+        },
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return Run(
+        done.returncode,
+        [json.loads(line) for line in lines_of(folder / "logs" / JOB_ID / "attempts.jsonl")],
+        lines_of(folder / "requests"),
+        (done.stdout + done.stderr).decode(errors="replace"),
+        folder,
+    )
+
+
+def lines_of(file: pathlib.Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []

@@ -1,0 +1,75 @@
+"""What a job looks for before it starts ranks: whole scripts in bash, over real folders."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+from script_runs import run_script, script
+
+
+def complaint(folder: pathlib.Path, **keys: object) -> str:
+    """Why the job does not start, "" if it gets past its inputs."""
+    run = run_script(folder, script(**keys), stand_ins={"srun": "exit 0"})
+    found = re.search(r"(?m)^clusterjobs: (no (?:script|data source) .*)$", run.log)
+    assert bool(found) == (run.reasons == ["not_started"]), run.log
+    return found[1] if found else ""
+
+
+def python(**keys: object) -> dict[str, object]:
+    return {"framework": "torchrun", "launcher": "srun", **keys}
+
+
+def test_a_missing_script_is_named_with_its_folder_and_the_keys_to_correct(
+    tmp_path: pathlib.Path,
+) -> None:
+    keys = "correct the spec's script or workdir, or put it there"
+    told = complaint(tmp_path, **python(script="trian.py"))
+    assert told == f"no script trian.py in {tmp_path}: {keys}"
+    told = complaint(tmp_path, **python(script=f"{tmp_path}/trian.py"))
+    whole = f"no script {tmp_path}/trian.py here"
+    assert told == f"{whole}: correct the spec's script, or put it there"
+
+
+def test_a_script_that_can_be_read_is_no_complaint(tmp_path: pathlib.Path) -> None:
+    for name in ("train.py", "==", "]]", "it's $(false)", "!", "("):
+        (tmp_path / name).touch()
+        assert complaint(tmp_path, **python(script=name)) == "", name
+
+
+def test_a_link_to_nothing_is_no_script(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "train.py").symlink_to(tmp_path / "nowhere")
+    assert complaint(tmp_path, **python(script="train.py")).startswith("no script train.py")
+
+
+def test_a_source_is_missed_until_its_data_is_there(tmp_path: pathlib.Path) -> None:
+    data = [{"source": f"{tmp_path}/from", "target": f"{tmp_path}/to", "scope": "node"}]
+    hint = "correct the spec's data[0].source, or put it there"
+    assert complaint(tmp_path, data=data) == f"no data source {tmp_path}/from here: {hint}"
+    (tmp_path / "to").mkdir()  # staged by an earlier job: its source may be gone since
+    text = script(data=data)
+    run = run_script(tmp_path, text, stand_ins={"srun": "exit 0"})
+    assert "no data source" not in run.log
+
+
+def test_the_inputs_are_checked_after_the_nodes_and_before_data_is_copied() -> None:
+    text = script(**python(script="t.py"), preflight=True, data=[{"source": "/a", "target": "/b"}])
+    checked, staged = text.index("\n  check_nodes"), text.index('"$job_dir/stage.py"')
+    assert checked < text.index("[[ -e /a") < staged
+    assert text.index("[[ -r t.py") < staged
+
+
+def test_what_a_command_before_or_the_data_may_make_is_checked_after_them() -> None:
+    text = script(**python(script="t.py"), before=[["git", "clone", "x"]])
+    assert text.index("git clone") < text.index("[[ -r t.py") < text.index("  run_ranks")
+    data = [{"source": "s3://bucket/code", "target": "/fsx/code"}]
+    text = script(**python(script="t.py", workdir="/fsx/code"), data=data)
+    assert text.index("\n  stage python3") < text.index("[[ -r t.py")
+    data.append({"source": "/fsx/code/one", "target": "/scratch/one", "scope": "node"})
+    assert "[[ -e /fsx/code/one" not in script(**python(script="t.py"), data=data)
+
+
+def test_a_script_that_only_the_container_has_is_not_looked_for() -> None:
+    software = {"container": {"image": "/fsx/a.sif", "runtime": "apptainer"}}
+    assert "[[ -r" not in script(**python(script="/opt/train.py"), software=software)
+    assert "[[ -r train.py" in script(**python(script="train.py"), software=software)
