@@ -21,7 +21,7 @@ from clusterjobs.yaml.document import Path
 
 
 class Export(NamedTuple):
-    """A folder that the job copies away. `of_job`: its own, of which ssh's keys stay."""
+    """A folder that the job copies away. `of_job`: its own."""
 
     source: str
     target: str

@@ -58,12 +58,6 @@ def plan_launch(
     _check_ssh(ssh, launcher, container, diagnostics)
     if srun and not calls_srun:
         _refuse_srun(launcher, container, diagnostics)
-    if experiment.secrets and launcher.over_ssh and not container:
-        diagnostics.problem(
-            ("secrets",),
-            f"with {launcher.name} a secret would have to go over ssh, in a file",
-            "choose a launcher that Slurm starts (srun, mpirun), or have the program read it",
-        )
     if container and by_pyxis:
         options += container.options
     # A prefix must stand before Python.

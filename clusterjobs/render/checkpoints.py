@@ -38,5 +38,4 @@ def _newest(checkpoints: Checkpoints) -> ShellText:
 
 def _export(one: Export) -> ShellText:
     """Arguments of export.py: a folder and its target."""
-    option = "--job " if one.of_job else ""
-    return ShellText(f"{option}{shell.quote(one.source)} {shell.quote(one.target)}")
+    return ShellText(f"{shell.quote(one.source)} {shell.quote(one.target)}")

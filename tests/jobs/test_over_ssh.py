@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from nodes_programs import Prepared, lab, prepared, prepared_folders  # noqa: F401
+from test_secrets_in_a_job import files_with
 
 from clusterjobs.frameworks.deepspeed import DeepSpeed
 from clusterjobs.lab.polling import until
@@ -18,6 +19,7 @@ from clusterjobs.lab.polling import until
 pytestmark = [pytest.mark.lab, pytest.mark.frameworks]
 
 HERE = pathlib.Path(__file__).parent
+SECRET = "over-ssh-secret-b40d17"
 HOSTILE = 'it\'s $(touch /fsx/never) %n "here"; `touch /fsx/never`'
 
 
@@ -46,10 +48,11 @@ def ranks_left(jobs) -> str:
 
 def test_deepspeeds_ranks_over_pdsh_find_what_slurms_would(jobs, prepared) -> None:  # noqa: F811
     spec = spec_of(jobs, prepared, "pdsh", env={"NOTE": HOSTILE, "NCCL_NOTE": HOSTILE})
+    spec["secrets"] = ["A_KEY"]
     spec["args"] = [*spec["args"], "--title", HOSTILE]
     spec["workdir"] = str(jobs.folder / "a $(touch x) 'folder'")
     pathlib.Path(spec["workdir"]).mkdir()
-    ended = jobs.run(spec, **prepared.environment)
+    ended = jobs.run(spec, A_KEY=SECRET, **prepared.environment)
     assert ended.exit_code == 0, ended.log
     first, second = jobs.lab.facts.nodes
     assert sorted(ended.ranks) == [0, 1, 2, 3], ended.log
@@ -60,6 +63,7 @@ def test_deepspeeds_ranks_over_pdsh_find_what_slurms_would(jobs, prepared) -> No
         assert record["MASTER_PORT"] == str(12000 + int(ended.job_id) % 20000)
         environment = record["environment"]
         assert environment["NOTE"] == environment["NCCL_NOTE"] == HOSTILE
+        assert environment["A_KEY"] == SECRET
         assert environment["SLURM_JOB_ID"] == ended.job_id
         assert "SLURM_PROCID" not in environment
         assert environment["PWD"] == spec["workdir"]
@@ -67,6 +71,7 @@ def test_deepspeeds_ranks_over_pdsh_find_what_slurms_would(jobs, prepared) -> No
         assert words[words.index("--title") + 1] == HOSTILE
     assert ended.ranks[0]["met"] == [0, 1, 2, 3]
     shared = jobs.lab.folder.shared("/fsx")
+    assert list(files_with(SECRET, shared / "logs", jobs.lab.folder / "log")) == []
     assert not (shared / "never").exists()
     assert not list((shared / "logs" / ended.job_id).glob("ssh.*"))
     until(lambda: not ranks_left(jobs), 60, lambda: ranks_left(jobs))

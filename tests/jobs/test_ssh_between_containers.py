@@ -17,8 +17,7 @@ from clusterjobs.errors import InputError
 from clusterjobs.lab.breakage import kill_node, start_node
 from clusterjobs.lab.packages import cache_dir, find_program, library_dirs_of
 from clusterjobs.lab.polling import until
-from clusterjobs.launchers import SSH_PROGRAMS
-from clusterjobs.resources import node_program
+from clusterjobs.resources import node_program, node_programs
 
 pytestmark = pytest.mark.lab
 
@@ -181,7 +180,7 @@ def alone(jobs, tools):
 
     def submit(name: str, launcher: str) -> str:
         shared = jobs.lab.folder.shared("/fsx")
-        for program in SSH_PROGRAMS:
+        for program in (name for name in node_programs() if name.startswith("ssh_")):
             (shared / program).write_text(node_program(program))
         (shared / f"{name}.launcher").write_text(launcher.format(name=name))
         script = jobs.folder / f"{name}.sh"

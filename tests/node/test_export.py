@@ -193,26 +193,17 @@ def test_the_latest_is_held_back_while_something_is_written_to(
     assert names(target) == names(source)
 
 
-def job_folder(tmp_path: pathlib.Path) -> pathlib.Path:
-    """As a launcher over ssh leaves it, and a link to what is nobody else's."""
-    for name in ("out.log", "ssh.log", "ssh/key", "ssh/latest", "attempt/ssh/log"):
-        path = tmp_path / "17" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
+def test_what_links_name_stays_where_it_is(tmp_path, bucket) -> None:
+    """A user's secret, for example."""
+    folder, wanted = tmp_path / "17", {"out.log", "attempt/log"}
+    (folder / "attempt").mkdir(parents=True)
+    for name in wanted:
+        (folder / name).write_text(name)
     (tmp_path / "secret").write_text("secret")
-    (tmp_path / "17" / "link").symlink_to(tmp_path / "secret")
-    return tmp_path / "17"
-
-
-def test_the_keys_in_a_jobs_folder_stay_there(tmp_path, bucket) -> None:
-    folder, wanted = job_folder(tmp_path), {"out.log", "ssh.log", "attempt/ssh/log"}
-    done = exported("--job", folder, tmp_path / "kept")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    done = exported(folder, tmp_path / "kept", folder, "s3://corpus/logs", **bucket)
     assert done.returncode == 0, done.stdout
-    assert names(tmp_path / "kept") == wanted
-    done = exported(folder, "s3://corpus/a", "--job", folder, "s3://corpus/logs", **bucket)
-    assert done.returncode == 0, done.stdout
-    assert names(tmp_path / "buckets/corpus/logs") == wanted
-    assert names(tmp_path / "buckets/corpus/a") == {*wanted, "ssh/key", "ssh/latest"}
+    assert names(tmp_path / "kept") == names(tmp_path / "buckets/corpus/logs") == wanted
 
 
 def test_a_copy_that_does_not_fit_leaves_the_old_one(tmp_path, modules, monkeypatch) -> None:

@@ -48,13 +48,13 @@ class Attempt:
         }
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def serve(self, *launcher: object) -> subprocess.Popen[bytes]:
+    def serve(self, *launcher: object, settings: bytes = NO_SSHD) -> subprocess.Popen[bytes]:
         words = command("ssh_serve.py", self.place, "node0", "--", *launcher)
         options: Any = {"stdin": subprocess.PIPE, "cwd": self.folder, "env": self.environment}
         serving = subprocess.Popen(words, **options)
         self.processes.append(serving)
         assert serving.stdin
-        serving.stdin.write(NO_SSHD)
+        serving.stdin.write(settings)
         serving.stdin.flush()
         return serving
 
@@ -198,8 +198,8 @@ def test_another_user_starts_nothing(attempts) -> None:
     if pid == 0:
         os.setuid(65534)
         connection = ssh_run.connect(one.name)
-        ssh_run.send_request(connection, ["touch", str(one.folder / "foreign")])
         with contextlib.suppress(OSError):
+            ssh_run.send_request(connection, ["touch", str(one.folder / "foreign")])
             connection.recv(1)
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
@@ -271,5 +271,15 @@ def test_the_launcher_does_not_hear_what_ends_the_ranks(first: Attempt) -> None:
 
 def test_a_node_that_cannot_be_reached_is_named(first: Attempt, capfd) -> None:
     (first.folder / "reached").unlink()
-    assert first.serve("true").wait(60) == 255
-    assert "no ssh to node0" in capfd.readouterr().err
+    assert first.serve("true").wait(60) == 1
+    assert "ssh to node0 ended with 255" in capfd.readouterr().err
+
+
+def test_an_sshd_that_does_not_start_ends_the_node(first: Attempt, capfd) -> None:
+    """As where another program has taken its port on one node."""
+    for name, does in (("sshd", "exit 255"), ("ssh", "exec sleep 600")):
+        (first.folder / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
+        (first.folder / "bin" / name).chmod(0o755)
+    settings = b'{"port": 1, "private": "no key", "public": "no key"}\n'
+    assert first.serve("true", settings=settings).wait(60) == 1
+    assert "sshd ended with 255" in capfd.readouterr().err

@@ -21,10 +21,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from typing import Any
 
-from ssh_node import POLL_SECONDS, Node, exit_code
+from ssh_node import Node, exit_code
 from ssh_run import ENDING, block_signals
 from ssh_settings import client_config, path_of, server_config
 
@@ -43,15 +42,14 @@ def main(place: str, *words: str) -> int:
     ssh_run = " ".join(map(shlex.quote, program))
     node, is_first = Node(), os.environ["SLURM_NODEID"] == "0"
     block_signals()  # for sshd, for the launcher and for all that they start
-    sshd = start_sshd(settings, folder, ssh_run) if "private" in settings else None
+    if "private" in settings:
+        node.start(node.watch, start_sshd(settings, folder, ssh_run), "sshd")
     if is_first:
         node.start(launch, node, settings, folder, ssh_run, words[:end], words[end + 1 :])
     for number in ENDING:
         signal.signal(number, node.end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-    code: int = node.serve(listening, sshd)
-    if sshd:
-        sshd.kill()
+    code: int = node.serve(listening)
     if is_first:
         shutil.rmtree(place, ignore_errors=True)
     return code
@@ -83,17 +81,15 @@ def launch(
     held: list[Any]
     held = [subprocess.Popen([*command, one, f"{ssh_run} hold"], **pipes) for one in nodes]
     for one, connection in zip(nodes, held):
+        node.start(node.watch, connection, f"ssh to {one}")
+    for connection in held:
         # A user's own shell may write something, too.
         if b"held\n" not in iter(connection.stdout.readline, b""):
-            node.fail(connection.wait() or 1, f"no ssh to {one}")
             return
     process = start_launcher(node, folder, launcher)
-    while process.poll() is None and not node.is_ending:
-        time.sleep(POLL_SECONDS)
+    code = exit_code(process)
     node.end()
-    for connection in held:
-        connection.stdin.close()
-    node.code = exit_code(process) or node.code
+    node.code = code or node.code
 
 
 def write_program(file: pathlib.Path, line: str) -> None:

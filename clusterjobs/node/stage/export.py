@@ -1,9 +1,9 @@
-"""Copy new and changed files: `export.py [--every S] [SOURCE TARGET ...] [--job SOURCE TARGET]`.
+"""Copy new and changed files: `export.py [--every S] SOURCE TARGET [SOURCE TARGET ...]`.
 
 TARGET is a folder or s3://bucket/prefix. With `--every` it repeats until it gets SIGTERM. Nothing
-is ever removed from a target. Of a job's folder (`--job`) everything is copied but `ssh` with its
-keys. A file that is still being written is left for the next round. A marker file that names the
-latest checkpoint is copied last, so that it never names a missing one. A failed export is retried.
+is ever removed from a target. A file that is still being written is left for the next round. A
+marker file that names the latest checkpoint is copied last, so that it never names a missing one.
+A failed export is retried.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Iterator, List, NamedTuple, Tuple
 
 from stage_log import (
     StageError,
@@ -43,7 +43,6 @@ class Export(NamedTuple):
 
     source: str
     target: str
-    without: Optional[str] = None  # a folder in it that is not copied
 
 
 def export(one: Export, settled: float) -> None:
@@ -61,7 +60,7 @@ def export(one: Export, settled: float) -> None:
 
 def _to_folder(one: Export, settled: float) -> List[str]:
     """Returns the files left for the next round; if there are any, the markers are left, too."""
-    source, target, _ = one
+    source, target = one
     left: List[str] = []
     started, files, total = time.time(), 0, 0
     for name, status in _files(one):
@@ -84,9 +83,7 @@ def _files(one: Export) -> Iterator[Tuple[str, os.stat_result]]:
     """Files in the order in which they were written; markers come last."""
     source = one.source
     found: List[Tuple[Any, str, os.stat_result]] = []
-    for parent, folders, names in os.walk(source):
-        if parent == source and one.without in folders:
-            folders.remove(one.without)
+    for parent, _, names in os.walk(source):
         for name in names:
             path = os.path.join(parent, name)
             try:
@@ -156,8 +153,6 @@ def _to_bucket(one: Export) -> List[str]:
         raise StageError("%s: neither s5cmd nor aws is installed on this node" % target)
     to = target.rstrip("/") + end
     options = ["--no-follow-symlinks", *_excluded("*latest*", source)]
-    if one.without:
-        options += _excluded(one.without + "/*", source)
     with tempfile.TemporaryDirectory(prefix="export.") as aside:
         left = _copy_markers(one, aside)
         _run([*sync, *options, source + end, to], target)
@@ -218,10 +213,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=float, metavar="SECONDS")
     parser.add_argument("folders", nargs="*", metavar="SOURCE TARGET")
-    parser.add_argument("--job", nargs=2, action="append", default=[], metavar=("SOURCE", "TARGET"))
     options = parser.parse_args()
     exports = [Export(*pair) for pair in zip(options.folders[::2], options.folders[1::2])]
-    exports += [Export(source, target, "ssh") for source, target in options.job]
     raise_on_signals()
     try:
         while options.every:
