@@ -22,7 +22,8 @@ from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.job_script import render_job_script
+from clusterjobs.render.inputs import Inputs
+from clusterjobs.render.script import render_script
 from clusterjobs.spec.load import load_spec
 from clusterjobs.spec.site import load_site
 
@@ -114,7 +115,8 @@ def _within(what: str, baseline: float, ours: float) -> Row:
 
 def _rendered(text: str, cluster: Cluster) -> str:
     spec = load_spec(text, "launch.yaml", option_models())
-    return render_job_script(resolve(spec, cluster_facts(cluster)), "launch.yaml")
+    plan = resolve(spec, cluster_facts(cluster))
+    return render_script(plan, Inputs(("launch.yaml", text), ("small.yaml", ""))).text
 
 
 def _site() -> tuple[str, str]:

@@ -25,7 +25,8 @@ from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.find import find_cluster
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.job_script import render_job_script
+from clusterjobs.render.inputs import Inputs
+from clusterjobs.render.script import render_script
 from clusterjobs.spec.load import load_spec
 from clusterjobs.spec.site import load_site
 
@@ -87,7 +88,8 @@ def _seconds(renderer: Callable[[str], str], texts: Sequence[str]) -> float:
 def render(text: str) -> str:
     """Like `clusterjobs render`, but without files."""
     spec = load_spec(text, "exp.yaml", option_models())
-    return render_job_script(resolve(spec, _cluster(spec.experiment.cluster)), "exp.yaml")
+    plan = resolve(spec, _cluster(spec.experiment.cluster))
+    return render_script(plan, Inputs(("exp.yaml", text), (f"{plan.job.cluster}.yaml", ""))).text
 
 
 @functools.cache

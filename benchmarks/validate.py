@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "validation"))
 
 import click  # noqa: E402
-from moto_server import SUCCEEDED, dry_run  # noqa: E402
+from moto_server import SUCCEEDED, dry_run_at, served  # noqa: E402
 from single_changes import base_text  # noqa: E402
 
 from clusterjobs.parallelcluster.validation.check import check_config  # noqa: E402
@@ -42,10 +42,15 @@ def timed(action: Callable[[], object]) -> float:
 
 def real_seconds(folder: pathlib.Path) -> float:
     """The time of the command alone, without starting the server."""
-    answer = dry_run(base_text(NAME), folder)
+    text = base_text(NAME)
+    with served(text) as address:
+        return timed(lambda: real(address, text, folder))
+
+
+def real(address: str, text: str, folder: pathlib.Path) -> None:
+    """Run ParallelCluster's command."""
+    answer = dry_run_at(address, text, folder)
     assert answer["message"] == SUCCEEDED, answer
-    seconds: float = answer["seconds"]
-    return seconds
 
 
 def first(file: pathlib.Path) -> None:

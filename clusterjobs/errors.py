@@ -55,9 +55,9 @@ def one_problem(
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """The problems as they stand in the files, one for each value."""
+    """The problems as they stand in the files, one for each value, and rather an error."""
     first: dict[object, Problem] = {}
-    for problem in problems:
+    for problem in sorted(problems, key=lambda one: one.warning):
         first.setdefault((problem.where, problem.path) if problem.path else problem, problem)
     return sorted(first.values(), key=_reading_order)
 

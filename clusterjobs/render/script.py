@@ -24,6 +24,7 @@ from clusterjobs.render.preflight import preflight_context
 from clusterjobs.render.restarts import restarts_context
 from clusterjobs.render.staging import staging_context
 from clusterjobs.render.steps import steps_context
+from clusterjobs.render.template_cache import template_cache
 
 
 class Script(NamedTuple):
@@ -62,6 +63,7 @@ def _environment(further: pathlib.Path | None) -> _Environment:
     folders = [resources.templates_dir(), *([further] if further else [])]
     return _Environment(
         loader=jinja2.FileSystemLoader(folders),
+        bytecode_cache=template_cache(),
         finalize=shell.finalize,
         undefined=jinja2.StrictUndefined,
         autoescape=False,

@@ -14,20 +14,18 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 # Variables that the templates assign: script and ranks would overwrite each other's values. A test
 # compares them with the templates.
 _OF_THE_SCRIPT = re.compile(
-    "alive|asked|asking|attempt|budget|code|command|container|container_env"
-    "|container_mounts|deadline|excluded|exit_minutes|exit_second|exporter|exports|found"
-    "|horovodrun|host_keys|hostfile|hosts|inside|interface|job|job_dir|last"
-    "|launcher_environment|lifeline|limit|log_writer|mounts|mpirun|name|names|needle"
-    "|newest|node|nodes|on_every_node|own_id|port|previous|python|ranks|reason|requeue"
-    "|sidecars|srun_options|ssh_dir|ssh_folder|ssh_key|ssh_nodes|ssh_port|sshd|sshd_step"
-    "|staging|stalled|states|status|steps|used"
+    "alive|attempt|attempt_options|background_pids|budgets|checks|child|child_status|command"
+    "|container|container_env|container_mounts|decision|excluded|exit_minutes|exit_second"
+    "|export_pid|exports|hostfile|hosts|inside|interface|job|job_dir|kept|launcher|lifeline"
+    "|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node|python|ranks|reason"
+    "|requeue|slurm_job_id|srun_options|ssh_dir|states|status|with_interface"
 )
 
 _READ_BY_SLURM_AND_BASH = ("SLURM", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SCONTROL_", "BASH")
 
 RESERVED_NAMES = {
     "VIRTUAL_ENV": "software.venv sets it",
-    **dict.fromkeys(("DLTS_HOSTFILE", "PDSH_SSH_ARGS_APPEND"), "the script sets it for DeepSpeed"),
+    "DLTS_HOSTFILE": "the script sets it for DeepSpeed",
     **dict.fromkeys(
         ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
         "the launcher sets it for every rank",

@@ -70,7 +70,6 @@ def _may_be_refused(text: str) -> bool:
     return odd or len(text.encode()) > 240 or any(sign in text for sign in ',:" \\')
 
 
-@pytest.mark.slow
 @settings(settings.get_profile("adversarial"), max_examples=150)
 @given(st.tuples(components, components, components, components))
 def _check_staging(
@@ -101,6 +100,7 @@ def _check_staging(
     assert exported == (f"{stage.folder}/c", into[0], "--job", job_dir, into[1])
 
 
+@pytest.mark.slow
 def test_names_of_data_and_exports_arrive_or_are_refused(
     stage: Stage, tally: collections.Counter[str]
 ) -> None:

@@ -23,7 +23,6 @@ from clusterjobs.plan.plan import Plan
 RUNS_PER_SPEC = 6  # how often values may be refused before a spec must render
 
 
-@pytest.mark.slow
 @settings(settings.get_profile("adversarial"))
 @given(
     hostile_specs(),
@@ -59,6 +58,7 @@ def _check_specs(
     tally["tried"] += _count(as_data(kept, ""))
 
 
+@pytest.mark.slow
 def test_each_hostile_value_arrives_or_is_refused(
     stage: Stage, tally: collections.Counter[str]
 ) -> None:

@@ -70,40 +70,35 @@ def test_every_variable_of_bash_arrives_or_is_refused(
     tally["intact"] += len(env)
 
 
-_NOT_BASH = re.compile(r"\{##.*?##\}|\{%.*?%\}|\{\{.*?\}\}|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)
-_ASSIGNED = (
-    re.compile(
-        r"(?m)(?:^|[;({&|]|\b(?:export|then|do|else|declare -A))[ \t]*(\w+)(?:\[\S+?\])?\+?="
-    ),
-    re.compile(
-        r"\bfor (\w+) in\b|\bread -r (\w+)|\bprintf -v (\w+)|\bmapfile -t (\w+)|\{(\w+)\}[<>]"
-    ),
+_NOT_BASH = re.compile(
+    r"\{##.*?##\}|\{%.*?%\}|\{\{.*?\}\}|(?:^|\s)#[^\n]*", re.DOTALL | re.MULTILINE
+)
+_STATEMENT = r"(?m)(?:^|[;({&|]|\b(?:export|local|then|do|else)\b)"
+_ASSIGNMENTS = re.compile(_STATEMENT + r"((?:[ \t]*[A-Za-z_]\w*\+?=\S*)+)")  # `a=1 b=2` in a line
+_ASSIGNED = re.compile(r"(?:^|\s)(\w+)\+?=")
+_BY_A_WORD = re.compile(
+    r"\bfor (\w+) in\b|\bread(?: -\w+(?: \d+)?)* (\w+)|\bmapfile -t (\w+)|\{(\w+)\}[<>]"
 )
 _DECLARED = re.compile(r"\b(?:local|export)((?: +[A-Za-z_]\w*(?:=\S*)?)+)")
 _GROW = {"PATH", "LD_LIBRARY_PATH"}  # the spec's own value stays in what the script makes of it
-_FOR_ONE_COMMAND = {"IFS", "DS_ENV_FILE", "HOME", "PYTHONUNBUFFERED", "STAGE_DIR"}
+_FOR_ONE_COMMAND = {"IFS", "STAGE_DIR"}
 _BY_A_KEY = {"HOROVOD_GLOO_IFACE"}  # horovod.interface; without it the spec's own is taken
 
 
 def assigned_by_the_templates() -> set[str]:
     """Every name that a template assigns, in the script or in a shell of a rank."""
     text = "\n".join(_NOT_BASH.sub("", one) for one in template_texts().values())
-    found = {
-        name for pattern in _ASSIGNED for one in pattern.findall(text) for name in one_or_all(one)
-    }
+    found = {name for line in _ASSIGNMENTS.findall(text) for name in _ASSIGNED.findall(line)}
+    found |= {name for groups in _BY_A_WORD.findall(text) for name in groups if name}
     words = (word for one in _DECLARED.findall(text) for word in one.split())
     found |= {word.partition("=")[0] for word in words}
-    return {name for name in found if name and not name[0].isdigit()} - _FOR_ONE_COMMAND
-
-
-def one_or_all(groups: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (groups,) if isinstance(groups, str) else groups
+    return found - _FOR_ONE_COMMAND
 
 
 def test_no_variable_of_a_spec_is_one_of_the_scripts_own() -> None:
     """What the templates assign is reserved, and nothing else in small letters."""
     assigned = assigned_by_the_templates() - _GROW - _BY_A_KEY
-    assert {"command", "budget", "port", "node", "lifeline", "newest", "VIRTUAL_ENV"} <= assigned
+    assert {"command", "reason", "ranks", "kept", "decision", "lifeline", "VIRTUAL_ENV"} <= assigned
     for name in sorted(assigned):
         for key in ("env", "secrets", "parameters"):
             assert is_refused(base("/fsx/t") | {key: {name: {} if key == "secrets" else "x"}}), name

@@ -61,17 +61,22 @@ def dry_run(
     config: str, folder: pathlib.Path, facts: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """What `pcluster create-cluster --dryrun true` says."""
+    with served(config, facts) as address:
+        return dry_run_at(address, config, folder)
+
+
+def dry_run_at(address: str, config: str, folder: pathlib.Path) -> dict[str, Any]:
+    """The same, with the account that is served at `address`."""
     file = folder / "cluster.yaml"
     file.write_text(config, encoding="utf-8")
     command = [str(PCLUSTER), "create-cluster", "--dryrun", "true", "--cluster-name", "training"]
-    with served(config, facts) as address:
-        done = subprocess.run(
-            [*command, "--cluster-configuration", str(file)],
-            env=_environment(folder, address),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    done = subprocess.run(
+        [*command, "--cluster-configuration", str(file)],
+        env=_environment(folder, address),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
