@@ -112,8 +112,8 @@ class Node:
     def wait(self, connection: socket.socket, output: int, is_running: Callable[[], bool]) -> None:
         """Until it has ended or has to: with the node, with ssh_run.py or with whoever reads it."""
         cut = select.poll()
-        cut.register(connection, select.POLLIN)
-        cut.register(output, 0)
+        for file in (connection.fileno(), output):
+            cut.register(file, 0)  # until the other end is closed
         while is_running() and not self.is_ending and not cut.poll(POLL_SECONDS * 1000):
             pass
 
