@@ -61,7 +61,7 @@ main() {
   # ---- export: copied while the job runs, and once more at its end ---------------------------
   exports=(
     /fsx/saved/gpt /home/ubuntu/saved
-    --job "$job_dir" "s3://my-corpus/logs/$SLURM_JOB_ID"
+    "$job_dir" "s3://my-corpus/logs/$SLURM_JOB_ID"
   )
   start_export
 
