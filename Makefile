@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bench clean
+.PHONY: help demo quick test lint fmt bench clean
 
 BIN := .venv/bin
 PYTEST_ARGS ?=
@@ -15,6 +15,11 @@ help: ## list the targets
 demo: ## train a small GPT on a two-node Slurm cluster on this machine
 	@tools/setup.sh train
 	@PATH="$$PWD/$(BIN):$$PATH" bash tools/demo.sh
+
+quick: ## the tests that need no lab and no ParallelCluster, in under a minute on four cores
+	@tools/setup.sh dev
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 \
+	    -m "not lab and not aws and not slow and not frameworks" $(PYTEST_ARGS)
 
 test: ## lint, types, layers and all tests
 	@tools/setup.sh dev train aws

@@ -10,9 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from clusterjobs import registry
 from clusterjobs.commands import main
+
+# A machine that is busy is no failure.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 CASES = pathlib.Path(__file__).with_name("cases")
 

@@ -69,8 +69,8 @@ class ConfigFile(NamedTuple):
 class Variable(NamedTuple):
     """An environment variable of the ranks, and why it is set.
 
-    `expand`: `${NAME}` in the value is expanded on the node. `append`: the value is appended to
-    the variable's present value, as in a search path.
+    `expand`: shell variables in the value may be unset, and are then empty. `append`: the value is
+    appended to the variable's present value, as in a search path.
     """
 
     name: str

@@ -54,7 +54,7 @@ def start_node(lab: Lab, node: str, timeout: float = 120) -> None:
     _until(lab, node, timeout, lambda: _is_back(lab, node))
 
 
-def restart_controller(lab: Lab, timeout: float = 30) -> None:
+def restart_controller(lab: Lab, timeout: float = 60) -> None:
     """Stop slurmctld as systemd would, start it again, and wait until it responds.
 
     Killing it would lose its state of the last seconds: Slurm would then start a running job a
@@ -109,7 +109,7 @@ def _request(folder: LabFolder, verb: str, node: str) -> None:
     pipe = os.open(folder / "requests", os.O_WRONLY | os.O_NONBLOCK)
     with os.fdopen(pipe, "w") as requests:
         requests.write(f"{request} {verb} {node}\n")
-    reply = until(lambda: _reply(folder, request), 30, lambda: f"no reply to {verb} {node}")
+    reply = until(lambda: _reply(folder, request), 60, lambda: f"no reply to {verb} {node}")
     if reply != "done":
         raise one_problem(f"{verb} {node}: {last_lines(folder / 'log/init.log')}")
 

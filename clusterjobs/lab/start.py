@@ -26,7 +26,7 @@ def start(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say: Say) 
     """
     process = _start_init(folder)
     try:
-        until(lambda: _is_running(folder, process), 30, lambda: "the lab's init does not start")
+        until(lambda: _is_running(folder, process), 60, lambda: "the lab's init does not start")
         say(f"controller is started, {len(nodes)} nodes follow")
         _await_idle(folder, nodes, idle_nodes, say)
         # It runs as long as the lab, and InitProcess.kill waits for it, so Popen must not.
@@ -86,7 +86,7 @@ def _await_idle(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say:
         missing = still_missing
         return sinfo.returncode == 0 and not missing
 
-    until(all_idle, 30 + len(nodes), lambda: _why_missing(folder, missing))
+    until(all_idle, 60 + len(nodes), lambda: _why_missing(folder, missing))
 
 
 def _why_missing(folder: LabFolder, missing: set[str]) -> str:

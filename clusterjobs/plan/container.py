@@ -217,7 +217,7 @@ def _shm(container: spec.Container, placement: Placement, provenance: Provenance
         return provenance.record("container.shm", "16g", "the instance type is not known")
     half = max(1, memory_mib // 2048)
     reason = "half of the node's memory, as without a container; only what is used is taken"
-    return provenance.record("container.shm", f"{half}g", reason, "NCCL 290")
+    return provenance.record("container.shm", f"{half}g", reason, "NCCL issue 290")
 
 
 def _options(

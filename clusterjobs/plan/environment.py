@@ -1,8 +1,4 @@
-"""The environment of the ranks: few variables, each with its reason, and what must not be set.
-
-Source names: OFI aws-ofi-nccl 1.21; LF libfabric's fi_efa manual; ADT AWS's distributed-training
-samples; NCCL and PyTorch their own documentation.
-"""
+"""The environment of the ranks: few variables, each with its reason and source."""
 
 from __future__ import annotations
 
@@ -104,7 +100,7 @@ def _derived(placement: Placement) -> Iterator[Variable]:
     threads, whose = placement.cpus_per_rank or 1, "CPUs of one rank"
     if placement.shares_cpus:
         whose = "more ranks than CPUs"
-    yield Variable("OMP_NUM_THREADS", str(threads), f"{whose}; unset, every rank would use all")
+    yield Variable("OMP_NUM_THREADS", str(threads), f"{whose}; by default every rank uses all")
     yield Variable("PYTHONUNBUFFERED", "1", "log lines appear when they are written")
     if placement.shape.gpus_per_node:
         yield from _nccl()
@@ -112,43 +108,39 @@ def _derived(placement: Placement) -> Iterator[Variable]:
         yield from _efa()
 
 
+_ENROOT = "enroot: its hook for NVIDIA GPUs"
 _NVIDIA = (
-    Variable(
-        "NVIDIA_VISIBLE_DEVICES", "all", "enroot shows no GPU to an image without it", "enroot"
-    ),
-    Variable(
-        "NVIDIA_DRIVER_CAPABILITIES", "compute,utility", "the driver's libraries for CUDA", "enroot"
-    ),
+    Variable("NVIDIA_VISIBLE_DEVICES", "all", "else enroot shows no GPU to an image", _ENROOT),
+    Variable("NVIDIA_DRIVER_CAPABILITIES", "compute,utility", "driver libraries of CUDA", _ENROOT),
 )
+_NCCL = "NCCL user guide: environment variables"
+_TORCH = "PyTorch: ProcessGroupNCCL environment variables"
+_AWS_SAMPLES = "AWS: awsome-distributed-training samples"
 
 
 def _nccl() -> Iterator[Variable]:
-    yield Variable("NCCL_DEBUG", "WARN", "says why a collective failed", "NCCL")
-    yield Variable(
-        "NCCL_SOCKET_IFNAME",
-        "^lo,docker,veth",
-        "NCCL's first contact; a name such as eth0 differs between nodes",
-        "ADT",
-    )
-    yield Variable(
-        "TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "a hang leaves a record of who waited", "PyTorch"
-    )
+    yield Variable("NCCL_DEBUG", "WARN", "log why a collective failed", _NCCL)
+    reason = "for NCCL's first contact; eth0 has other names"
+    yield Variable("NCCL_SOCKET_IFNAME", "^lo,docker,veth", reason, _AWS_SAMPLES)
+    yield Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "record which rank waits in a hang", _TORCH)
     record = f"{JOB_DIR}/nccl-trace-rank-"  # the default is in /tmp, and gone with the node
-    yield Variable("TORCH_FR_BUFFER_SIZE", "20000", "how many calls that record keeps", "PyTorch")
-    yield Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", "20000", "its older name", "PyTorch")
-    yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, "where it is kept", "PyTorch")
-    yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, "its older name", "PyTorch")
+    size, place = "collectives in that record", "where the record is written"
+    yield Variable("TORCH_FR_BUFFER_SIZE", "20000", size, _TORCH)
+    yield Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", "20000", f"{size} (older name)", _TORCH)
+    yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, place, _TORCH)
+    yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, f"{place} (older name)", _TORCH)
 
 
 def _efa() -> Iterator[Variable]:
-    yield Variable("FI_PROVIDER", "efa", "plugins before 1.6 do not choose it themselves", "OFI")
-    yield Variable(
-        "FI_EFA_USE_HUGE_PAGE", "0", "with huge pages a fork fails for want of memory", "OFI 69, LF"
-    )
+    plugin = "aws-ofi-nccl release notes"
+    yield Variable("FI_PROVIDER", "efa", "plugins before 1.6 do not select it", plugin)
+    reason = "with huge pages a fork runs out of memory"
+    source = "aws-ofi-nccl issue 69; libfabric: fi_efa(7)"
+    yield Variable("FI_EFA_USE_HUGE_PAGE", "0", reason, source)
     yield Variable(
         "LD_LIBRARY_PATH",
         EFA_LIBRARIES,
         "libfabric and its NCCL plugin, wherever the AMI has them",
-        "ADT",
+        _AWS_SAMPLES,
         append=True,
     )

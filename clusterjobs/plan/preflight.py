@@ -67,9 +67,19 @@ class Preflight(NamedTuple):
         if not self.reads_nccl:
             return ()
         return (
-            Variable("NCCL_DEBUG", "INFO", "its log says whether EFA is used", "NCCL"),
-            Variable("NCCL_DEBUG_SUBSYS", "INIT,NET", "of that, what is about the network", "NCCL"),
-            Variable("NCCL_DEBUG_FILE", f"{self.nccl_logs}/%h.%p", "a file for each rank", "NCCL"),
+            Variable("NCCL_DEBUG", "INFO", "its log says whether EFA is used", "NCCL user guide"),
+            Variable(
+                "NCCL_DEBUG_SUBSYS",
+                "INIT,NET",
+                "of that, what is about the network",
+                "NCCL user guide",
+            ),
+            Variable(
+                "NCCL_DEBUG_FILE",
+                f"{self.nccl_logs}/%h.%p",
+                "a file for each rank",
+                "NCCL user guide",
+            ),
         )
 
 

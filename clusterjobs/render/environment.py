@@ -50,8 +50,8 @@ def _own_code(key: str, lines: tuple[str, ...]) -> list[dict[str, ShellText]]:
 
 
 def _export(variable: Variable) -> list[ShellText]:
-    quote = functools.partial(shell.quote_expanding, unset="-") if variable.expand else shell.quote
-    name, value = variable.name, quote(variable.value)
+    name = variable.name
+    value = shell.quote(variable.value, unset="-" if variable.expand else "")
     if variable.append:
         value = ShellText(f'"${{{name}:+${name}:}}{value}"')
     line = ShellText(f"export {name}={value}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from clusterjobs.spec.references import expanding, split_variables
+from clusterjobs.spec.references import split_variables
 
 
 class ShellText(str):
@@ -43,24 +43,15 @@ _UNSEEN = re.compile(_UNSEEN_SIGNS)
 _IN_DOUBLE = re.compile(r'[\\"$`]')
 
 
-def quote(text: str) -> ShellText:
-    """One word. Literal, except for the script's own variables (references.variable)."""
-    return _quote(text, "")
+def quote(text: str, unset: str = "") -> ShellText:
+    """One word. Literal, except for the variables that are marked in it (references.variable).
 
-
-def _quote(text: str, unset: str) -> ShellText:
+    `unset` follows a variable's name: "-" makes an unset one empty, "" makes it an error (set -u).
+    """
     parts = split_variables(text)
     if len(parts) == 1:
         return ShellText(_literal(text))
     return ShellText(_joined([_Part(part, bool(i % 2)) for i, part in enumerate(parts)], unset))
-
-
-def quote_expanding(text: str, unset: str = "") -> ShellText:
-    """One word in which `${NAME}` is the node's to expand; `$${` writes `${` itself.
-
-    `unset` follows the name: "-" makes an unset variable empty, "" makes it an error (set -u).
-    """
-    return _quote(expanding(text), unset)
 
 
 class _Part:

@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 from hostile import literal, literal_path
 
-CONFIG = pathlib.Path(__file__).parents[2] / "cluster-configs" / "small.yaml"
 SUBMITTED = "P_SUBMITTED"
 
 

@@ -13,14 +13,10 @@ import pytest
 from hostile import components, dump, literal_path
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from rendering import plan_of_text, script_of
 from script_stage import JOB_ID, Run, Stage
-from test_hostile_specs import CLUSTER
 
 from clusterjobs.errors import InputError
-from clusterjobs.frameworks import option_models
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.job_script import render_job_script
-from clusterjobs.spec.load import load_spec
 
 
 def _run(
@@ -47,7 +43,7 @@ def _run(
     }
     tally["tried"] += len(hostile)
     try:
-        plan = resolve(load_spec(dump(data), "exp.yaml", option_models()), CLUSTER)
+        plan = plan_of_text(dump(data))
     except InputError as error:
         wrong = [one for one in error.problems if not one.warning and not one.info]
         assert all(one.where for one in wrong)
@@ -55,7 +51,7 @@ def _run(
         assert reasons, f"refused for nothing: {wrong[0]}"
         tally["refused"] += len(hostile)
         return None
-    script = render_job_script(plan, "exp.yaml")
+    script = script_of(plan)
     for path in inputs:
         stage.make_input(path)
     note(script)
@@ -74,6 +70,7 @@ def _may_be_refused(text: str) -> bool:
     return odd or len(text.encode()) > 240 or any(sign in text for sign in ',:" \\')
 
 
+@pytest.mark.slow
 @settings(settings.get_profile("adversarial"), max_examples=150)
 @given(st.tuples(components, components, components, components))
 def _check_staging(

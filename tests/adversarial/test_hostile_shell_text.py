@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText, UnquotedError
-from clusterjobs.spec.references import variable
+from clusterjobs.spec.references import expanding, variable
 
 
 def in_bash(script: str) -> list[str]:
@@ -69,7 +69,7 @@ def test_every_attack_around_a_variable() -> None:
     ],
 )
 def test_only_a_plain_name_in_braces_expands(text: str, expected: str) -> None:
-    assert in_bash(f"V=v\nprintf '%s\\0' {shell.quote_expanding(text)}\n") == [expected]
+    assert in_bash(f"V=v\nprintf '%s\\0' {shell.quote(expanding(text))}\n") == [expected]
 
 
 @pytest.mark.parametrize("body", ["END", "END\nEND_", "x\nEND\ny\nEND_\nEND__", "", "\\", "$(x)"])

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import collections
 import json
-import pathlib
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import yaml
 from hostile import MIXED, HostileSpec, Path, as_data, dump, hostile_specs
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from rendering import plan_of_text, script_of
 from sbatch_lines import read_directives
 from script_stage import JOB_ID, Run, Stage
 
 from clusterjobs.errors import InputError, Location
-from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
-from clusterjobs.render.job_script import render_job_script
-from clusterjobs.spec.load import load_spec
 
-CONFIG = pathlib.Path(__file__).parents[2] / "cluster-configs" / "small.yaml"
-CLUSTER = cluster_facts(read_cluster(CONFIG.read_text(), "small.yaml", {})[0])
 RUNS_PER_SPEC = 6  # how often values may be refused before a spec must render
 
 
+@pytest.mark.slow
 @settings(settings.get_profile("adversarial"))
 @given(
     hostile_specs(),
@@ -47,7 +41,7 @@ def _check_specs(
 ) -> None:
     stage.clear()
     kept, plan = _plan_what_is_not_refused(spec, stage, style, allow_unicode, tally)
-    script = render_job_script(plan, file)
+    script = script_of(plan, file)
     _check_directives(script, kept, plan, tally)
     (stage.folder / "w" / kept.workdir).mkdir(parents=True, exist_ok=True)
     stage.make_input(f"{stage.folder}/w/{kept.workdir}/{kept.script}")
@@ -87,7 +81,7 @@ def _plan_what_is_not_refused(
         data = as_data(spec, str(stage.folder))
         text = dump(data, style, allow_unicode)
         try:
-            return spec, resolve(load_spec(text, "exp.yaml", option_models()), CLUSTER)
+            return spec, plan_of_text(text)
         except InputError as error:
             note(text)
             for problem in error.problems:
@@ -229,7 +223,8 @@ def _check_arrival(spec: HostileSpec, stage: Stage, run: Run) -> int:
     assert rank.argv[len(rank.argv) - len(words) :] == words
     assert spec.launcher != "srun" or rank.argv == words
     assert rank.cwd == str(folder / "w" / spec.workdir)
-    assert {name: rank.env.get(name) for name in spec.env} == spec.env
+    got = {name: rank.env.get(name) for name in spec.env}
+    assert got == spec.env, {n: (got[n], v) for n, v in spec.env.items() if got[n] != v}
     assert rank.env[MIXED] == spec.outer.join(spec.around)
     if spec.venv is not None:
         assert rank.env["VIRTUAL_ENV"] == f"{folder}/v/{spec.venv}"

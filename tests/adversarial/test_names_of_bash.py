@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from page import base
+from rendering import plan_of, script_of
 from script_stage import Stage
-from test_page import plan_of
 
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.render.job_script import render_job_script
 from clusterjobs.render.lines import functions
 from clusterjobs.resources import template_texts
 from clusterjobs.spec.reserved_names import _OF_THE_SCRIPT
@@ -64,7 +63,7 @@ def test_every_variable_of_bash_arrives_or_is_refused(
     stage.clear()
     stage.make_input(f"{stage.folder}/code/record.py")
     spec = base(str(stage.folder)) | {"env": env}
-    run = stage.run(render_job_script(plan_of(spec), "exp.yaml"), {})
+    run = stage.run(script_of(plan_of(spec)), {})
     assert run.code == 0, run.output
     rank = run.calls["python3"][0]
     assert {name: rank.env.get(name) for name in env} == env
@@ -133,7 +132,7 @@ def test_every_word_of_bash_is_a_program_or_refused(
         (programs / name).symlink_to(stage.bin / "step")
     spec = base(str(stage.folder)) | {"before": steps, "after": steps}
     path = {"PATH": f"{programs}:{stage.bin}:/usr/local/bin:/usr/bin:/bin"}
-    run = stage.run(render_job_script(plan_of(spec), "exp.yaml"), path)
+    run = stage.run(script_of(plan_of(spec)), path)
     assert run.code == 0, run.output
     for name, _ in steps:
         assert [call.argv for call in run.calls[name]] == [("x",)] * 2, name

@@ -7,31 +7,24 @@ import json
 import os
 import pathlib
 import re
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hostile import ATTACKS, dump
-from page import CONFIG, SUBMITTED, Case, base, load_page, put
+from page import SUBMITTED, Case, base, load_page, put
+from rendering import CONFIG, SMALL, SMALL_DOCUMENT, plan_of, script_of
 from sbatch_lines import read_directives
 
 from clusterjobs.errors import InputError
-from clusterjobs.frameworks import option_models
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.namespaces import check_namespaces
 from clusterjobs.lab.packages import cache_dir, find_slurm
 from clusterjobs.lab.shape import lab_spec
-from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.find import find_cluster
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import resolve
 from clusterjobs.render import shell
-from clusterjobs.render.job_script import render_job_script
-from clusterjobs.spec.load import load_spec
 
 PAGE = load_page()
 ALONE = ("name",)  # a job has one of them, and the page several
@@ -44,16 +37,6 @@ to.mkdir()
 (to / "env").write_bytes(pathlib.Path("/proc/self/environ").read_bytes())
 (to / "cwd").write_bytes(os.fsencode(os.getcwd()))
 """
-
-
-def plan_of(spec: dict[str, Any], cluster: Cluster | None = None) -> Plan:
-    text = dump(spec, '"', allow_unicode=False)
-    loaded = load_spec(text, "exp.yaml", option_models())
-    if cluster is None:
-        where = loaded.source.locate(("cluster",))
-        file = find_cluster(loaded.experiment.cluster, pathlib.Path.cwd(), where)
-        cluster, _ = read_cluster(file.read_text(), "small.yaml", {})
-    return resolve(loaded, cluster_facts(cluster))
 
 
 def test_the_page_is_long_enough() -> None:
@@ -96,8 +79,7 @@ def small_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         slurm = find_slurm(cache_dir())
     except InputError as error:
         pytest.skip(str(error))
-    cluster, document = read_cluster(CONFIG.read_text(), "small.yaml", {})
-    spec = lab_spec(cluster, slurm_partitions(cluster, document))
+    spec = lab_spec(SMALL, slurm_partitions(SMALL, SMALL_DOCUMENT))
     with running_lab(spec, tmp_path_factory.mktemp("page"), slurm) as lab:
         yield lab
 
@@ -110,7 +92,6 @@ def test_page_arrives_intact_in_a_real_slurm(
     shared = [(i, case) for i, case in intact if case.place not in ALONE]
     jobs = [shared] + [[(i, case)] for i, case in intact if case.place in ALONE]
     submitted = [_submit(small_lab, cases, tmp_path) for cases in jobs]
-    started = time.monotonic()
     for job_id, spec, plan, cases in submitted:
         end = small_lab.wait(job_id, 120)
         log = next(iter((small_lab.folder.shared("/fsx") / "page").glob(f"**/{job_id}/job.log")))
@@ -121,7 +102,6 @@ def test_page_arrives_intact_in_a_real_slurm(
             tally["tried"] += 1
             tally["intact"] += 1
         tally["directives"] += len(plan.job.directives)
-    assert time.monotonic() - started < 100
     roots = (small_lab.folder.shared("/fsx"), tmp_path)
     tally["executed"] = sum("CANARY" in files for root in roots for _, _, files in os.walk(root))
     assert tally["executed"] == 0
@@ -143,7 +123,7 @@ def _submit(
         (path / "record.py").write_text(RECORD)
         (path / values.get("script", "record.py")).write_text(RECORD)
     script = tmp_path / f"job{cases[0][0]}.sh"
-    text = render_job_script(plan, "exp.yaml")
+    text = script_of(plan)
     wanted = [(one.name, one.value is True or str(one.value)) for one in plan.job.directives]
     assert read_directives(text) == wanted
     script.write_bytes(text.encode())

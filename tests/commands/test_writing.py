@@ -9,7 +9,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import pytest
@@ -250,25 +249,30 @@ def test_a_killed_render_leaves_the_old_file_whole(folder: pathlib.Path) -> None
     assert (folder / "job.sh").read_text() == "old"
 
 
+_READER = """
+import select, sys
+def read():
+    text = open(sys.argv[1]).read()
+    assert len(text) == 200_000 and len(set(text)) == 1
+read()
+print(flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]:
+    read()
+"""
+
+
 def test_readers_never_see_half_a_file(folder: pathlib.Path) -> None:
     texts = {"job.sh": "a" * 200_000}, {"job.sh": "b" * 200_000}
     write.write_outputs(folder, texts[0], True)
     reader = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import sys\nfor _ in range(500):\n"
-            " t = open(sys.argv[1]).read()\n assert len(t) == 200000 and len(set(t)) == 1",
-            folder / "job.sh",
-        ]
+        [sys.executable, "-c", _READER, folder / "job.sh"], stdin=-1, stdout=-1, text=True
     )
-    end = time.monotonic() + 30
-    turn = 0
-    while reader.poll() is None and time.monotonic() < end:
-        turn += 1
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "\n"
+    for turn in range(100):
         write.write_outputs(folder, texts[turn % 2], True)
-    assert reader.wait(timeout=30) == 0
-    assert turn > 10
+    reader.communicate(timeout=60)  # stdin's end is the reader's
+    assert reader.returncode == 0
 
 
 def test_a_folder_that_cannot_be_made_is_named(folder: pathlib.Path) -> None:

@@ -78,7 +78,7 @@ class Jobs:
         env = {**os.environ, **environment}
         return self.lab.sbatch(script, env=env, cwd=script.parent)
 
-    def end(self, job_id: str, name: str, timeout: float = 120) -> Ended:
+    def end(self, job_id: str, name: str, timeout: float = 240) -> Ended:
         end = self.lab.wait(job_id, timeout)
         log = self.lab.folder.shared("/fsx") / "logs" / job_id / "job.log"
         records = self.lab.folder.shared("/fsx") / "records" / name

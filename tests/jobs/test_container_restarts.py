@@ -115,7 +115,7 @@ def test_each_attempt_has_containers_of_its_own(jobs, cluster) -> None:
     until(lambda: jobs.lab.job(lost.job_id).state != "RUNNING", TIMEOUT, lost.log)
     left = [file.parts[-3] for file in containers(jobs, "docker-lost")]
     assert last[1] in left, "the crashed node has no container left to be removed"
-    start_node(jobs.lab, last[1], 60)
+    start_node(jobs.lab, last[1])
     first = {"docker-lost": "node_failure", "docker-limit": "time_limit"}
     for name, job in found.items():
         assert job.wait() == 0, job.log()

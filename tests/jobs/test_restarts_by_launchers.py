@@ -15,7 +15,16 @@ pytestmark = [pytest.mark.lab, pytest.mark.frameworks, pytest.mark.slow]
 
 HERE = pathlib.Path(__file__).parent
 LAUNCHERS = ("deepspeed-pdsh", "horovodrun", "mpirun")
-OF_THE_JOB = ("over_ssh.py", "sshd_config", "orted", "mpirun", "horovodrun", "pdsh", str(HERE))
+OF_THE_JOB = (
+    "ssh_serve.py",
+    "ssh_run.py",
+    "sshd -D",
+    "orted",
+    "mpirun",
+    "horovodrun",
+    "pdsh",
+    str(HERE),
+)
 
 
 def spec_of(jobs, prepared: Prepared, name: str, launcher: str, **keys: Any):  # noqa: F811
@@ -56,7 +65,7 @@ def left_on_the_nodes(jobs) -> str:
 
 def check_nothing_is_left(jobs, job: Running) -> None:
     until(lambda: not left_on_the_nodes(jobs), 60, lambda: left_on_the_nodes(jobs))
-    assert not (jobs.lab.folder.shared("/fsx") / "logs" / job.job_id / "ssh").exists()
+    assert not list((jobs.lab.folder.shared("/fsx") / "logs" / job.job_id).glob("ssh.*"))
 
 
 def say_the_limit_is_near(job: Running) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import re
 import shlex
 from typing import Any
 
@@ -18,6 +17,7 @@ from clusterjobs.errors import InputError
 from clusterjobs.lab.breakage import kill_node, start_node
 from clusterjobs.lab.packages import cache_dir, find_program, library_dirs_of
 from clusterjobs.lab.polling import until
+from clusterjobs.launchers import SSH_PROGRAMS
 from clusterjobs.resources import node_program
 
 pytestmark = pytest.mark.lab
@@ -71,12 +71,12 @@ def neox(jobs, tools: pathlib.Path, name: str, does: str, **keys: Any) -> dict[s
 
 
 def check_nothing_is_left(jobs, name: str) -> None:
-    """No container, no key on shared storage, none in any node's memory, no sshd."""
+    """No container, no key on shared storage, nothing in any node's memory, no sshd."""
     until(lambda: containers(jobs, name) == [], 60, lambda: f"left: {containers(jobs, name)}")
     shared = jobs.lab.folder.shared("/fsx")
     assert list(files_with(KEY, shared, jobs.lab.folder / "log")) == []
     for node in jobs.lab.facts.nodes:
-        assert "clusterjobs-" not in jobs.lab.node_run(node, ["ls", "/dev/shm"]).stdout
+        assert jobs.lab.node_run(node, ["ls", "-A", "/dev/shm"]).stdout == ""
         shown = jobs.lab.node_run(node, ["ps", "-eo", "args="]).stdout
         assert "ssh_serve.py" not in shown
         assert "sshd -D" not in shown
@@ -172,16 +172,18 @@ def test_what_a_crashed_node_leaves_is_removed_when_the_next_job_starts_there(jo
     check_nothing_is_left(jobs, name)
 
 
-# ------------------------------------------------------------------ the program by itself
+# ------------------------------------------------------------------ the programs by themselves
 
 
 @pytest.fixture
 def alone(jobs, tools):
-    """A script that serves on both nodes without containers until /fsx/NAME.go is there."""
+    """A job of two nodes without containers, whose launcher is a script."""
 
-    def submit(name: str) -> str:
-        for program in ("job_ssh.py", "job_ssh_login.py"):
-            (jobs.lab.folder.shared("/fsx") / program).write_text(node_program(program))
+    def submit(name: str, launcher: str) -> str:
+        shared = jobs.lab.folder.shared("/fsx")
+        for program in SSH_PROGRAMS:
+            (shared / program).write_text(node_program(program))
+        (shared / f"{name}.launcher").write_text(launcher.format(name=name))
         script = jobs.folder / f"{name}.sh"
         script.write_text(ALONE.format(name=name, tools=shlex.quote(os.fspath(tools))))
         return jobs.lab.sbatch(script, "--nodes=2", "--no-requeue", cwd=jobs.folder)
@@ -193,7 +195,6 @@ ALONE = r"""#!/bin/bash
 set -euo pipefail
 PATH={tools}:$PATH
 export THE_VALUE='of the job'
-folder=/dev/shm/clusterjobs-$SLURM_JOB_ID
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 # Root's sshd wants a user of its own and a folder, which this machine need not have.
 as_user=()
@@ -202,87 +203,60 @@ if [[ $UID == 0 ]]; then
   as_user=(unshare --mount bash -c '
     mount --bind /fsx/passwd /etc/passwd && mount -t tmpfs run /run && exec "$@"' inside)
 fi
-exec {{lifeline}}> >(trap '' TERM; exec srun --overlap "${{as_user[@]}}" \
-  python3 /fsx/job_ssh.py serve \
-  "$folder" $((10000 + SLURM_JOB_ID % 2000)) "${{nodes[@]}}")
-served=$!
-python3 /fsx/job_ssh.py keys >&"$lifeline"
-until python3 /fsx/job_ssh.py reach "$folder" "${{nodes[@]}}" 2> /dev/null; do
-  kill -0 "$served"
-  sleep 0.2
-done
-for node in "${{nodes[@]}}"; do
-  ssh -F "$folder/.ssh/config" "$node" 'echo "$(hostname) $THE_VALUE $PWD ${{SLURM_PROCID-none}}"'
+mkdir "/fsx/ssh.$SLURM_JOB_ID"
+exec {{lifeline}}<> <(:)
+python3 /fsx/ssh_settings.py >&"$lifeline"
+srun --kill-on-bad-exit=1 "${{as_user[@]}}" python3 /fsx/ssh_serve.py "/fsx/ssh.$SLURM_JOB_ID" \
+  "${{nodes[@]}}" -- bash -e /fsx/{name}.launcher "${{nodes[@]}}" <&"$lifeline"
+"""
+
+LOG_IN = r"""
+for node; do
+  ssh "$node" 'echo "$(hostname) $THE_VALUE $PWD ${{SLURM_PROCID-none}}"'
 done > /fsx/{name}.said
-ls -ld "$folder" > /fsx/{name}.folder
 # Neither another key nor a password opens it.
 ssh-keygen -q -t ed25519 -N '' -f /tmp/other-$SLURM_JOB_ID
 ssh -F /dev/null -p $((10000 + SLURM_JOB_ID % 2000)) -i /tmp/other-$SLURM_JOB_ID \
   -o IdentitiesOnly=yes -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no \
-  -o NumberOfPasswordPrompts=0 "${{nodes[1]}}" true 2> /fsx/{name}.refused && exit 1
+  -o NumberOfPasswordPrompts=0 "$2" true 2> /fsx/{name}.refused && exit 1
 rm /tmp/other-$SLURM_JOB_ID*
-touch /fsx/{name}.ready
-until [[ -e /fsx/{name}.go ]]; do sleep 0.1; done
-printf 'end\n' >&"$lifeline"
-exec {{lifeline}}>&-
-tail --pid="$served" -f /dev/null
 """
-
-
-def in_memory(jobs, node: str) -> list[str]:
-    shown = jobs.lab.node_run(node, ["ls", "/dev/shm"]).stdout.split()
-    return [name for name in shown if name.startswith("clusterjobs-")]
-
-
-def ready(jobs, name: str, job_id: str) -> None:
-    file = jobs.lab.folder.shared("/fsx") / f"{name}.ready"
-
-    def there() -> bool:
-        end = jobs.lab.job(job_id).end
-        assert end is None, (jobs.folder / f"slurm-{job_id}.out").read_text()
-        return file.exists()
-
-    until(there, 90, lambda: "not ready")
 
 
 def test_who_logs_in_finds_the_jobs_environment_and_nobody_else_gets_in(jobs, alone) -> None:
     shared = jobs.lab.folder.shared("/fsx")
-    job_id = alone("ssh-alone")
-    ready(jobs, "ssh-alone", job_id)
-    for node in jobs.lab.facts.nodes:
-        assert in_memory(jobs, node) == [f"clusterjobs-{job_id}"]
-    (shared / "ssh-alone.go").touch()
-    assert jobs.lab.wait(job_id, 60).exit_code == 0
+    job_id = alone("ssh-alone", LOG_IN)
+    ended = jobs.lab.wait(job_id, 90)
+    assert ended.exit_code == 0, (jobs.folder / f"slurm-{job_id}.out").read_text()
     lines = [f"{node} of the job {jobs.folder} none" for node in jobs.lab.facts.nodes]
     assert (shared / "ssh-alone.said").read_text().splitlines() == lines
-    assert re.match("drwx------", (shared / "ssh-alone.folder").read_text())
     assert "Permission denied (publickey)" in (shared / "ssh-alone.refused").read_text()
-    assert list(files_with(KEY, shared, jobs.lab.folder / "log", jobs.folder)) == []
+    assert not (shared / f"ssh.{job_id}").exists()
+
+
+def keys_in_files(jobs) -> list[str]:
+    """On shared storage, in the folders of Slurm and of the job, and in the memory of the nodes."""
+    folders = (jobs.lab.folder.shared("/fsx"), jobs.lab.folder / "log", jobs.folder)
+    found = [str(file) for file in files_with(KEY, *folders)]
     for node in jobs.lab.facts.nodes:
-        assert in_memory(jobs, node) == []
+        looked = jobs.lab.node_run(node, ["grep", "--recursive", "--text", "-l", KEY, "/dev/shm"])
+        found += looked.stdout.splitlines()
+    return found
 
 
-def test_keys_are_gone_after_a_power_cut_and_after_the_next_start(jobs, alone) -> None:
-    """A node that lost its power has an empty memory; where `serve` was killed, the next one
-    removes what it left."""
-    first, second = jobs.lab.facts.nodes
-    job_id = alone("ssh-crash")
-    ready(jobs, "ssh-crash", job_id)
-    shown = jobs.lab.node_run(first, ["pgrep", "-f", "job_ssh.py serve"]).stdout.split()
-    jobs.lab.node_run(first, ["kill", "-KILL", *shown])
-    kill_node(jobs.lab, second)
-    jobs.lab.wait(job_id, 180)
-    start_node(jobs.lab, second, 60)
-    until(
-        lambda: set(jobs.lab.node_states().values()) == {"idle"},
-        120,
-        lambda: jobs.lab.run(["sinfo", "--list-reasons"]).stdout,
-    )
-    assert in_memory(jobs, first) == [f"clusterjobs-{job_id}"]
-    assert in_memory(jobs, second) == []
-    again = alone("ssh-again")
-    ready(jobs, "ssh-again", again)
-    assert in_memory(jobs, first) == [f"clusterjobs-{again}"]
-    (jobs.lab.folder.shared("/fsx") / "ssh-again.go").touch()
-    assert jobs.lab.wait(again, 60).exit_code == 0
-    assert in_memory(jobs, first) == []
+STAY = "touch /fsx/{name}.ready; exec sleep 300"
+
+
+def test_no_file_has_a_key_also_when_all_is_killed(jobs, alone) -> None:
+    """A node whose processes are killed tidies nothing up: there must be nothing to tidy up."""
+    name = "ssh-killed"
+    ready = jobs.lab.folder.shared("/fsx") / f"{name}.ready"
+    job_id = alone(name, STAY)
+    log = jobs.folder / f"slurm-{job_id}.out"
+    until(ready.exists, 90, lambda: log.read_text() if log.exists() else "no log")
+    assert keys_in_files(jobs) == []
+    for node in jobs.lab.facts.nodes:
+        shown = jobs.lab.node_run(node, ["pgrep", "-f", "ssh_serve.py|sshd"]).stdout.split()
+        jobs.lab.node_run(node, ["kill", "-KILL", *shown])
+    assert jobs.lab.wait(job_id, 180).exit_code != 0
+    assert keys_in_files(jobs) == []

@@ -19,7 +19,7 @@ def test_ranks_that_are_told_to_end_may_save_first(jobs) -> None:
     folder = jobs.lab.folder.shared("/fsx") / "told"
     spec = jobs.spec("told", framework="command", command=["python3", str(SAVER), "/fsx/told"])
     job_id = jobs.submit(jobs.render(spec))
-    until(lambda: len(list(folder.glob("*.started"))) == 4, 30, lambda: "no ranks")
+    until(lambda: len(list(folder.glob("*.started"))) == 4, 120, lambda: "no ranks")
     assert jobs.lab.run(["scancel", job_id]).returncode == 0
     ended = jobs.end(job_id, "told")
     assert len(list(folder.glob("*.saved"))) == 4, ended.log
@@ -33,7 +33,7 @@ def test_a_job_that_is_cancelled_before_its_training_does_not_start_it(jobs) -> 
     wait = "touch /fsx/early.begun; sleep 300"
     spec = jobs.spec("early", framework="command", before=[["bash", "-c", wait]])
     job_id = jobs.submit(jobs.render(spec))
-    until(lambda: (folder / "early.begun").exists(), 30, lambda: "not begun")
+    until(lambda: (folder / "early.begun").exists(), 120, lambda: "not begun")
     assert jobs.lab.run(["scancel", job_id]).returncode == 0
     ended = jobs.end(job_id, "early")
     assert ended.ranks == {}
@@ -62,7 +62,7 @@ def test_a_script_that_hears_of_its_end_last_is_cancelled_all_the_same(
     script.write_text(script.read_text().replace("ranks=$!", "ranks=$!; trap '' TERM"))
     folder = jobs.lab.folder.shared("/fsx")
     job_id = jobs.submit(script, SQUEUE_STATES="PENDING", SQUEUE_USERS="nobody")
-    until(lambda: len(list(folder.glob(f"{name}.*"))) == 4, 60, lambda: "no ranks")
+    until(lambda: len(list(folder.glob(f"{name}.*"))) == 4, 120, lambda: "no ranks")
     assert jobs.lab.run(["scancel", job_id]).returncode == 0
     ended = jobs.end(job_id, name)
     assert re.search(r"ended with exit code 143 after \d+ s: cancelled", ended.log), ended.log

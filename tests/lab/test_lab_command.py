@@ -62,7 +62,7 @@ def enable_ctrl_c() -> None:
 @pytest.mark.lab
 def test_ctrl_c_leaves_the_job_running(env: dict[str, str], tmp_path: Path) -> None:
     job = tmp_path / "job.sh"
-    job.write_text("#!/bin/bash\n#SBATCH --output=/fsx/c.log\necho begun\nsleep 60\n")
+    job.write_text("#!/bin/bash\n#SBATCH --output=/fsx/c.log\necho begun\nsleep 600\n")
     running = subprocess.Popen(
         [*LAB, "run", str(job)],
         env=env,
@@ -75,7 +75,7 @@ def test_ctrl_c_leaves_the_job_running(env: dict[str, str], tmp_path: Path) -> N
     assert running.stdout is not None
     assert running.stdout.readline() == "begun\n"
     os.killpg(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=20)
+    _, said = running.communicate(timeout=120)
     assert running.returncode == 130
     assert "keeps running" in said
     jobs = json.loads(output_of([*LAB, "status", "--json"], env=env))["jobs"]
@@ -83,7 +83,7 @@ def test_ctrl_c_leaves_the_job_running(env: dict[str, str], tmp_path: Path) -> N
     shell = f'eval "$({" ".join(LAB[:1])} -c "$0" lab env)"; scancel --state=running; squeue -h'
     output_of(["bash", "-c", shell, CODE], env=env)
     status = [*LAB, "status", "--json"]
-    until(lambda: not json.loads(output_of(status, env=env))["jobs"], 10, lambda: "not ended")
+    until(lambda: not json.loads(output_of(status, env=env))["jobs"], 60, lambda: "not ended")
 
 
 @pytest.mark.lab
@@ -100,7 +100,7 @@ def test_ctrl_c_while_the_lab_comes_up_leaves_nothing(env: dict[str, str], tmp_p
     assert starting.stderr is not None
     assert "controller is started" in starting.stderr.readline()
     os.killpg(starting.pid, signal.SIGINT)
-    starting.communicate(timeout=20)
+    starting.communicate(timeout=120)
     assert starting.returncode == 130
     assert not (tmp_path / "clusterjobs/labs/lab/init").exists()
     left = [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in _words(p)]

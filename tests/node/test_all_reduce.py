@@ -37,6 +37,7 @@ def run(tmp_path: pathlib.Path, *words: str) -> tuple[list[int], str]:
     return [rank.returncode for rank in ranks], "".join(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gbps", "codes", "words"),
     [

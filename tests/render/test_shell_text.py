@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText, UnquotedError
-from clusterjobs.spec.references import variable
+from clusterjobs.spec.references import expanding, variable
 
 # Everything UTF-8 can say but NUL, with what shells care about far more often than by chance.
 SIGNS = [*"'\"\\$`!*?[]{}()<>|&;~#%=,:+-^@ \t\n\r\x07\x1b\x7f\x85\u2028\u2029", "${", "$("]
@@ -67,11 +67,11 @@ def test_quote_puts_the_scripts_own_variables_between_literal_texts(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=30))
-def test_quote_expanding_expands_names_in_braces_and_nothing_else(
+def test_names_in_braces_expand_and_nothing_else(
     pairs: list[tuple[str, str]],
 ) -> None:
     pairs = [(tame(before), tame(after)) for before, after in pairs]
-    words = [shell.quote_expanding(f"{before}${{NAME}}{after}") for before, after in pairs]
+    words = [shell.quote(expanding(f"{before}${{NAME}}{after}")) for before, after in pairs]
     value = "a  b*$X"
     assert bash(f"NAME='{value}'\nshow " + " ".join(words)) == encoded(
         [f"{before}{value}{after}" for before, after in pairs]
@@ -99,14 +99,14 @@ def tame(text: str) -> str:
         ("`id` ${NAME} \\", "`id` value \\"),
     ],
 )
-def test_quote_expanding_leaves_all_other_dollars_literal(written: str, arrives: str) -> None:
-    assert bash(f"NAME=value\nshow {shell.quote_expanding(written)}") == [arrives.encode()]
+def test_all_other_dollars_stay_literal(written: str, arrives: str) -> None:
+    assert bash(f"NAME=value\nshow {shell.quote(expanding(written))}") == [arrives.encode()]
 
 
 def test_an_unset_variable_stops_the_script_unless_it_may_be_empty() -> None:
-    assert bash(f"show x{shell.quote_expanding('${NOT_SET}', unset='-')}") == [b"x"]
+    assert bash(f"show x{shell.quote(variable('NOT_SET'), unset='-')}") == [b"x"]
     with pytest.raises(subprocess.CalledProcessError):
-        bash(f"show {shell.quote_expanding('${NOT_SET}')}")
+        bash(f"show {shell.quote(variable('NOT_SET'))}")
 
 
 @pytest.mark.parametrize("text", ["abc", "a-b_c", "/fsx/a.b", "1.5e-4", "s3://bucket/x", "a=b:c"])

@@ -39,8 +39,8 @@ class Node:
         self.is_ending = False
         self.code = 0
 
-    def serve(self, listening: socket.socket) -> int:
-        """Until it is to end, and all threads have; the exit code."""
+    def serve(self, listening: socket.socket, sshd: Any) -> int:
+        """Until it is to end, and all threads have; the exit code. `sshd` is None or a process."""
         files: list[Any] = [listening, 0]
         while not self.is_ending:
             ready = select.select(files, [], [], POLL_SECONDS)[0]
@@ -48,6 +48,8 @@ class Node:
                 self.start(self.answer, listening.accept()[0])
             if 0 in ready and not os.read(0, 1024):
                 return 1  # the job's script is gone, or the client of the container
+            if sshd and sshd.poll() is not None:
+                self.fail(1, f"sshd ended with exit code {sshd.returncode}")
         last = time.monotonic() + GRACE_SECONDS + 3
         while threading.active_count() > 1 and time.monotonic() < last:
             time.sleep(POLL_SECONDS)

@@ -49,7 +49,7 @@ def main(place: str, *words: str) -> int:
     for number in ENDING:
         signal.signal(number, node.end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-    code: int = node.serve(listening)
+    code: int = node.serve(listening, sshd)
     if sshd:
         sshd.kill()
     if is_first:

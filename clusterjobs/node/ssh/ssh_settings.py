@@ -69,13 +69,14 @@ def client_config(settings: dict[str, Any]) -> str:
 
 
 def server_config(settings: dict[str, Any], forced: str) -> str:
-    """The path of a config for sshd. `forced`: what each login runs, whatever it asks for."""
+    """The path of a config for sshd. `forced`: what each login runs, "" for what it asks for."""
     lines = (
         *(f"Port {settings['port']}", f"HostKey {unnamed_file(settings['private'])}"),
         *(f"AuthorizedKeysFile {unnamed_file(settings['public'])}", "StrictModes no"),
         *("AuthenticationMethods publickey", "PermitRootLogin prohibit-password", "UsePAM no"),
         *("DisableForwarding yes", "ClientAliveInterval 15", "PidFile none", "LogLevel ERROR"),
-        *("MaxStartups 1000", "MaxSessions 1000", f"ForceCommand {forced}"),
+        *("MaxStartups 1000", "MaxSessions 1000"),
+        *((f"ForceCommand {forced}",) if forced else ()),
     )
     return unnamed_file("\n".join((*lines, "")))
 
