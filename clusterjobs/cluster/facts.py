@@ -63,8 +63,8 @@ class BucketAccess(Protocol):
 class Partition(NamedTuple):
     """A partition of Slurm. `exclusive`: it gives whole nodes, even to jobs that would share.
 
-    `local_disk` is where nodes that have disks of their own mount them. `max_time` in seconds.
-    `bucket_access` is None where it is unknown.
+    `local_disk` is where nodes that have disks of their own mount them. `max_time` in seconds,
+    None also where there is none. `bucket_access` is None where it is unknown.
     """
 
     name: str

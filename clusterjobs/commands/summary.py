@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterjobs.commands.show import table
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.restarts import seconds_of
+from clusterjobs.slurm_time import seconds_of
 from clusterjobs.spec.references import show
 
 

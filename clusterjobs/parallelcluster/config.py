@@ -43,7 +43,8 @@ class Queue(NamedTuple):
 
     `s3_access`: the buckets that its nodes may read, None where the config does not say it all.
     `scratch_dir` is where local disks are mounted on nodes that have some (`nvme_gb` of the
-    instance type). `custom_ami` is the queue's own image, else the cluster's.
+    instance type). `custom_ami` is the queue's own image, else the cluster's. `max_time`: Slurm's
+    MaxTime in seconds.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Queue(NamedTuple):
     path: Path
     custom_ami: str | None = None
     s3_access: tuple[S3Access, ...] | None = None
+    max_time: int | None = None
 
 
 class Mount(NamedTuple):

@@ -47,6 +47,7 @@ def _partition(queue: config.Queue) -> Partition:
         tuple(map(_node_group, queue.compute_resources)),
         exclusive=queue.job_exclusive,
         local_disk="/" + queue.scratch_dir.strip("/"),
+        max_time=queue.max_time,
         bucket_access=None if queue.s3_access is None else S3Rules(queue.s3_access),
     )
 

@@ -15,6 +15,7 @@ from clusterjobs.parallelcluster.coerce import at, items, number, text, truth
 from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Mount, Queue, S3Access
 from clusterjobs.parallelcluster.detect import find_config, load_config
 from clusterjobs.parallelcluster.site import substitute
+from clusterjobs.slurm_time import seconds_of
 from clusterjobs.yaml.document import Document, Path
 
 # pcluster/constants.py of ParallelCluster 3.16.1
@@ -82,7 +83,15 @@ def _queue(data: dict[str, Any], path: Path, custom_ami: str | None) -> Queue:
         path=path,
         custom_ami=text(at(data, "Image", "CustomAmi")) or custom_ami,
         s3_access=_s3_access(data.get("Iam")),
+        max_time=_max_time(at(data, "CustomSlurmSettings")),
     )
+
+
+def _max_time(settings: Any) -> int | None:
+    """Of a queue. Slurm takes its keys in any case (slurm.conf(5)); 0 would let no job run."""
+    values = settings.items() if isinstance(settings, dict) else ()
+    written = next((text(value) for key, value in values if key.lower() == "maxtime"), None)
+    return seconds_of(written) or None if written else None
 
 
 _WITHOUT_S3 = ("AmazonSSMManagedInstanceCore",)  # AWS's managed policies that let nobody read it

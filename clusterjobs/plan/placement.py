@@ -10,6 +10,7 @@ from clusterjobs.frameworks.base import Shape
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.nodes import constraint_of, find_groups, find_partition, node_limit
 from clusterjobs.provenance import Provenance
+from clusterjobs.slurm_time import seconds_of, slurm_time
 from clusterjobs.spec.experiment import Experiment
 
 
@@ -60,6 +61,7 @@ def plan_placement(
     if not groups:
         return None
     _check_nodes(experiment.nodes, partition.name, groups, facts.terms.max_nodes, diagnostics)
+    _check_time_limit(experiment.time_limit, partition, diagnostics)
     shape = _shape(experiment, groups, facts.terms.node_facts, diagnostics, provenance)
     ntasks = shape.ranks_per_node if launcher.task_per_rank else 1
     provenance.record("ntasks_per_node", ntasks, launcher.reason)
@@ -112,6 +114,23 @@ def _check_nodes(
             ("nodes",),
             f"{nodes} is more than queue {partition} can have ({counts})",
             f"nodes: {limit} at most, or ask the cluster's admin to raise {word}",
+        )
+
+
+def _check_time_limit(
+    time_limit: str | None, partition: Partition, diagnostics: Diagnostics
+) -> None:
+    """Slurm takes such a job by default, and lets it wait for ever (EnforcePartLimits)."""
+    longest = partition.max_time
+    if time_limit is None or longest is None:
+        return
+    seconds = seconds_of(time_limit)
+    if seconds is None or seconds > longest:
+        most = slurm_time(longest)
+        diagnostics.problem(
+            ("time_limit",),
+            f"{time_limit} is longer than queue {partition.name} allows (MaxTime {most})",
+            f"time_limit: {most} at most, or ask the cluster's admin to raise MaxTime",
         )
 
 

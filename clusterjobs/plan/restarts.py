@@ -9,6 +9,7 @@ from clusterjobs.frameworks.base import JOB_DIR, Framework, Saving, Variable
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.directives import Directive
 from clusterjobs.provenance import Provenance
+from clusterjobs.slurm_time import seconds_of
 from clusterjobs.spec import experiment as spec
 
 # Between the end of the grace and the time limit: for ranks that have to be ended, and the requeue.
@@ -155,21 +156,3 @@ def _check_signal(
             f"{signal} would reach {launcher.name} too, and end it before the ranks save",
             "look for the file that CLUSTERJOBS_STOP_FILE names, or launcher: srun",
         )
-
-
-def seconds_of(time_limit: str) -> int | None:
-    """Slurm's time as seconds; None where it is no limit.
-
-    Source: sbatch(1), --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
-    days-hours:minutes, days-hours:minutes:seconds.
-    """
-    if time_limit in ("UNLIMITED", "INFINITE"):
-        return None
-    days, dash, rest = time_limit.rpartition("-")
-    numbers = [int(part) for part in rest.split(":")]
-    if dash:
-        hours, minutes, seconds = (*numbers, 0, 0)[:3]
-        return ((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds
-    if len(numbers) == 3:
-        return (numbers[0] * 60 + numbers[1]) * 60 + numbers[2]
-    return numbers[0] * 60 + (numbers[1] if len(numbers) == 2 else 0)

@@ -7,7 +7,6 @@ from typing import Any
 from clusterjobs.plan.checkpoints import Checkpoints, Export
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
-from clusterjobs.render.lines import command_text
 from clusterjobs.render.shell import ShellText
 
 
@@ -22,7 +21,8 @@ def checkpoints_context(plan: Plan) -> dict[str, Any]:
         "exports": [_export(one) for one in checkpoints.exports],
         "is_recorded_here": checkpoints.path is not None and plan.restarts is None,
         "newest": _newest(checkpoints),
-        "attempt_options": command_text(options),
+        # A failure may come before the parameters and the environment are set.
+        "attempt_options": ShellText(" ".join(shell.quote(one, "-") for one in options)),
     }
 
 

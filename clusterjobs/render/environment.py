@@ -46,7 +46,10 @@ def _kept(patterns: tuple[str, ...]) -> tuple[ShellText, ...]:
 
 
 def _own_code(key: str, lines: tuple[str, ...]) -> list[dict[str, ShellText]]:
-    return [{"key": ShellText(key), "code": shell.code(lines)}] if lines else []
+    if not lines:
+        return []
+    code = shell.code(lines)
+    return [{"key": ShellText(key), "code": code, "end": shell.heredoc_word(code)}]
 
 
 def _export(variable: Variable) -> list[ShellText]:

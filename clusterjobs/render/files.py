@@ -19,7 +19,7 @@ def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
         "configs": [_config(file) for file in files.configs],
         "folders": [shell.quote(one) for one in files.folders],
         "plan_json": shell.verbatim(plan_json),
-        "needs_python": plan.restarts is not None or bool(plan.preflight and plan.preflight.checks),
+        "needs_python": plan.restarts is not None or plan.preflight is not None,
         "programs": [_program(name) for name in programs],
     }
 

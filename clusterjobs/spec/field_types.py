@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
+from clusterjobs.slurm_time import is_slurm_time
 from clusterjobs.spec.references import as_text, has_variable, show
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 
@@ -158,13 +159,10 @@ def first_control_character(text: str) -> str | None:
     return None
 
 
-_TIME_LIMIT = re.compile(r"(?:\d+-\d+(?::\d+){0,2}|\d+(?::\d+){0,2})|UNLIMITED|INFINITE", re.ASCII)
-
-
 def time_limit(value: Any) -> str:
     """Slurm's --time: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:...]."""
     text = scalar_text(value)
-    if not _TIME_LIMIT.fullmatch(text):
+    if not is_slurm_time(text):
         raise ValueError(
             f"{show(text)!r} is not a Slurm time: write 90 (minutes), 12:00:00 or 2-00:00:00"
         )

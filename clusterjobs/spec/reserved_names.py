@@ -14,7 +14,7 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 # Variables that the templates assign: script and ranks would overwrite each other's values. A test
 # compares them with the templates.
 _OF_THE_SCRIPT = re.compile(
-    "alive|attempt|attempt_options|background_pids|budgets|checks|child|child_status|command"
+    "alive|attempt|background_pids|budgets|checks|child|child_status|command"
     "|container|container_env|container_mounts|decision|excluded|exit_minutes|exit_second"
     "|export_pid|exports|hostfile|hosts|inside|interface|job|job_dir|kept|launcher|lifeline"
     "|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node|python|ranks|reason"

@@ -95,9 +95,9 @@ def _check_staging(
     job_dir = f"{stage.folder}/l/{JOB_ID}"
     programs = {call.argv[1]: call.argv for call in run.calls["python3"] if call.argv[0] == "-B"}
     assert programs[f"{job_dir}/stage.py"][2:] == (f"{stage.folder}/s/{source}", f"/fsx/t/{target}")
-    exported = programs[f"{job_dir}/export.py"][-5:]
+    exported = programs[f"{job_dir}/export.py"][-4:]
     into = (f"/fsx/e/{checkpoints}", f"/fsx/l/{logs}".rstrip("/") + f"/{JOB_ID}")
-    assert exported == (f"{stage.folder}/c", into[0], "--job", job_dir, into[1])
+    assert exported == (f"{stage.folder}/c", into[0], job_dir, into[1])
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_every_launcher_of_a_framework_is_registered_and_has_a_template() -> Non
     templates = resources.template_texts()
     for launcher in LAUNCHERS.values():
         assert f"launch/{launcher.name}.sh.j2" in templates
-        if launcher.ssh_inside:
+        if launcher.ssh_inside and not launcher.over_ssh:
             assert f"launch/{launcher.name}_in_docker.sh.j2" in templates
             assert launcher.reason_inside
 

@@ -59,7 +59,7 @@ COMBINATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("runtime", "launcher"), COMBINATIONS, ids="-by-".join)
+@pytest.mark.parametrize(("runtime", "launcher"), COMBINATIONS, ids=lambda pair: str(pair))
 def test_ranks_in_containers_know_who_and_where_they_are(jobs, runtime, launcher) -> None:
     name = f"{runtime}-{launcher}"
     spec = in_container(

@@ -31,7 +31,7 @@ def extra_keys(framework: str) -> dict[str, Any]:
     return {"batch": {"micro": 2, "global": 16}} if framework == "deepspeed" else {}
 
 
-@pytest.mark.parametrize(("framework", "launcher"), PAIRS, ids="-by-".join)
+@pytest.mark.parametrize(("framework", "launcher"), PAIRS, ids=lambda pair: str(pair))
 def test_ranks_know_who_and_where_they_are(jobs, framework: str, launcher: str) -> None:
     name = f"{framework}-{launcher}"
     ended = jobs.run(

@@ -217,7 +217,7 @@ def test_a_job_whose_staging_gets_nowhere_stops_and_says_why(jobs, fsx, fault_ta
         until(lambda n=attempt: len(job.records()) == n, TIMEOUT, job.log)
     assert job.wait() == 124, job.log()
     lock.close()
-    assert "no restart: the last two brought no newer checkpoint than none, nor data" in job.log()
+    assert "no restart: the last two brought no newer checkpoint than none" in job.log()
     fault_table.append(
         "time limit while staging, and no data comes: time_limit x 3; exit code 124; stopped"
     )

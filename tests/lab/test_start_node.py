@@ -18,8 +18,10 @@ Look = tuple[str, str]  # a node's state and its BootTime
 
 
 class ScriptedLab(Lab):
-    """A lab whose Slurm is a script: each look at the node is the next of its list, and RESUME
-    begins the next list. A list's last look stays."""
+    """A lab whose Slurm answers from lists: each look takes the next, RESUME starts the next list.
+
+    The last answer of a list stays.
+    """
 
     def __init__(self, folder: Path, broken: str, *lists: list[Look]) -> None:
         super().__init__(folder)
@@ -43,7 +45,7 @@ class ScriptedLab(Lab):
             assert argv[2:] == [f"NodeName={NODE}", "State=RESUME"]
             self.lists.pop(0)
         else:
-            started, self.started = self.started, "2026-05-04T10:00:00"
+            started, self.started = self.started, BOOTED
             out = f"NodeName={NODE} BootTime={self.look()[1]} SlurmdStartTime={started} Owner=N/A"
         return subprocess.CompletedProcess(list(argv), 0, out, "")
 

@@ -139,6 +139,25 @@ def test_without_a_record_there_is_no_restart(job: Job) -> None:
     assert job.said.endswith(f"no restart: {job.folder}/attempts.jsonl cannot be written")
 
 
+def test_a_record_that_was_cut_off_harms_no_later_one(job: Job) -> None:
+    (job.folder / "attempts.jsonl").write_text('{"attempt": 1, "reason": "fai')
+    job.end(2, "failure", "step-2")
+    lines = (job.folder / "attempts.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["attempt"] == 2
+
+
+def test_an_attempt_that_cannot_be_recorded_does_not_restart_by_the_record_before(job: Job) -> None:
+    job.end(1, "failure", "step-1")
+    log = job.folder / "attempts.jsonl"
+    job.marker.write_text("step-2")
+    options = ["--reason=failure", "--exit-code=1", "--seconds=7", "--budget=failure=9"]
+    words = command("attempt.py", "end", f"--folder={job.folder}", "--attempt=2", *options)
+    limited = ["bash", "-c", 'ulimit -f 0; trap "" XFSZ; exec "$@"', "limited", *words]
+    done = subprocess.run(limited, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "stop"
+    assert f"no restart: {log} cannot be written" in done.stderr
+
+
 def test_a_first_attempt_starts(job: Job) -> None:
     assert job.begin(1) == "start"
     assert job.said == ""
@@ -211,6 +230,20 @@ def test_the_newest_checkpoint_is_named_by_the_marker_or_the_newest_entry(
     assert one.endswith(" marker")
     os.utime(tmp_path / "marker", (2_000_000_000, 2_000_000_000))
     assert newest(str(tmp_path), None) != one
+
+
+def test_a_dangling_link_hides_no_checkpoint(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "latest").symlink_to(tmp_path / "gone")
+    os.utime(tmp_path / "latest", (1, 1), follow_symlinks=False)
+    (tmp_path / "step-7").mkdir()
+    assert program.newest_checkpoint(str(tmp_path), None).endswith(" step-7")
+
+
+def test_long_names_of_checkpoints_keep_their_ends(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "marker").write_text(f"{'x' * 300}/step-7\n")
+    newest = program.newest_checkpoint(None, str(tmp_path / "marker"))
+    assert len(newest) == 200
+    assert newest.endswith("/step-7")
 
 
 def test_a_huge_marker_is_cut(tmp_path: pathlib.Path) -> None:

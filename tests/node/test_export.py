@@ -64,6 +64,7 @@ def test_several_folders_and_one_that_is_not_there_yet(tmp_path) -> None:
     assert not (tmp_path / "N").exists()
 
 
+@pytest.mark.slow
 def test_an_export_that_cannot_be_is_tried_again_and_said(tmp_path) -> None:
     write_tree(tmp_path / "a", 3, 10)
     (tmp_path / "file").touch()
@@ -106,6 +107,7 @@ def names(root: pathlib.Path) -> set[str]:
     return {str(one.relative_to(root)) for one in root.rglob("*") if one.is_file()}
 
 
+@pytest.mark.slow
 def test_a_bucket_gets_the_same(tmp_path, bucket) -> None:
     buckets, faults = tmp_path / "buckets", tmp_path / "faults"
     faults.write_text('{"fail": 1}')

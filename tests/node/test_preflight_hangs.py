@@ -7,9 +7,12 @@ import pathlib
 import re
 import signal
 
+import pytest
 from preflight_nodes import FAILED, NVIDIA_SMI, changed, clock
 
 from clusterjobs.lab.polling import until
+
+pytestmark = pytest.mark.slow  # each waits for a timeout
 
 
 def test_a_check_that_hangs_is_ended_and_named(preflight) -> None:

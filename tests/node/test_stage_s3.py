@@ -90,6 +90,7 @@ def test_what_does_not_arrive_or_not_as_it_was_is_copied_again(tmp_path, bucket)
     assert contents(tmp_path / "to") == contents(bucket.folder / "books")
 
 
+@pytest.mark.slow
 def test_an_object_that_never_arrives_as_it_was_is_named_and_nothing_is_there(
     tmp_path, bucket
 ) -> None:
@@ -104,6 +105,7 @@ def test_an_object_that_never_arrives_as_it_was_is_named_and_nothing_is_there(
     assert contents(tmp_path / "to") == contents(bucket.folder / "books")
 
 
+@pytest.mark.slow
 def test_a_tool_that_fails_is_called_again(tmp_path, bucket) -> None:
     write_tree(bucket.folder / "books", 5, 1000)
     bucket.fault(fail=2)

@@ -24,7 +24,7 @@ KEYS = re.findall(
     Name CapacityType Networking SubnetIds PlacementGroup Enabled Id ComputeSettings LocalStorage
     EphemeralVolume MountDir ComputeResources InstanceType Instances MinCount MaxCount Efa
     DisableSimultaneousMultithreading SchedulableMemory JobExclusiveAllocation StaticNodePriority
-    DynamicNodePriority SharedStorage StorageType
+    DynamicNodePriority SharedStorage StorageType CustomSlurmSettings MaxTime
     """,
 )
 SCALARS = (

@@ -170,6 +170,58 @@ def test_near_the_time_limit_the_ranks_get_a_file_and_a_signal(run, tmp_path: pa
     assert "the time limit is near: the ranks have 180 s to save and end" in end.log
 
 
+def test_the_checkpoints_may_be_named_by_a_parameter(run, tmp_path: pathlib.Path) -> None:
+    keys = {"parameters": {"RUN": "one"}, "restarts": {"failure": 1}}
+    checkpoints = {"path": f"{tmp_path}/{{{{ parameters.RUN }}}}/c", "marker": "latest"}
+    mark = f"echo step-1 > {tmp_path}/one/c/latest; exit 9"
+    end = run(text_of(mark, checkpoints=checkpoints, **keys))
+    assert (end.code, end.reasons, end.requeues) == (9, ["failure"], 1), end.log
+    assert end.records[0]["checkpoint"] == "step-1"
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        (["shopt -s extglob", "touch a1; rm !(b|*.sh|bin|logs)"], 0),
+        (["shopt -s expand_aliases", "alias mark='touch marked'", "mark"], 0),
+        (["if true; then"], 2),
+        (["}"], 2),
+        (["false"], 1),
+    ],
+)
+def test_the_specs_own_code_runs_as_in_a_script_and_its_errors_end_the_job(
+    run, lines: list[str], code: int
+) -> None:
+    end = run(text_of(setup=lines))
+    assert bool(end.code) == bool(code), end.log
+    assert end.reasons == ["failure" if code else "completed"]
+
+
+def test_text_that_looks_like_a_program_changes_none(run, tmp_path: pathlib.Path) -> None:
+    lines = [
+        "cat > /dev/null <<'text'",
+        ": <<'end of attempt.py'",
+        "x",
+        "end of attempt.py",
+        "text",
+    ]
+    end = run(with_restarts(tmp_path, ranks="exit 9", setup=lines))
+    assert (end.reasons, end.requeues) == (["failure"], 1), end.log
+
+
+def test_the_ranks_keep_the_input_that_their_launcher_gives_them(run) -> None:
+    container = {"runtime": "docker", "image": "a/b:1"}
+    text = script(nodes=1, software={"container": container}, launcher="torchrun")
+    squeue = 'case $* in *%A*) echo 4711 ;; *) echo "RUNNING:None" ;; esac'
+    readable = "[[ $* != *torchrun* ]] || { read -r -t 1 _; (( $? > 128 )); }"
+    end = run(
+        text,
+        environment={"SLURM_CPUS_ON_NODE": "1", "SLURMD_NODENAME": "n"},
+        stand_ins={"squeue": squeue, "docker": "exit 0", "srun": readable},
+    )
+    assert (end.code, end.reasons) == (0, ["completed"]), end.log
+
+
 def test_plan_json_is_in_the_folder_of_the_job(run) -> None:
     import json
 

@@ -3,6 +3,7 @@
 # controller and the nodes, then serves requests. When it ends, the kernel kills everything else.
 # shellcheck disable=SC2154 # daemons.sh is written by folder.py
 set -euo pipefail
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # an ordinary user's PATH on Debian has no sbin folders
 lab=$1
 read -r pid _ < /proc/self/stat # /proc is still the machine's, so this is the outer pid
 read -r stat < /proc/self/stat

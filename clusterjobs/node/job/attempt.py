@@ -59,6 +59,7 @@ class Job:
         self.budgets = {name: int(count) for name, _, count in _pairs(options.budget)}
         self.log = os.path.join(options.folder, "attempts.jsonl")
         self.checkpoint = newest_checkpoint(options.checkpoints, options.marker)
+        self.is_recorded = False
 
     # ---------------------------------------------------------------- begin
 
@@ -122,8 +123,11 @@ class Job:
             record["data_staged"] = True
         record.update(exit_code=exit_code, nodes=nodes, seconds=seconds, ended=int(time.time()))
         try:
-            with open(self.log, "a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
+            with open(self.log, "ab+") as file:
+                file.seek(max(0, file.tell() - 1))
+                cut_off = file.read(1) not in (b"", b"\n")  # by a full disk
+                file.write(b"\n" * cut_off + json.dumps(record).encode() + b"\n")
+            self.is_recorded = True
         except OSError as error:
             say(f"{self.log}: {error.strerror}")
 
@@ -137,10 +141,9 @@ class Job:
 
     def _refusal(self, reason: str) -> Optional[str]:
         """Why no other attempt may follow one that ended for `reason`, or None."""
-        records = self._records()
-        if not records or records[-1]["reason"] != reason:
+        if not self.is_recorded:
             return f"{self.log} cannot be written"  # restarts could not be counted
-        attempts = latest_by_attempt(records)
+        attempts = latest_by_attempt(self._records())
         used = sum(record["reason"] == reason for record in attempts)
         if used > self.budgets[reason]:
             return f"restarts.{reason} allows {self.budgets[reason]}"
@@ -191,20 +194,27 @@ def newest_checkpoint(folder: Optional[str], marker: Optional[str]) -> str:
     The first line of the marker; without one, time and name of the newest entry of the folder.
     """
     text = _first_line(marker) if marker else _newest_entry(folder) if folder else ""
-    text = text[:MAX_CHECKPOINT]
+    text = text[-MAX_CHECKPOINT:]  # paths of checkpoints differ at their ends
     return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in text)
 
 
 def _newest_entry(folder: str) -> str:
     try:
-        found = [(entry.stat().st_mtime_ns, entry.name) for entry in os.scandir(folder)]
+        found = [(_modified(entry), entry.name) for entry in os.scandir(folder)]
     except OSError:
         return ""
-    if not found:
+    newest, name = max(found, default=(0, ""))
+    if not name:
         return ""
-    newest, name = max(found)
     seconds, fraction = divmod(newest, 10**9)
     return f"{time.strftime('%Y-%m-%d+%H:%M:%S', time.localtime(seconds))}.{fraction:09} {name}"
+
+
+def _modified(entry: Any) -> int:
+    try:
+        return int(entry.stat(follow_symlinks=False).st_mtime_ns)
+    except OSError:  # it has just been removed
+        return 0
 
 
 def _first_line(path: str) -> str:

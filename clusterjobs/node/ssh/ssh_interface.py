@@ -1,8 +1,10 @@
 """Knows which network interface leads to another node.
 
-ssh_interface.py NODE              prints its name
-ssh_interface.py NODE COMMAND...   becomes the command, with HOROVOD_GLOO_IFACE set to it:
-                                   horovodrun gives all ranks the name on the first node
+ssh_interface.py NODE,...              prints its name
+ssh_interface.py NODE,... COMMAND...   becomes the command, with HOROVOD_GLOO_IFACE set to it:
+                                       horovodrun gives all ranks the name on the first node
+
+Of several nodes the first is used that is not this one, if there is one.
 """
 
 from __future__ import annotations
@@ -16,10 +18,15 @@ import sys
 SIOCGIFADDR = 0x8915  # Linux: the ioctl that reads an interface's address
 
 
-def find_interface(node: str) -> str:
+def find_interface(nodes: str) -> str:
+    own = ""
+    for node in nodes.split(","):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+            one.connect((node, 9))  # nothing is sent: the kernel only chooses the route
+            own = one.getsockname()[0]
+            if own != one.getpeername()[0]:
+                break
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.connect((node, 9))  # nothing is sent: the kernel only chooses the route
-        own = one.getsockname()[0]
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode())
             try:

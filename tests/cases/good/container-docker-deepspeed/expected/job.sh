@@ -151,7 +151,7 @@ start_job() { # JOB_FOLDER
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   (( attempt > 1 )) || rm -f -- "$job_dir/data.jsonl"
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "bert", "spec": {"file": "spec.yaml", "sha256": "5adbde1eb66b7d86269328da2668fbd43bda48def15b48531435e2ecb58ad4f8", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "deepspeed", "launcher": "deepspeed", "derived": {"queue": "train", "instance_type": "p4de.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "data[0]": "/fsx/books: shown by FSx for Lustre, and preloaded before the training", "mount /fsx": "/fsx", "mount $HOME/bert": "$HOME/bert", "mount $job_dir": "$job_dir", "mount /opt/amazon": "/opt/amazon", "container.shm": "576g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
@@ -179,13 +179,14 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "end of " name { name = "" }
+  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+    $0 == "end of " name { name = "" }
     name { print > name }
-    /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -279,7 +280,7 @@ remove_old_containers() {
 }
 
 main "$@"
-exit # the rest is data for `unpack_programs`
+exit # programs follow
 
 : <<'end of preload.py'
 (the text of preload.py)

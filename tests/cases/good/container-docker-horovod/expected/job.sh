@@ -25,7 +25,6 @@ set -euo pipefail
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
-  start_attempt
   with_timeout cd -- /fsx/code/train
   cd -- /fsx/code/train
 
@@ -53,6 +52,8 @@ main() {
   # once this file is there: save a checkpoint and end
   export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
   export HOROVOD_FUSION_THRESHOLD=67108864
+
+  start_attempt
 
   # ---- files ---------------------------------------------------------------------------------
   with_timeout mkdir -p -- /fsx/checkpoints/hvd
@@ -104,10 +105,11 @@ main() {
     --note 'it'\''s $HOME'
   )
 ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
+  rm -rf -- "$ssh_dir" # of an older job with this id: a new cluster reuses them
   mkdir -m 700 -- "$ssh_dir"
   # horovodrun gives all ranks the name that the interface has on the first node; names differ.
   interface=$(python3 "$job_dir/ssh_interface.py" "${nodes[-1]}")
-  with_interface=(python3 "$job_dir/ssh_interface.py" "$MASTER_ADDR")
+  with_interface=(python3 "$job_dir/ssh_interface.py" "$MASTER_ADDR,${nodes[-1]}")
   printf '%s\0' "${with_interface[@]}" "${command[@]}" > "$ssh_dir/command" # what a rank runs
   hosts=$(printf '%s:8,' "${nodes[@]}")
   launcher=(
@@ -129,11 +131,12 @@ start_job() { # JOB_FOLDER
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
   background_pids=()
-  python='' attempt_options=() budgets=() # until `start_attempt` sets them
+  budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=3)
   trap finish EXIT
   trap on_term TERM
+  trap on_time_limit USR1
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "hvd", "spec": {"file": "spec.yaml", "sha256": "e3cf5b7d5f2933b6c8eaedafcaa91fd936e0293101663a972b07558c36da5868", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "horovod", "launcher": "horovodrun", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "horovod.learning_rate_factor": 16, "told to save": "by a file", "signal": "USR1, 240 s before the limit", "mount /fsx": "/fsx", "mount /opt/amazon": "/opt/amazon", "container.shm": "576g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
@@ -161,13 +164,14 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "end of " name { name = "" }
+  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+    $0 == "end of " name { name = "" }
     name { print > name }
-    /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -214,13 +218,7 @@ finish() {
 }
 
 start_attempt() { # record a lost node before this attempt, and stop after one restart too many
-  find_python
-  attempt_options=(
-    --folder="$job_dir" --attempt="$attempt" --checkpoints=/fsx/checkpoints/hvd
-  )
-  budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=3)
   rm -f -- "$job_dir/stop" # a stale stop request of an earlier attempt
-  trap on_time_limit USR1
   decide begin
   case $decision in
     start) ;;
@@ -233,7 +231,9 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
   decision=''
   read -r -t 60 decision < <(
     trap '' TERM
-    exec "$python" -BEsS "$job_dir/attempt.py" "$@" "${attempt_options[@]}" "${budgets[@]}"
+    python=$(find_python) || exit
+    exec "$python" -BEsS "$job_dir/attempt.py" "$@" --folder="$job_dir" --attempt="$attempt" \
+      "${budgets[@]}" --checkpoints=/fsx/checkpoints/hvd
   ) || true
 }
 
@@ -281,16 +281,19 @@ signal_ranks() { # SIGNAL
   return 0
 }
 
-find_python() { # the system's own, which is on no shared folder, unless it is too old (RHEL 8 has 3.6)
-  local old
-  python=/usr/bin/python3
-  for old in /usr/bin/python3.{0..6}; do
-    [[ ! $python -ef $old ]] || python=
+find_python() { # prints the system's own, which is on no shared folder, or else the job's
+  local old python=/usr/bin/python3
+  for old in /usr/bin/python3.{0..6}; do # too old; RHEL 8 has 3.6
+    [[ ! $python -ef $old ]] || python=''
   done
-  [[ ! -x $python ]] || return 0
-  python=$(type -P python3) || fail 'this job needs a python3, and there is none on this node'
-  "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' \
-    || fail "this job needs Python 3.7 or newer: $python is $("$python" --version 2>&1)"
+  if [[ ! -x $python ]]; then
+    python=$(type -P python3) || { echo 'clusterjobs: there is no python3 on this node' >&2; return 1; }
+    "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' || {
+      echo "clusterjobs: $python is $("$python" --version 2>&1), and Python 3.7 is needed" >&2
+      return 1
+    }
+  fi
+  printf '%s\n' "$python"
 }
 
 launch_over_ssh() { # ssh_serve.py runs on every node, and the launcher on the first
@@ -334,7 +337,7 @@ remove_old_containers() {
 }
 
 main "$@"
-exit # the rest is data for `unpack_programs`
+exit # programs follow
 
 : <<'end of attempt.py'
 (the text of attempt.py)

@@ -110,6 +110,7 @@ END
     python3 deepy.py train.py -d configs small.yml "$job_dir/clusterjobs_launch.yml" "$job_dir/clusterjobs_master.yml"
   )
 ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
+  rm -rf -- "$ssh_dir" # of an older job with this id: a new cluster reuses them
   mkdir -m 700 -- "$ssh_dir"
   # Without a host file DeepSpeed would train on one node and report no error.
   printf '%s slots=8\n' "${nodes[@]}" > "$ssh_dir/hostfile"
@@ -136,7 +137,7 @@ start_job() { # JOB_FOLDER
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "neox", "spec": {"file": "spec.yaml", "sha256": "55bbe0d60681b718090e50c63aea22a00707518d8811e025a33046067c75172e", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "gpt-neox", "launcher": "deepy", "derived": {"launcher": "deepy", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "batch.accumulation": 2, "train_batch_size": 128, "mount /fsx": "/fsx", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
@@ -164,13 +165,14 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "end of " name { name = "" }
+  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+    $0 == "end of " name { name = "" }
     name { print > name }
-    /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -207,7 +209,7 @@ finish() {
   [[ $reason == completed ]] || (( status )) || status=1 # `exit 0` before the end of main
   { # a line of JSON for `clusterjobs status`
     printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(head -n 1 -- /fsx/checkpoints/neox/latest 2>/dev/null | head -c 200 | tr -d '"\\[:cntrl:]')"
+    printf '"checkpoint": "%s", ' "$(head -n 1 -- /fsx/checkpoints/neox/latest 2>/dev/null | tail -c 200 | tr -d '"\\[:cntrl:]')"
     printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
   } >> "$job_dir/attempts.jsonl"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
@@ -255,7 +257,7 @@ remove_old_containers() {
 }
 
 main "$@"
-exit # the rest is data for `unpack_programs`
+exit # programs follow
 
 : <<'end of ssh_interface.py'
 (the text of ssh_interface.py)

@@ -97,7 +97,7 @@ start_job() { # JOB_FOLDER
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   (( attempt > 1 )) || rm -f -- "$job_dir/data.jsonl"
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "gpt", "spec": {"file": "spec.yaml", "sha256": "b1d0081b8003771a8cd6f80e531875881847da61d415cba329da3e27d00e85b1", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "data[0]": "/fsx/corpus/books: shown by FSx for Lustre, and preloaded before the training", "checkpoints.export": "s3://my-corpus/saved/gpt: exported by FSx for Lustre", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
@@ -125,13 +125,14 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "end of " name { name = "" }
+  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+    $0 == "end of " name { name = "" }
     name { print > name }
-    /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -181,7 +182,7 @@ finish() {
   [[ $reason == completed ]] || (( status )) || status=1 # `exit 0` before the end of main
   { # a line of JSON for `clusterjobs status`
     printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(find /fsx/saved/gpt -mindepth 1 -maxdepth 1 -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | head -c 200 | tr -d '"\\[:cntrl:]')"
+    printf '"checkpoint": "%s", ' "$(find /fsx/saved/gpt -mindepth 1 -maxdepth 1 -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')"
     printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
   } >> "$job_dir/attempts.jsonl"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
@@ -197,7 +198,7 @@ stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs stat
 }
 
 main "$@"
-exit # the rest is data for `unpack_programs`
+exit # programs follow
 
 : <<'end of preload.py'
 (the text of preload.py)

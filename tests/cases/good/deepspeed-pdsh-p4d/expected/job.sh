@@ -88,6 +88,7 @@ END
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
 ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
+  rm -rf -- "$ssh_dir" # of an older job with this id: a new cluster reuses them
   mkdir -m 700 -- "$ssh_dir"
   exec {lifeline}<> <(:) # an input that ends with this script, and not before
   [[ $ssh_dir =~ ^[A-Za-z0-9_@+=:,./-]+$ ]] \
@@ -123,7 +124,7 @@ start_job() { # JOB_FOLDER
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "ds-pdsh", "spec": {"file": "spec.yaml", "sha256": "b2f76afbf0ab54f46ce70291478898316f864f3a0bb6147ed4746fa4f961ff97", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "deepspeed-pdsh", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
@@ -151,13 +152,14 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "end of " name { name = "" }
+  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+    $0 == "end of " name { name = "" }
     name { print > name }
-    /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -211,7 +213,7 @@ launch_over_ssh() { # ssh_serve.py runs on every node, and the launcher on the f
 }
 
 main "$@"
-exit # the rest is data for `unpack_programs`
+exit # programs follow
 
 : <<'end of ssh_interface.py'
 (the text of ssh_interface.py)

@@ -86,12 +86,14 @@ main() {
   module load cuda/12.4 openmpi/4.1
   set -u
 
-# The lines from here to the next mark are the spec's own code (software.setup).
-set +u
+  # The spec's own code (software.setup) is parsed when it runs, so that an error in it ends the job here.
+  set +u
+  eval "$(cat <<'END'
 ulimit -n 65536
 export HF_HOME=/fsx/hf
-set -u
-# The spec's own code ends here.
+END
+)"
+  set -u
 
   type conda >/dev/null 2>&1 \
     || fail 'no conda on this node: source its profile.d/conda.sh in software.setup'
@@ -100,14 +102,16 @@ set -u
   conda activate 'base env'
   set -u
 
-# The lines from here to the next mark are the spec's own code (setup).
-set +u
+  # The spec's own code (setup) is parsed when it runs, so that an error in it ends the job here.
+  set +u
+  eval "$(cat <<'END'
 echo "starting on $(hostname)"
 if [[ -n ${DEBUG:-} ]]; then
   env | sort
 fi
-set -u
-# The spec's own code ends here.
+END
+)"
+  set -u
 
   # ---- files ---------------------------------------------------------------------------------
   with_timeout mkdir -p -- '/fsx/checkpoints/every key'
@@ -192,7 +196,7 @@ start_job() { # JOB_FOLDER
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "every key", "spec": {"file": "spec.yaml", "sha256": "13094a33abc1abbb5d7b55d6138327a2ba62679dae60cdaaa2d269ea285e53f3", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "derived": {"instance_type": "p4d.24xlarge", "world_size": 16, "ntasks_per_node": 4, "data_parallel": 4, "batch.accumulation": 4, "ds_config.train_batch_size": 64, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
@@ -219,7 +223,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -257,7 +261,7 @@ finish() {
   [[ $reason == completed ]] || (( status )) || status=1 # `exit 0` before the end of main
   { # a line of JSON for `clusterjobs status`
     printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(head -n 1 -- '/fsx/checkpoints/every key/latest' 2>/dev/null | head -c 200 | tr -d '"\\[:cntrl:]')"
+    printf '"checkpoint": "%s", ' "$(head -n 1 -- '/fsx/checkpoints/every key/latest' 2>/dev/null | tail -c 200 | tr -d '"\\[:cntrl:]')"
     printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
   } >> "$job_dir/attempts.jsonl"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \

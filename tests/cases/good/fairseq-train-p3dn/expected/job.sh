@@ -110,7 +110,7 @@ start_job() { # JOB_FOLDER
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "roberta", "spec": {"file": "spec.yaml", "sha256": "b0657ec5d7b56f141c557b02e9867d873b0553707a0eaf7007b05a42506a43ba", "set": []}, "clusterjobs": "0.1.0", "cluster": "p3dn-v100", "framework": "fairseq", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p3dn.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 6, "data_parallel": 16, "batch.accumulation": 8, "fairseq.distributed_world_size": 16, "fairseq.update_freq": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
@@ -137,7 +137,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -174,7 +174,7 @@ finish() {
   [[ $reason == completed ]] || (( status )) || status=1 # `exit 0` before the end of main
   { # a line of JSON for `clusterjobs status`
     printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(find /fsx/checkpoints/roberta -mindepth 1 -maxdepth 1 -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | head -c 200 | tr -d '"\\[:cntrl:]')"
+    printf '"checkpoint": "%s", ' "$(find /fsx/checkpoints/roberta -mindepth 1 -maxdepth 1 -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')"
     printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
   } >> "$job_dir/attempts.jsonl"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \

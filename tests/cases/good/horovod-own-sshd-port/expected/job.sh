@@ -51,6 +51,7 @@ main() {
     --cpus-per-task=4 # not inherited in Slurm 22.05-23.02
   )
 ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
+  rm -rf -- "$ssh_dir" # of an older job with this id: a new cluster reuses them
   mkdir -m 700 -- "$ssh_dir"
   exec {lifeline}<> <(:) # an input that ends with this script, and not before
   # horovodrun gives all ranks the name that the interface has on the first node; names differ.
@@ -80,7 +81,7 @@ start_job() { # JOB_FOLDER
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "hvd-ssh", "spec": {"file": "spec.yaml", "sha256": "6639062a34cc2d3703fe40c12e43fa4386da16ab79abcd0b14374ad3ada9dbec", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "horovod", "launcher": "horovodrun", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "horovod.learning_rate_factor": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
@@ -108,13 +109,14 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "end of " name { name = "" }
+  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+    $0 == "end of " name { name = "" }
     name { print > name }
-    /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -168,7 +170,7 @@ launch_over_ssh() { # ssh_serve.py runs on every node, and the launcher on the f
 }
 
 main "$@"
-exit # the rest is data for `unpack_programs`
+exit # programs follow
 
 : <<'end of ssh_interface.py'
 (the text of ssh_interface.py)

@@ -82,7 +82,7 @@ start_job() { # JOB_FOLDER
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "\u00dcbung-gr\u00f6\u00dfe-\u65e5\u672c\u8a9e", "spec": {"file": "spec.yaml", "sha256": "a1d462fe4596168a5cf86d8fb4244ee0aa31d2c0ddc58a6d41af646f2b7c7b07", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
@@ -109,7 +109,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -146,7 +146,7 @@ finish() {
   [[ $reason == completed ]] || (( status )) || status=1 # `exit 0` before the end of main
   { # a line of JSON for `clusterjobs status`
     printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(find '/fsx/checkpoints/Übung-größe-日本語' -mindepth 1 -maxdepth 1 -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | head -c 200 | tr -d '"\\[:cntrl:]')"
+    printf '"checkpoint": "%s", ' "$(find '/fsx/checkpoints/Übung-größe-日本語' -mindepth 1 -maxdepth 1 -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')"
     printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
   } >> "$job_dir/attempts.jsonl"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \

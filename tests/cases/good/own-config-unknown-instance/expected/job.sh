@@ -80,7 +80,7 @@ start_job() { # JOB_FOLDER
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "lenient", "spec": {"file": "spec.yaml", "sha256": "0331057a370720985d5a1f3e31cf816a74364447eba0cacdf7bca12729a3dbdb", "set": []}, "clusterjobs": "0.1.0", "cluster": "old", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "gpu", "instance_type": "p9x.96xlarge", "ranks_per_node": 16, "world_size": 32, "ntasks_per_node": 1, "data_parallel": 32, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
@@ -107,7 +107,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0

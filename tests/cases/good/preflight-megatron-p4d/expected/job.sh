@@ -71,6 +71,7 @@ main() {
 END
 
   # ---- preflight: check every node before the training ---------------------------------------
+  python=$(find_python) || fail 'the preflight needs Python 3.7 or newer'
   clear_nccl_logs
   checks=(
     seconds=120 # for all checks; a node that does not answer in time is bad
@@ -159,7 +160,7 @@ start_job() { # JOB_FOLDER
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "preflight", "spec": {"file": "spec.yaml", "sha256": "7caea6c7429dbf65259c97cb73c1354815af1c2eaf68c9db55e07ca65ea73a49", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 128, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 128, "model.vocab_padded": 50304, "batch.accumulation": 2, "ds_config.train_batch_size": 2048, "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "500:$job_dir", "preflight.folder /fsx/check points/preflight": "/fsx/check points/preflight", "preflight.space /fsx/check points/preflight": "500:/fsx/check points/preflight", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch==2.6,deepspeed==0.19.8", "preflight.build": "yes", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
@@ -187,13 +188,14 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "end of " name { name = "" }
+  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+    $0 == "end of " name { name = "" }
     name { print > name }
-    /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -245,7 +247,7 @@ finish() {
   [[ $reason == completed ]] || (( status )) || status=1 # `exit 0` before the end of main
   { # a line of JSON for `clusterjobs status`
     printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
-    printf '"checkpoint": "%s", ' "$(head -n 1 -- '/fsx/check points/preflight/latest_checkpointed_iteration.txt' 2>/dev/null | head -c 200 | tr -d '"\\[:cntrl:]')"
+    printf '"checkpoint": "%s", ' "$(head -n 1 -- '/fsx/check points/preflight/latest_checkpointed_iteration.txt' 2>/dev/null | tail -c 200 | tr -d '"\\[:cntrl:]')"
     printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
   } >> "$job_dir/attempts.jsonl"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
@@ -255,20 +257,22 @@ finish() {
   exit "$status"
 }
 
-find_python() { # the system's own, which is on no shared folder, unless it is too old (RHEL 8 has 3.6)
-  local old
-  python=/usr/bin/python3
-  for old in /usr/bin/python3.{0..6}; do
-    [[ ! $python -ef $old ]] || python=
+find_python() { # prints the system's own, which is on no shared folder, or else the job's
+  local old python=/usr/bin/python3
+  for old in /usr/bin/python3.{0..6}; do # too old; RHEL 8 has 3.6
+    [[ ! $python -ef $old ]] || python=''
   done
-  [[ ! -x $python ]] || return 0
-  python=$(type -P python3) || fail 'this job needs a python3, and there is none on this node'
-  "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' \
-    || fail "this job needs Python 3.7 or newer: $python is $("$python" --version 2>&1)"
+  if [[ ! -x $python ]]; then
+    python=$(type -P python3) || { echo 'clusterjobs: there is no python3 on this node' >&2; return 1; }
+    "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' || {
+      echo "clusterjobs: $python is $("$python" --version 2>&1), and Python 3.7 is needed" >&2
+      return 1
+    }
+  fi
+  printf '%s\n' "$python"
 }
 
 check_nodes() {
-  find_python
   rm -f -- "$job_dir/bad_nodes"
   run_child "$python" -BEsS "$job_dir/preflight.py" "${nodes[@]}" -- "${checks[@]}" -- \
     srun --overlap --cpu-bind=none --mpi=none --input=none --chdir=/ --kill-on-bad-exit=0 \
@@ -310,7 +314,7 @@ end_if_stopped() { # a check that was stopped has found nothing
 }
 
 main "$@"
-exit # the rest is data for `unpack_programs`
+exit # programs follow
 
 : <<'end of nccl_log.py'
 (the text of nccl_log.py)

@@ -51,6 +51,7 @@ main() {
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
   # ---- preflight: check every node before the training ---------------------------------------
+  python=$(find_python) || fail 'the preflight needs Python 3.7 or newer'
   clear_nccl_logs
   checks=(
     seconds=60 # for all checks; a node that does not answer in time is bad
@@ -118,7 +119,7 @@ start_job() { # JOB_FOLDER
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "some", "spec": {"file": "spec.yaml", "sha256": "9515dfce749a1094849b24a1573ca921a017ca262af2b41ab744399bb0eee701", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 16, "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "32", "preflight.all_reduce": "3200 Gbps", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
@@ -146,13 +147,14 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "end of " name { name = "" }
+  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+    $0 == "end of " name { name = "" }
     name { print > name }
-    /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -212,20 +214,22 @@ finish() {
   exit "$status"
 }
 
-find_python() { # the system's own, which is on no shared folder, unless it is too old (RHEL 8 has 3.6)
-  local old
-  python=/usr/bin/python3
-  for old in /usr/bin/python3.{0..6}; do
-    [[ ! $python -ef $old ]] || python=
+find_python() { # prints the system's own, which is on no shared folder, or else the job's
+  local old python=/usr/bin/python3
+  for old in /usr/bin/python3.{0..6}; do # too old; RHEL 8 has 3.6
+    [[ ! $python -ef $old ]] || python=''
   done
-  [[ ! -x $python ]] || return 0
-  python=$(type -P python3) || fail 'this job needs a python3, and there is none on this node'
-  "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' \
-    || fail "this job needs Python 3.7 or newer: $python is $("$python" --version 2>&1)"
+  if [[ ! -x $python ]]; then
+    python=$(type -P python3) || { echo 'clusterjobs: there is no python3 on this node' >&2; return 1; }
+    "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' || {
+      echo "clusterjobs: $python is $("$python" --version 2>&1), and Python 3.7 is needed" >&2
+      return 1
+    }
+  fi
+  printf '%s\n' "$python"
 }
 
 check_nodes() {
-  find_python
   rm -f -- "$job_dir/bad_nodes"
   run_child "$python" -BEsS "$job_dir/preflight.py" "${nodes[@]}" -- "${checks[@]}" -- \
     srun --overlap --cpu-bind=none --mpi=none --input=none --chdir=/ --kill-on-bad-exit=0 \
@@ -256,7 +260,7 @@ end_if_stopped() { # a check that was stopped has found nothing
 }
 
 main "$@"
-exit # the rest is data for `unpack_programs`
+exit # programs follow
 
 : <<'end of all_reduce.py'
 (the text of all_reduce.py)

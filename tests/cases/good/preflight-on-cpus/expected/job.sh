@@ -36,6 +36,7 @@ main() {
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
 
   # ---- preflight: check every node before the training ---------------------------------------
+  python=$(find_python) || fail 'the preflight needs Python 3.7 or newer'
   checks=(
     seconds=60 # for all checks; a node that does not answer in time is bad
     mount=/fsx # fsx of small
@@ -84,7 +85,7 @@ start_job() { # JOB_FOLDER
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "cpus", "spec": {"file": "spec.yaml", "sha256": "1d29e6870119c4ba9d077073eecfa9b7cace629b7f43264e0f5ddc8439ca3a8a", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "preflight.mount /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "10:$job_dir", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "numpy==1.26", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
@@ -112,13 +113,14 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "end of " name { name = "" }
+  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+    $0 == "end of " name { name = "" }
     name { print > name }
-    /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -177,20 +179,22 @@ finish() {
   exit "$status"
 }
 
-find_python() { # the system's own, which is on no shared folder, unless it is too old (RHEL 8 has 3.6)
-  local old
-  python=/usr/bin/python3
-  for old in /usr/bin/python3.{0..6}; do
-    [[ ! $python -ef $old ]] || python=
+find_python() { # prints the system's own, which is on no shared folder, or else the job's
+  local old python=/usr/bin/python3
+  for old in /usr/bin/python3.{0..6}; do # too old; RHEL 8 has 3.6
+    [[ ! $python -ef $old ]] || python=''
   done
-  [[ ! -x $python ]] || return 0
-  python=$(type -P python3) || fail 'this job needs a python3, and there is none on this node'
-  "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' \
-    || fail "this job needs Python 3.7 or newer: $python is $("$python" --version 2>&1)"
+  if [[ ! -x $python ]]; then
+    python=$(type -P python3) || { echo 'clusterjobs: there is no python3 on this node' >&2; return 1; }
+    "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' || {
+      echo "clusterjobs: $python is $("$python" --version 2>&1), and Python 3.7 is needed" >&2
+      return 1
+    }
+  fi
+  printf '%s\n' "$python"
 }
 
 check_nodes() {
-  find_python
   rm -f -- "$job_dir/bad_nodes"
   run_child "$python" -BEsS "$job_dir/preflight.py" "${nodes[@]}" -- "${checks[@]}" -- \
     srun --overlap --cpu-bind=none --mpi=none --input=none --chdir=/ --kill-on-bad-exit=0 \
@@ -207,7 +211,7 @@ end_if_stopped() { # a check that was stopped has found nothing
 }
 
 main "$@"
-exit # the rest is data for `unpack_programs`
+exit # programs follow
 
 : <<'end of preflight.py'
 (the text of preflight.py)

@@ -25,7 +25,6 @@ set -euo pipefail
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
-  start_attempt
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -52,6 +51,8 @@ main() {
   export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
+
+  start_attempt
 
   # ---- files ---------------------------------------------------------------------------------
   with_timeout mkdir -p -- /fsx/checkpoints/again
@@ -94,11 +95,12 @@ start_job() { # JOB_FOLDER
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
   background_pids=()
-  python='' attempt_options=() budgets=() # until `start_attempt` sets them
+  budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=3)
   trap finish EXIT
   trap on_term TERM
+  trap on_time_limit USR1
   unset_inherited_variables
-  cat > "$job_dir/plan.json" <<'END' || true # the disk may be full
+  { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "again", "spec": {"file": "spec.yaml", "sha256": "86ac6dfdc184a38a598d026b2f57d101150dc03d1927791d854c55eb3e8f8467", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "srun", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "told to save": "by a file", "signal": "USR1, 360 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
@@ -126,13 +128,14 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "end of " name { name = "" }
+  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+    $0 == "end of " name { name = "" }
     name { print > name }
-    /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") & # the ranks get SIGTERM from Slurm, and may take their time to save
+  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
@@ -179,13 +182,7 @@ finish() {
 }
 
 start_attempt() { # record a lost node before this attempt, and stop after one restart too many
-  find_python
-  attempt_options=(
-    --folder="$job_dir" --attempt="$attempt" --checkpoints=/fsx/checkpoints/again
-  )
-  budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=3)
   rm -f -- "$job_dir/stop" # a stale stop request of an earlier attempt
-  trap on_time_limit USR1
   decide begin
   case $decision in
     start) ;;
@@ -198,7 +195,9 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
   decision=''
   read -r -t 60 decision < <(
     trap '' TERM
-    exec "$python" -BEsS "$job_dir/attempt.py" "$@" "${attempt_options[@]}" "${budgets[@]}"
+    python=$(find_python) || exit
+    exec "$python" -BEsS "$job_dir/attempt.py" "$@" --folder="$job_dir" --attempt="$attempt" \
+      "${budgets[@]}" --checkpoints=/fsx/checkpoints/again
   ) || true
 }
 
@@ -247,20 +246,23 @@ signal_ranks() { # SIGNAL
   return 0
 }
 
-find_python() { # the system's own, which is on no shared folder, unless it is too old (RHEL 8 has 3.6)
-  local old
-  python=/usr/bin/python3
-  for old in /usr/bin/python3.{0..6}; do
-    [[ ! $python -ef $old ]] || python=
+find_python() { # prints the system's own, which is on no shared folder, or else the job's
+  local old python=/usr/bin/python3
+  for old in /usr/bin/python3.{0..6}; do # too old; RHEL 8 has 3.6
+    [[ ! $python -ef $old ]] || python=''
   done
-  [[ ! -x $python ]] || return 0
-  python=$(type -P python3) || fail 'this job needs a python3, and there is none on this node'
-  "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' \
-    || fail "this job needs Python 3.7 or newer: $python is $("$python" --version 2>&1)"
+  if [[ ! -x $python ]]; then
+    python=$(type -P python3) || { echo 'clusterjobs: there is no python3 on this node' >&2; return 1; }
+    "$python" -BEsS -c 'import sys; sys.exit(sys.version_info < (3, 7))' || {
+      echo "clusterjobs: $python is $("$python" --version 2>&1), and Python 3.7 is needed" >&2
+      return 1
+    }
+  fi
+  printf '%s\n' "$python"
 }
 
 main "$@"
-exit # the rest is data for `unpack_programs`
+exit # programs follow
 
 : <<'end of attempt.py'
 (the text of attempt.py)
