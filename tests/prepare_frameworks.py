@@ -134,7 +134,9 @@ def _fetch(work: pathlib.Path, site: pathlib.Path) -> None:
         raise SystemExit("\n".join(said[-20:])) from None
     for archive in work.glob("*.tar.gz"):
         with tarfile.open(archive) as opened:
-            opened.extractall(work, filter="data")
+            # Python 3.11.2, which is Debian 12's, has no filters yet.
+            safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            opened.extractall(work, **safely)
 
 
 def _build_fairseq(work: pathlib.Path, site: pathlib.Path) -> None:

@@ -30,7 +30,7 @@ WORDS = {
     ),
     "horovod-2node-docker": (
         *("horovodrun --gloo", "-np 16", "--network=host", "my.registry:5000/horovod:0.28.1"),
-        *('-p "$ssh_port" --network-interfaces "$interface"', "--batch-size 64"),
+        *('--network-interfaces "$interface"', "--batch-size 64"),
     ),
     "gpt2-345m": (
         *("--num-layers 24", "--hidden-size 1024", "--num-attention-heads 16"),

@@ -228,7 +228,7 @@ start_attempt() { # record a lost node before this attempt, and stop after one r
 
 decide() { # begin | end OPTION...: by attempt.py, which also writes the record; "" if it cannot run
   decision=''
-  read -r -t 60 decision < <(
+  read -r -t 120 decision < <(
     trap '' TERM
     python=$(find_python) || exit
     exec "$python" -BEsS "$job_dir/attempt.py" "$@" --folder="$job_dir" --attempt="$attempt" \
