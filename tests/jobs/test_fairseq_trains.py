@@ -166,7 +166,7 @@ def test_fairseqs_own_parser_reads_the_golden_command_line_as_it_is_meant(
     prepared,  # noqa: F811
 ) -> None:
     golden = pathlib.Path(__file__).parents[1] / "cases/good/fairseq-train-p3dn/expected/job.sh"
-    lines = re.search(r"^command=\(\n(.*?)^\)", golden.read_text(), re.M | re.S)
+    lines = re.search(r"^  command=\(\n(.*?)^  \)", golden.read_text(), re.M | re.S)
     assert lines
     shown = subprocess.run(
         ["bash", "-c", f'command=({lines[1]}); printf "%s\\0" "${{command[@]:1}}"'],
