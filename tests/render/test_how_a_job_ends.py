@@ -209,19 +209,6 @@ def test_text_that_looks_like_a_program_changes_none(run, tmp_path: pathlib.Path
     assert (end.reasons, end.requeues) == (["failure"], 1), end.log
 
 
-def test_the_ranks_keep_the_input_that_their_launcher_gives_them(run) -> None:
-    container = {"runtime": "docker", "image": "a/b:1"}
-    text = script(nodes=1, software={"container": container}, launcher="torchrun")
-    squeue = 'case $* in *%A*) echo 4711 ;; *) echo "RUNNING:None" ;; esac'
-    readable = "[[ $* != *torchrun* ]] || { read -r -t 1 _; (( $? > 128 )); }"
-    end = run(
-        text,
-        environment={"SLURM_CPUS_ON_NODE": "1", "SLURMD_NODENAME": "n"},
-        stand_ins={"squeue": squeue, "docker": "exit 0", "srun": readable},
-    )
-    assert (end.code, end.reasons) == (0, ["completed"]), end.log
-
-
 def test_plan_json_is_in_the_folder_of_the_job(run) -> None:
     import json
 
