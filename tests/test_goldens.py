@@ -25,7 +25,7 @@ NAMES = sorted(path.name for path in CASES.iterdir())
 SHELLCHECK = pathlib.Path(sys.executable).with_name("shellcheck")
 
 
-EMBEDDED = re.compile(r"(?ms)^: <<'end of ([a-z_]+\.(?:py|sh))'\n(.*?)\nend of \1$")
+EMBEDDED = re.compile(r"(?ms)^: <<'end of ([a-z0-9_]+\.(?:py|sh))'\n(.*?)\nend of \1$")
 
 
 def render(

@@ -10,11 +10,12 @@ import jinja2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from script_runs import Run, run_script, script
+from script_runs import JOB_ID, Run, run_script, script
 
 from clusterjobs.errors import InputError
 from clusterjobs.render.script import _environment
 from clusterjobs.render.shell import UnquotedError
+from clusterjobs.resources import node_program
 
 
 def test_a_template_that_prints_a_bare_value_is_an_error(tmp_path: pathlib.Path) -> None:
@@ -64,6 +65,19 @@ def test_a_spec_gets_only_the_functions_that_it_needs() -> None:
     ):
         assert name not in plain
     assert len(plain.splitlines()) <= 150
+
+
+def test_every_program_that_a_script_carries_is_unpacked_whole(tmp_path: pathlib.Path) -> None:
+    data = [{"source": "s3://corpus/a.tar", "target": str(tmp_path / "to"), "unpack": True}]
+    keys = {"checkpoints": {"path": "/c", "export": "/d"}, "restarts": {"failure": 1}}
+    text = script(nodes=1, data=data, preflight=True, **keys)
+    carried = re.findall(r"(?m)^: <<'end of (.*)'$", text)
+    assert {"stage_s3.py", "attempt.py", "preflight_node.sh", "export.py"} <= set(carried)
+    run = run_script(tmp_path, text.replace("  start_attempt\n", "  exit 7\n"))
+    assert run.code == 7, run.log
+    for name in carried:
+        unpacked = (tmp_path / "logs" / JOB_ID / name).read_text()
+        assert unpacked.rstrip("\n") == node_program(name).rstrip("\n"), name
 
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)

@@ -168,7 +168,7 @@ unpack_programs() ( # from the end of this script: sbatch keeps a copy of the sc
   cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
     $0 == "end of " name { name = "" }
     name { print > name }
-    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z0-9_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands

@@ -152,7 +152,7 @@ unpack_programs() ( # from the end of this script: sbatch keeps a copy of the sc
   cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
     $0 == "end of " name { name = "" }
     name { print > name }
-    started && /^: <<.end of [a-z_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
+    started && /^: <<.end of [a-z0-9_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
 ) < "$0"
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
@@ -368,123 +368,7 @@ end of stage_pool.py
 (the text of stage_record.py)
 end of stage_record.py
 : <<'end of stage_s3.py'
-"""Copy objects of a bucket to the folder beside the target, and compare them with the listing."""
-
-from __future__ import annotations
-
-import os
-import time
-from typing import Any, Dict, Optional
-
-from stage_bucket import ROUNDS, Bucket, Objects
-from stage_copy import check_space, make_folders
-from stage_download import Download
-from stage_list import EMPTY, Listing, path_of
-from stage_lock import Lock
-from stage_log import Progress, StageError, log, plural, printable
-from stage_record import Checksums, SmallFileRows, StagedCopy, StagePaths, remove, unchanged_files
-from stage_verify_objects import ObjectVerifier, size_of
-
-
-def copy_objects(
-    paths: StagePaths, source: str, record: Optional[Dict[str, Any]], lock: Lock
-) -> StagedCopy:
-    """Fetch the objects that the target lacks. Raises StageError."""
-    bucket = Bucket(source)
-    objects = bucket.list()
-    listing = _listing(objects, source)
-    checksums = _unchanged(paths, objects, record)
-    wanted = {name: objects[name] for name in objects if name not in checksums}
-    check_space(paths, listing, sum(size for size, _ in wanted.values()))
-    make_folders(paths.copy, listing)
-    checksums.update(_fetch(bucket, paths, wanted, paths.copy, lock))
-    return StagedCopy(listing, checksums, SmallFileRows([], []), objects)
-
-
-def fetch_object(source: str, path: str, paths: StagePaths, lock: Lock) -> Objects:
-    """Fetch a single object to `path`, verified, and return its size and ETag."""
-    bucket = Bucket(source)
-    objects = bucket.list()
-    if list(objects) != [""]:
-        raise StageError("%s: not a single object" % source)
-    check_space(paths, EMPTY, objects[""][0])
-    _fetch(bucket, paths, objects, path, lock)
-    return objects
-
-
-def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lock) -> Checksums:
-    """Fetch objects to `to` and verify them, as well as those that are there already."""
-    total = sum(size for size, _ in wanted.values())
-    progress = Progress("stage %s" % printable(paths.target), total, lock.check_lease)
-    checksums: Checksums = {}
-    left, error = wanted, ""
-    for number in range(ROUNDS + 1):
-        _remove_leftovers(to, wanted)
-        existing = [name for name, (size, _) in left.items() if size_of(path_of(to, name)) == size]
-        missing = {name: left[name] for name in left.keys() - set(existing)}
-        # One round more than downloads: the first may only verify what an earlier attempt fetched.
-        if missing and number == ROUNDS:
-            break
-        download = Download(bucket, paths, missing, to, progress, lock) if missing else None
-        try:
-            verifier = ObjectVerifier(to, left, progress)
-            verifier.run(existing, download.finished if download else None)
-        finally:
-            error = download.stop() if download else error
-        good, bad = verifier.results(bucket)
-        checksums.update(good)
-        if not bad:
-            return checksums
-        left = {name: left[name] for name in bad}
-        for name in bad:
-            remove(path_of(to, name))
-        if number < ROUNDS - 1:
-            again = "fetching %s again" % plural(len(bad), "object")
-            log("stage %s: %s" % (printable(paths.target), again))
-            time.sleep(2**number)
-    path, why = sorted(bad.items())[0]
-    key = printable(bucket.key_of(path))
-    raise StageError("%s: %s (%s)%s" % (key, why, plural(len(bad), "object"), error))
-
-
-def _listing(objects: Objects, source: str) -> Listing:
-    """The objects as folders and files. Raises StageError if a name is no possible path."""
-    mask = os.umask(0)
-    os.umask(mask)
-    found = Listing({}, {}, {})
-    for name, (size, _) in objects.items():
-        parts = name.split("/")
-        if name and any(part in ("", ".", "..") for part in parts):
-            raise StageError("%s/%s: not a possible file name" % (source, printable(name)))
-        for end in range(1, len(parts)):
-            found.folders["/".join(parts[:end])] = 0o777 & ~mask
-        found.files[name] = (size, 0, 0o666 & ~mask, 0)
-    for name in found.files.keys() & found.folders.keys():
-        raise StageError("%s/%s: both an object and a folder" % (source, printable(name)))
-    return found
-
-
-def _unchanged(paths: StagePaths, objects: Objects, record: Optional[Dict[str, Any]]) -> Checksums:
-    """The objects that have changed neither in the target nor in the bucket."""
-    if record is None:
-        return {}
-    state = record["state"]
-    return {
-        name: row[-1]
-        for name, row in unchanged_files(paths.target, record).items()
-        if objects.get(name) == state.get(name)
-    }
-
-
-def _remove_leftovers(copy: str, wanted: Objects) -> None:
-    """Remove all that is not wanted: left by a tool, or by an older copy."""
-    if "" in wanted:
-        return
-    for folder, _, names in os.walk(copy):
-        for name in names:
-            path = os.path.join(folder, name)
-            if path[len(copy) + 1 :] not in wanted:
-                os.unlink(path)
+(the text of stage_s3.py)
 end of stage_s3.py
 : <<'end of stage_verify.py'
 (the text of stage_verify.py)
