@@ -68,7 +68,7 @@ def test_a_spec_gets_only_the_functions_that_it_needs() -> None:
 
 
 def test_every_program_that_a_script_carries_is_unpacked_whole(tmp_path: pathlib.Path) -> None:
-    data = [{"source": "s3://corpus/a.tar", "target": str(tmp_path / "to"), "unpack": True}]
+    data = [{"source": "s3://corpus/a.tar", "target": "/fsx/to", "unpack": True}]
     keys = {"checkpoints": {"path": "/c", "export": "/d"}, "restarts": {"failure": 1}}
     keys["time_limit"] = "1-00:00:00"
     text = script(nodes=1, data=data, preflight=True, **keys)
