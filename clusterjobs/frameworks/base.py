@@ -6,6 +6,7 @@ shell text: commands are plain text, quoted when the script is rendered.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
@@ -122,7 +123,7 @@ class Saving(NamedTuple):
 OWN_SCRIPT = Saving("file", "the script is yours, and can look for a file at every step")
 
 
-class Framework:
+class Framework(abc.ABC):
     """One framework; a subclass sets what differs from the defaults.
 
     `launchers`: those that can start it, its default first.
@@ -142,11 +143,11 @@ class Framework:
     packages: tuple[str, ...] = ()
     compiles_extensions: bool = False
 
+    @abc.abstractmethod
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         """What a rank runs; problems go into `diagnostics`; None if there is nothing to run."""
-        raise NotImplementedError
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         """The user's own config files, relative to `workdir`.

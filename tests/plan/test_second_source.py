@@ -61,11 +61,11 @@ SPEC = {
     "nodes": 2,
     "framework": "torchrun",
     "script": "train.py",
-    "workdir": "/work/code",
-    "logs": "/work/logs",
+    "workdir": "/gpfs/code",
+    "logs": "/gpfs/logs",
     "preflight": True,
-    "data": [{"source": "s3://corpus/books", "target": "/work/books"}],
-    "checkpoints": {"path": "/work/saved", "export": "s3://corpus/saved"},
+    "data": [{"source": "s3://corpus/books", "target": "/gpfs/books"}],
+    "checkpoints": {"path": "/gpfs/saved", "export": "s3://corpus/saved"},
 }
 
 
@@ -121,7 +121,7 @@ def test_without_a_service_that_links_them_buckets_are_copied() -> None:
         assert [one.linked for one in plan.staging.data] == [False]
         assert [one.target for one in plan.checkpoints.exports] == ["s3://corpus/saved"]
     plan = plan_of(lustre._replace(bucket_service="a service"))
-    assert [link.folder for link in plan.links] == ["/work/books", "/work/saved"]
+    assert [link.folder for link in plan.links] == ["/gpfs/books", "/gpfs/saved"]
     assert plan.checkpoints.exports == ()
 
 
