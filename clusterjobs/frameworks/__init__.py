@@ -12,7 +12,7 @@ from clusterjobs.frameworks.base import Framework
 from clusterjobs.registry import Registry
 from clusterjobs.spec.model import SpecModel
 
-FRAMEWORKS: Mapping[str, Framework] = Registry("clusterjobs.frameworks", Framework)
+FRAMEWORKS: Mapping[str, Framework] = Registry("clusterjobs.frameworks", Framework)  # type: ignore[type-abstract]  # only for isinstance
 
 
 class _OptionModels(Mapping[str, type[SpecModel] | None]):

@@ -51,7 +51,7 @@ FACTS = ClusterFacts(
             local_disk="/raid",
         ),
     ),
-    mounts=(Mount("/work", "nfs", "work"),),
+    mounts=(Mount("/gpfs", "nfs", "work"),),
     slurm_version="23.11.4",
 )
 SPEC = {
@@ -108,13 +108,13 @@ def test_its_job_is_rendered_without_a_word_of_aws() -> None:
     assert sorted(outputs) == ["job.sh", "manifest.json"]
     script = outputs["job.sh"].partition('\nmain "$@"\n')[0]  # programs for the nodes follow
     assert "#SBATCH --partition=gpu" in script
-    assert "mount=/work" in script
+    assert "mount=/gpfs" in script
     for word in ("FI_PROVIDER", "LD_LIBRARY_PATH", "efa=", "lustre=", "FSx", "ParallelCluster"):
         assert word not in script
 
 
 def test_without_a_service_that_links_them_buckets_are_copied() -> None:
-    lustre = FACTS._replace(mounts=(Mount("/work", "lustre"),))
+    lustre = FACTS._replace(mounts=(Mount("/gpfs", "lustre"),))
     for facts in (FACTS, lustre):
         plan = plan_of(facts)
         assert plan.links == ()
