@@ -129,6 +129,7 @@ def test_an_unreadable_file_is_named(clusterjobs: Callable[..., object]) -> None
     with unprivileged_folder() as folder:
         spec = folder / "spec.yaml"
         spec.write_text(MINIMAL)
+        told(clusterjobs, [str(spec)], folder)  # imports what the user below may not read
         spec.chmod(0)
         with as_ordinary_user():
             text, code = told(clusterjobs, [str(spec)], folder)

@@ -6,7 +6,8 @@ import pathlib
 
 import click
 
-spec_argument = click.argument("spec", type=click.Path(path_type=pathlib.Path))
+# Not `readable`: reading the file gives a better message than click.
+spec_argument = click.argument("spec", type=click.Path(readable=False, path_type=pathlib.Path))
 set_option = click.option(
     "--set",
     "settings",
