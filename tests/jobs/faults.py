@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lab_mounts import mount_tmpfs
+
 from clusterjobs.lab.breakage import kill_node
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.polling import until
@@ -158,12 +160,11 @@ def fill_disk(job: Running) -> None:
     """A file system of 16 KiB in place of the checkpoints' folder, on the node that saves."""
     job.reach_step(SAVE_EVERY + 3)
     node, folder = job.nodes()[0], f"/fsx/faults/{job.folder.name}/checkpoints"
-    script = (
-        'cp -r "$1" "$1.full" && mount -t tmpfs -o size=16k full "$1" '
-        '&& cp "$1.full"/step-* "$1.full/latest" "$1"'
-    )
-    done = job.lab.node_run(node, ["bash", "-c", script, "fill", folder])
-    assert done.returncode == 0, done.stderr
+    put_back = 'cp -r "$1".full/{step-*,latest} "$1"'
+    copied = job.lab.node_run(node, ["cp", "-r", folder, f"{folder}.full"])
+    mount_tmpfs(job.lab, node, folder, "size=16k")
+    back = job.lab.node_run(node, ["bash", "-c", put_back, "put_back", folder])
+    assert copied.returncode == back.returncode == 0, copied.stderr + back.stderr
 
 
 def kill_rank(rank: int) -> Fault:

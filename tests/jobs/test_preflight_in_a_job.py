@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from lab_mounts import bind_over, tmpfs_over
 from rendered_jobs import Ended, Jobs, shape_of
 
 from clusterjobs.lab.breakage import kill_node, start_node
@@ -219,26 +220,11 @@ def test_a_port_that_is_taken_is_seen(jobs: Jobs, fault_table: list[str]) -> Non
     ]
 
 
-ROOT = pathlib.Path("/")  # there whatever is mounted over
-
-
-@contextlib.contextmanager
-def mounted(lab: Lab, node: str, target: str, *options: str) -> Iterator[None]:
-    """Something mounted over a folder or file of one node."""
-    done = lab.node_run(node, ["mount", *options, target], cwd=ROOT)
-    if done.returncode != 0:
-        pytest.skip(f"only root may mount in a lab: {done.stderr}")
-    try:
-        yield
-    finally:
-        assert lab.node_run(node, ["umount", "-l", target], cwd=ROOT).returncode == 0
-
-
 def test_a_name_that_one_node_does_not_know_is_seen(
     jobs: Jobs, tmp_path: pathlib.Path, fault_table: list[str]
 ) -> None:
     (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
-    with mounted(jobs.lab, SECOND, "/etc/hosts", "--bind", str(tmp_path / "hosts")):
+    with bind_over(jobs.lab, SECOND, tmp_path / "hosts", "/etc/hosts"):
         ended = jobs.run(spec_of(jobs, "names", preflight=["names"]))
     tell(fault_table, "MASTER_ADDR unknown to one node", ended)
     assert ended.exit_code == FAILED, ended.log
@@ -247,8 +233,8 @@ def test_a_name_that_one_node_does_not_know_is_seen(
 
 
 def test_a_small_dev_shm_and_a_full_disk_are_seen(jobs: Jobs, fault_table: list[str]) -> None:
-    small = ("-t", "tmpfs", "-o", "size=64m", "small")
-    with mounted(jobs.lab, SECOND, "/dev/shm", *small), mounted(jobs.lab, THIRD, "/tmp", *small):
+    shm = tmpfs_over(jobs.lab, SECOND, "/dev/shm", "size=64m")
+    with shm, tmpfs_over(jobs.lab, THIRD, "/tmp", "size=64m"):
         ended = jobs.run(spec_of(jobs, "small", nodes=3, preflight=["shm", "space"]))
     tell(fault_table, "small /dev/shm, and a full /tmp", ended)
     assert ended.exit_code == FAILED, ended.log

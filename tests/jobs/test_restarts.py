@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from faults import STEPS, TIMEOUT, Running
+from lab_mounts import mount_tmpfs
 
 from clusterjobs.lab.breakage import restart_controller
 from clusterjobs.lab.polling import until
@@ -106,9 +107,10 @@ def test_a_job_whose_folder_is_full_says_the_truth_and_does_not_come_back(jobs) 
     job = start(jobs, "full", "--seconds", "0.2", restarts={"failure": 3})
     job.reach_step(5)
     folder = f"/fsx/logs/{job.job_id}"
-    full = 'mount -t tmpfs -o size=4k,nr_inodes=2 full "$1" && ! head -c 9999 /dev/zero > "$1/x"'
-    done = jobs.lab.node_run(job.nodes()[0], ["bash", "-c", full, "full", folder])
-    assert done.returncode == 0, done.stderr
+    node = job.nodes()[0]
+    mount_tmpfs(jobs.lab, node, folder, "size=4k,nr_inodes=2")
+    fill = ["bash", "-c", 'head -c 9999 /dev/zero > "$1/x"', "fill", folder]
+    assert "No space left" in jobs.lab.node_run(node, fill).stderr
     job.kill_rank(3)
     assert job.wait() not in (0, None)
     assert "no restart: attempt.py does not run" in job.log()  # it is in that folder, too
