@@ -18,7 +18,7 @@ demo: ## train a small GPT on a two-node Slurm cluster on this machine
 
 quick: ## the tests that need no lab and no ParallelCluster, in under a minute on four cores
 	@tools/setup.sh dev
-	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 \
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal \
 	    -m "not lab and not aws and not slow and not frameworks" $(PYTEST_ARGS)
 
 test: ## lint, types, layers and all tests

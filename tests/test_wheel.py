@@ -11,6 +11,8 @@ import zipfile
 
 import pytest
 
+pytestmark = pytest.mark.slow  # builds and installs the package
+
 ROOT = pathlib.Path(__file__).parents[1]
 SPEC = "name: a\ncluster: p4d-a100\nnodes: 2\nframework: torchrun\nscript: train.py\n"
 

@@ -131,6 +131,7 @@ def _check_mounts(
         assert f"--mount=type=bind,source={source},target={target}" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["pyxis", "apptainer", "docker"])
 def test_names_of_mounts_arrive_or_are_refused(
     stage: Stage, tally: collections.Counter[str], runtime: str

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import pytest
 from node_programs import STAND_INS, content, write_tree
 
+pytestmark = pytest.mark.slow  # each starts many programs
+
 
 @dataclass
 class Bucket:
