@@ -1,4 +1,4 @@
-"""The sbatch directives, in the order in which a person reads them."""
+"""The sbatch directives, in the order in which people read them, and srun's options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Directive(NamedTuple):
     reason: str
 
 
-# An option that another key of the spec decides: it must not be said a second time.
+# Options that are derived from another key of the spec: they must not be given twice.
 _OWNED_SBATCH = {
     "job-name": "name",
     "partition": "queue",
@@ -78,7 +78,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def _check_names_of_the_cluster(placement: Placement, diagnostics: Diagnostics) -> None:
-    """They come from a description that is read leniently, and , and | are syntax to Slurm."""
+    """Refuse names with `,` or `|`, which are syntax to Slurm: the source does not check names."""
     features = placement.constraint.split("|") if placement.constraint else []
     for key, name in (
         ("queue", placement.partition),
@@ -95,7 +95,7 @@ def _check_names_of_the_cluster(placement: Placement, diagnostics: Diagnostics) 
 def srun_options(
     own: Mapping[str, str | bool], by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
 ) -> tuple[Directive, ...]:
-    """What the srun of the training is given; `by_pyxis`: it starts the containers, too."""
+    """The options of the training's srun. `by_pyxis`: it also starts the containers."""
     shape, ntasks = placement.shape, placement.ntasks_per_node
     planned = "as planned, even if sbatch got other options"
     derived = [
@@ -138,7 +138,7 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
         yield Directive("no-requeue", True, "without checkpoints it would start from nothing")
 
 
-# What cannot stand beside the other: Slurm refuses both together.
+# Pairs that Slurm refuses together.
 _REPLACES = {
     "requeue": "no-requeue",
     "no-requeue": "requeue",
@@ -155,7 +155,7 @@ def _with_own(
     diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
     for name in own:
-        # Slurm takes an option's first letters for the whole: --partitio would be the last word.
+        # Slurm accepts abbreviated options: --partitio would override --partition.
         if meant := [full for full in owned if full.startswith(name)]:
             diagnostics.problem(
                 (key, name),

@@ -1,4 +1,4 @@
-"""What is legal by itself and not meant: warnings, and paths that would mean two folders."""
+"""Values that are legal but probably a mistake: mostly warnings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_intentions(
     facts: ClusterFacts,
     diagnostics: Diagnostics,
 ) -> None:
-    """Warn of GPUs that idle, of a slow network, of folders on one node, of what is not read."""
+    """Warn about idle GPUs, a slow network, folders on one node, and values that are not used."""
     gpus_key = "ranks_per_node" if experiment.ranks_per_node else "gpus_per_node"
     cpus_key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
     _check_precision(experiment.precision, placement, diagnostics)
@@ -41,7 +41,7 @@ def check_intentions(
 
 
 def _is_not_passed_on(precision: str | None, args: object) -> bool:
-    """Whether there is a precision, and no argument has its name."""
+    """Whether `precision` is set, and `args` does not mention it."""
     words = (*args, *args.values()) if isinstance(args, Mapping) else args
     assert isinstance(words, tuple)
     return precision is not None and not any(precision in str(word) for word in words)
@@ -91,7 +91,7 @@ def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -
 
 
 def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics) -> None:
-    """Of nodes with GPUs that talk over something slower than what they have."""
+    """Warn about GPU nodes that do not use their fast network."""
     node_type, nodes = placement.node_type, placement.shape.nodes
     fabric = node_type.fabric
     if nodes > 1 and node_type.gpus and fabric and placement.fabric != fabric:
@@ -110,7 +110,7 @@ _FABRICS = {"efa": "EFA", "infiniband": "InfiniBand"}
 def _check_shared_folders(
     folders: Iterator[tuple[Path, str]], facts: ClusterFacts, diagnostics: Diagnostics
 ) -> None:
-    """A log or a checkpoint on one node's own disk is gone with the node."""
+    """Warn about logs and checkpoints on a node's local disk: they are lost with the node."""
     mounts = [mount.path for mount in facts.mounts]
     shared = (*facts.shared_folders, *mounts)
     for path, folder in folders if facts.mounts_complete else ():
@@ -132,13 +132,13 @@ def _folders(experiment: Experiment) -> Iterator[tuple[Path, str]]:
         yield ("checkpoints", "path"), experiment.checkpoints.path
 
 
-# What a shell would have expanded: ${HOME}, $HOME, a leading ~/. Prices such as $5 are not meant.
+# What a shell would expand: ${HOME}, $HOME, a leading ~/. A price such as $5 does not count.
 _SHELLS = re.compile(r"\$\{[A-Za-z_]\w*\}|\$[A-Z_][A-Z0-9_]+\b|^~/")
 _WITHOUT_BRACES = re.compile(r"(?<![\\$])\$[A-Z_][A-Z0-9_]+\b")
 
 
 def check_literal_words(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    """What is not expanded although it looks as if it were meant to be: a warning."""
+    """Warn about text that looks like a variable, but is not expanded."""
     for path, text in _literal_words(experiment):
         if found := _SHELLS.search(text):
             diagnostics.problem(
