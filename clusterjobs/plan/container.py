@@ -215,7 +215,7 @@ def _shm(container: spec.Container, placement: Placement, provenance: Provenance
         return container.shm
     memory_mib = placement.node_type.memory_mib
     if memory_mib is None:
-        return provenance.record("container.shm", "16g", "the instance type is not known")
+        return provenance.record("container.shm", "16g", "the instance type is unknown")
     half = max(1, memory_mib // 2048)
     reason = "half of the node's memory, as without a container; only what is used is taken"
     return provenance.record("container.shm", f"{half}g", reason, "NCCL issue 290")

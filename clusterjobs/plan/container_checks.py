@@ -75,7 +75,7 @@ def _check_image(container: Container, diagnostics: Diagnostics) -> None:
     elif not is_file and ":" not in re.split("[/#]", image)[-1]:
         diagnostics.problem(
             (*_KEY, "image"),
-            "without a tag it is another image every few weeks",
+            "without a tag, the image changes over time",
             "add the tag that you have tested, image:24.01-py3",
             warning=True,
         )
@@ -97,7 +97,7 @@ def _check_keys(container: Container, diagnostics: Diagnostics) -> None:
         )
     if container.home and container.runtime == "docker":
         hint = "remove it; mounts: ['${HOME}:/inside'] brings it in"
-        diagnostics.problem((*_KEY, "home"), "docker does not know the home folder by itself", hint)
+        diagnostics.problem((*_KEY, "home"), "docker does not mount the home folder", hint)
 
 
 # ------------------------------------------------------------------ mounts
@@ -116,8 +116,8 @@ def _check_mounts(container: Container, automatic: list[str], diagnostics: Diagn
             elif _is_below(target, other) or _is_below(other, target):
                 diagnostics.problem(
                     path,
-                    f"{show(target)} and {show(other)} lie one within the other: {whose}",
-                    "choose a target beside it",
+                    f"{show(target)} and {show(other)} overlap: one is inside the other: {whose}",
+                    "choose another target",
                 )
         taken.setdefault(target, diagnostics.line_of(path))
 

@@ -33,7 +33,7 @@ def check_software(software: Software, diagnostics: Diagnostics) -> None:
     if software.conda and software.venv:
         diagnostics.problem(
             ("software", "venv"),
-            "conda and venv: each would hide the other's Python",
+            "conda and venv exclude each other: each replaces Python",
             "keep one",
         )
     if software.container is None:
@@ -44,8 +44,8 @@ def check_software(software: Software, diagnostics: Diagnostics) -> None:
     if software.venv and not software.venv.startswith(("/", "${")):
         diagnostics.problem(
             ("software", "venv"),
-            "with a container this is a folder inside of it, and cannot be relative",
-            "write the whole path, /opt/venv",
+            "with a container, venv is a folder inside it: the path must be absolute",
+            "write an absolute path: venv: /opt/venv",
         )
 
 
@@ -89,7 +89,7 @@ def check_variables(
             why, instead, is_error = _MUST_NOT[name]
             diagnostics.problem(path, f"{name} {why}", instead, warning=not is_error)
         elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
-            diagnostics.problem(path, "huge pages make a fork fail for want of memory", "remove it")
+            diagnostics.problem(path, "with huge pages, fork() runs out of memory", "remove it")
         elif has_efa and _TCP_INSTEAD.get(name) == as_text(value).lower():
             diagnostics.problem(path, f"{value}: EFA is not used", "remove it", warning=True)
         elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):

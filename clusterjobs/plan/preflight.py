@@ -139,7 +139,7 @@ def _chosen(
         if name not in possible:
             diagnostics.problem(
                 ("preflight",),
-                f"there is nothing that {name} could check in this job",
+                f"{name} has nothing to check in this job",
                 "remove it; checked: " + ", ".join(sorted(possible)),
                 warning=True,
             )

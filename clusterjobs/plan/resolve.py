@@ -47,7 +47,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     placement = plan_placement(wanted, facts, launcher, *both)
     if framework is None or placement is None:
         diagnostics.raise_if_failed()
-        raise AssertionError("no framework or placement, and no problem says why")
+        raise AssertionError("no framework or placement, but no problem was reported")
 
     numbers = framework.completed(wanted, spec.options, texts or {}, diagnostics)
     parallelism = plan_parallelism(numbers.parallel, placement.shape, *both)

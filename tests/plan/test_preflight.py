@@ -88,7 +88,7 @@ def test_what_the_spec_sets_itself_has_the_last_word() -> None:
 def test_a_check_that_cannot_apply_is_a_warning() -> None:
     plan = plan_of(nodes=1, preflight=["nccl", "containers", "gpus"])
     said = [problem.what for problem in plan.warnings]
-    assert "there is nothing that nccl could check in this job" in said
+    assert "nccl has nothing to check in this job" in said
     assert [one.word for one in plan.preflight.checks] == ["seconds=60", "gpus=8", "processes"]
 
 
