@@ -92,7 +92,7 @@ def _record(
     saving: Saving, signal_seconds: int, clock_seconds: int, provenance: Provenance
 ) -> None:
     provenance.record(
-        "told to save",
+        "asked to save",
         {"file": "by a file", "clock": "by the clock", "never": "never"}[saving.stop_channel],
         saving.reason,
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+
 import pytest
 from plans import config_of, plan_of, problems_of, queue
 
@@ -151,3 +154,10 @@ def test_each_framework_says_which_packages_it_needs_and_whether_it_compiles(
         [packages] if packages else []
     )
     assert ("build" in words) is compiles
+
+
+def test_every_check_of_the_docs_may_be_chosen() -> None:
+    page = (pathlib.Path(__file__).parents[2] / "docs/preflight.md").read_text(encoding="utf-8")
+    names = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert {"gpus", "build", "nccl"} < set(names)
+    assert not problems_of(preflight=names)
