@@ -251,6 +251,6 @@ def test_variables_that_bash_sets_itself_are_reserved() -> None:
     free = {"HOME", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "PATH", "SHELL", "TERM"}
     names = set(listed.stdout.split()) - free
     assert {"EUID", "PPID", "RANDOM"} < names
-    for name in (*names, "_", "SRANDOM", "EPOCHSECONDS", "EPOCHREALTIME", "OLDPWD", "PS1"):
+    for name in (*names, "SRANDOM", "FUNCNAME", "PIPESTATUS", "OLDPWD", "PS1", "PS4"):
         with pytest.raises(ValueError, match="is reserved"):
             reserved_names.environment_name(name)
