@@ -105,11 +105,14 @@ def _read_setting(item: str, number: int) -> Override:
     where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
     if not sign or not key:
         raise one_problem(f"{item!r} is not key=value", where, hint="write --set nodes=4")
+    path = tuple(_step(part) for part in key.split("."))
+    if len(path) > yaml_document.MAX_DEPTH:
+        raise one_problem(f"nested deeper than {yaml_document.MAX_DEPTH} levels", where)
     try:
         value = yaml_document.load(text, "--set").value
     except InputError as error:
         raise InputError([Problem(p.what, where, key, p.hint) for p in error.problems]) from None
-    return Override(tuple(_step(part) for part in key.split(".")), value, where)
+    return Override(path, value, where)
 
 
 def _step(part: str) -> str | int:
