@@ -6,13 +6,14 @@ must not know the meaning of any key, except that code holds no references.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
+from clusterjobs.spec.remaining import remaining_experiment
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.validate import OptionModels, validate
 from clusterjobs.yaml import document as yaml_document
@@ -66,12 +67,21 @@ class Spec(NamedTuple):
     source: Source
 
 
+class BrokenSpecError(InputError):
+    """Values are wrong. `rest` is the spec without them; None if it is no spec without them."""
+
+    def __init__(self, problems: Iterable[Problem], rest: Spec | None) -> None:
+        super().__init__(problems)
+        self.rest = rest
+
+
 def load_spec(
     text: str, file: str, option_models: OptionModels, settings: Sequence[str] = ()
 ) -> Spec:
     """Read a spec. `option_models` has the keys of each framework; `settings` are `--set` items.
 
-    Raises InputError with all problems of the YAML, the references and the single values.
+    Raises InputError for the YAML, and BrokenSpecError with all problems of the references and
+    the single values.
     """
     document = yaml_document.load(text, file)
     if not isinstance(document.value, dict):
@@ -88,7 +98,8 @@ def load_spec(
     data = _expand_references(data, source, problems)
     experiment, options = validate(data, source, option_models, problems)
     if problems or experiment is None:
-        raise InputError(in_order(problems))
+        remaining = remaining_experiment(data, problems, source, option_models)
+        raise BrokenSpecError(in_order(problems), remaining and Spec(*remaining, source))
     return Spec(experiment, options, source)
 
 
