@@ -33,7 +33,10 @@ def paths(err: str) -> list[str]:
         ("setup: fi\nargs: {deepspeed: 1}\n", ["setup", "args.deepspeed"]),
         # 256 divides among 8 ranks, but nobody knows how many were meant.
         ("nodez: 3\n", ["nodez"]),
-        ("nodes: three\nmodel: {layers: x, hidden: 8, heads: 3, sequence: 8}\n", ["nodes", "model.layers"]),
+        (
+            "nodes: x\nmodel: {layers: x, hidden: 8, heads: 3, sequence: 8}",
+            ["nodes", "model.layers"],
+        ),
         ("restarts: {time_limit: 1}\ncheckpoints: {marker: a}\n", ["checkpoints.path"]),
         # The list keeps its other items.
         ("data: [{source: /a/b, target: c}, {source: 1}]\n", ["data[1].target"]),
