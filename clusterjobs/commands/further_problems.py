@@ -44,7 +44,7 @@ def _key(path: str) -> str:
 
 def _meant(problem: Problem) -> str:
     """The key that an unknown key was probably meant to be."""
-    found = re.fullmatch(r"did you mean (\w+)\?", problem.hint)
+    found = re.match(r"(?:did you mean|write) (\w+)", problem.hint)
     return found[1] if found else ""
 
 

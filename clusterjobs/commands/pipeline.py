@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
+from clusterjobs.commands.configs import refuse_config
 from clusterjobs.commands.files import read_sites, read_text, shown_name, shown_path, site_files
 from clusterjobs.commands.missing import missing_inputs
 from clusterjobs.commands.shell_check import code_problems
@@ -73,6 +74,7 @@ def load_project(
     `to_write`: a config that cannot be written is reported beside the problems of the spec.
     """
     text = read_text(spec)
+    refuse_config(text, shown_name(spec))
     try:
         loaded = load_spec(text, shown_name(spec), option_models(), settings)
     except BrokenSpecError as error:

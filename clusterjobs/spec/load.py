@@ -24,11 +24,12 @@ _CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
 
 
 class Override(NamedTuple):
-    """One `--set key=value`, and its position."""
+    """One `--set key=value`, and the positions of both."""
 
     path: Path
     value: Any
     where: Location
+    key: Location
 
 
 class Source(NamedTuple):
@@ -38,16 +39,20 @@ class Source(NamedTuple):
     overrides: tuple[Override, ...] = ()
 
     def locate(self, path: Path) -> Location:
-        return self._override(path) or self.document.locate(path)
+        found = self._override(path)
+        return found.where if found else self.document.locate(path)
 
     def locate_key(self, path: Path) -> Location:
-        return self._override(path) or self.document.locate_key(path)
+        found = self._override(path)
+        if found is None:
+            return self.document.locate_key(path)
+        return found.key if len(found.path) >= len(path) else found.where
 
-    def _override(self, path: Path) -> Location | None:
+    def _override(self, path: Path) -> Override | None:
         for override in self.overrides[::-1]:
             inner, outer = sorted((path, override.path), key=len)
             if outer[: len(inner)] == inner and (inner == override.path or not self._written(path)):
-                return override.where
+                return override
         return None
 
     def _written(self, path: Path) -> bool:
@@ -113,14 +118,16 @@ def _read_setting(item: str, number: int) -> Override:
             "not UTF-8 text", Location("--set", number, 1, shown), hint="write it as UTF-8"
         )
     key, sign, text = item.partition("=")
-    where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
     if not sign or not key:
-        raise one_problem(f"{item!r} is not key=value", where, hint="write --set nodes=4")
+        whole = Location("--set", number, 1, item, len(item))
+        raise one_problem(f"{item!r} is not key=value", whole, hint="write --set nodes=4")
+    where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
     try:
         value = yaml_document.load(text, "--set").value
     except InputError as error:
         raise InputError([Problem(p.what, where, key, p.hint) for p in error.problems]) from None
-    return Override(tuple(_step(part) for part in key.split(".")), value, where)
+    at_key = Location("--set", number, 1, item, len(key))
+    return Override(tuple(_step(part) for part in key.split(".")), value, where, at_key)
 
 
 def _step(part: str) -> str | int:
@@ -150,7 +157,7 @@ def _replaced(data: Any, path: Path, override: Override) -> Any:
     outer = ".".join(map(str, override.path[: len(override.path) - len(path)]))
     kind = f"has {len(data)} items" if isinstance(data, list) else "is a single value"
     what = f"there is no {step} in {outer}, which {kind}"
-    raise one_problem(what, override.where, shown, f"replace all of it: --set {outer}=...")
+    raise one_problem(what, override.key, shown, f"replace all of it: --set {outer}=...")
 
 
 # ------------------------------------------------------------------ {{ references }}
