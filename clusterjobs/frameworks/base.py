@@ -85,7 +85,8 @@ class Variable(NamedTuple):
 class Program(NamedTuple):
     """What one rank runs. `command` begins with the script (Python) or with the program.
 
-    `interface`: the network interface that the launcher must let the ranks use.
+    `interface`: the network interface that the launcher must let the ranks use. `origins`: derived
+    arguments, as written or as argparse stores them, and the key of the spec that each comes from.
     """
 
     command: tuple[str, ...]
@@ -93,6 +94,7 @@ class Program(NamedTuple):
     files: tuple[ConfigFile, ...] = ()
     environment: tuple[Variable, ...] = ()
     interface: str | None = None
+    origins: Mapping[str, str] = {}
 
 
 class LogLine(NamedTuple):
