@@ -79,6 +79,7 @@ def test_the_plan_says_how_the_ranks_are_asked_to_save(keys: dict[str, object], 
     assert said == how
 
 
+@pytest.mark.parametrize(
     ("time_limit", "words", "hint"),
     [
         ("24:00", "24 minutes", "for hours write 24:00:00, for minutes 00:24:00"),
