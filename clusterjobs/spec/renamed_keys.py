@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusterjobs.diagnostics import Locator
-from clusterjobs.errors import Problem
-from clusterjobs.yaml.document import Path, dotted, written_value
+from clusterjobs.errors import Location, Problem
+from clusterjobs.yaml.document import Path, dotted
 
 
 def renamed_key(path: Path, data: Mapping[str, Any], source: Locator) -> Problem | None:
@@ -29,3 +29,10 @@ def _logs(data: Mapping[str, Any], source: Locator) -> str:
         return f"logs: {{export: {export}}}"
     path = written_value(source.locate(("logs",)))
     return f"logs: {{path: {path}, export: {export}}}, in place of both keys"
+
+
+def written_value(where: Location) -> str:
+    """The value at a position as it is written, quoted if an inline mapping needs it."""
+    text = where.source[where.column - 1 : where.column - 1 + where.width]
+    is_plain = not text.startswith(("'", '"')) and any(sign in text for sign in ",[]{}:#")
+    return f'"{text}"' if is_plain else text

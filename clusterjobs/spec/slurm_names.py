@@ -8,7 +8,8 @@ from __future__ import annotations
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem
 from clusterjobs.slurm_options import known_options
-from clusterjobs.yaml.document import Path, dotted, written_value
+from clusterjobs.spec.renamed_keys import written_value
+from clusterjobs.yaml.document import Path, dotted
 
 # Slurm's option -> the key of the spec, where both take the same value.
 _SAME_VALUE = {

@@ -130,13 +130,6 @@ def dotted(path: Path) -> str:
     return text
 
 
-def written_value(where: Location) -> str:
-    """The value at a position as it is written, quoted if an inline mapping needs it."""
-    text = where.source[where.column - 1 : where.column - 1 + where.width]
-    is_plain = not text.startswith(("'", '"')) and any(sign in text for sign in ",[]{}:#")
-    return f'"{text}"' if is_plain else text
-
-
 # ------------------------------------------------------------------ text to nodes
 
 _KIND_OF_COLLECTION: dict[type[Node], str] = {MappingNode: "map", SequenceNode: "seq"}
