@@ -133,3 +133,11 @@ def test_derived_arguments_of_a_framework_name_the_key_they_come_from(
     assert origins["++model.encoder_layers"] == "model.layers"
     assert origins["optimization.update_freq"] == "batch"
     assert origins["task.data"] == "fairseq.data"
+
+
+def test_the_table_of_the_command_shows_where_an_argument_comes_from(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    table = planned(clusterjobs, args={"lr": "1e-4"}).partition("\ncommand\n")[2]
+    rows = [line.split() for line in table.splitlines()]
+    assert ["--lr", "1e-4", "args.lr", "(exp.yaml:10)"] in rows
