@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 
@@ -30,15 +32,20 @@ def show_problems(problems: Iterable[Problem]) -> None:
 def format_problem(problem: Problem) -> str:
     """One problem as text, with styles that `click.echo` drops where there is no terminal."""
     level = "info: " if problem.info else "warning: " if problem.warning else ""
-    kind = click.style(level, fg="yellow") if level else ""
-    place = click.style(printable(str(problem.where)), bold=True) + " " if problem.where else ""
+    kind = styled(level, fg="yellow") if level else ""
+    place = styled(printable(str(problem.where)), bold=True) + " " if problem.where else ""
     path = f"{printable(problem.path)}: " if problem.path else ""
     by = f" [{problem.validator}]" if problem.validator else ""
     lines = [f"{place}{kind}{path}{printable(problem.what)}{by}"]
     lines += _source_lines(problem)
     if problem.hint:
-        lines.append(click.style("   hint: ", fg="cyan") + printable(problem.hint))
+        lines.append(styled("   hint: ", fg="cyan") + printable(problem.hint))
     return "\n".join(lines)
+
+
+def styled(text: str, **style: Any) -> str:
+    """Text with a style, unless the user wants none (no-color.org)."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
 def _source_lines(problem: Problem) -> list[str]:
@@ -52,7 +59,7 @@ def _source_lines(problem: Problem) -> list[str]:
     margin = f"{where.line:>5}"
     return [
         f"{margin} | {printable(source)}",
-        f"{'':>{len(margin)}} | {_blank(source[:start])}{click.style(caret, fg='red')}",
+        f"{'':>{len(margin)}} | {_blank(source[:start])}{styled(caret, fg='red')}",
     ]
 
 

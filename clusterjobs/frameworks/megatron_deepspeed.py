@@ -119,7 +119,8 @@ class MegatronDeepSpeed(Framework):
         if task.experiment.model is None:
             example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
             diagnostics.missing("model", "model is missing", f"add `model: {example}`")
-        refuse_arguments(task.experiment, diagnostics, _origins(task.experiment, diagnostics))
+        origins = _origins(task.experiment, diagnostics)
+        refuse_arguments(task.experiment, diagnostics, origins)
         _check_save(task.experiment, diagnostics)
         check_zero(options.zero, task.experiment.parallel.pipeline, diagnostics)
         config = config_text(
@@ -132,6 +133,7 @@ class MegatronDeepSpeed(Framework):
             is_python=True,
             files=(ConfigFile(CONFIG_NAME, config),),
             environment=tuple(_environment(task)),
+            origins=origins,
         )
 
 

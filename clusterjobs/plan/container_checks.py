@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
-from clusterjobs.spec.experiment import Container
-from clusterjobs.spec.references import expanding, show
+from clusterjobs.spec.experiment import Container, Parameter
+from clusterjobs.spec.references import expanding, is_absolute, show, split_variables
 
 _KEY = ("software", "container")
 
@@ -98,6 +98,30 @@ def _check_keys(container: Container, diagnostics: Diagnostics) -> None:
     if container.home and container.runtime == "docker":
         hint = "remove it; mounts: ['${HOME}:/inside'] brings it in"
         diagnostics.problem((*_KEY, "home"), "docker does not mount the home folder", hint)
+
+
+def check_venv(
+    venv: str | None, parameters: Mapping[str, Parameter], diagnostics: Diagnostics
+) -> None:
+    """A venv is a folder inside the container; a parameter in front of it decides by its value."""
+    if not venv:
+        return
+    first, *rest = split_variables(venv)
+    if not first and rest and rest[0] in parameters:
+        default = parameters[rest[0]].default
+        if not is_absolute(default):
+            diagnostics.problem(
+                ("parameters", rest[0]),
+                f"{rest[0]} starts the path of software.venv, a folder inside the container: it "
+                f"must be absolute, not {default}",
+                "write an absolute path: /opt/venv",
+            )
+    elif not is_absolute(venv):
+        diagnostics.problem(
+            ("software", "venv"),
+            "with a container, venv is a folder inside it: the path must be absolute",
+            "write an absolute path: venv: /opt/venv",
+        )
 
 
 # ------------------------------------------------------------------ mounts

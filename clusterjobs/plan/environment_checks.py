@@ -41,12 +41,6 @@ def check_software(software: Software, diagnostics: Diagnostics) -> None:
     for key, (what, hint) in _NOT_INSIDE.items():
         if getattr(software, key):
             diagnostics.problem(("software", key), what, hint)
-    if software.venv and not software.venv.startswith(("/", "${")):
-        diagnostics.problem(
-            ("software", "venv"),
-            "with a container, venv is a folder inside it: the path must be absolute",
-            "write an absolute path: venv: /opt/venv",
-        )
 
 
 # Common mistakes in public scripts: (why not, what to do instead). True: an error, not a warning.

@@ -16,6 +16,7 @@ from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from clusterjobs.errors import InputError, Location, Problem, one_problem
+from clusterjobs.yaml.causes import quoted_reference
 from clusterjobs.yaml.scalars import (
     STANDARD_TAG,
     TAG_NAMES,
@@ -285,7 +286,7 @@ class _Reader:
         first: dict[str, Node] = {}
         for key, value in self.document.mappings.pairs(node):
             if type(key) is not ScalarNode:
-                self._problem("a key must be plain text", key, self._key_hint(key))
+                self._problem(*self._about_key(key))
                 continue
             name: str = key.value
             self._refuse_nul(key)
@@ -301,10 +302,11 @@ class _Reader:
                 result[name] = self.read(value, depth + 1)
         return result
 
-    def _key_hint(self, key: Node) -> str:
-        if "{{" in line_of(self.document.text, key.start_mark.line):
-            return 'quote a value with a reference: "{{ name }}"'
-        return "write `key: value`"
+    def _about_key(self, key: Node) -> tuple[str, Node, str]:
+        _, braces, rest = line_of(self.document.text, key.start_mark.line).partition("{{")
+        if braces:
+            return "a reference without quotes", key, quoted_reference(braces + rest)
+        return "a key must be plain text", key, "write `key: value`"
 
     def _refuse_nul(self, node: ScalarNode) -> None:
         if "\0" in node.value:

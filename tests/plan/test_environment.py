@@ -82,3 +82,28 @@ def test_device_rdma_is_refused_where_it_aborts_and_needless_elsewhere() -> None
     (warning,) = plan_of(cluster="p4d-a100", **keys).warnings
     assert warning.warning
     assert not plan_of(cluster="p3dn-v100", env={"FI_EFA_USE_DEVICE_RDMA": 0}).warnings
+
+
+NEW = {"TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE"}
+OLD = {"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}
+
+
+@pytest.mark.parametrize(
+    ("torch", "names"),
+    [
+        (None, NEW | OLD),
+        ("2", NEW | OLD),
+        ("2.7.1", OLD),
+        ("2.8", NEW | OLD),
+        ("2.9", NEW),
+        ("2.13.0", NEW),
+        ("3.0", NEW),
+        ("1.13", OLD),
+    ],
+)
+def test_the_flight_recorders_variables_are_those_of_the_specs_torch(
+    torch: str | None, names: set[str]
+) -> None:
+    plan = plan_of(software={"requires": {"torch": torch}} if torch else None)
+    found = {one.name for one in plan.environment.variables}
+    assert found & (NEW | OLD) == names

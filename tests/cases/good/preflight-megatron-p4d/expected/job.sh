@@ -39,9 +39,7 @@ main() {
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
-  export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
-  export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   # where the record is written (older name)
   export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
