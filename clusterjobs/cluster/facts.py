@@ -15,7 +15,8 @@ class NodeType(NamedTuple):
     """A kind of node. Of one that may be any of several (`a or b`), the smallest numbers.
 
     `cpus` are Slurm's. `fabric`: the fast network that it could use, with so many interfaces;
-    whether it does is said by its group. `gpu_model` as NVIDIA names it: `V100`.
+    whether it does is said by its group. `gpu_model` as NVIDIA names it: `V100`. `accelerator`
+    names devices that are no GPUs to Slurm (`16 Trainium`), and so many ranks use all of them.
     """
 
     name: str
@@ -28,6 +29,8 @@ class NodeType(NamedTuple):
     fabric_interfaces: int | None = None
     network_gbps: float | None = None
     local_disk_gb: int | None = None
+    accelerator: str = ""
+    accelerator_ranks: int = 0
 
 
 class NodeGroup(NamedTuple):
@@ -88,6 +91,7 @@ class Terms(NamedTuple):
     """The source's own terms, used in messages that say what to look at or to change."""
 
     node_facts: str = "cluster"  # what knows the numbers of a node type
+    node_facts_note: str = ""  # said of it where it does not know a type
     mounts: str = "mounts"
     max_nodes: str = "nodes"
     exclusive: str = "OverSubscribe=EXCLUSIVE"

@@ -29,7 +29,7 @@ def list_text(configs: Sequence[Config]) -> str:
 def _list_row(name: str, row: NodesRow, mounts: str) -> list[str]:
     nodes = f"{_nodes(row)} x {', '.join(row.instance_types) or '?'}"
     price = "-" if row.usd_per_hour is None else f"{row.usd_per_hour:,.2f}"
-    return [name, row.queue, nodes, _gpus(row), _efa(row), mounts, price]
+    return [name, row.queue, nodes, _gpus(row), _number(row.efa_interfaces), mounts, price]
 
 
 def _nodes(row: NodesRow) -> str:
@@ -38,11 +38,12 @@ def _nodes(row: NodesRow) -> str:
 
 
 def _gpus(row: NodesRow) -> str:
-    return f"{row.gpus} x {row.gpu}" if row.gpus else "-"
+    return f"{row.gpus} x {row.gpu}" if row.gpus else row.accelerator or _number(row.gpus)
 
 
-def _efa(row: NodesRow) -> str:
-    return str(row.efa_interfaces) if row.efa_interfaces else "-"
+def _number(value: float | None) -> str:
+    """`-` is none, `?` is unknown."""
+    return "?" if value is None else f"{value:g}" if value else "-"
 
 
 def _about_prices(rows: Iterable[NodesRow]) -> str:
@@ -86,11 +87,11 @@ def _node_table(rows: Sequence[NodesRow]) -> list[list[str]]:
                 ", ".join(row.instance_types) or "?",
                 row.capacity,
                 _gpus(row),
-                _efa(row),
-                f"{row.network_gbps:g}",
-                str(row.vcpus),
-                str(row.memory_gib),
-                str(row.nvme_gb) if row.nvme_gb else "-",
+                _number(row.efa_interfaces),
+                _number(row.network_gbps),
+                _number(row.vcpus),
+                _number(row.memory_gib),
+                _number(row.nvme_gb),
                 f"{row.price.usd_per_hour:,.2f}" if row.price else "-",
             ]
             for row in rows

@@ -18,20 +18,24 @@ PRICED_REGION = "us-east-1"  # where the config does not say, or no price is kno
 
 @dataclass(frozen=True)
 class NodesRow:
-    """One compute resource. `max_nodes` None is unknown; `price` is of one node."""
+    """One compute resource. None is unknown; `price` is of one node.
+
+    `accelerator` are devices other than NVIDIA's GPUs, as `16 x Trainium`.
+    """
 
     queue: str
     name: str
     instance_types: tuple[str, ...]
     min_nodes: int
     max_nodes: int | None
-    gpus: int
+    gpus: int | None
     gpu: str
-    efa_interfaces: int
-    network_gbps: float
-    memory_gib: int
-    vcpus: int
-    nvme_gb: int
+    accelerator: str
+    efa_interfaces: int | None
+    network_gbps: float | None
+    memory_gib: int | None
+    vcpus: int | None
+    nvme_gb: int | None
     capacity: str
     price: Price | None
 
@@ -63,20 +67,21 @@ def node_rows(cluster: Cluster) -> list[NodesRow]:
 
 
 def _node_row(cluster: Cluster, queue: Queue, resource: ComputeResource) -> NodesRow:
-    found = next((known for t in resource.instance_types if (known := find_instance_type(t))), None)
+    found = next(map(find_instance_type, resource.instance_types), None)
     return NodesRow(
         queue=queue.name,
         name=resource.name,
         instance_types=resource.instance_types,
         min_nodes=resource.min_count,
         max_nodes=resource.max_count,
-        gpus=found.gpus if found else 0,
+        gpus=found.gpus if found else None,
         gpu=_gpu(found),
-        efa_interfaces=found.efa_interfaces if found and resource.efa else 0,
-        network_gbps=found.network_gbps if found else 0,
-        memory_gib=found.memory_mib // 1024 if found else 0,
-        vcpus=found.vcpus if found else 0,
-        nvme_gb=found.nvme_gb if found else 0,
+        accelerator=_accelerator(found),
+        efa_interfaces=(found.efa_interfaces if found else None) if resource.efa else 0,
+        network_gbps=found.network_gbps if found else None,
+        memory_gib=found.memory_mib // 1024 if found else None,
+        vcpus=found.vcpus if found else None,
+        nvme_gb=found.nvme_gb if found else None,
         capacity=queue.capacity_type,
         price=price_of(found.name, cluster.region) if found else None,
     )
@@ -86,6 +91,12 @@ def _gpu(found: InstanceType | None) -> str:
     if not found or not found.gpus:
         return ""
     return f"{found.gpu_model} {round(found.gpu_memory_mib / 1024)} GB"
+
+
+def _accelerator(found: InstanceType | None) -> str:
+    if not found or not found.accelerators:
+        return ""
+    return f"{found.accelerators} x {found.accelerator_model}"
 
 
 def price_of(instance_type: str, region: str | None) -> Price | None:
