@@ -71,8 +71,9 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one of `known` that `word` was probably meant to be."""
     import difflib  # not for a spec that has no mistake
 
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    matches = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
+    swapped = [match for match in matches if sorted(match) == sorted(word)]
+    return next(iter([*swapped, *matches]), None)
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:

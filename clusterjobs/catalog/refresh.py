@@ -31,7 +31,7 @@ COLUMNS = InstanceType._fields[1:]
 # does not rely on it there, so neither does the catalogue.
 _GPUDIRECT = re.compile(r"(p4d\.|p4de\.|p5\.48|p5e\.|p5en\.|p[6-9])")
 
-# DescribeInstanceTypes names no accelerators for this type (aws.amazon.com/ec2/instance-types/trn2).
+# DescribeInstanceTypes names no accelerators for it (aws.amazon.com/ec2/instance-types/trn2).
 _TRAINIUM2 = {"Name": "Trainium2", "Count": 16, "CoreInfo": {"Count": 8}}
 _UNDESCRIBED = {"trn2u.48xlarge": [_TRAINIUM2]}
 

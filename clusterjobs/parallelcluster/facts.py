@@ -7,7 +7,6 @@ it gives to Slurm, where it mounts local disks. It must not know experiments.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
 from typing import TypeVar
 
 from clusterjobs.catalog.instances import InstanceType, catalogue_date, find_instance_type

@@ -93,8 +93,23 @@ def test_the_data_has_a_date_and_types_from_elsewhere_a_source() -> None:
 # CPU-only types of public configs, and the newest accelerated ones
 @pytest.mark.parametrize(
     "name",
-    "t2.micro t2.small c4.large c5a.24xlarge c6a.large c7a.4xlarge m6a.xlarge m7g.medium m4.large "
-    "r7i.48xlarge i3.metal x2gd.large c9g.48xlarge m8azn.24xlarge u7in-32tb.224xlarge".split(),
+    [
+        "t2.micro",
+        "t2.small",
+        "c4.large",
+        "c5a.24xlarge",
+        "c6a.large",
+        "c7a.4xlarge",
+        "m6a.xlarge",
+        "m7g.medium",
+        "m4.large",
+        "r7i.48xlarge",
+        "i3.metal",
+        "x2gd.large",
+        "c9g.48xlarge",
+        "m8azn.24xlarge",
+        "u7in-32tb.224xlarge",
+    ],
 )
 def test_cpu_types_are_known_and_have_no_gpu(name: str) -> None:
     assert (known(name).gpus, known(name).accelerators) == (0, 0)

@@ -13,7 +13,7 @@ from typing import Any
 
 from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.parallelcluster.validation.account import KINDS, Account, Vpc
-from clusterjobs.parallelcluster.validation.offerings import best_zones
+from clusterjobs.parallelcluster.validation.offerings import best_zones, region_names
 from clusterjobs.yaml.document import Document, Path, dotted, load
 
 Overrides = dict[str, dict[str, dict[str, Any]]]  # kind -> id -> attribute -> value
@@ -54,7 +54,19 @@ def with_overrides(account: Account, overrides: Overrides) -> Account:
     return result
 
 
+def given_zones(overrides: Overrides) -> dict[str, str]:
+    """The zones of the overrides, by the resource's name."""
+    return {
+        name: values["zone"]
+        for entries in overrides.values()
+        for name, values in entries.items()
+        if values.get("zone")
+    }
+
+
 def _refuse_zones(region: str, overrides: Overrides) -> None:
+    if region not in region_names():
+        return  # a misspelt region is a finding of its own, and nothing is known of its zones
     zones = best_zones((), region)
     problems = [
         Problem(f"{region} has no zone {zone}", path=f"{kind}.{name}.zone", hint=", ".join(zones))

@@ -7,10 +7,11 @@ keys of a config name AWS resources; it must not know how an account is simulate
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from clusterjobs.catalog.instances import find_instance_type
-from clusterjobs.parallelcluster.coerce import at, number, text
+from clusterjobs.parallelcluster.coerce import at, items, number, text
 from clusterjobs.parallelcluster.validation import walk
 from clusterjobs.parallelcluster.validation.account import (
     Account,
@@ -19,6 +20,7 @@ from clusterjobs.parallelcluster.validation.account import (
     Image,
     Key,
     Named,
+    OfficialImages,
     Reservation,
     SecurityGroup,
     Subnet,
@@ -27,6 +29,7 @@ from clusterjobs.parallelcluster.validation.offerings import best_zones
 from clusterjobs.parallelcluster.validation.walk import Data, Entry
 
 DEFAULT_REGION = "us-east-1"
+Zones = Mapping[str, str]
 
 _GRAVITON = re.compile(r"(a1|[a-z]+\d+g[a-z]*|p6e-gb\d+)\.")
 _S3 = re.compile(r"s3://([^/\s]+)(?:/(\S+))?")
@@ -38,14 +41,18 @@ def region_of(data: Data) -> str:
     return text(at(data, "Region")) or DEFAULT_REGION
 
 
-def default_account(data: Data) -> Account:
-    """An account in which every resource that the config names exists, with fitting attributes."""
+def default_account(data: Data, zones: Zones | None = None) -> Account:
+    """An account in which every resource that the config names exists, with fitting attributes.
+
+    `zones` are those that a person gave, by the resource's name: what is assumed fits them.
+    """
     account = Account(region=region_of(data))
-    account.subnets = _subnets(data, account.region)
+    account.subnets = _subnets(data, account.region, zones or {})
     account.security_groups = {name: SecurityGroup() for name in _security_groups(data)}
     key = text(at(data, "HeadNode", "Ssh", "KeyName"))
     account.keys = {key: Key()} if key else {}
     account.images = _images(data)
+    account.official_images = _official_images(data)
     account.reservations = _reservations(data, account)
     account.file_systems = _file_systems(data, account)
     account.placement_groups = {name: Named() for name in _placement_groups(data)}
@@ -56,19 +63,25 @@ def default_account(data: Data) -> Account:
 # ------------------------------------------------------------------ networks
 
 
-def _subnets(data: Data, region: str) -> dict[str, Subnet]:
+def _subnets(data: Data, region: str, given: Zones) -> dict[str, Subnet]:
     """One zone for all if it offers their types; subnets of one queue are in different zones."""
     everywhere = [kind for queue in walk.queues(data) for kind in _types_of_queue(queue)]
+    wanted = list(given.values())
     found: dict[str, Subnet] = {}
     for queue in walk.queues(data):
-        zones = best_zones([*_types_of_queue(queue) * len(everywhere), *everywhere], region)
-        for index, subnet in enumerate(dict.fromkeys(walk.subnet_ids(queue[1]))):
-            found.setdefault(subnet, Subnet(zones[index % len(zones)]))
+        zones = best_zones([*_types_of_queue(queue) * len(everywhere), *everywhere], region, wanted)
+        subnets = list(dict.fromkeys(walk.subnet_ids(queue[1])))
+        taken = [given[subnet] for subnet in subnets if subnet in given]
+        free = [zone for zone in zones if zone not in taken] or zones
+        assumed = [subnet for subnet in subnets if subnet not in given]
+        for index, subnet in enumerate(assumed):
+            found.setdefault(subnet, Subnet((free if taken else zones)[index % len(free)]))
+        found |= {subnet: Subnet(given[subnet]) for subnet in subnets if subnet in given}
     for owner in (at(data, "HeadNode"), *(pool for _, pool in walk.login_pools(data))):
         own = [text(at(owner, "InstanceType")) or ""]
-        zone = best_zones([*own * (len(everywhere) + 1), *everywhere], region)[0]
+        zone = best_zones([*own * (len(everywhere) + 1), *everywhere], region, wanted)[0]
         for subnet in walk.subnet_ids(owner if isinstance(owner, dict) else {}):
-            found.setdefault(subnet, Subnet(zone, public=True))
+            found.setdefault(subnet, Subnet(given.get(subnet, zone), public=True))
     return found
 
 
@@ -114,7 +127,9 @@ def _reservations(data: Data, account: Account) -> dict[str, Reservation]:
     for queue in walk.queues(data):
         block = text(at(queue[1], "CapacityType")) == "CAPACITY_BLOCK"
         for _, entry in walk.compute_resources(queue):
-            name = _reservation_id(entry) or _reservation_id(queue[1])
+            if group := _target(entry, queue[1], _GROUP):
+                found |= _members(group, queue[1], entry, account, block)
+            name = _target(entry, queue[1], _RESERVATION)
             if not name:
                 continue
             before = found.get(name, Reservation())
@@ -127,8 +142,29 @@ def _reservations(data: Data, account: Account) -> dict[str, Reservation]:
     return found
 
 
-def _reservation_id(owner: Any) -> str | None:
-    return text(at(owner, "CapacityReservationTarget", "CapacityReservationId"))
+_RESERVATION, _GROUP = "CapacityReservationId", "CapacityReservationResourceGroupArn"
+
+
+def _target(resource: Any, queue: Any, key: str) -> str | None:
+    """Of CapacityReservationTarget: a compute resource's own goes before its queue's."""
+    owners = (at(owner, "CapacityReservationTarget") for owner in (resource, queue))
+    return text(at(next((found for found in owners if found), None), key))
+
+
+def _members(
+    group: str, queue: Data, resource: Data, account: Account, block: bool
+) -> dict[str, Reservation]:
+    """A reservation of the group for each type in each zone, so that the group serves the nodes."""
+    kind = "capacity-block" if block else "default"
+    count = number(at(resource, "MaxCount")) or 10
+    zones = {account.subnets[name].zone for name in walk.subnet_ids(queue)}
+    return {
+        f"cr-of-{group.rpartition('/')[2]}-{kind_of_node}-{zone}": Reservation(
+            kind_of_node, count, zone, kind, group
+        )
+        for kind_of_node in walk.instance_types(resource)
+        for zone in sorted(zones)
+    }
 
 
 def _zone(queue: Data, account: Account) -> str:
@@ -165,10 +201,33 @@ def storage_ids(storage: Data) -> list[tuple[str, str]]:
 def _file_systems(data: Data, account: Account) -> dict[str, FileSystem]:
     zone = nodes_zone(data, account)
     return {
-        name: FileSystem(_KINDS_OF_STORAGE.get(text(at(storage, "StorageType")) or "", "EBS"), zone)
+        name: FileSystem(
+            _KINDS_OF_STORAGE.get(text(at(storage, "StorageType")) or "", "EBS"),
+            zone,
+            capacity_gib=_size_of_snapshot(storage) if key == "SnapshotId" else 0,
+        )
         for _, storage in walk.storages(data)
-        for _, name in storage_ids(storage)
+        for key, name in storage_ids(storage)
     }
+
+
+_DEFAULT_EBS_SIZE = 40  # GiB; pcluster/constants.py of ParallelCluster 3.16.1
+
+
+def _size_of_snapshot(storage: Data) -> int:
+    """As large as the volume that is made of it."""
+    return number(at(storage, "EbsSettings", "Size")) or _DEFAULT_EBS_SIZE
+
+
+def _official_images(data: Data) -> OfficialImages:
+    """Images that DevSettings.AmiSearchFilters finds."""
+    filters = at(data, "DevSettings", "AmiSearchFilters")
+    tags = [(text(at(tag, "Key")), text(at(tag, "Value"))) for tag in items(at(filters, "Tags"))]
+    return OfficialImages(
+        text(at(filters, "Owner")) or "",
+        text(at(filters, "NamePrefix")) or "",
+        {key: value for key, value in tags if key and value},
+    )
 
 
 def _placement_groups(data: Data) -> list[str]:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterjobs.catalog.instances import find_instance_type, instance_type_names
-from clusterjobs.errors import did_you_mean
+from clusterjobs.catalog.instances import (
+    catalogue_date,
+    find_instance_type,
+    instance_type_names,
+)
+from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.parallelcluster.coerce import at, text, truth
 from clusterjobs.parallelcluster.validation import walk
 from clusterjobs.parallelcluster.validation.account import Account
 from clusterjobs.parallelcluster.validation.finding import Finding
-from clusterjobs.parallelcluster.validation.offerings import region_names, zones_of_type
+from clusterjobs.parallelcluster.validation.offerings import (
+    offered_nowhere,
+    region_names,
+    zones_of_type,
+)
 from clusterjobs.parallelcluster.validation.walk import Data
 from clusterjobs.yaml.document import Path
 
@@ -52,16 +60,35 @@ def _types(path: Path, resource: Data) -> Iterator[tuple[Path, str]]:
 
 
 def _check_offer(path: Path, kind: str, region: str) -> Iterator[Finding]:
-    """Only if the lists of the region are known. A type that exists nowhere is probably a typo."""
-    if zones_of_type(kind, region) == () and region in region_names():
-        yield Finding(f"{kind} is not offered in {region}", path, hint=_elsewhere(kind))
+    """A region's list lacks the type, though another has it; or nobody knows the type."""
+    if not is_known(kind):
+        yield _unknown_type(path, kind)
+    elif zones_of_type(kind, region) == () and region in region_names():
+        regions = [name for name in region_names() if zones_of_type(kind, name)]
+        if regions:  # else it is unknown where
+            what = f"{kind} is not offered in {region}"
+            yield Finding(what, path, hint=f"offered in {', '.join(regions)}")
 
 
-def _elsewhere(kind: str) -> str:
-    regions = [name for name in region_names() if zones_of_type(kind, name)]
-    family = kind.partition(".")[0] + "."
-    siblings = [name for name in instance_type_names() if name.startswith(family)]
-    return f"offered in {', '.join(regions)}" if regions else did_you_mean(kind, siblings)
+def is_known(kind: str) -> bool:
+    """Whether the catalogue or the list of some region has the type."""
+    return find_instance_type(kind) is not None or not offered_nowhere(kind)
+
+
+def _unknown_type(path: Path, kind: str) -> Finding:
+    """An error where it looks like a typo; else it may be newer than the catalogue."""
+    family, _, size = kind.partition(".")
+    names = instance_type_names()
+    siblings = [name for name in names if name.startswith(f"{family}.")]
+    similar = nearest(kind, siblings or names)
+    sizes = {name.partition(".")[2] for name in names}
+    is_typo = bool(siblings) or size not in sizes
+    what = f"{kind} is not among EC2's types of {catalogue_date()}, so nothing was checked with it"
+    hint = f"did you mean {similar}? {_NEWER}" if similar and is_typo else _NEWER
+    return Finding(what, path, "error" if is_typo else "warning", hint=hint)
+
+
+_NEWER = "if it is newer: --aws asks your own account, and the catalogue can be refreshed"
 
 
 def _check_driver(path: Path, kind: str, has_own_image: bool) -> Iterator[Finding]:
@@ -79,5 +106,5 @@ _DRIVER_HINT = (
 
 def _check_efa(path: Path, kind: str) -> Iterator[Finding]:
     found = find_instance_type(kind)
-    if found and not found.efa_interfaces:
+    if found and found.efa_interfaces == 0:
         yield Finding(f"{kind} has no EFA", path, hint="Efa: {Enabled: false}, or another type")
