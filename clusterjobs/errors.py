@@ -67,11 +67,11 @@ def _reading_order(problem: Problem) -> tuple[bool, str, int, int]:
     return (True, "", 0, 0) if where is None else (False, where.file, where.line, where.column)
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The name in `known` that is most similar to `word`; None if none is similar."""
     import difflib  # only needed after a mistake
 
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return matches[0] if matches else None
 
 
