@@ -16,7 +16,7 @@ from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.plan.storage import Storage, is_below
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import experiment as spec
-from clusterjobs.spec.references import expanding, show, variable
+from clusterjobs.spec.references import expanding, is_absolute, show, variable
 from clusterjobs.yaml.document import Path
 
 
@@ -127,7 +127,7 @@ def _check_marker(marker: str | None, diagnostics: Diagnostics) -> None:
 def _check_apart(path: Path, source: str, target: str, diagnostics: Diagnostics) -> None:
     if target.startswith("s3://"):
         return
-    if not target.startswith(("/", "${", "\0")):
+    if not is_absolute(target):
         diagnostics.problem(
             path,
             f"{show(target)} is relative, and the nodes have no folder in common to count from",

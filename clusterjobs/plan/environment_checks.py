@@ -9,7 +9,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Software
 from clusterjobs.spec.field_types import MAX_WORD_BYTES
-from clusterjobs.spec.references import as_text
+from clusterjobs.spec.references import as_text, is_absolute
 from clusterjobs.yaml.document import Path
 
 _NOT_INSIDE = {
@@ -41,7 +41,7 @@ def check_software(software: Software, diagnostics: Diagnostics) -> None:
     for key, (what, hint) in _NOT_INSIDE.items():
         if getattr(software, key):
             diagnostics.problem(("software", key), what, hint)
-    if software.venv and not software.venv.startswith(("/", "${")):
+    if software.venv and not is_absolute(software.venv):
         diagnostics.problem(
             ("software", "venv"),
             "with a container this is a folder inside of it, and cannot be relative",

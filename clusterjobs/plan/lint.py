@@ -11,7 +11,7 @@ from clusterjobs.frameworks.base import Framework
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
 from clusterjobs.spec.experiment import Checkpoints, Experiment
-from clusterjobs.spec.references import show
+from clusterjobs.spec.references import is_absolute, show
 from clusterjobs.yaml.document import Path
 
 
@@ -58,7 +58,7 @@ def _check_precision(precision: str | None, placement: Placement, diagnostics: D
 def _check_relative_checkpoints(
     checkpoints: Checkpoints | None, workdir: str | None, diagnostics: Diagnostics
 ) -> None:
-    if checkpoints and workdir and not checkpoints.path.startswith(("/", "${", "\0")):
+    if checkpoints and workdir and not is_absolute(checkpoints.path):
         diagnostics.problem(
             ("checkpoints", "path"),
             f"{show(checkpoints.path)} is one folder for the job, which counts from where sbatch "

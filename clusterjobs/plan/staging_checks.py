@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.storage import Storage, is_below
 from clusterjobs.spec.experiment import Data
-from clusterjobs.spec.references import show
+from clusterjobs.spec.references import is_absolute, show
 
 # The formats that Python 3.7's standard library can unpack.
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
@@ -31,7 +31,7 @@ def check_data(index: int, data: Data, storage: Storage, diagnostics: Diagnostic
 def _check_paths(index: int, data: Data, diagnostics: Diagnostics) -> None:
     for key in ("source", "target"):
         value = getattr(data, key)
-        if not value.startswith(("/", "${", "\0", "s3://")):
+        if not (is_absolute(value) or value.startswith("s3://")):
             diagnostics.problem(
                 ("data", index, key),
                 f"{show(value)} is relative, and the nodes have no folder in common to count from",
