@@ -1,4 +1,4 @@
-"""Which options a spec must not set under `sbatch` and `srun`: those of other keys, and unknown ones.
+"""Options that a spec must not set under `sbatch` and `srun`: those of other keys, unknown ones.
 
 sbatch refuses an unknown option at submission, srun only when the nodes are running.
 """

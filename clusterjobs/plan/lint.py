@@ -10,6 +10,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
+from clusterjobs.slurm_time import in_words, seconds_of, slurm_time
 from clusterjobs.spec.experiment import Checkpoints, Experiment
 from clusterjobs.spec.references import is_absolute, show
 from clusterjobs.yaml.document import Path
@@ -25,6 +26,7 @@ def check_intentions(
     """Warn about idle GPUs, a slow network, folders on one node, and values that are not used."""
     gpus_key = "ranks_per_node" if experiment.ranks_per_node else "gpus_per_node"
     cpus_key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
+    _check_time_limit(experiment.time_limit, diagnostics)
     _check_precision(experiment.precision, placement, diagnostics)
     _check_idle_gpus(gpus_key, placement, diagnostics)
     _check_shared_cpus(cpus_key, placement, diagnostics)
@@ -53,6 +55,22 @@ def _check_precision(precision: str | None, placement: Placement, diagnostics: D
         diagnostics.problem(
             ("precision",), f"the V100 of a {node_type.name} has no bf16", "precision: fp16"
         )
+
+
+_CLOCK = re.compile(r"[0-9]+:[0-9]+", re.ASCII)
+
+
+def _check_time_limit(time_limit: str | None, diagnostics: Diagnostics) -> None:
+    """Warn of minutes and seconds, which many people read as hours and minutes."""
+    if time_limit is None or not _CLOCK.fullmatch(time_limit):
+        return
+    seconds = seconds_of(time_limit) or 0
+    diagnostics.problem(
+        ("time_limit",),
+        f"Slurm reads {time_limit} as minutes and seconds: {in_words(seconds)}",
+        f"for hours write {time_limit}:00, for minutes {slurm_time(seconds)}",
+        warning=True,
+    )
 
 
 def _check_relative_checkpoints(
