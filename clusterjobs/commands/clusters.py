@@ -76,6 +76,29 @@ def show(cluster: str, site: pathlib.Path | None, as_json: bool) -> None:
 
 
 @clusters.command()
+@click.argument("cluster")
+def site(cluster: str) -> None:
+    """Print what a site.yaml lacks for CLUSTER, to be filled in.
+
+    \b
+    Examples:
+      clusterjobs clusters site p4d-a100 >> site.yaml
+    """
+    from clusterjobs.parallelcluster.site_form import site_form
+
+    config = read_config(find_config_file(cluster))
+    form = site_form(config.document, config.site)
+    if form.lines:
+        click.echo(f"# Values of your site for {config.cluster.name}:")
+    for line in form.lines:
+        click.echo(line)
+    if form.blank:
+        click.echo(f"your site.yaml has no value for {', '.join(form.blank)}", err=True)
+    elif not form.lines:
+        click.echo("your site.yaml has all values", err=True)
+
+
+@clusters.command()
 @click.argument("old")
 @click.argument("new")
 @_site

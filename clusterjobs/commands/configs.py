@@ -29,6 +29,7 @@ class Config:
     data: dict[str, Any]
     unresolved: tuple[Problem, ...]
     text: str
+    site: dict[str, Any]
 
 
 def find_config_file(name_or_path: str) -> pathlib.Path:
@@ -55,7 +56,7 @@ def config_of(text: str, file: pathlib.Path, site: pathlib.Path | None = None) -
     data = _with_written(substitution.value, document.value)
     for step in cluster.path:
         data = data[step]
-    return Config(cluster, document, data, tuple(problems), text)
+    return Config(cluster, document, data, tuple(problems), text, values)
 
 
 def _with_written(value: Any, written: Any) -> Any:

@@ -61,7 +61,7 @@ def load_project(
 ) -> Project:
     """Read all files that the spec leads to, and make the plan. Raises InputError.
 
-    `to_write`: what is missing of the site's values is wrong too, beside all that is wrong.
+    `to_write`: a config that cannot be written is reported beside the problems of the spec.
     """
     text = read_text(spec)
     loaded = load_spec(text, str(spec), option_models(), settings)

@@ -14,7 +14,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.references import expanding, variable
+from clusterjobs.spec.references import expanding, is_absolute, variable
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
 
@@ -173,5 +173,4 @@ class Framework(abc.ABC):
 
 def folder_on_the_node(path: str) -> str:
     """A path of the spec as it is on the node: a relative one is below SLURM_SUBMIT_DIR."""
-    is_absolute = path.startswith(("/", "${", "\0"))
-    return expanding(path if is_absolute else f"${{SLURM_SUBMIT_DIR}}/{path}")
+    return expanding(path if is_absolute(path) else f"${{SLURM_SUBMIT_DIR}}/{path}")

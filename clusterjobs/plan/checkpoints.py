@@ -1,7 +1,7 @@
-"""The folder of the checkpoints, and what a job copies away: checkpoints and logs.
+"""The checkpoints' folder, and the exports: checkpoints and logs that are copied elsewhere.
 
-Some file systems export by themselves to a bucket what lies in a folder, and go on after the job's
-end: that is a BucketLink. Everything else is copied by the job, beside the training.
+Some file systems export a folder to a bucket by themselves, also after the job's end: that is a
+BucketLink. All other exports are made by the job, in parallel to the training.
 Source: the FSx for Lustre user guide, "Automatically export updates to your S3 bucket".
 """
 
@@ -16,12 +16,12 @@ from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.plan.storage import Storage, is_below
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import experiment as spec
-from clusterjobs.spec.references import expanding, show, variable
+from clusterjobs.spec.references import expanding, is_absolute, show, variable
 from clusterjobs.yaml.document import Path
 
 
 class Export(NamedTuple):
-    """A folder that the job copies away. `of_job`: its own."""
+    """A folder that the job exports. `of_job`: the folder of the job itself."""
 
     source: str
     target: str
@@ -29,10 +29,10 @@ class Export(NamedTuple):
 
 
 class Checkpoints(NamedTuple):
-    """`marker`: a file that the training writes anew after each complete checkpoint.
+    """Where the checkpoints are, and how they are exported.
 
-    `path` and `marker` are None where nothing is known of them. `links` are exports of `path`
-    that the file system makes.
+    `marker`: a file that the training rewrites after each complete checkpoint. `path` and
+    `marker` are None if unknown. `links`: exports of `path` that the file system makes.
     """
 
     path: str | None
@@ -42,7 +42,7 @@ class Checkpoints(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The programs for the nodes that it starts."""
+        """The programs that it runs on the nodes."""
         return ("export.py",) if self.exports else ()
 
 
@@ -53,7 +53,7 @@ def plan_checkpoints(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Checkpoints:
-    """`marker`: the framework's own, where it writes one."""
+    """The section `checkpoints`. `marker`: the framework's own, if it writes one."""
     checkpoints, exports = experiment.checkpoints, list[Export | BucketLink]()
     path = None
     if checkpoints:
@@ -127,7 +127,7 @@ def _check_marker(marker: str | None, diagnostics: Diagnostics) -> None:
 def _check_apart(path: Path, source: str, target: str, diagnostics: Diagnostics) -> None:
     if target.startswith("s3://"):
         return
-    if not target.startswith(("/", "${", "\0")):
+    if not is_absolute(target):
         diagnostics.problem(
             path,
             f"{show(target)} is relative, and the nodes have no folder in common to count from",

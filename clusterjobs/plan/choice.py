@@ -11,7 +11,7 @@ from clusterjobs.provenance import Provenance
 
 
 def find_framework(name: str, diagnostics: Diagnostics) -> Framework | None:
-    """The framework, or None, with a problem that names the nearest."""
+    """The framework; None if the name is unknown, with a problem that suggests a known one."""
     framework = FRAMEWORKS.get(name)
     if framework is None:
         hint = did_you_mean(name, list(FRAMEWORKS))
@@ -25,7 +25,7 @@ def find_launcher(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Launcher:
-    """The launcher, or the framework's default; one in any case, so that planning goes on."""
+    """The launcher. The framework's default replaces a wrong one, so that planning can continue."""
     choices = framework.launchers if framework else tuple(LAUNCHERS)
     default = LAUNCHERS[choices[0]]
     if name is None:

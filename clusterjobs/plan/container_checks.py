@@ -1,4 +1,4 @@
-"""What does not go together with a container, each with its reason and what to do instead."""
+"""What cannot be combined with a container, with the reason and what to do instead."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_container(
     automatic: Iterable[str],
     diagnostics: Diagnostics,
 ) -> None:
-    """`automatic`: the targets of the mounts that the job adds by itself."""
+    """Report all of it. `automatic`: the targets of the mounts that the job adds by itself."""
     _check_launcher(container, placement, launcher, diagnostics)
     _check_image(container, diagnostics)
     _check_mounts(container, list(automatic), diagnostics)
@@ -67,7 +67,7 @@ def _check_image(container: Container, diagnostics: Diagnostics) -> None:
     is_file = image.startswith(("/", "${")) and runtime != "docker"
     is_name = bool(_FORMS[runtime].fullmatch(image))
     if runtime == "pyxis" and _HOST_AS_PATH.match(image):
-        is_name = False  # enroot would look for nvcr.io/nvidia/pytorch at Docker Hub
+        is_name = False  # enroot would search nvcr.io/nvidia/pytorch on Docker Hub
     if not is_file and not is_name:
         diagnostics.problem(
             (*_KEY, "image"), f"{image} is no image of {runtime}", f"write {_EXAMPLES[runtime]}"

@@ -1,4 +1,4 @@
-"""The environment of the ranks: few variables, each with its reason and source."""
+"""The environment of the ranks: each variable has its reason and source."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ EFA_LIBRARIES = ":".join(
 
 
 class Environment(NamedTuple):
-    """What the job keeps and unsets of the caller's environment, and what it sets up itself.
+    """What the job unsets from the inherited environment, and what it sets.
 
-    `kept_slurm` are patterns of the SLURM_ variables that stay. `conda` and `venv` are None
-    without one, and in a container, whose own they are. `software_setup` and `setup` are lines of
-    bash, the user's own code.
+    `kept_slurm`: patterns of the SLURM_ variables that are kept. `conda` and `venv` are None if
+    there is none, or if the container has its own. `software_setup` and `setup`: the user's own
+    lines of bash.
     """
 
     kept_slurm: tuple[str, ...]
@@ -57,7 +57,7 @@ def plan_environment(
     further: Iterable[Iterable[Variable]],
     diagnostics: Diagnostics,
 ) -> Environment:
-    """`further`: variables that other sections need, in place of the usual ones."""
+    """The section `environment`. `further`: variables of other sections; they replace defaults."""
     check_software(software, diagnostics)
     check_variables(env, software.container is not None, placement, diagnostics)
     gpus = placement.shape.gpus_per_node
@@ -81,7 +81,7 @@ def _variables(
     placement: Placement,
     further: tuple[Variable, ...],
 ) -> Iterator[Variable]:
-    """Derived, then the spec's own, which has the last word, then what is put behind others."""
+    """Derived variables, then the spec's own, which override them, then those that are appended."""
     replaced = {one.name for one in further}
     derived = [one for one in _derived(placement) if one.name not in replaced]
     derived += further
@@ -123,7 +123,7 @@ def _nccl() -> Iterator[Variable]:
     reason = "for NCCL's first contact; eth0 has other names"
     yield Variable("NCCL_SOCKET_IFNAME", "^lo,docker,veth", reason, _AWS_SAMPLES)
     yield Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "record which rank waits in a hang", _TORCH)
-    record = f"{JOB_DIR}/nccl-trace-rank-"  # the default is in /tmp, and gone with the node
+    record = f"{JOB_DIR}/nccl-trace-rank-"  # the default is in /tmp, which is lost with the node
     size, place = "collectives in that record", "where the record is written"
     yield Variable("TORCH_FR_BUFFER_SIZE", "20000", size, _TORCH)
     yield Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", "20000", f"{size} (older name)", _TORCH)

@@ -1,4 +1,4 @@
-"""What must not be set in the environment, each with its reason and what to do instead."""
+"""Variables and software that a spec must not set, with the reason and what to do instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Software
 from clusterjobs.spec.field_types import MAX_WORD_BYTES
-from clusterjobs.spec.references import as_text
+from clusterjobs.spec.references import as_text, is_absolute
 from clusterjobs.yaml.document import Path
 
 _NOT_INSIDE = {
@@ -29,7 +29,7 @@ _NOT_INSIDE = {
 
 
 def check_software(software: Software, diagnostics: Diagnostics) -> None:
-    """Ways to the job's Python that exclude one another, or that a container excludes."""
+    """Refuse environments that exclude each other, or that a container excludes."""
     if software.conda and software.venv:
         diagnostics.problem(
             ("software", "venv"),
@@ -41,7 +41,7 @@ def check_software(software: Software, diagnostics: Diagnostics) -> None:
     for key, (what, hint) in _NOT_INSIDE.items():
         if getattr(software, key):
             diagnostics.problem(("software", key), what, hint)
-    if software.venv and not software.venv.startswith(("/", "${")):
+    if software.venv and not is_absolute(software.venv):
         diagnostics.problem(
             ("software", "venv"),
             "with a container this is a folder inside of it, and cannot be relative",
@@ -49,7 +49,7 @@ def check_software(software: Software, diagnostics: Diagnostics) -> None:
         )
 
 
-# What circulates from blog to blog: (why not, what to do instead). True: an error, not a warning.
+# Common mistakes in public scripts: (why not, what to do instead). True: an error, not a warning.
 _MUST_NOT = {
     "RDMAV_FORK_SAFE": ("breaks EFA with huge pages", "remove it", True),
     "RDMAV_HUGEPAGES_SAFE": ("breaks EFA with huge pages", "remove it", True),
@@ -70,7 +70,7 @@ _INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
 def check_variables(
     env: Mapping[str, str], contained: bool, placement: Placement, diagnostics: Diagnostics
 ) -> None:
-    """`env` of the spec; `contained`: the ranks run in a container."""
+    """Check the spec's `env`. `contained`: the ranks run in a container."""
     has_efa = placement.fabric == "efa"
     for name, value in env.items():
         path = ("env", name)

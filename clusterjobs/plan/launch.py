@@ -1,4 +1,4 @@
-"""How the ranks are started: the command, who starts it, and with which options."""
+"""How the ranks are started: the command, its launcher, and the options of both."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from clusterjobs.spec.experiment import Experiment, Ssh
 
 
 class SshServer(NamedTuple):
-    """An sshd that runs on the nodes, and the key that it lets in; None is the user's own."""
+    """An sshd that runs on the nodes, and a key that it accepts; None: the user's default key."""
 
     port: int
     key: str | None
 
 
 class Launch(NamedTuple):
-    """`words` are what the launcher starts, `prefix` what stands in front of the program.
+    """`words`: the command that the launcher starts. `prefix`: a command in front of the program.
 
-    `srun_options` are those of the ranks, () where the script itself calls no srun for them.
-    `launcher_options` are the launcher's own. `interface`: the network interface of the ranks,
-    where the spec names one. `ssh` is None where the job runs an sshd of its own, or needs none.
+    `srun_options`: those of the ranks' srun; () if the script does not call srun for them.
+    `launcher_options`: the launcher's own. `interface`: the ranks' network interface, if the spec
+    names one. `ssh`: None if the job starts its own sshd, or needs none.
     """
 
     launcher: Launcher
@@ -49,7 +49,7 @@ def plan_launch(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Launch:
-    """How `program` is started; problems go into `diagnostics`."""
+    """The section `launch`: how `program` is started. Problems go into `diagnostics`."""
     ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
     by_pyxis = container is not None and container.runtime == "pyxis"
     options = srun_options(srun, by_pyxis, placement, diagnostics)
@@ -60,7 +60,7 @@ def plan_launch(
         _refuse_srun(launcher, container, diagnostics)
     if container and by_pyxis:
         options += container.options
-    # A prefix must stand before Python.
+    # A prefix must come before Python.
     runs_script = launcher.starts_python and program.is_python and not prefix
     python = ("python3",) if program.is_python and not runs_script else ()
     needs_option = launcher.no_python_option and not runs_script

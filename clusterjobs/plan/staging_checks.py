@@ -1,4 +1,4 @@
-"""What cannot be staged: paths that contradict one another or the cluster's folders."""
+"""Refuses data sets with impossible paths: they conflict with each other or with the cluster."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.storage import Storage, is_below
 from clusterjobs.spec.experiment import Data
-from clusterjobs.spec.references import show
+from clusterjobs.spec.references import is_absolute, show
 
-# What the standard library of Python 3.7 unpacks.
+# The formats that Python 3.7's standard library can unpack.
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
 
 
 def check_data(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> None:
-    """Judge one data set by itself."""
+    """Check one data set by itself."""
     _check_paths(index, data, diagnostics)
     if data.scope == "node":
         _check_own_disk(index, data, storage, diagnostics)
@@ -31,7 +31,7 @@ def check_data(index: int, data: Data, storage: Storage, diagnostics: Diagnostic
 def _check_paths(index: int, data: Data, diagnostics: Diagnostics) -> None:
     for key in ("source", "target"):
         value = getattr(data, key)
-        if not value.startswith(("/", "${", "\0", "s3://")):
+        if not (is_absolute(value) or value.startswith("s3://")):
             diagnostics.problem(
                 ("data", index, key),
                 f"{show(value)} is relative, and the nodes have no folder in common to count from",
@@ -108,7 +108,7 @@ def _check_shared(index: int, data: Data, storage: Storage, diagnostics: Diagnos
 
 
 def check_overlaps(data: Sequence[Data], diagnostics: Diagnostics) -> None:
-    """Two data sets in one folder would be taken for one another's."""
+    """Refuse two data sets in one folder: their files could not be told apart."""
     for index, one in enumerate(data):
         for earlier in range(index):
             other = data[earlier].target
@@ -123,7 +123,7 @@ def check_overlaps(data: Sequence[Data], diagnostics: Diagnostics) -> None:
 
 
 def check_room(data: Sequence[Data], storage: Storage, diagnostics: Diagnostics) -> None:
-    """What is staged to a folder of known size, against that size."""
+    """Compare the data for a folder with the folder's size, if both are known."""
     for folder, capacity, is_shared in storage.capacities:
         wanted = 0
         for index, one in enumerate(data):

@@ -39,14 +39,14 @@ def is_over_ssh(plan: Plan) -> bool:
 
 
 def launch_template(plan: Plan) -> str:
-    """The launcher's template; another one where only its containers are reached by ssh."""
+    """The launcher's template, or the one for containers that are reached by ssh."""
     launcher = plan.launch.launcher
     in_containers = is_over_ssh(plan) and not launcher.over_ssh
     return f"launch/{launcher.name}{'_in_docker' if in_containers else ''}.sh.j2"
 
 
 def _inside(plan: Plan) -> dict[str, Any]:
-    """How a rank's command gets into the container, and what it does there first."""
+    """The command that starts a rank's command inside the container."""
     container = plan.container
     runtime = container.runtime if container else ""
     has_lifeline = runtime == "docker" and not is_over_ssh(plan)
@@ -64,7 +64,7 @@ def _inside(plan: Plan) -> dict[str, Any]:
 
 
 def _ssh(plan: Plan) -> dict[str, Any]:
-    """How the nodes are reached by launchers that use ssh, and over which interface they talk."""
+    """Which sshd launchers with ssh use, and the network interface of the ranks."""
     launch = plan.launch
     ssh, interface = launch.ssh, launch.interface
     server = (str(ssh.port), *([ssh.key] if ssh.key else [])) if ssh else ()
@@ -82,7 +82,7 @@ def _prefix(launch: Launch) -> list[ShellText]:
 
 
 def _lines(words: tuple[str, ...]) -> list[ShellText]:
-    """The command as a person would break it: each option on a line with its values."""
+    """The command, with each option and its values on a line."""
     lines: list[list[str]] = [[]]
     for word in words:
         if _starts_a_line(word) and lines[-1]:
@@ -92,5 +92,5 @@ def _lines(words: tuple[str, ...]) -> list[ShellText]:
 
 
 def _starts_a_line(word: str) -> bool:
-    """An option, or an override in hydra's way: `dataset.batch_size=8`."""
+    """An option, or an override in hydra's syntax: `dataset.batch_size=8`."""
     return word.startswith("--") or _OVERRIDE.match(word) is not None

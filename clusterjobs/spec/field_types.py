@@ -172,8 +172,8 @@ def time_limit(value: Any) -> str:
 
 
 def directive_name(value: str) -> str:
-    """The long name of an sbatch or srun option, without its dashes."""
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", value):
+    """The name of an sbatch or srun option, without its dashes."""
+    if not re.fullmatch(r"[A-Za-z]|[a-z][a-z0-9-]*", value):
         raise ValueError("not an option's long name: write it without dashes, mail-type")
     return value
 

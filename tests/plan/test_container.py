@@ -8,11 +8,18 @@ from plans import plan_of, problems_of
 PYXIS = {"runtime": "pyxis", "image": "a/b:1"}
 
 
-@pytest.mark.parametrize("venv", ["/opt/venv", "${HOME}/venv"])
-def test_a_venv_inside_is_a_whole_path_or_starts_with_a_variable(venv: str) -> None:
-    plan = plan_of(software={"container": PYXIS, "venv": venv})
+@pytest.mark.parametrize(
+    ("venv", "planned"),
+    [
+        ("/opt/venv", "/opt/venv"),
+        ("${HOME}/venv", "\0HOME\0/venv"),
+        ("{{ parameters.VENVS }}/venv", "\0VENVS\0/venv"),
+    ],
+)
+def test_a_venv_inside_is_a_whole_path_or_starts_with_a_variable(venv: str, planned: str) -> None:
+    plan = plan_of(software={"container": PYXIS, "venv": venv}, parameters={"VENVS": "/opt"})
     assert plan.container
-    assert plan.container.venv == venv.replace("${HOME}", "\0HOME\0")
+    assert plan.container.venv == planned
     assert plan.environment.venv is None
 
 
