@@ -50,6 +50,7 @@ def _partition(queue: config.Queue) -> Partition:
         exclusive=queue.job_exclusive,
         local_disk="/" + queue.scratch_dir.strip("/"),
         max_time=queue.max_time,
+        placeholder=queue.placeholder,
         bucket_access=None if queue.s3_access is None else S3Rules(queue.s3_access),
     )
 
@@ -68,9 +69,10 @@ def _node_group(resource: config.ComputeResource) -> NodeGroup:
     names = resource.instance_types
     found = [find_instance_type(name) for name in names]
     known = [one for one in found if one] if None not in found else []
+    node_type = _node_type(" or ".join(names), known, resource.disable_smt)
     return NodeGroup(
         resource.name,
-        _node_type(" or ".join(names), known, resource.disable_smt),
+        node_type._replace(placeholder=resource.placeholder),
         names,
         resource.max_count,
         "efa" if resource.efa else "ethernet",

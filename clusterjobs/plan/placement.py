@@ -161,11 +161,13 @@ def _gpus_per_node(
     if node_type.gpus is not None:
         reason = f"all that a {node_type.name} has"
         return provenance.record("gpus_per_node", node_type.gpus, reason, terms.node_facts)
-    name = node_type.name or "an instance type for this queue"
+    what = f"the {terms.node_facts}{terms.node_facts_note} does not know {node_type.name}"
+    if not node_type.name:
+        what = f"the instance type of the queue's nodes ({node_type.placeholder}) was not filled in"
+        what = what.replace(" ()", "")
     diagnostics.missing(
         "gpus_per_node",
-        f"the {terms.node_facts}{terms.node_facts_note} does not know {name}, "
-        "so its GPUs are unknown",
+        f"{what}, so its GPUs are unknown",
         f"add `gpus_per_node:` with the GPUs of one {node_type.name or 'node'}, 0 if it has none",
     )
     return 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterjobs.errors import Location, Problem
-from clusterjobs.parallelcluster.coerce import shell_lines
+from clusterjobs.parallelcluster.coerce import shell_lines, template_lines
 from clusterjobs.parallelcluster.detect import find_config, load_config
 from clusterjobs.parallelcluster.render_config import dump_scalar
 from clusterjobs.parallelcluster.validation.deprecations import Edit, deprecations, edited
@@ -17,6 +17,7 @@ from clusterjobs.parallelcluster.validation.finding import problems
 from clusterjobs.yaml.document import Document, Path
 
 _SHELL = "this is a shell command, not part of the config"
+_TEMPLATE = "this line of a template was not filled in"
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,19 @@ def upgrade(source: str, file: str) -> Upgraded:
 
 def shell_problems(source: str, file: str) -> list[Problem]:
     """Shell commands that were copied together with a config."""
-    found: list[Problem] = []
-    for index, line in shell_lines(source):
-        number = source.count("\n", 0, index) + 1
-        where = Location(file, number, 1, line, len(line))
-        found.append(Problem(_SHELL, where, hint="remove the line"))
-    return found
+    lines = shell_lines(source)
+    return [Problem(_SHELL, _line(source, file, *one), hint="remove the line") for one in lines]
+
+
+def template_problems(source: str, file: str) -> list[Problem]:
+    """Lines of the template that a config is."""
+    hint = "fill the template in first, and validate the result"
+    lines = template_lines(source)
+    return [Problem(_TEMPLATE, _line(source, file, *one), hint=hint) for one in lines]
+
+
+def _line(source: str, file: str, index: int, line: str) -> Location:
+    return Location(file, source.count("\n", 0, index) + 1, 1, line, len(line))
 
 
 def _data(document: Document, base: Path) -> Any:
