@@ -35,19 +35,27 @@ def check_region(data: Data, _account: Account) -> Iterator[Finding]:
 
 
 def check_instance_types(data: Data, account: Account) -> Iterator[Finding]:
-    """Types that the region does not offer, that lack EFA, or that need a custom image."""
-    has_image = text(at(data, "Image", "CustomAmi"))
+    """Types that the region does not offer, or that lack EFA."""
     for queue in walk.queues(data):
-        own_image = has_image or text(at(queue[1], "Image", "CustomAmi"))
         for path, resource in walk.compute_resources(queue):
             for type_path, kind in _types(path, resource):
                 yield from _check_offer(type_path, kind, account.region)
-                yield from _check_driver(type_path, kind, bool(own_image))
                 if truth(at(resource, "Efa", "Enabled")):
                     yield from _check_efa((*path, "Efa", "Enabled"), kind)
     head = text(at(data, "HeadNode", "InstanceType"))
     if head:
         yield from _check_offer(("HeadNode", "InstanceType"), head, account.region)
+
+
+def check_drivers(data: Data, _account: Account | None = None) -> Iterator[Finding]:
+    """GPUs that do not run with the driver of ParallelCluster's own images."""
+    has_image = text(at(data, "Image", "CustomAmi"))
+    for queue in walk.queues(data):
+        if has_image or text(at(queue[1], "Image", "CustomAmi")):
+            continue
+        for path, resource in walk.compute_resources(queue):
+            for type_path, kind in _types(path, resource):
+                yield from _check_driver(type_path, kind)
 
 
 def _types(path: Path, resource: Data) -> Iterator[tuple[Path, str]]:
@@ -91,17 +99,17 @@ def _unknown_type(path: Path, kind: str) -> Finding:
 _NEWER = "if it is newer: --aws asks your own account, and the catalogue can be refreshed"
 
 
-def _check_driver(path: Path, kind: str, has_own_image: bool) -> Iterator[Finding]:
+def _check_driver(path: Path, kind: str) -> Iterator[Finding]:
     found = find_instance_type(kind)
-    if found and found.gpu_model == "V100" and not has_own_image:
+    if found and found.gpu_model in _CLOSED_DRIVER:
         what = f"{kind} does not run with the driver of ParallelCluster's own images"
-        yield Finding(what, path, hint=_DRIVER_HINT)
+        hint = f"the {found.gpu_model} needs NVIDIA's closed driver: {_DRIVER_HINT}"
+        yield Finding(what, path, hint=hint)
 
 
-_DRIVER_HINT = (
-    "the V100 needs NVIDIA's closed driver: set CustomAmi to an image of your own; "
-    "cluster-configs/p3dn-v100.yaml explains how"
-)
+# Older than Turing: NVIDIA_OPENRM_UNSUPPORTED_INSTANCE_TYPES of ParallelCluster 3.16.1.
+_CLOSED_DRIVER = ("K80", "M60", "V100")
+_DRIVER_HINT = "set CustomAmi to an image of your own; cluster-configs/p3dn-v100.yaml explains how"
 
 
 def _check_efa(path: Path, kind: str) -> Iterator[Finding]:
