@@ -13,8 +13,6 @@ from clusterjobs.catalog.prices import Price, find_price
 from clusterjobs.parallelcluster.coerce import at, items, number, text
 from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Queue
 
-PRICED_REGION = "us-east-1"  # where the config does not say, or no price is known for its region
-
 
 @dataclass(frozen=True)
 class NodesRow:
@@ -83,7 +81,7 @@ def _node_row(cluster: Cluster, queue: Queue, resource: ComputeResource) -> Node
         vcpus=found.vcpus if found else None,
         nvme_gb=found.nvme_gb if found else None,
         capacity=queue.capacity_type,
-        price=price_of(found.name, cluster.region) if found else None,
+        price=_price(cluster, queue, resource),
     )
 
 
@@ -99,9 +97,16 @@ def _accelerator(found: InstanceType | None) -> str:
     return f"{found.accelerators} x {found.accelerator_model}"
 
 
-def price_of(instance_type: str, region: str | None) -> Price | None:
-    """The list price in the region, else in the one whose prices are known."""
-    return find_price(instance_type, region or "") or find_price(instance_type, PRICED_REGION)
+def _price(cluster: Cluster, queue: Queue, resource: ComputeResource) -> Price | None:
+    """None for several types: nobody knows beforehand which one a node will be."""
+    if len(resource.instance_types) != 1:
+        return None
+    return find_price(resource.instance_types[0], cluster.region or "", queue.capacity_type)
+
+
+def head_node_price(instance_type: str, region: str | None) -> Price | None:
+    """Head nodes are bought on demand."""
+    return find_price(instance_type, region or "", "ONDEMAND")
 
 
 def storage_rows(data: dict[str, Any]) -> list[StorageRow]:

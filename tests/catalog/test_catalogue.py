@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from clusterjobs.catalog import gpus, instances, prices
+from clusterjobs.catalog import gpus, instances
 from clusterjobs.catalog.gpus import find_gpu_model, gres_type
 from clusterjobs.catalog.instances import (
     InstanceType,
@@ -15,7 +15,7 @@ from clusterjobs.catalog.instances import (
     find_instance_type,
     instance_type_names,
 )
-from clusterjobs.catalog.prices import find_price
+from clusterjobs.catalog.prices import all_prices, find_price
 
 
 def known(name: str) -> InstanceType:
@@ -160,19 +160,23 @@ def test_every_gpu_has_a_source_and_no_bf16_peak_without_bf16() -> None:
 
 
 def test_price_has_a_date_and_is_never_taken_from_another_region() -> None:
-    price = find_price("p4d.24xlarge", "us-east-1")
+    price = find_price("p4d.24xlarge", "us-east-1", "ONDEMAND")
     assert price
     assert price.usd_per_hour == 21.957642
     assert price.source
     assert re.fullmatch(r"\d{4}-\d{2}", price.date)
-    assert find_price("p4d.24xlarge", "eu-west-1") is None
-    assert find_price("t3.micro", "us-east-1") is None
+    assert find_price("p4d.24xlarge", "eu-west-1", "ONDEMAND") is None
+    assert find_price("p4d.24xlarge", "us-east-1", "SPOT") is None
+    assert find_price("t3.micro", "us-east-1", "ONDEMAND") is None
 
 
-def test_every_price_is_of_a_known_type() -> None:
-    for region in json.loads(prices.DATA_FILE.read_text())["regions"].values():
-        for name in region:
-            assert find_instance_type(name)
+def test_every_price_is_of_a_known_type_and_has_a_date_and_a_source() -> None:
+    assert all_prices()
+    for price in all_prices():
+        assert find_instance_type(price.instance_type)
+        assert price.purchase in ("ONDEMAND", "SPOT", "CAPACITY_BLOCK")
+        assert price.source
+        assert re.fullmatch(r"\d{4}-\d{2}(-\d{2})?", price.date)
 
 
 # ------------------------------------------------------------------ against AWS's own data
