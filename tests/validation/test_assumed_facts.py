@@ -131,6 +131,24 @@ def test_the_images_that_a_filter_selects_exist(filters: dict[str, Any]) -> None
     assert errors_of(lambda data, _: data.update(DevSettings=dev)) == []
 
 
+# ------------------------------------------------------------------ addresses and groups
+
+
+def test_an_elastic_ip_exists_unless_it_is_said_to_be_missing() -> None:
+    def change(data: dict[str, Any], _: object) -> None:
+        data["HeadNode"]["Networking"]["ElasticIp"] = "34.1.2.3"
+
+    assert errors_of(change) == []
+    (error,) = errors_of(change, {"addresses": {"34.1.2.3": {"missing": True}}})
+    assert "not found" in error
+
+
+def test_the_network_of_lambda_functions_exists() -> None:
+    network = {"SubnetIds": [HEAD], "SecurityGroupIds": ["sg-0123456789abcdef0"]}
+    settings = {"DeploymentSettings": {"LambdaFunctionsVpcConfig": network}}
+    assert errors_of(lambda data, _: data.update(settings)) == []
+
+
 # ------------------------------------------------------------------ regions and instance types
 
 

@@ -137,6 +137,7 @@ class Account:
     reservations: dict[str, Reservation] = field(default_factory=dict)
     file_systems: dict[str, FileSystem] = field(default_factory=dict)
     placement_groups: dict[str, Named] = field(default_factory=dict)
+    addresses: dict[str, Named] = field(default_factory=dict)  # Elastic IPs, such as 34.1.2.3
     others: dict[str, Named] = field(default_factory=dict)  # policies, roles, secrets, ... by ARN
 
 
@@ -151,5 +152,6 @@ KINDS: dict[str, type] = {
     "reservations": Reservation,
     "file_systems": FileSystem,
     "placement_groups": Named,
+    "addresses": Named,
     "others": Named,
 }

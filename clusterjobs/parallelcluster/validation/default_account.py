@@ -33,6 +33,7 @@ Zones = Mapping[str, str]
 
 _GRAVITON = re.compile(r"(a1|[a-z]+\d+g[a-z]*|p6e-gb\d+)\.")
 _S3 = re.compile(r"s3://([^/\s]+)(?:/(\S+))?")
+_IP = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _AMI = re.compile(r"ami-[0-9a-f]+")
 
 
@@ -55,6 +56,8 @@ def default_account(data: Data, zones: Zones | None = None) -> Account:
     account.official_images = _official_images(data)
     account.reservations = _reservations(data, account)
     account.file_systems = _file_systems(data, account)
+    address = text(at(data, "HeadNode", "Networking", "ElasticIp"))
+    account.addresses = {address: Named()} if address and _IP.fullmatch(address) else {}
     account.placement_groups = {name: Named() for name in _placement_groups(data)}
     _s3(data, account)
     return account
@@ -92,7 +95,12 @@ def _types_of_queue(queue: Entry) -> list[str]:
 
 
 def _security_groups(data: Data) -> list[str]:
-    names = ("SecurityGroups", "AdditionalSecurityGroups", "ExistingSecurityGroups")
+    names = (
+        "SecurityGroups",
+        "AdditionalSecurityGroups",
+        "ExistingSecurityGroups",
+        "SecurityGroupIds",
+    )
     return [
         str(value)
         for path, value in walk.scalars(data)

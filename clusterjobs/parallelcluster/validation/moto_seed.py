@@ -33,6 +33,7 @@ def seed(account: Account) -> None:
     for name, key in account.keys.items():
         if not key.missing:
             ec2.create_key_pair(KeyName=name, KeyType=key.type)
+    _make_addresses(ec2, account)
     _make_images(account)
     _make_buckets(boto3.client("s3", account.region), account)
     _make_storage(boto3.client("efs", account.region), ec2, account)
@@ -85,6 +86,12 @@ def _permissions(open_: bool, member_of: str = "") -> list[dict[str, Any]]:
     if member_of:
         rules.append({"IpProtocol": _ALL, "UserIdGroupPairs": [{"GroupId": member_of}]})
     return rules
+
+
+def _make_addresses(ec2: Any, account: Account) -> None:
+    for name, address in account.addresses.items():
+        if not address.missing:
+            ec2.allocate_address(Domain="vpc", Address=name)
 
 
 # ------------------------------------------------------------------ images
