@@ -83,6 +83,15 @@ def test_what_is_assumed_is_in_the_zone_that_a_person_gave(change: Change, subne
     assert after == before
 
 
+@pytest.mark.parametrize("kind", ["FsxLustre", "Efs"])
+def test_a_file_system_is_assumed_in_the_network_that_a_person_gave(kind: str) -> None:
+    change = storage(kind, FileSystemId="fs-0123456789abcdef0")
+    given: dict[str, Any] = {"subnets": {HEAD: {"vpc": "prod"}, NODES: {"vpc": "prod"}}}
+    assert errors_of(change, given) == []
+    given["file_systems"] = {"fs-0123456789abcdef0": {"vpc": "other"}}
+    assert kind == "Efs" or any("same VPC" in what for what in errors_of(change, given))
+
+
 def test_subnets_are_assumed_where_a_given_reservation_is() -> None:
     target = {"CapacityReservationId": "cr-0123456789abcdef0"}
     given = {"reservations": {"cr-0123456789abcdef0": {"zone": "us-east-1c"}}}

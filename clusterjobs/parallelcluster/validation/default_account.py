@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from clusterjobs.catalog.instances import find_instance_type
 from clusterjobs.parallelcluster.coerce import at, items, number, text
@@ -21,9 +20,12 @@ from clusterjobs.parallelcluster.validation.account import (
     Key,
     Named,
     OfficialImages,
-    Reservation,
     SecurityGroup,
     Subnet,
+)
+from clusterjobs.parallelcluster.validation.default_reservations import (
+    default_reservations,
+    zone_of_queue,
 )
 from clusterjobs.parallelcluster.validation.offerings import best_zones
 from clusterjobs.parallelcluster.validation.walk import Data, Entry
@@ -54,7 +56,7 @@ def default_account(data: Data, zones: Zones | None = None) -> Account:
     account.keys = {key: Key()} if key else {}
     account.images = _images(data)
     account.official_images = _official_images(data)
-    account.reservations = _reservations(data, account)
+    account.reservations = default_reservations(data, account)
     account.file_systems = _file_systems(data, account)
     address = text(at(data, "HeadNode", "Networking", "ElasticIp"))
     account.addresses = {address: Named()} if address and _IP.fullmatch(address) else {}
@@ -78,7 +80,7 @@ def _subnets(data: Data, region: str, given: Zones) -> dict[str, Subnet]:
         free = [zone for zone in zones if zone not in taken] or zones
         assumed = [subnet for subnet in subnets if subnet not in given]
         for index, subnet in enumerate(assumed):
-            found.setdefault(subnet, Subnet((free if taken else zones)[index % len(free)]))
+            found.setdefault(subnet, Subnet(free[index % len(free)]))
         found |= {subnet: Subnet(given[subnet]) for subnet in subnets if subnet in given}
     for owner in (at(data, "HeadNode"), *(pool for _, pool in walk.login_pools(data))):
         own = [text(at(owner, "InstanceType")) or ""]
@@ -129,61 +131,10 @@ def _images(data: Data) -> dict[str, Image]:
     }
 
 
-def _reservations(data: Data, account: Account) -> dict[str, Reservation]:
-    """With type and zone of the first compute resource that uses it, large enough for all users."""
-    found: dict[str, Reservation] = {}
-    for queue in walk.queues(data):
-        block = text(at(queue[1], "CapacityType")) == "CAPACITY_BLOCK"
-        for _, entry in walk.compute_resources(queue):
-            if group := _target(entry, queue[1], _GROUP):
-                found |= _members(group, queue[1], entry, account, block)
-            name = _target(entry, queue[1], _RESERVATION)
-            if not name:
-                continue
-            before = found.get(name, Reservation())
-            found[name] = Reservation(
-                before.instance_type or next(iter(walk.instance_types(entry)), "c5.large"),
-                before.count + (number(at(entry, "MaxCount")) or 10),
-                before.zone or _zone(queue[1], account),
-                "capacity-block" if block else before.kind,
-            )
-    return found
-
-
-_RESERVATION, _GROUP = "CapacityReservationId", "CapacityReservationResourceGroupArn"
-
-
-def _target(resource: Any, queue: Any, key: str) -> str | None:
-    """Of CapacityReservationTarget: a compute resource's own goes before its queue's."""
-    owners = (at(owner, "CapacityReservationTarget") for owner in (resource, queue))
-    return text(at(next((found for found in owners if found), None), key))
-
-
-def _members(
-    group: str, queue: Data, resource: Data, account: Account, block: bool
-) -> dict[str, Reservation]:
-    """A reservation of the group for each type in each zone, so that the group serves the nodes."""
-    kind = "capacity-block" if block else "default"
-    count = number(at(resource, "MaxCount")) or 10
-    zones = {account.subnets[name].zone for name in walk.subnet_ids(queue)}
-    return {
-        f"cr-of-{group.rpartition('/')[2]}-{kind_of_node}-{zone}": Reservation(
-            kind_of_node, count, zone, kind, group
-        )
-        for kind_of_node in walk.instance_types(resource)
-        for zone in sorted(zones)
-    }
-
-
-def _zone(queue: Data, account: Account) -> str:
-    subnets = [account.subnets[name] for name in walk.subnet_ids(queue)]
-    return subnets[0].zone if subnets else f"{account.region}a"
-
-
 def nodes_zone(data: Data, account: Account) -> str:
     """The zone of the first queue's first subnet, where ParallelCluster creates file systems."""
     queue = next(iter(walk.queues(data)), ((), {}))
-    return _zone(queue[1], account)
+    return zone_of_queue(queue[1], account)
 
 
 _KINDS_OF_STORAGE = {
