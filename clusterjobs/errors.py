@@ -71,8 +71,9 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The name in `known` that is most similar to `word`; None if none is similar."""
     import difflib  # only needed after a mistake
 
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return matches[0] if matches else None
+    matches = difflib.get_close_matches(word, list(known), n=3, cutoff=cutoff)
+    swapped = [match for match in matches if sorted(match) == sorted(word)]
+    return next(iter([*swapped, *matches]), None)
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:

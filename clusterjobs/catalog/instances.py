@@ -17,9 +17,11 @@ DATA_FILE = pathlib.Path(__file__).with_name("instance_types.json")
 class InstanceType(NamedTuple):
     """One instance type. Memory in MiB, `nvme_gb` (all local disks together) in 10^9 bytes.
 
-    `gpus` counts whole NVIDIA GPUs, as ParallelCluster does: a type with a fraction of a GPU
-    (g6f) has 0, and no gres in Slurm. `gpu_memory_mib` is the memory of one GPU. `network_gbps`
-    is the peak over all network cards. `gpudirect_rdma`: the NIC accesses GPU memory directly.
+    None is unknown. `gpus` counts whole NVIDIA GPUs, as ParallelCluster does: a type with a
+    fraction of a GPU (g6f) has 0, and no gres in Slurm. `gpu_memory_mib` is the memory of one GPU.
+    `network_gbps` is the peak over all network cards. `gpudirect_rdma`: the NIC accesses GPU memory
+    directly. `accelerators` are devices other than NVIDIA's GPUs (`Trainium`), which have no gres
+    either; `accelerator_cores` counts the NeuronCores of all of them.
     """
 
     name: str
@@ -29,16 +31,27 @@ class InstanceType(NamedTuple):
     gpus: int
     gpu_model: str
     gpu_memory_mib: int
-    efa_interfaces: int
-    network_cards: int
-    network_gbps: float
+    efa_interfaces: int | None
+    network_cards: int | None
+    network_gbps: float | None
     nvme_gb: int
     gpudirect_rdma: bool
     architecture: str
+    accelerators: int = 0
+    accelerator_model: str = ""
+    accelerator_cores: int = 0
 
     @property
     def threads_per_core(self) -> int:
         return self.vcpus // self.cores
+
+    @property
+    def accelerator_ranks(self) -> int:
+        """How many ranks use all accelerators: one per NeuronCore, or per pair of Trainium2's.
+
+        Source: AWS Neuron documentation, logical NeuronCore configuration (2 by default on trn2).
+        """
+        return self.accelerator_cores // (2 if self.accelerator_model == "Trainium2" else 1)
 
     @property
     def family(self) -> str:
@@ -57,8 +70,19 @@ def instance_type_names() -> tuple[str, ...]:
     return tuple(_rows())
 
 
+def catalogue_date() -> str:
+    """The day of the data: a type that AWS announced later is missing."""
+    return str(_data()["date"])
+
+
 @functools.cache
 def _rows() -> dict[str, list[Any]]:
-    data = json.loads(DATA_FILE.read_text(encoding="utf-8"))
-    rows = {**data["types"], **{name: entry["row"] for name, entry in data["by_hand"].items()}}
+    data = _data()
+    rows = {**data["types"], **{name: entry["row"] for name, entry in data["others"].items()}}
     return dict(sorted(rows.items()))
+
+
+@functools.cache
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(DATA_FILE.read_text(encoding="utf-8"))
+    return data

@@ -14,25 +14,31 @@ DATA_FILE = pathlib.Path(__file__).with_name("prices.json")
 
 
 class Price(NamedTuple):
-    """On-demand list price of one instance for one hour, in USD."""
+    """List price of one instance for one hour, in USD.
+
+    `purchase` is a CapacityType of ParallelCluster: ONDEMAND, SPOT, CAPACITY_BLOCK.
+    """
 
     instance_type: str
     region: str
+    purchase: str
     usd_per_hour: float
     date: str
     source: str
 
 
-def find_price(instance_type: str, region: str) -> Price | None:
-    """The price in this region, or None; never the price of another region."""
-    data = _data()
-    usd = data["regions"].get(region, {}).get(instance_type)
-    if usd is None:
-        return None
-    return Price(instance_type, region, usd, data["date"], data["source"])
+def find_price(instance_type: str, region: str, purchase: str) -> Price | None:
+    """The price in this region, bought in this way, or None; never another price in its place."""
+    return _prices().get((instance_type, region, purchase))
+
+
+def all_prices() -> tuple[Price, ...]:
+    """Every price of the catalogue."""
+    return tuple(_prices().values())
 
 
 @functools.cache
-def _data() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(DATA_FILE.read_text(encoding="utf-8"))
-    return data
+def _prices() -> dict[tuple[str, str, str], Price]:
+    rows: list[dict[str, Any]] = json.loads(DATA_FILE.read_text(encoding="utf-8"))["prices"]
+    prices = [Price(row.pop("type"), **row) for row in rows]
+    return {(one.instance_type, one.region, one.purchase): one for one in prices}

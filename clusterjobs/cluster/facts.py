@@ -16,6 +16,8 @@ class NodeType(NamedTuple):
 
     `cpus` as Slurm counts them. `fabric`: the fast network that the type supports, and the number
     of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`.
+    `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
+    `accelerator_ranks` use all of them. `placeholder` stands where the name was to be filled in.
     """
 
     name: str
@@ -28,6 +30,9 @@ class NodeType(NamedTuple):
     fabric_interfaces: int | None = None
     network_gbps: float | None = None
     local_disk_gb: int | None = None
+    accelerator: str = ""
+    accelerator_ranks: int = 0
+    placeholder: str = ""
 
 
 class NodeGroup(NamedTuple):
@@ -64,7 +69,8 @@ class Partition(NamedTuple):
     """A partition of Slurm. `exclusive`: it always allocates whole nodes.
 
     `local_disk`: where nodes mount their local disks, if they have some. `max_time` in seconds;
-    None if it is unlimited or unknown. `bucket_access`: None if unknown.
+    None if it is unlimited or unknown. `bucket_access`: None if unknown. `name` is "" if
+    `placeholder` stands where it was to be filled in.
     """
 
     name: str
@@ -73,6 +79,7 @@ class Partition(NamedTuple):
     local_disk: str | None = None
     max_time: int | None = None
     bucket_access: BucketAccess | None = None
+    placeholder: str = ""
 
 
 class Mount(NamedTuple):
@@ -88,6 +95,7 @@ class Terms(NamedTuple):
     """The source's own terms, for messages that say what to check or change."""
 
     node_facts: str = "cluster"  # the source of a node type's numbers
+    node_facts_note: str = ""  # added to it if it does not know a type
     mounts: str = "mounts"
     max_nodes: str = "nodes"
     exclusive: str = "OverSubscribe=EXCLUSIVE"
@@ -112,8 +120,16 @@ class ClusterFacts(NamedTuple):
     terms: Terms = Terms()
 
     def partition(self, name: str) -> Partition:
-        """The partition `name`. Raises StopIteration if the cluster has none of that name."""
-        return next(one for one in self.partitions if one.name == name)
+        """The partition of that name, or the only one whose name was not filled in."""
+        found = self.find_partition(name)
+        assert found is not None
+        return found
+
+    def find_partition(self, name: str) -> Partition | None:
+        """The same; None if there is no such partition."""
+        named = [one for one in self.partitions if one.name == name]
+        unnamed = [one._replace(name=name) for one in self.partitions if not one.name]
+        return next(iter(named), unnamed[0] if len(unnamed) == 1 else None)
 
 
 class BucketLink(NamedTuple):

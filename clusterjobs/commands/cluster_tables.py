@@ -7,11 +7,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from clusterjobs.catalog.prices import Price, all_prices
 from clusterjobs.commands.configs import Config
 from clusterjobs.commands.show import table
 from clusterjobs.errors import InputError
 from clusterjobs.parallelcluster.coerce import at, text
-from clusterjobs.parallelcluster.overview import NodesRow, node_rows, price_of, storage_rows
+from clusterjobs.parallelcluster.overview import NodesRow, head_node_price, node_rows, storage_rows
 from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
 _LONG = 60
@@ -29,7 +30,7 @@ def list_text(configs: Sequence[Config]) -> str:
 def _list_row(name: str, row: NodesRow, mounts: str) -> list[str]:
     nodes = f"{_nodes(row)} x {', '.join(row.instance_types) or '?'}"
     price = "-" if row.usd_per_hour is None else f"{row.usd_per_hour:,.2f}"
-    return [name, row.queue, nodes, _gpus(row), _efa(row), mounts, price]
+    return [name, row.queue, nodes, _gpus(row), _number(row.efa_interfaces), mounts, price]
 
 
 def _nodes(row: NodesRow) -> str:
@@ -38,22 +39,34 @@ def _nodes(row: NodesRow) -> str:
 
 
 def _gpus(row: NodesRow) -> str:
-    return f"{row.gpus} x {row.gpu}" if row.gpus else "-"
+    return f"{row.gpus} x {row.gpu}" if row.gpus else row.accelerator or _number(row.gpus)
 
 
-def _efa(row: NodesRow) -> str:
-    return str(row.efa_interfaces) if row.efa_interfaces else "-"
+def _number(value: float | None) -> str:
+    """`-` is none, `?` is unknown."""
+    return "?" if value is None else f"{value:g}" if value else "-"
 
 
 def _about_prices(rows: Iterable[NodesRow]) -> str:
-    prices = {row.price for row in rows if row.price}
-    if not prices:
-        return "no prices known"
-    price = min(prices, key=lambda known: known.date)
-    return (
-        f"prices: {price.source} of {price.date}, {price.region}, on demand; "
-        "they move, and spot, reservations and discounts differ"
-    )
+    """Where the prices are from, and which prices there are where one is missing."""
+    shown = list(rows)
+    prices = sorted({row.price for row in shown if row.price})
+    about = [_about_price(price) for price in prices]
+    if any(row.price is None for row in shown):
+        known = sorted({(one.region, one.purchase) for one in all_prices()})
+        places = ", ".join(f"{region} {_PURCHASES[purchase]}" for region, purchase in known)
+        about.append(f"no price (-): the catalogue has prices of some types in {places}")
+    if prices:
+        about.append("prices move, and reservations and discounts differ")
+    return "\n".join(about)
+
+
+def _about_price(price: Price) -> str:
+    where = f"{price.region}, {_PURCHASES[price.purchase]}"
+    return f"price of {price.instance_type} in {where}: {price.source}, {price.date}"
+
+
+_PURCHASES = {"ONDEMAND": "on demand", "SPOT": "spot", "CAPACITY_BLOCK": "in a Capacity Block"}
 
 
 # ------------------------------------------------------------------ one cluster
@@ -63,7 +76,7 @@ def show_text(config: Config) -> str:
     """Head node, queues, storage, and what Slurm makes of them."""
     cluster, rows = config.cluster, node_rows(config.cluster)
     head = text(at(config.data, "HeadNode", "InstanceType")) or "?"
-    price = price_of(head, cluster.region)
+    price = head_node_price(head, cluster.region)
     facts = [
         ["config", cluster.file],
         ["region", cluster.region or "not said"],
@@ -86,11 +99,11 @@ def _node_table(rows: Sequence[NodesRow]) -> list[list[str]]:
                 ", ".join(row.instance_types) or "?",
                 row.capacity,
                 _gpus(row),
-                _efa(row),
-                f"{row.network_gbps:g}",
-                str(row.vcpus),
-                str(row.memory_gib),
-                str(row.nvme_gb) if row.nvme_gb else "-",
+                _number(row.efa_interfaces),
+                _number(row.network_gbps),
+                _number(row.vcpus),
+                _number(row.memory_gib),
+                _number(row.nvme_gb),
                 f"{row.price.usd_per_hour:,.2f}" if row.price else "-",
             ]
             for row in rows

@@ -168,7 +168,12 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
         file.write_bytes(result.text.encode())
     if as_json:
         _print_json(
-            {"changed": _rows(result.changed), "left": _rows(result.left), "written": write}
+            {
+                "changed": _rows(result.changed),
+                "left": _rows(result.left),
+                "notes": _rows(result.notes),
+                "written": write,
+            }
         )
         return 1 if result.left else 0
     for line in _diff_lines(before, result.text, str(file)):
@@ -177,7 +182,7 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
         click.echo(f"{file}: nothing to change")
     elif not write:
         click.echo(f"{_counted(result.changed)}; --write makes them", err=True)
-    show_problems(result.left)
+    show_problems([*result.left, *result.notes])
     return 1 if result.left else 0
 
 

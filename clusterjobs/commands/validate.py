@@ -101,12 +101,13 @@ def _check(name: str, options: _Options) -> list[Problem]:
 
 
 def _check_config(text: str, file: pathlib.Path, options: _Options) -> list[Problem]:
-    from clusterjobs.parallelcluster.validation.upgrade import shell_problems
+    from clusterjobs.parallelcluster.validation.upgrade import shell_problems, template_problems
 
     config = config_of(text, file, options.site)
     if config.unresolved:
         return [*config.unresolved]
-    found = [*shell_problems(text, config.cluster.file), *_about_wrapping(config)]
+    name = config.cluster.file
+    found = [*shell_problems(text, name), *template_problems(text, name), *_about_wrapping(config)]
     return found + _validate_config(config.document, config.cluster.path, config.data, options)
 
 

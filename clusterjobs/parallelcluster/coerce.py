@@ -37,6 +37,14 @@ def text(value: Any) -> str | None:
     return known if known.strip() and not _PLACEHOLDER.search(known) else None
 
 
+def placeholder(value: Any) -> str:
+    """What stands where a value was to be filled in: `${TYPE}`, `{TYPE}`; "" where nothing does."""
+    if isinstance(value, dict) and len(value) == 1 and None in value.values():
+        return f"{{{next(iter(value))}}}"
+    written = value.strip() if isinstance(value, str) and text(value) is None else ""
+    return re.sub(r"\A< (.+) >\Z", r"{{ \1 }}", written)  # as masked below
+
+
 def number(value: Any) -> int | None:
     """A whole number, also as text: marshmallow's Int takes "4" too."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -83,6 +91,22 @@ def shell_lines(source: str) -> list[tuple[int, str]]:
     return [(found.start(), found[0]) for found in _SHELL_LINE.finditer(source)]
 
 
+def template_lines(source: str) -> list[tuple[int, str]]:
+    """Lines of a template, `{% for ... %}`: index and text."""
+    return [(found.start(), found[0]) for found in _TEMPLATE_LINE.finditer(source)]
+
+
+# `{MountDir: ${MOUNT}}`: in a flow, YAML takes its braces for a mapping
+_FLOW_VALUE = re.compile(r"(?<=[ \t,\[])\$\{\w+\}(?=[ \t]*[,\]}])")
+
+
+def bare_placeholders(source: str) -> list[tuple[int, str]]:
+    """Unquoted placeholders that YAML cannot read: index and text."""
+    found = [(m.start("value"), m["value"]) for m in _BARE_VALUE.finditer(source)]
+    found += [(m.start(), m[0]) for m in _FLOW_VALUE.finditer(source)]
+    return sorted([*found, *template_lines(source)])
+
+
 def mask_placeholders(source: str) -> str:
     """The text with unquoted placeholders quoted, so that the rest can be read as YAML.
 
@@ -91,6 +115,7 @@ def mask_placeholders(source: str) -> str:
     """
     source = _TEMPLATE_LINE.sub(r"\1#\2", source)
     source = _SHELL_LINE.sub(lambda m: "#" + m[0][1:], source)
+    source = _FLOW_VALUE.sub(lambda m: _quoted(m[0]), source)
     return _BARE_VALUE.sub(lambda m: m["key"] + _quoted(m["value"]) + m["rest"], source)
 
 

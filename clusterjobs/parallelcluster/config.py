@@ -15,7 +15,8 @@ class ComputeResource(NamedTuple):
     """One entry of `ComputeResources`. `path` is its place in the config.
 
     `max_count` is None where the config holds a placeholder: ParallelCluster's default of 10
-    would be a claim that nobody made. The weights are Slurm's (`StaticNodePriority`).
+    would be a claim that nobody made. The weights are Slurm's (`StaticNodePriority`). `placeholder`
+    stands where the instance type was to be filled in.
     """
 
     name: str
@@ -28,6 +29,7 @@ class ComputeResource(NamedTuple):
     path: Path
     static_weight: int = 1
     dynamic_weight: int = 1000
+    placeholder: str = ""
 
 
 class S3Access(NamedTuple):
@@ -58,6 +60,7 @@ class Queue(NamedTuple):
     custom_ami: str | None = None
     s3_access: tuple[S3Access, ...] | None = None
     max_time: int | None = None
+    placeholder: str = ""
 
 
 class Mount(NamedTuple):

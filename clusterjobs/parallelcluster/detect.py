@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from clusterjobs.errors import InputError, Location, Problem, one_problem
-from clusterjobs.parallelcluster.coerce import at, bare_references, mask_placeholders
+from clusterjobs.parallelcluster.coerce import at, bare_references, items, mask_placeholders
 from clusterjobs.yaml.document import Document, Path, load
 
 _VERSION_2 = re.compile(r"(?m)^\[(aws|global|aliases|cluster [^\]]+|vpc [^\]]+)\]\s*$")
@@ -110,6 +110,10 @@ def _why_not(document: Document) -> Problem:
     if isinstance(value, dict) and "Scheduling" in value:
         where = document.locate_key(("Scheduling",))
         return Problem("Scheduling has no SlurmQueues", where, "Scheduling", hint=_WHAT_IT_IS)
+    if inner := _text_of_a_config(value, ()):
+        what = "the config is a text inside another file"
+        hint = "save that text in a file of its own"
+        return Problem(what, document.locate_key(inner), ".".join(map(str, inner)), hint)
     where = document.locate(())
     if isinstance(value, dict) and len(_EXPERIMENT_KEYS & value.keys()) > 1:
         return Problem(
@@ -118,6 +122,16 @@ def _why_not(document: Document) -> Problem:
             hint="an experiment names its cluster's config with cluster:",
         )
     return Problem("not a ParallelCluster 3 config", where, hint=_WHAT_IT_IS)
+
+
+def _text_of_a_config(value: Any, path: Path) -> Path | None:
+    """The path of a scalar that holds a whole config, as with CloudFormation's `!Sub |`."""
+    if isinstance(value, str):
+        is_config = re.search(r"(?m)^Scheduling:\s*$", value) and "SlurmQueues:" in value
+        return path if is_config else None
+    children = value.items() if isinstance(value, dict) else enumerate(items(value))
+    searched = (_text_of_a_config(child, (*path, step)) for step, child in children)
+    return next((found for found in searched if found is not None), None)
 
 
 def _location(source: str, file: str, index: int, width: int) -> Location:

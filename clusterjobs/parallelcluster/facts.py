@@ -6,9 +6,10 @@ it gives to Slurm, where it mounts local disks. It must not know experiments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
-from clusterjobs.catalog.instances import InstanceType, find_instance_type
+from clusterjobs.catalog.instances import InstanceType, catalogue_date, find_instance_type
 from clusterjobs.cluster.facts import ClusterFacts, Mount, NodeGroup, NodeType, Partition, Terms
 from clusterjobs.parallelcluster import config
 from clusterjobs.parallelcluster.s3_access import S3Rules
@@ -19,6 +20,7 @@ _ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
 _KINDS = {"FsxLustre": "lustre", "FsxOntap": "ontap", "FsxOpenZfs": "openzfs"}
 _TERMS = Terms(
     node_facts="catalogue",
+    node_facts_note=f", which has EC2's types of {catalogue_date()},",
     mounts="SharedStorage",
     max_nodes="MaxCount",
     exclusive="JobExclusiveAllocation",
@@ -48,6 +50,7 @@ def _partition(queue: config.Queue) -> Partition:
         exclusive=queue.job_exclusive,
         local_disk="/" + queue.scratch_dir.strip("/"),
         max_time=queue.max_time,
+        placeholder=queue.placeholder,
         bucket_access=None if queue.s3_access is None else S3Rules(queue.s3_access),
     )
 
@@ -59,12 +62,17 @@ def _mount(mount: config.Mount) -> Mount:
 
 
 def _node_group(resource: config.ComputeResource) -> NodeGroup:
-    """Of several instance types it is unknown beforehand which one a node will be."""
+    """Of several instance types it is unknown beforehand which one a node will be.
+
+    So of all of them nothing is known where the catalogue lacks one.
+    """
     names = resource.instance_types
-    known = [found for name in names if (found := find_instance_type(name))]
+    found = [find_instance_type(name) for name in names]
+    known = [one for one in found if one] if None not in found else []
+    node_type = _node_type(" or ".join(names), known, resource.disable_smt)
     return NodeGroup(
         resource.name,
-        _node_type(" or ".join(names), known, resource.disable_smt),
+        node_type._replace(placeholder=resource.placeholder),
         names,
         resource.max_count,
         "efa" if resource.efa else "ethernet",
@@ -77,7 +85,9 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
     if not types:
         return NodeType(name)
     fewest = min(types, key=lambda found: found.gpus)
-    interfaces = min(found.efa_interfaces for found in types)
+    interfaces = _least(found.efa_interfaces for found in types)
+    slowest = _least(found.network_gbps for found in types)
+    device = min(types, key=lambda found: found.accelerators)
     return NodeType(
         name,
         cpus=slurm_cpus(types, disable_smt),
@@ -85,8 +95,23 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         gpus=fewest.gpus,
         gpu_model=fewest.gpu_model,
         gpudirect_rdma=all(found.gpudirect_rdma for found in types),
-        fabric="efa" if interfaces else "ethernet",
+        fabric={None: "", 0: "ethernet"}.get(interfaces, "efa"),
         fabric_interfaces=interfaces,
-        network_gbps=min(found.network_gbps for found in types),
+        network_gbps=slowest,
         local_disk_gb=min(found.nvme_gb for found in types),
+        accelerator=f"{device.accelerators} {device.accelerator_model}".removeprefix("0 "),
+        accelerator_ranks=device.accelerator_ranks,
     )
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _least(numbers: Iterable[_Number | None]) -> _Number | None:
+    """The smallest; None, which is unknown, where one of them is."""
+    known: list[_Number] = []
+    for number in numbers:
+        if number is None:
+            return None
+        known.append(number)
+    return min(known)

@@ -13,25 +13,27 @@ from clusterjobs.catalog.prices import Price, find_price
 from clusterjobs.parallelcluster.coerce import at, items, number, text
 from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Queue
 
-PRICED_REGION = "us-east-1"  # where the config does not say, or no price is known for its region
-
 
 @dataclass(frozen=True)
 class NodesRow:
-    """One compute resource. `max_nodes` None is unknown; `price` is of one node."""
+    """One compute resource. None is unknown; `price` is of one node.
+
+    `accelerator` are devices other than NVIDIA's GPUs, as `16 x Trainium`.
+    """
 
     queue: str
     name: str
     instance_types: tuple[str, ...]
     min_nodes: int
     max_nodes: int | None
-    gpus: int
+    gpus: int | None
     gpu: str
-    efa_interfaces: int
-    network_gbps: float
-    memory_gib: int
-    vcpus: int
-    nvme_gb: int
+    accelerator: str
+    efa_interfaces: int | None
+    network_gbps: float | None
+    memory_gib: int | None
+    vcpus: int | None
+    nvme_gb: int | None
     capacity: str
     price: Price | None
 
@@ -63,22 +65,23 @@ def node_rows(cluster: Cluster) -> list[NodesRow]:
 
 
 def _node_row(cluster: Cluster, queue: Queue, resource: ComputeResource) -> NodesRow:
-    found = next((known for t in resource.instance_types if (known := find_instance_type(t))), None)
+    found = next(map(find_instance_type, resource.instance_types), None)
     return NodesRow(
         queue=queue.name,
         name=resource.name,
         instance_types=resource.instance_types,
         min_nodes=resource.min_count,
         max_nodes=resource.max_count,
-        gpus=found.gpus if found else 0,
+        gpus=found.gpus if found else None,
         gpu=_gpu(found),
-        efa_interfaces=found.efa_interfaces if found and resource.efa else 0,
-        network_gbps=found.network_gbps if found else 0,
-        memory_gib=found.memory_mib // 1024 if found else 0,
-        vcpus=found.vcpus if found else 0,
-        nvme_gb=found.nvme_gb if found else 0,
+        accelerator=_accelerator(found),
+        efa_interfaces=(found.efa_interfaces if found else None) if resource.efa else 0,
+        network_gbps=found.network_gbps if found else None,
+        memory_gib=found.memory_mib // 1024 if found else None,
+        vcpus=found.vcpus if found else None,
+        nvme_gb=found.nvme_gb if found else None,
         capacity=queue.capacity_type,
-        price=price_of(found.name, cluster.region) if found else None,
+        price=_price(cluster, queue, resource),
     )
 
 
@@ -88,9 +91,22 @@ def _gpu(found: InstanceType | None) -> str:
     return f"{found.gpu_model} {round(found.gpu_memory_mib / 1024)} GB"
 
 
-def price_of(instance_type: str, region: str | None) -> Price | None:
-    """The list price in the region, else in the one whose prices are known."""
-    return find_price(instance_type, region or "") or find_price(instance_type, PRICED_REGION)
+def _accelerator(found: InstanceType | None) -> str:
+    if not found or not found.accelerators:
+        return ""
+    return f"{found.accelerators} x {found.accelerator_model}"
+
+
+def _price(cluster: Cluster, queue: Queue, resource: ComputeResource) -> Price | None:
+    """None for several types: nobody knows beforehand which one a node will be."""
+    if len(resource.instance_types) != 1:
+        return None
+    return find_price(resource.instance_types[0], cluster.region or "", queue.capacity_type)
+
+
+def head_node_price(instance_type: str, region: str | None) -> Price | None:
+    """Head nodes are bought on demand."""
+    return find_price(instance_type, region or "", "ONDEMAND")
 
 
 def storage_rows(data: dict[str, Any]) -> list[StorageRow]:

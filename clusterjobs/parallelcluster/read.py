@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from clusterjobs.parallelcluster.coerce import at, items, number, text, truth
+from clusterjobs.parallelcluster.coerce import at, items, number, placeholder, text, truth
 from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Mount, Queue, S3Access
 from clusterjobs.parallelcluster.detect import find_config, load_config
 from clusterjobs.parallelcluster.site import substitute
@@ -84,6 +84,7 @@ def _queue(data: dict[str, Any], path: Path, custom_ami: str | None) -> Queue:
         custom_ami=text(at(data, "Image", "CustomAmi")) or custom_ami,
         s3_access=_s3_access(data.get("Iam")),
         max_time=_max_time(at(data, "CustomSlurmSettings")),
+        placeholder=placeholder(at(data, "Name")),
     )
 
 
@@ -137,6 +138,7 @@ def _compute_resource(data: dict[str, Any], path: Path) -> ComputeResource:
         path=path,
         static_weight=number(at(data, "StaticNodePriority")) or 1,
         dynamic_weight=number(at(data, "DynamicNodePriority")) or 1000,
+        placeholder=next(filter(None, map(placeholder, [*several, single])), ""),
     )
 
 

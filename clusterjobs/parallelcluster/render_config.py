@@ -22,6 +22,7 @@ from clusterjobs.parallelcluster.associations import (
     Addition,
     plan_additions,
 )
+from clusterjobs.parallelcluster.coerce import bare_placeholders
 from clusterjobs.parallelcluster.edit_yaml import insert_entry
 from clusterjobs.parallelcluster.site import (
     MissingValuesError,
@@ -80,12 +81,10 @@ def fit(
 ) -> Fitted:
     """The same, with the links to buckets that a job wants. Raises InputError as `fit_cluster`."""
     if "Scheduling" not in (document.value or {}):
-        raise one_problem(
-            "a config inside another file cannot be written as cluster.yaml",
-            document.locate(()),
-            hint="save what stands under ClusterConfiguration in a file of its own",
+        raise UnwritableError(
+            [Problem("the config is inside another file", document.locate(()), hint=_HOW_TO_SAVE)]
         )
-    load(document.text, document.file, rules="1.1")  # facts are read around bare placeholders
+    _check_bare_placeholders(document)
     substitution = substitute(document, site)
     if unresolved := unresolved_problems(document, substitution, site, site_files):
         only_missing = len(unresolved) == 1 and missing_values(substitution)
@@ -99,6 +98,29 @@ def fit(
     changes = tuple(_change(addition) for addition in additions)
     text = _header(document.file) + current.text
     return Fitted(text, current.value, changes, tuple(problems))
+
+
+_HOW_TO_SAVE = "save what stands under ClusterConfiguration in a file of its own"
+
+
+class UnwritableError(InputError):
+    """The config can be read, but no text of it is a ParallelCluster config yet."""
+
+
+def _check_bare_placeholders(document: Document) -> None:
+    """Raises UnwritableError: facts are read around placeholders with which it is not YAML."""
+    try:
+        load(document.text, document.file, rules="1.1")
+    except InputError as error:
+        found = bare_placeholders(document.text)
+        if not found:
+            raise
+        index, placeholder = found[0]
+        line = document.text.count("\n", 0, index) + 1
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        what = f"{placeholder.strip()} was not filled in ({document.file}:{line}{more})"
+        where = error.problems[0].where
+        raise UnwritableError([Problem(what, where, hint="fill the template in")]) from None
 
 
 def _add(document: Document, addition: Addition) -> Document:

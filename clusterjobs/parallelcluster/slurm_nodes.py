@@ -138,7 +138,8 @@ def _unknown(cluster: Cluster, document: Document | None) -> list[Problem]:
 
     for queue in cluster.queues:
         if not queue.name:
-            add((*queue.path, "Name"), "the queue's name is not known", _FILL_IN)
+            what = f"{queue.placeholder} was not filled in" if queue.placeholder else ""
+            add((*queue.path, "Name"), what or "the queue's name is not known", _FILL_IN)
         for resource in queue.compute_resources:
             for path, what, hint in _unknown_of_resource(resource):
                 add((*resource.path, *path), what, hint)
@@ -155,7 +156,9 @@ def _unknown_of_resource(resource: ComputeResource) -> list[tuple[Path, str, str
     if resource.max_count is None:
         found.append((("MaxCount",), "the number of nodes is not known", _FILL_IN))
     if not resource.instance_types:
-        found.append((("InstanceType",), "the instance type is unknown", _FILL_IN))
+        what = f"{resource.placeholder} was not filled in" if resource.placeholder else ""
+        what = what or "the instance type is unknown"
+        found.append((("InstanceType",), what, _FILL_IN))
     new = [name for name in resource.instance_types if find_instance_type(name) is None]
     where: Path = ("InstanceType",)
     found += [(where, f"{name} is not in the catalogue", _similar(name)) for name in new]

@@ -11,7 +11,7 @@ from clusterjobs.cluster.facts import BucketLink
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.render_config import FitChange, fit
+from clusterjobs.parallelcluster.render_config import FitChange, UnwritableError, fit
 from clusterjobs.parallelcluster.site import (
     MissingValuesError,
     how_to_give,
@@ -85,15 +85,16 @@ class ConfigSource:
         file = self.document.file
         try:
             text, data, changes, problems = fit(self.document, self._site, self._site_files, links)
-        except MissingValuesError as error:
+        except (MissingValuesError, UnwritableError) as error:
+            (problem,) = error.problems
             if links:
-                (problem,) = error.problems
                 what = f"{FILE} cannot be written, and the job needs it: {problem.what}"
                 raise InputError([problem._replace(what=what)]) from None
-            return ConfigFiles({}, None, (self._about_missing_values(),), (), file, self._is_own)
+            why, hint = problem.what, problem.hint
+            if isinstance(error, MissingValuesError):
+                names = missing_values(substitute(self.document, self._site))
+                why, hint = not_given(names), how_to_give(file)
+            what = f"{FILE} is not written (the job runs without it): {why}"
+            about = Problem(what, hint=hint, warning=True, info=True)
+            return ConfigFiles({}, None, (about,), (), file, self._is_own)
         return ConfigFiles({FILE: text}, data, problems, changes, file, self._is_own)
-
-    def _about_missing_values(self) -> Problem:
-        names = missing_values(substitute(self.document, self._site))
-        what = f"{FILE} is not written (the job runs without it): {not_given(names)}"
-        return Problem(what, hint=how_to_give(self.document.file), warning=True, info=True)

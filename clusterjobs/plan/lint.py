@@ -29,6 +29,7 @@ def check_intentions(
     _check_time_limit(experiment.time_limit, diagnostics)
     _check_precision(experiment.precision, placement, diagnostics)
     _check_idle_gpus(gpus_key, placement, diagnostics)
+    _check_idle_accelerators(experiment.ranks_per_node, placement, diagnostics)
     _check_shared_cpus(cpus_key, placement, diagnostics)
     _check_network(placement, facts, diagnostics)
     _check_shared_folders(_folders(experiment), facts, diagnostics)
@@ -104,6 +105,21 @@ def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -
             (key,),
             f"{has - used} of {has} GPUs of every node are idle, but you pay for them",
             f"{key}: {has} uses them all; a rank may use several by itself",
+            warning=True,
+        )
+
+
+def _check_idle_accelerators(
+    ranks: int | None, placement: Placement, diagnostics: Diagnostics
+) -> None:
+    """Of Trainium and the like: Slurm counts none, so that one rank a node is derived."""
+    node_type, gpus = placement.node_type, placement.shape.gpus_per_node
+    if ranks is None and not gpus and node_type.accelerator_ranks > 1:
+        diagnostics.problem(
+            ("ranks_per_node",),
+            f"one rank per node, where a {node_type.name} has {node_type.accelerator}",
+            f"add `ranks_per_node: {node_type.accelerator_ranks}`, which uses them all; or 1, if "
+            "your program starts its own",
             warning=True,
         )
 

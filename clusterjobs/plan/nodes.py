@@ -16,13 +16,21 @@ def find_partition(
     """The named partition, else the only one with GPUs, else the only one."""
     partitions = facts.partitions
     if wanted is not None:
-        found = next((one for one in partitions if one.name == wanted), None)
+        found = facts.find_partition(wanted)
         if found is None:
             hint = did_you_mean(wanted, [one.name for one in partitions])
             diagnostics.problem(("queue",), f"{facts.name} has no queue {wanted}", hint)
         return found
     with_gpus = [one for one in partitions if any(g.node_type.gpus for g in one.node_groups)]
     candidates = with_gpus or list(partitions)
+    if len(candidates) == 1 and not candidates[0].name:
+        placeholder = candidates[0].placeholder or "no name"
+        diagnostics.missing(
+            "queue",
+            f"the queue's name in the config of {facts.name} ({placeholder}) was not filled in",
+            "add `queue:` with the name that it has in the cluster",
+        )
+        return None
     if len(candidates) == 1:
         kind = "GPU queue" if with_gpus else "queue"
         provenance.record("queue", candidates[0].name, f"the only {kind} of {facts.name}")

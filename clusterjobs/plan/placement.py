@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clusterjobs.cluster.facts import ClusterFacts, NodeGroup, NodeType, Partition
+from clusterjobs.cluster.facts import ClusterFacts, NodeGroup, NodeType, Partition, Terms
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Shape
 from clusterjobs.launchers import Launcher
@@ -62,13 +62,13 @@ def plan_placement(
         return None
     _check_nodes(experiment.nodes, partition.name, groups, facts.terms.max_nodes, diagnostics)
     _check_time_limit(experiment.time_limit, partition, diagnostics)
-    shape = _shape(experiment, groups, facts.terms.node_facts, diagnostics, provenance)
+    shape = _shape(experiment, groups, facts.terms, diagnostics, provenance)
     ntasks = shape.ranks_per_node if launcher.task_per_rank else 1
     provenance.record("ntasks_per_node", ntasks, launcher.reason)
     exclusive = experiment.sbatch.get("exclusive") is not False
     _check_exclusive(exclusive, partition, facts.terms.exclusive, diagnostics)
     node_type, fabrics = groups[0].node_type, [group.fabric for group in groups if group.fabric]
-    share = None if exclusive else shape.gpus_per_node
+    share = None if exclusive else shape.gpus_per_node or None
     return Placement(
         shape,
         partition.name,
@@ -84,13 +84,13 @@ def plan_placement(
 def _shape(
     experiment: Experiment,
     groups: tuple[NodeGroup, ...],
-    source: str,
+    terms: Terms,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Shape:
-    """The number of ranks. `source`: where a node's numbers come from."""
+    """The numbers of nodes, ranks and GPUs."""
     nodes, node_type = experiment.nodes, groups[0].node_type
-    gpus = _gpus_per_node(experiment.gpus_per_node, node_type, source, diagnostics, provenance)
+    gpus = _gpus_per_node(experiment.gpus_per_node, node_type, terms, diagnostics, provenance)
     if node_type.gpus is not None and gpus > node_type.gpus:
         _refuse_gpus(gpus, nodes, node_type, node_limit(groups), diagnostics)
     ranks = _ranks_per_node(experiment.ranks_per_node, gpus, diagnostics, provenance)
@@ -152,7 +152,7 @@ def _check_exclusive(
 def _gpus_per_node(
     wanted: int | None,
     node_type: NodeType,
-    source: str,
+    terms: Terms,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> int:
@@ -160,12 +160,15 @@ def _gpus_per_node(
         return wanted
     if node_type.gpus is not None:
         reason = f"all that a {node_type.name} has"
-        return provenance.record("gpus_per_node", node_type.gpus, reason, source)
+        return provenance.record("gpus_per_node", node_type.gpus, reason, terms.node_facts)
+    what = f"the {terms.node_facts}{terms.node_facts_note} does not know {node_type.name}"
+    if not node_type.name:
+        what = f"the instance type of the queue's nodes ({node_type.placeholder}) was not filled in"
+        what = what.replace(" ()", "")
     diagnostics.missing(
         "gpus_per_node",
-        f"the {source} does not know {node_type.name or 'an instance type for this queue'}, "
-        "so its GPUs are unknown",
-        "add `gpus_per_node: 8`",
+        f"{what}, so its GPUs are unknown",
+        f"add `gpus_per_node:` with the GPUs of one {node_type.name or 'node'}, 0 if it has none",
     )
     return 0
 
@@ -174,7 +177,10 @@ def _refuse_gpus(
     wanted: int, nodes: int, node_type: NodeType, limit: int | None, diagnostics: Diagnostics
 ) -> None:
     has, total = node_type.gpus or 0, wanted * nodes
-    if has == 0:
+    if has == 0 and node_type.accelerator:
+        hint = f"remove it, and add ranks_per_node: {node_type.accelerator_ranks}: Slurm counts no "
+        hint += f"{node_type.accelerator.partition(' ')[2]}"
+    elif has == 0:
         hint = "remove it: this instance type has no GPUs"
     elif total % has or (limit is not None and total // has > limit):
         hint = f"gpus_per_node: {has} at most"

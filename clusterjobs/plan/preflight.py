@@ -171,8 +171,9 @@ def _all_reduce(
         diagnostics.problem(key, what, "remove it")
     else:
         gbps = f"{node_type.network_gbps or 0:g}"
+        known = f"{gbps} Gbps" if node_type.network_gbps else "unknown"
         reason = f"the network of a {node_type.name}, both ways, and {percent} % of it"
-        provenance.record("preflight.all_reduce", f"{gbps} Gbps", reason, source)
+        provenance.record("preflight.all_reduce", known, reason, source)
         return AllReduce(gbps, percent, tuple(_task_per_rank(placement)))
     return None
 

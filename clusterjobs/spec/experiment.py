@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec import commands, field_types, images
-from clusterjobs.spec.field_types import Budget, Count
+from clusterjobs.spec.field_types import Budget, Count, CountOrNone
 from clusterjobs.spec.model import SpecModel
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
@@ -246,7 +246,7 @@ class Experiment(SpecModel):
     queue: field_types.Plain | None = None
     instance_type: field_types.Plain | None = None
     nodes: Count = 1
-    gpus_per_node: Count | None = None
+    gpus_per_node: CountOrNone | None = None
     ranks_per_node: Count | None = None
     cpus_per_task: Count | None = None
     time_limit: field_types.TimeLimit | None = None

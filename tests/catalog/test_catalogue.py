@@ -7,10 +7,15 @@ import re
 
 import pytest
 
-from clusterjobs.catalog import gpus, instances, prices
+from clusterjobs.catalog import gpus, instances
 from clusterjobs.catalog.gpus import find_gpu_model, gres_type
-from clusterjobs.catalog.instances import InstanceType, find_instance_type, instance_type_names
-from clusterjobs.catalog.prices import find_price
+from clusterjobs.catalog.instances import (
+    InstanceType,
+    catalogue_date,
+    find_instance_type,
+    instance_type_names,
+)
+from clusterjobs.catalog.prices import all_prices, find_price
 
 
 def known(name: str) -> InstanceType:
@@ -48,20 +53,22 @@ def test_gpudirect_rdma_only_on_types_where_the_nccl_plugin_requires_it() -> Non
     with_it = {name for name in instance_type_names() if known(name).gpudirect_rdma}
     assert with_it == {
         "p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge",
-        "p6-b200.48xlarge", "p6-b300.48xlarge",
+        "p6-b200.48xlarge", "p6-b300.48xlarge", "p6e-gb200.36xlarge",
     }  # fmt: skip
 
 
 def test_every_entry_is_consistent() -> None:
-    assert len(instance_type_names()) > 400
+    assert len(instance_type_names()) > 1400
     assert list(instance_type_names()) == sorted(instance_type_names())
     for name in instance_type_names():
         found = known(name)
         assert found.vcpus % found.cores == 0, name
         assert found.threads_per_core in (1, 2), name
-        assert found.architecture in ("x86_64", "arm64"), name
-        assert found.network_gbps > 0, name
-        assert found.efa_interfaces <= found.network_cards, name
+        assert found.architecture.removesuffix("_mac") in ("x86_64", "arm64"), name
+        assert found.network_gbps is None or found.network_gbps > 0, name
+        assert (found.efa_interfaces or 0) <= (found.network_cards or 0), name
+        assert bool(found.accelerators) == bool(found.accelerator_model), name
+        assert found.accelerator_cores >= found.accelerators, name
         assert bool(found.gpu_model) == bool(found.gpu_memory_mib), name
         if found.gpu_model:
             assert find_gpu_model(found.gpu_model), f"{name} has a GPU that gpus.json lacks"
@@ -74,12 +81,61 @@ def test_common_head_nodes_are_there() -> None:
     assert known("p3dn.24xlarge").family == "p3dn"
 
 
-def test_entries_by_hand_have_a_source() -> None:
+def test_the_data_has_a_date_and_types_from_elsewhere_a_source() -> None:
     data = json.loads(instances.DATA_FILE.read_text())
     assert data["source"]
-    assert set(data["by_hand"]) == {"p3.2xlarge", "p3.8xlarge", "p3.16xlarge"}
-    assert all(entry["source"] for entry in data["by_hand"].values())
-    assert not set(data["by_hand"]) & set(data["types"])
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", catalogue_date())
+    assert {"p3.16xlarge", "g4ad.xlarge", "p6e-gb200.36xlarge"} <= set(data["others"])
+    assert all(re.search(r"\b20\d\d", entry["source"]) for entry in data["others"].values())
+    assert not set(data["others"]) & set(data["types"])
+
+
+# CPU-only types of public configs, and the newest accelerated ones
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t2.micro",
+        "t2.small",
+        "c4.large",
+        "c5a.24xlarge",
+        "c6a.large",
+        "c7a.4xlarge",
+        "m6a.xlarge",
+        "m7g.medium",
+        "m4.large",
+        "r7i.48xlarge",
+        "i3.metal",
+        "x2gd.large",
+        "c9g.48xlarge",
+        "m8azn.24xlarge",
+        "u7in-32tb.224xlarge",
+    ],
+)
+def test_cpu_types_are_known_and_have_no_gpu(name: str) -> None:
+    assert (known(name).gpus, known(name).accelerators) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "model", "ranks"),
+    [
+        ("trn1.2xlarge", 1, "Trainium", 2),
+        ("trn1.32xlarge", 16, "Trainium", 32),
+        ("trn2.48xlarge", 16, "Trainium2", 64),
+        ("trn2u.48xlarge", 16, "Trainium2", 64),
+        ("inf2.48xlarge", 12, "Inferentia2", 24),
+        ("dl1.24xlarge", 8, "Gaudi HL-205", 8),
+    ],
+)
+def test_accelerators_are_no_gpus(name: str, count: int, model: str, ranks: int) -> None:
+    found = known(name)
+    assert (found.gpus, found.accelerators, found.accelerator_model) == (0, count, model)
+    assert found.accelerator_ranks == ranks
+
+
+def test_what_no_source_says_is_unknown_and_not_zero() -> None:
+    found = known("p6e-gb200.36xlarge")
+    assert (found.gpus, found.gpu_model) == (4, "GB200")
+    assert (found.network_gbps, found.efa_interfaces, found.network_cards) == (None, None, None)
 
 
 def test_gpu_facts() -> None:
@@ -104,19 +160,23 @@ def test_every_gpu_has_a_source_and_no_bf16_peak_without_bf16() -> None:
 
 
 def test_price_has_a_date_and_is_never_taken_from_another_region() -> None:
-    price = find_price("p4d.24xlarge", "us-east-1")
+    price = find_price("p4d.24xlarge", "us-east-1", "ONDEMAND")
     assert price
     assert price.usd_per_hour == 21.957642
     assert price.source
     assert re.fullmatch(r"\d{4}-\d{2}", price.date)
-    assert find_price("p4d.24xlarge", "eu-west-1") is None
-    assert find_price("t3.micro", "us-east-1") is None
+    assert find_price("p4d.24xlarge", "eu-west-1", "ONDEMAND") is None
+    assert find_price("p4d.24xlarge", "us-east-1", "SPOT") is None
+    assert find_price("t3.micro", "us-east-1", "ONDEMAND") is None
 
 
-def test_every_price_is_of_a_known_type() -> None:
-    for region in json.loads(prices.DATA_FILE.read_text())["regions"].values():
-        for name in region:
-            assert find_instance_type(name)
+def test_every_price_is_of_a_known_type_and_has_a_date_and_a_source() -> None:
+    assert all_prices()
+    for price in all_prices():
+        assert find_instance_type(price.instance_type)
+        assert price.purchase in ("ONDEMAND", "SPOT", "CAPACITY_BLOCK")
+        assert price.source
+        assert re.fullmatch(r"\d{4}-\d{2}(-\d{2})?", price.date)
 
 
 # ------------------------------------------------------------------ against AWS's own data
@@ -130,8 +190,8 @@ def test_the_catalogue_equals_a_refresh_from_motos_dump(tmp_path: pathlib.Path) 
     dump = pathlib.Path(moto.__file__).parent / "ec2/resources/instance_types.json.gz"
     copy = tmp_path / "types.json"
     copy.write_text(instances.DATA_FILE.read_text())
-    source = json.loads(copy.read_text())["source"]
-    write_catalogue(load_entries(dump), source, copy)
+    before = json.loads(copy.read_text())
+    write_catalogue(load_entries(dump), before["source"], before["date"], copy)
     assert copy.read_text() == instances.DATA_FILE.read_text()
 
 
@@ -140,8 +200,9 @@ def test_every_entry_agrees_with_describe_instance_types() -> None:
     moto = pytest.importorskip("moto")
     path = pathlib.Path(moto.__file__).parent / "ec2/resources/instance_types.json.gz"
     answers = json.loads(gzip.decompress(path.read_bytes()))
-    by_hand = json.loads(instances.DATA_FILE.read_text())["by_hand"]
-    for name in set(instance_type_names()) - set(by_hand):
+    others = json.loads(instances.DATA_FILE.read_text())["others"]
+    assert set(instance_type_names()) == {*answers, *others}
+    for name in answers:
         found, answer = known(name), answers[name]
         network = answer["NetworkInfo"]
         nvidia = [

@@ -134,11 +134,11 @@ def test_everything_unknown_is_said_at_once_with_positions() -> None:
             "  {Name: <b>, InstanceType: <t>, MaxCount: <n>}]}"
         )
     assert [(p.what, p.where and p.where.line) for p in caught.value.problems] == [
-        ("the queue's name is not known", 2),
+        ("$(q) was not filled in", 2),
         ("p4d.24xlarg is not in the catalogue", 3),
         ("the compute resource's name is not known", 4),
         ("the number of nodes is not known", 4),
-        ("the instance type is unknown", 4),
+        ("<t> was not filled in", 4),
     ]
     assert caught.value.problems[1].hint == "did you mean p4d.24xlarge?"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -189,3 +190,55 @@ def test_of_several_instance_types_the_smallest_numbers_count() -> None:
     assert plan.placement.node_type.name == "p4d.24xlarge or p3.16xlarge"
     assert plan.placement.cpus_per_task == 64 // 8
     assert plan.placement.node_type.gpus == 8
+
+
+# ------------------------------------------------------------------ nodes without NVIDIA's GPUs
+
+
+@pytest.mark.parametrize("kind", ["t2.micro", "c5a.24xlarge", "m7g.medium", "c6a.large"])
+def test_a_type_without_gpus_gets_no_gpu_directive(kind: str) -> None:
+    plan = plan_of(config_of(queue("q", ("n", kind, 4))), nodes=2)
+    assert "gpus-per-node" not in directives(plan)
+    assert plan.placement.shape.world_size == 2
+
+
+def test_a_type_that_is_not_known_needs_its_gpus_and_may_have_none() -> None:
+    config = config_of(queue("q", ("n", "c99.large", 4)))
+    (problem,) = problems_of(config)
+    assert "does not know c99.large, so its GPUs are unknown" in problem.what
+    assert re.search(r"EC2's types of 20\d\d-\d\d-\d\d", problem.what)
+    assert "0 if it has none" in problem.hint
+    plan = plan_of(config, gpus_per_node=0, nodes=2)
+    assert "gpus-per-node" not in directives(plan)
+    assert plan.placement.shape.world_size == 2
+
+
+def test_of_several_types_with_one_that_is_not_known_nothing_is_known() -> None:
+    one = {"Name": "n", "Instances": [{"InstanceType": t} for t in ("p4d.24xlarge", "p99.2xlarge")]}
+    config = config_of({"Name": "q", "ComputeResources": [one]})
+    (problem,) = problems_of(config)
+    assert "does not know p4d.24xlarge or p99.2xlarge" in problem.what
+    assert plan_of(config, gpus_per_node=8).placement.node_type.cpus is None
+
+
+def test_no_gpus_on_a_shared_gpu_node_leaves_cpus_to_the_job() -> None:
+    plan = plan_of(config_of(GPU), gpus_per_node=0, sbatch={"exclusive": False})
+    assert directives(plan)["cpus-per-task"] == 96
+
+
+@pytest.mark.parametrize(
+    ("kind", "devices", "ranks"),
+    [("trn1.32xlarge", "16 Trainium", 32), ("trn2.48xlarge", "16 Trainium2", 64)],
+)
+def test_one_rank_on_a_node_of_trainium_is_warned_of(kind: str, devices: str, ranks: int) -> None:
+    config = config_of(queue("q", ("n", kind, 4)))
+    (warning,) = plan_of(config, nodes=2).warnings
+    assert warning.what == f"one rank per node, where a {kind} has {devices}"
+    assert f"`ranks_per_node: {ranks}`" in warning.hint
+    assert plan_of(config, nodes=2, ranks_per_node=ranks).warnings == ()
+    assert plan_of(config, nodes=2, ranks_per_node=1).warnings == ()
+
+
+def test_trainium_asked_for_as_gpus_is_answered_with_ranks() -> None:
+    problems = problems_of(config_of(queue("q", ("n", "trn1.32xlarge", 4))), gpus_per_node=16)
+    assert problems[0].hint == "remove it, and add ranks_per_node: 32: Slurm counts no Trainium"

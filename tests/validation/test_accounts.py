@@ -60,6 +60,16 @@ def test_overrides_replace_defaults_and_add_resources() -> None:
     assert account.subnets["subnet-0a1b2c3d4e5f60001"].vpc == "main"
 
 
+def test_the_one_network_that_a_person_names_is_the_main_one() -> None:
+    subnets = ("subnet-0a1b2c3d4e5f60001", "subnet-0a1b2c3d4e5f60002")
+    text = "".join(f"  {name}: {{vpc: prod}}\n" for name in subnets)
+    text = f"subnets:\n{text}vpcs: {{prod: {{dns_hostnames: false}}}}\n"
+    account = with_overrides(default_account(WIDE), load_overrides(text, "account.yaml"))
+    assert {subnet.vpc for subnet in account.subnets.values()} == {"main"}
+    assert {group.vpc for group in account.security_groups.values()} == {"main"}
+    assert account.vpcs["main"].dns_hostnames is False
+
+
 # ------------------------------------------------------------------ a real account
 
 

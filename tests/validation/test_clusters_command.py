@@ -18,15 +18,61 @@ Scheduling: {Scheduler: slurm, SlurmQueues: []}
 """
 
 
+@pytest.fixture
+def at_us_east_1(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site.yaml").write_text("region: us-east-1\n")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("at_us_east_1")
 def test_list_has_a_row_for_every_ready_config_and_dates_its_prices(capsys: Capture) -> None:
     assert run(["clusters", "list"]) == 0
     out = capsys.readouterr().out
     for name in cluster_names():
         assert f"\n{name} " in out
     assert re.search(r"16 x p4d.24xlarge +8 x A100 40 GB +4 +/fsx +351.32\n", out)
-    assert "of 2026-11, us-east-1" in out
+    assert (
+        "price of p4d.24xlarge in us-east-1, on demand: AWS's public price list, Linux, 2026-11\n"
+        in out
+    )
 
 
+def test_without_a_region_there_is_no_price(
+    capsys: Capture, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["clusters", "list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["region"] for row in rows} == {None}
+    assert not [node for row in rows for node in row["nodes"] if node["price"]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "has_price"),
+    [
+        ("", "", True),
+        ("Region: us-east-1", "Region: eu-west-1", False),
+        ("CapacityType: ONDEMAND", "CapacityType: SPOT", False),
+        ("CapacityType: ONDEMAND", "CapacityType: CAPACITY_BLOCK", False),
+        (
+            "InstanceType: p4d.24xlarge",
+            "Instances: [{InstanceType: p4d.24xlarge}, {InstanceType: p4de.24xlarge}]",
+            False,
+        ),
+    ],
+)
+def test_a_price_is_of_its_own_region_purchase_and_type(
+    capsys: Capture, tmp_path: pathlib.Path, old: str, new: str, has_price: bool
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(base_text("p4d-a100").replace(old, new) if old else base_text("p4d-a100"))
+    assert run(["clusters", "show", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert ("21.96" in out) == has_price
+    assert ("prices of some types in us-east-1 on demand" in out) != has_price
+
+
+@pytest.mark.usefixtures("at_us_east_1")
 def test_list_as_json(capsys: Capture) -> None:
     assert run(["clusters", "list", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
@@ -58,7 +104,27 @@ def test_show_of_what_is_unknown_leaves_blanks(capsys: Capture, tmp_path: pathli
     file = tmp_path / "c.yaml"
     file.write_text("Scheduling: {SlurmQueues: [{Name: q, ComputeResources: [{MaxCount: <n>}]}]}")
     assert run(["clusters", "show", str(file)]) == 0
-    assert "no prices known" in capsys.readouterr().out
+    assert "no price (-)" in capsys.readouterr().out
+
+
+def test_numbers_of_a_type_that_is_not_known_are_unknown_and_not_zero(
+    capsys: Capture, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(base_text("p4d-a100").replace("p4d.24xlarge", "p99.24xlarge"))
+    assert run(["clusters", "show", str(file)]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "p99.24xlarge" in line)
+    assert re.search(r"ONDEMAND +\? +\? +\? +\? +\? +\? +-$", row)
+    assert run(["clusters", "show", str(file), "--json"]) == 0
+    (nodes,) = json.loads(capsys.readouterr().out)["nodes"]
+    assert (nodes["gpus"], nodes["vcpus"], nodes["efa_interfaces"]) == (None, None, None)
+
+
+def test_accelerators_are_shown(capsys: Capture, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(base_text("p4d-a100").replace("p4d.24xlarge", "trn1.32xlarge"))
+    assert run(["clusters", "show", str(file)]) == 0
+    assert "16 x Trainium" in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------ diff

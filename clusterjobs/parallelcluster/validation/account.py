@@ -76,12 +76,16 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Reservation:
-    """Reserved capacity; `kind` is `default` (on demand) or `capacity-block`."""
+    """Reserved capacity; `kind` is `default` (on demand) or `capacity-block`.
+
+    `group`: the ARN of the resource group that it belongs to, or "".
+    """
 
     instance_type: str = ""
     count: int = 0
     zone: str = ""
     kind: str = "default"
+    group: str = ""
     missing: bool = False
 
 
@@ -89,7 +93,8 @@ class Reservation:
 class FileSystem:
     """An existing file system; `kind` is LUSTRE, OPENZFS, ONTAP, EFS, FILECACHE or EBS.
 
-    `reachable`: its security group allows the cluster's nodes. `capacity_gib` 0 means unknown.
+    `reachable`: its security group allows the cluster's nodes. `capacity_gib` 0 means unknown; a
+    snapshot has that of its volume.
     """
 
     kind: str = "LUSTRE"
@@ -98,6 +103,15 @@ class FileSystem:
     reachable: bool = True
     capacity_gib: int = 0
     missing: bool = False
+
+
+@dataclass(frozen=True)
+class OfficialImages:
+    """What distinguishes ParallelCluster's images, where a config selects other ones."""
+
+    owner: str = ""  # "" is AWS, "self" the account
+    name_prefix: str = ""
+    tags: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -117,11 +131,13 @@ class Account:
     security_groups: dict[str, SecurityGroup] = field(default_factory=dict)
     keys: dict[str, Key] = field(default_factory=dict)
     images: dict[str, Image] = field(default_factory=dict)
+    official_images: OfficialImages = field(default_factory=OfficialImages)
     buckets: dict[str, Bucket] = field(default_factory=dict)
     objects: dict[str, Named] = field(default_factory=dict)  # s3://bucket/key
     reservations: dict[str, Reservation] = field(default_factory=dict)
     file_systems: dict[str, FileSystem] = field(default_factory=dict)
     placement_groups: dict[str, Named] = field(default_factory=dict)
+    addresses: dict[str, Named] = field(default_factory=dict)  # Elastic IPs, such as 34.1.2.3
     others: dict[str, Named] = field(default_factory=dict)  # policies, roles, secrets, ... by ARN
 
 
@@ -136,5 +152,6 @@ KINDS: dict[str, type] = {
     "reservations": Reservation,
     "file_systems": FileSystem,
     "placement_groups": Named,
+    "addresses": Named,
     "others": Named,
 }

@@ -12,8 +12,8 @@ import dataclasses
 from typing import Any
 
 from clusterjobs.errors import InputError, Problem, did_you_mean
-from clusterjobs.parallelcluster.validation.account import KINDS, Account, Vpc
-from clusterjobs.parallelcluster.validation.offerings import best_zones
+from clusterjobs.parallelcluster.validation.account import KINDS, MAIN_VPC, Account, Vpc
+from clusterjobs.parallelcluster.validation.offerings import best_zones, region_names
 from clusterjobs.yaml.document import Document, Path, dotted, load
 
 Overrides = dict[str, dict[str, dict[str, Any]]]  # kind -> id -> attribute -> value
@@ -48,13 +48,40 @@ def with_overrides(account: Account, overrides: Overrides) -> Account:
         for name, values in entries.items():
             known[name] = dataclasses.replace(known.get(name) or KINDS[kind](), **values)
         setattr(result, kind, known)
+    _join_main_vpc(result)
     named = {subnet.vpc for subnet in result.subnets.values()}
     named |= {group.vpc for group in result.security_groups.values()}
     result.vpcs |= {name: Vpc() for name in sorted(named - result.vpcs.keys())}
     return result
 
 
+def _join_main_vpc(account: Account) -> None:
+    """If all subnets are in one VPC with a name, it is the main one, where all else is assumed."""
+    names = {subnet.vpc for subnet in account.subnets.values()}
+    if len(names) != 1 or names == {MAIN_VPC}:
+        return
+    (name,) = names
+    for kind in ("subnets", "security_groups", "file_systems"):
+        known: dict[str, Any] = getattr(account, kind)
+        moved = {key: dataclasses.replace(one, vpc=MAIN_VPC) for key, one in known.items()
+                 if one.vpc == name}  # fmt: skip
+        setattr(account, kind, {**known, **moved})
+    account.vpcs = {**account.vpcs, MAIN_VPC: account.vpcs.get(name) or account.vpcs[MAIN_VPC]}
+
+
+def given_zones(overrides: Overrides) -> dict[str, str]:
+    """The zones of the overrides, by the resource's name."""
+    return {
+        name: values["zone"]
+        for entries in overrides.values()
+        for name, values in entries.items()
+        if values.get("zone")
+    }
+
+
 def _refuse_zones(region: str, overrides: Overrides) -> None:
+    if region not in region_names():
+        return  # a misspelt region is a finding of its own, and nothing is known of its zones
     zones = best_zones((), region)
     problems = [
         Problem(f"{region} has no zone {zone}", path=f"{kind}.{name}.zone", hint=", ".join(zones))

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from clusterjobs.parallelcluster.validation import optional_deps
+from clusterjobs.parallelcluster.validation import optional_deps, walk
 from clusterjobs.parallelcluster.validation.account import Account
-from clusterjobs.parallelcluster.validation.account_overrides import Overrides, with_overrides
+from clusterjobs.parallelcluster.validation.account_overrides import (
+    Overrides,
+    given_zones,
+    with_overrides,
+)
+from clusterjobs.parallelcluster.validation.checks.capacity import is_known
 from clusterjobs.parallelcluster.validation.checks.run import run_checks
 from clusterjobs.parallelcluster.validation.default_account import default_account
 from clusterjobs.parallelcluster.validation.deprecations import find_deprecations, with_safe_edits
@@ -38,7 +43,8 @@ def check_config(
     `validate` runs ParallelCluster's validators. None means `validate_offline` if the extra is
     installed, and no validators otherwise.
     """
-    account = with_overrides(default_account(data), overrides or {})
+    given = overrides or {}
+    account = with_overrides(default_account(data, given_zones(given)), given)
     found = (*find_deprecations(data), *run_checks(data, account))
     validate = validate or (validate_offline if optional_deps.is_installed() else None)
     if validate is None or account.region not in region_names():
@@ -60,6 +66,8 @@ def validate_offline(data: Data, account: Account) -> list[Finding]:
             data = with_safe_edits(data)
             if schema.check_schema(data, account.region):
                 return found
+        if not all(is_known(kind) for kind in walk.all_instance_types(data)):
+            return found  # the validators stop at a type that is not simulated
         with offline.simulated_account(account):
             config, stopped = schema.load(data)
             return [*found, *(stopped or validators.run_validators(config, data))]

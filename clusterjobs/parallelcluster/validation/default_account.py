@@ -7,10 +7,10 @@ keys of a config name AWS resources; it must not know how an account is simulate
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
 
 from clusterjobs.catalog.instances import find_instance_type
-from clusterjobs.parallelcluster.coerce import at, number, text
+from clusterjobs.parallelcluster.coerce import at, items, number, text
 from clusterjobs.parallelcluster.validation import walk
 from clusterjobs.parallelcluster.validation.account import (
     Account,
@@ -19,17 +19,23 @@ from clusterjobs.parallelcluster.validation.account import (
     Image,
     Key,
     Named,
-    Reservation,
+    OfficialImages,
     SecurityGroup,
     Subnet,
+)
+from clusterjobs.parallelcluster.validation.default_reservations import (
+    default_reservations,
+    zone_of_queue,
 )
 from clusterjobs.parallelcluster.validation.offerings import best_zones
 from clusterjobs.parallelcluster.validation.walk import Data, Entry
 
 DEFAULT_REGION = "us-east-1"
+Zones = Mapping[str, str]
 
 _GRAVITON = re.compile(r"(a1|[a-z]+\d+g[a-z]*|p6e-gb\d+)\.")
 _S3 = re.compile(r"s3://([^/\s]+)(?:/(\S+))?")
+_IP = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _AMI = re.compile(r"ami-[0-9a-f]+")
 
 
@@ -38,16 +44,22 @@ def region_of(data: Data) -> str:
     return text(at(data, "Region")) or DEFAULT_REGION
 
 
-def default_account(data: Data) -> Account:
-    """An account in which every resource that the config names exists, with fitting attributes."""
+def default_account(data: Data, zones: Zones | None = None) -> Account:
+    """An account in which every resource that the config names exists, with fitting attributes.
+
+    `zones` are those that a person gave, by the resource's name: what is assumed fits them.
+    """
     account = Account(region=region_of(data))
-    account.subnets = _subnets(data, account.region)
+    account.subnets = _subnets(data, account.region, zones or {})
     account.security_groups = {name: SecurityGroup() for name in _security_groups(data)}
     key = text(at(data, "HeadNode", "Ssh", "KeyName"))
     account.keys = {key: Key()} if key else {}
     account.images = _images(data)
-    account.reservations = _reservations(data, account)
+    account.official_images = _official_images(data)
+    account.reservations = default_reservations(data, account)
     account.file_systems = _file_systems(data, account)
+    address = text(at(data, "HeadNode", "Networking", "ElasticIp"))
+    account.addresses = {address: Named()} if address and _IP.fullmatch(address) else {}
     account.placement_groups = {name: Named() for name in _placement_groups(data)}
     _s3(data, account)
     return account
@@ -56,19 +68,25 @@ def default_account(data: Data) -> Account:
 # ------------------------------------------------------------------ networks
 
 
-def _subnets(data: Data, region: str) -> dict[str, Subnet]:
+def _subnets(data: Data, region: str, given: Zones) -> dict[str, Subnet]:
     """One zone for all if it offers their types; subnets of one queue are in different zones."""
     everywhere = [kind for queue in walk.queues(data) for kind in _types_of_queue(queue)]
+    wanted = list(given.values())
     found: dict[str, Subnet] = {}
     for queue in walk.queues(data):
-        zones = best_zones([*_types_of_queue(queue) * len(everywhere), *everywhere], region)
-        for index, subnet in enumerate(dict.fromkeys(walk.subnet_ids(queue[1]))):
-            found.setdefault(subnet, Subnet(zones[index % len(zones)]))
+        zones = best_zones([*_types_of_queue(queue) * len(everywhere), *everywhere], region, wanted)
+        subnets = list(dict.fromkeys(walk.subnet_ids(queue[1])))
+        taken = [given[subnet] for subnet in subnets if subnet in given]
+        free = [zone for zone in zones if zone not in taken] or zones
+        assumed = [subnet for subnet in subnets if subnet not in given]
+        for index, subnet in enumerate(assumed):
+            found.setdefault(subnet, Subnet(free[index % len(free)]))
+        found |= {subnet: Subnet(given[subnet]) for subnet in subnets if subnet in given}
     for owner in (at(data, "HeadNode"), *(pool for _, pool in walk.login_pools(data))):
         own = [text(at(owner, "InstanceType")) or ""]
-        zone = best_zones([*own * (len(everywhere) + 1), *everywhere], region)[0]
+        zone = best_zones([*own * (len(everywhere) + 1), *everywhere], region, wanted)[0]
         for subnet in walk.subnet_ids(owner if isinstance(owner, dict) else {}):
-            found.setdefault(subnet, Subnet(zone, public=True))
+            found.setdefault(subnet, Subnet(given.get(subnet, zone), public=True))
     return found
 
 
@@ -79,7 +97,12 @@ def _types_of_queue(queue: Entry) -> list[str]:
 
 
 def _security_groups(data: Data) -> list[str]:
-    names = ("SecurityGroups", "AdditionalSecurityGroups", "ExistingSecurityGroups")
+    names = (
+        "SecurityGroups",
+        "AdditionalSecurityGroups",
+        "ExistingSecurityGroups",
+        "SecurityGroupIds",
+    )
     return [
         str(value)
         for path, value in walk.scalars(data)
@@ -108,38 +131,10 @@ def _images(data: Data) -> dict[str, Image]:
     }
 
 
-def _reservations(data: Data, account: Account) -> dict[str, Reservation]:
-    """With type and zone of the first compute resource that uses it, large enough for all users."""
-    found: dict[str, Reservation] = {}
-    for queue in walk.queues(data):
-        block = text(at(queue[1], "CapacityType")) == "CAPACITY_BLOCK"
-        for _, entry in walk.compute_resources(queue):
-            name = _reservation_id(entry) or _reservation_id(queue[1])
-            if not name:
-                continue
-            before = found.get(name, Reservation())
-            found[name] = Reservation(
-                before.instance_type or next(iter(walk.instance_types(entry)), "c5.large"),
-                before.count + (number(at(entry, "MaxCount")) or 10),
-                before.zone or _zone(queue[1], account),
-                "capacity-block" if block else before.kind,
-            )
-    return found
-
-
-def _reservation_id(owner: Any) -> str | None:
-    return text(at(owner, "CapacityReservationTarget", "CapacityReservationId"))
-
-
-def _zone(queue: Data, account: Account) -> str:
-    subnets = [account.subnets[name] for name in walk.subnet_ids(queue)]
-    return subnets[0].zone if subnets else f"{account.region}a"
-
-
 def nodes_zone(data: Data, account: Account) -> str:
     """The zone of the first queue's first subnet, where ParallelCluster creates file systems."""
     queue = next(iter(walk.queues(data)), ((), {}))
-    return _zone(queue[1], account)
+    return zone_of_queue(queue[1], account)
 
 
 _KINDS_OF_STORAGE = {
@@ -165,10 +160,33 @@ def storage_ids(storage: Data) -> list[tuple[str, str]]:
 def _file_systems(data: Data, account: Account) -> dict[str, FileSystem]:
     zone = nodes_zone(data, account)
     return {
-        name: FileSystem(_KINDS_OF_STORAGE.get(text(at(storage, "StorageType")) or "", "EBS"), zone)
+        name: FileSystem(
+            _KINDS_OF_STORAGE.get(text(at(storage, "StorageType")) or "", "EBS"),
+            zone,
+            capacity_gib=_size_of_snapshot(storage) if key == "SnapshotId" else 0,
+        )
         for _, storage in walk.storages(data)
-        for _, name in storage_ids(storage)
+        for key, name in storage_ids(storage)
     }
+
+
+_DEFAULT_EBS_SIZE = 40  # GiB; pcluster/constants.py of ParallelCluster 3.16.1
+
+
+def _size_of_snapshot(storage: Data) -> int:
+    """As large as the volume that is made of it."""
+    return number(at(storage, "EbsSettings", "Size")) or _DEFAULT_EBS_SIZE
+
+
+def _official_images(data: Data) -> OfficialImages:
+    """Images that DevSettings.AmiSearchFilters finds."""
+    filters = at(data, "DevSettings", "AmiSearchFilters")
+    tags = [(text(at(tag, "Key")), text(at(tag, "Value"))) for tag in items(at(filters, "Tags"))]
+    return OfficialImages(
+        text(at(filters, "Owner")) or "",
+        text(at(filters, "NamePrefix")) or "",
+        {key: value for key, value in tags if key and value},
+    )
 
 
 def _placement_groups(data: Data) -> list[str]:

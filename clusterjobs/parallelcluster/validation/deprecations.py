@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from clusterjobs.parallelcluster.coerce import at, text
 from clusterjobs.parallelcluster.validation import walk
-from clusterjobs.parallelcluster.validation.finding import Finding
+from clusterjobs.parallelcluster.validation.finding import NOT_FILLED_IN, Finding
 from clusterjobs.parallelcluster.validation.walk import Data
 from clusterjobs.yaml.document import Path
 
@@ -149,8 +149,8 @@ def _empty_types(data: Data) -> Iterator[Deprecation]:
 
 _PLACEHOLDER = re.compile(
     r"<[^<>]+>|\$\{[^}]*\}|\$\([^)]*\)|\$[A-Za-z_]\w*|\A![A-Za-z]|\A[@%]\w+[@%]"
+    r"|(?i:\byour[-_]\w+|\bchange[-_]?me\b|\breplace[-_]?me\b|-x{4,}\b)"  # subnet-xxxxxxxx
 )
-_MASKED = re.compile(r"< (\w+) >")  # coerce.py replaces an unquoted `{{ COUNT }}` with this
 
 
 def _placeholders(data: Data) -> Iterator[Deprecation]:
@@ -158,9 +158,7 @@ def _placeholders(data: Data) -> Iterator[Deprecation]:
         found = _PLACEHOLDER.search(value) if isinstance(value, str) else None
         if found and not _is_code(path):
             written = value if len(value) < 40 else found[0]
-            masked = _MASKED.fullmatch(written)
-            what = f"{masked[1] if masked else written} was not filled in"
-            yield Finding(what, path, hint=_how_to_fill(path)), None
+            yield _unfilled(written, path), None
     yield from _braces(data, ())
 
 
@@ -176,10 +174,13 @@ def _braces(value: Any, path: Path) -> Iterator[Deprecation]:
         if isinstance(inner, dict) and len(inner) == 1 and next(iter(inner.values())) is None:
             name = next(iter(inner))
             if str(name).isupper() or "_" in str(name):
-                what = f"{{{name}}} was not filled in"
-                yield Finding(what, (*path, key), hint=_how_to_fill((*path, key))), None
+                yield _unfilled(f"{{{name}}}", (*path, key)), None
         elif isinstance(inner, (dict, list)):
             yield from _braces(inner, (*path, key))
+
+
+def _unfilled(written: str, path: Path) -> Finding:
+    return Finding(f"{written}{NOT_FILLED_IN}", path, hint=_how_to_fill(path), unfilled=True)
 
 
 def _how_to_fill(path: Path) -> str:

@@ -225,12 +225,14 @@ class _AnyNetwork(list[str]):
 
 
 class ResourceGroups(_FakeClient):
-    """Groups of capacity reservations; each contains all reservations of the account."""
+    """Groups of capacity reservations."""
 
     def get_capacity_reservation_ids_from_group_resources(self, group: str) -> list[str]:
-        """Every reservation of the account."""
+        """The group's own reservations, or every one of the account if none names its group."""
         self.require(group, "list_group_resources")
-        return [name for name, found in self.account.reservations.items() if not found.missing]
+        found = [(name, one) for name, one in self.account.reservations.items() if not one.missing]
+        members = [name for name, one in found if one.group == group]
+        return members or [name for name, _ in found]
 
     def get_group_configuration(self, group: str) -> dict[str, Any]:
         """The configuration of a group for capacity reservations."""

@@ -17,7 +17,8 @@ class Finding:
     """One result: `validator` is the name of ParallelCluster's validator, "" for our own checks.
 
     `path` is the path in the config; `at_key` if the key is wrong, not its value. `text` is the
-    unchanged message of the check.
+    unchanged message of the check. `unfilled`: the value is a placeholder, which explains
+    everything else that is found at `path`.
     """
 
     text: str
@@ -26,6 +27,7 @@ class Finding:
     validator: str = ""
     hint: str = ""
     at_key: bool = False
+    unfilled: bool = False
 
 
 def problems(document: Document, base: Path, findings: Iterable[Finding]) -> list[Problem]:
@@ -38,7 +40,7 @@ def _problem(document: Document, base: Path, finding: Finding) -> Problem:
     path = (*base, *finding.path)
     at_key = finding.at_key or _is_section(document.value, path)
     return Problem(
-        finding.text,
+        _as_written(document, path, finding) if finding.unfilled else finding.text,
         document.locate_key(path) if at_key else document.locate(path),
         dotted(finding.path),
         finding.hint,
@@ -46,6 +48,21 @@ def _problem(document: Document, base: Path, finding: Finding) -> Problem:
         info=finding.level == "info",
         validator=finding.validator,
     )
+
+
+def _as_written(document: Document, path: Path, finding: Finding) -> str:
+    """The text with the placeholder as the file has it, where it was masked to read the file."""
+    start, end = document.span(path)
+    written = document.text[start:end].strip()
+    value = _value(document.value, path)
+    masked = isinstance(value, str) and value not in written and "\n" not in written
+    return finding.text.replace(value, written) if masked else finding.text
+
+
+def _value(value: Any, path: Path) -> Any:
+    for step in path:
+        value = value[step]
+    return value
 
 
 def _is_section(value: Any, path: Path) -> bool:
@@ -60,7 +77,7 @@ def _is_section(value: Any, path: Path) -> bool:
 
 def merge(findings: Iterable[Finding]) -> list[Finding]:
     """Each finding once. If ParallelCluster reports it too, its text with our hint."""
-    found = list(dict.fromkeys(findings))
+    found = _without_consequences(list(dict.fromkeys(findings)))
     ours = [f for f in found if not f.validator]
     duplicates = {own: next((f for f in found if _is_duplicate(f, own)), None) for own in ours}
     hints = {theirs: own.hint for own, theirs in duplicates.items() if theirs}
@@ -69,6 +86,24 @@ def merge(findings: Iterable[Finding]) -> list[Finding]:
         for f in found
         if f.validator or not duplicates[f]
     ]
+
+
+def _without_consequences(found: list[Finding]) -> list[Finding]:
+    """Without what else is said of a value that was not filled in."""
+    causes = [finding for finding in found if finding.unfilled]
+    return [
+        finding
+        for finding in found
+        if finding.unfilled or not any(_follows(finding, cause) for cause in causes)
+    ]
+
+
+def _follows(finding: Finding, cause: Finding) -> bool:
+    placeholder = cause.text.removesuffix(NOT_FILLED_IN)
+    return finding.path[: len(cause.path)] == cause.path or placeholder in finding.text
+
+
+NOT_FILLED_IN = " was not filled in"
 
 
 def _is_duplicate(theirs: Finding, ours: Finding) -> bool:

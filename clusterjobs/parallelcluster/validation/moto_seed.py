@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-from clusterjobs.parallelcluster.validation.account import MAIN_VPC, NUMBER, Account, Image
+from clusterjobs.parallelcluster.validation.account import (
+    MAIN_VPC,
+    NUMBER,
+    Account,
+    Image,
+    OfficialImages,
+)
 
 _ALL = "-1"
 _EVERYWHERE = [{"CidrIp": "0.0.0.0/0"}]
@@ -27,6 +33,7 @@ def seed(account: Account) -> None:
     for name, key in account.keys.items():
         if not key.missing:
             ec2.create_key_pair(KeyName=name, KeyType=key.type)
+    _make_addresses(ec2, account)
     _make_images(account)
     _make_buckets(boto3.client("s3", account.region), account)
     _make_storage(boto3.client("efs", account.region), ec2, account)
@@ -81,6 +88,12 @@ def _permissions(open_: bool, member_of: str = "") -> list[dict[str, Any]]:
     return rules
 
 
+def _make_addresses(ec2: Any, account: Account) -> None:
+    for name, address in account.addresses.items():
+        if not address.missing:
+            ec2.allocate_address(Domain="vpc", Address=name)
+
+
 # ------------------------------------------------------------------ images
 
 
@@ -89,7 +102,7 @@ def _make_images(account: Account) -> None:
     from pcluster.constants import OS_TO_IMAGE_NAME_PART_MAP
     from pcluster.utils import get_installed_version
 
-    version = get_installed_version()
+    version, chosen = get_installed_version(), account.official_images
     number = 0
     for os, part in OS_TO_IMAGE_NAME_PART_MAP.items():
         for architecture in ("x86_64", "arm64"):
@@ -97,9 +110,18 @@ def _make_images(account: Account) -> None:
             name = f"aws-parallelcluster-{version}-{part}-{architecture}-202601010000"
             official = Image(os, architecture, driver="open")
             _make_image(account, f"ami-0{number:016x}", name, official, owner_alias="amazon")
+            if chosen != OfficialImages():
+                ours = f"ami-1{number:016x}"
+                _make_image(account, ours, chosen.name_prefix + name, official, **_owner(chosen))
     for ami, image in account.images.items():
         if not image.missing:
             _make_image(account, ami, ami, image, tags=_tags(image, version))
+
+
+def _owner(chosen: OfficialImages) -> dict[str, Any]:
+    """Owner and tags of the images that a config's AmiSearchFilters are to find."""
+    owner = NUMBER if chosen.owner == "self" else chosen.owner or "amazon"
+    return {"owner_id" if owner.isdigit() else "owner_alias": owner, "tags": chosen.tags}
 
 
 def _make_image(account: Account, ami: str, name: str, image: Image, **more: Any) -> None:
@@ -159,9 +181,11 @@ def _make_storage(efs: Any, ec2: Any, account: Account) -> None:
         if found.kind == "EFS":
             _make_efs(efs, ec2, account, name)
         elif name.startswith("vol-"):
-            _make_as("volume", name, ec2.create_volume, AvailabilityZone=found.zone, Size=500)
+            size = found.capacity_gib or 500
+            _make_as("volume", name, ec2.create_volume, AvailabilityZone=found.zone, Size=size)
         elif name.startswith("snap-"):
-            volume = ec2.create_volume(AvailabilityZone=found.zone, Size=100)["VolumeId"]
+            size = found.capacity_gib or 100
+            volume = ec2.create_volume(AvailabilityZone=found.zone, Size=size)["VolumeId"]
             _make_as("snapshot", name, ec2.create_snapshot, VolumeId=volume)
 
 

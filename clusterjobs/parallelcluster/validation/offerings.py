@@ -33,12 +33,27 @@ def zones_of_type(instance_type: str, region: str) -> tuple[str, ...] | None:
     return None if offered is None else offered.get(instance_type, ())
 
 
-def best_zones(instance_types: Sequence[str], region: str) -> list[str]:
-    """All zones of a region, first those that offer most of the types; never empty."""
+def offered_nowhere(instance_type: str) -> bool:
+    """Whether no region's list has the type, so that it is unknown where AWS offers it."""
+    offers = (zones_of_type(instance_type, region) for region in region_names())
+    return not any(offers)
+
+
+def best_zones(
+    instance_types: Sequence[str], region: str, preferred: Sequence[str] = ()
+) -> list[str]:
+    """All zones of a region, first those that offer most of the types; never empty.
+
+    Of zones that are equally good, the `preferred` ones are first.
+    """
     offered = _offered(region) or {}
     zones = sorted({zone for some in offered.values() for zone in some}) or [f"{region}a"]
     return sorted(
-        zones, key=lambda zone: -sum(zone in offered.get(kind, ()) for kind in instance_types)
+        zones,
+        key=lambda zone: (
+            -sum(zone in offered.get(kind, ()) for kind in instance_types),
+            zone not in preferred,
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from clusterjobs.parallelcluster.validation.account import Account
 from clusterjobs.parallelcluster.validation.fake_clients import fake_clients
 from clusterjobs.parallelcluster.validation.moto_gaps import patched_moto
 from clusterjobs.parallelcluster.validation.moto_seed import seed
+from clusterjobs.parallelcluster.validation.moto_types import with_catalogue
 from clusterjobs.parallelcluster.validation.optional_deps import environment
 
 
@@ -58,7 +59,7 @@ def _mocked(account: Account) -> Iterator[None]:
     """Import and start moto. Its import reads the regions from boto3, so the session must exist."""
     from moto import mock_aws
 
-    with mock_aws(), patched_moto(account):
+    with mock_aws(), patched_moto(account), with_catalogue(account.region):
         yield
 
 

@@ -30,12 +30,15 @@ def check_schema(data: Data, region: str) -> list[Finding]:
 
 @contextlib.contextmanager
 def _without_account(region: str) -> Iterator[None]:
-    """Loading reads only the region and the capacity reservations."""
+    """Loading reads only the region, and capacity reservations with their groups."""
     with environment(offline_environment(region)):
         from pcluster.aws.aws_api import AWSApi
 
         ec2 = types.SimpleNamespace(describe_capacity_reservations=lambda _ids: [])
-        fake = types.SimpleNamespace(aws_region=region, ec2=ec2)
+        groups = types.SimpleNamespace(
+            get_capacity_reservation_ids_from_group_resources=lambda _group: []
+        )
+        fake = types.SimpleNamespace(aws_region=region, ec2=ec2, resource_groups=groups)
         with patch.object(AWSApi, "_instance", fake):
             yield
 

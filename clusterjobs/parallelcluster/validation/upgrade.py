@@ -9,26 +9,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterjobs.errors import Location, Problem
-from clusterjobs.parallelcluster.coerce import shell_lines
+from clusterjobs.parallelcluster.coerce import shell_lines, template_lines
 from clusterjobs.parallelcluster.detect import find_config, load_config
 from clusterjobs.parallelcluster.render_config import dump_scalar
+from clusterjobs.parallelcluster.validation.checks.capacity import check_drivers
 from clusterjobs.parallelcluster.validation.deprecations import Edit, deprecations, edited
-from clusterjobs.parallelcluster.validation.finding import problems
+from clusterjobs.parallelcluster.validation.finding import Finding, problems
 from clusterjobs.yaml.document import Document, Path
 
 _SHELL = "this is a shell command, not part of the config"
+_TEMPLATE = "this line of a template was not filled in"
 
 
 @dataclass(frozen=True)
 class Upgraded:
     """The new text, the changes in it, and the problems that a person has to decide.
 
-    The locations in `changed` refer to the old text, those in `left` to the new one.
+    The locations in `changed` refer to the old text, those in `left` and `notes` to the new one.
+    `notes` say what the changes mean for a cluster that exists.
     """
 
     text: str
     changed: tuple[Problem, ...]
     left: tuple[Problem, ...]
+    notes: tuple[Problem, ...] = ()
 
 
 def upgrade(source: str, file: str) -> Upgraded:
@@ -43,20 +47,42 @@ def upgrade(source: str, file: str) -> Upgraded:
     for index, line in reversed(shell_lines(text)):
         text = text[:index] + text[index + len(line) + 1 :]
     after = load_config(text, file)
-    left = [finding for finding, _ in deprecations(_data(after, base))]
+    data = _data(after, base)
+    left = [*(finding for finding, _ in deprecations(data)), *check_drivers(data)]
+    notes = [_NEW_CLUSTER] if any(edit.path == _NEW_CLUSTER.path for _, edit in found) else []
     return Upgraded(
-        text, (*changed, *shell_problems(source, file)), tuple(problems(after, base, left))
+        text,
+        (*changed, *shell_problems(source, file)),
+        tuple(problems(after, base, left)),
+        tuple(problems(after, base, notes)),
     )
+
+
+# Image.Os has the update policy UNSUPPORTED in ParallelCluster 3.16.1.
+_NEW_CLUSTER = Finding(
+    "a cluster that exists keeps its operating system: this file is for a new cluster",
+    ("Image", "Os"),
+    "info",
+    hint="pcluster create-cluster, and delete the old one when nothing on it is needed: its /home "
+    "and its images are not taken along",
+)
 
 
 def shell_problems(source: str, file: str) -> list[Problem]:
     """Shell commands that were copied together with a config."""
-    found: list[Problem] = []
-    for index, line in shell_lines(source):
-        number = source.count("\n", 0, index) + 1
-        where = Location(file, number, 1, line, len(line))
-        found.append(Problem(_SHELL, where, hint="remove the line"))
-    return found
+    lines = shell_lines(source)
+    return [Problem(_SHELL, _line(source, file, *one), hint="remove the line") for one in lines]
+
+
+def template_problems(source: str, file: str) -> list[Problem]:
+    """Lines of the template that a config is."""
+    hint = "fill the template in first, and validate the result"
+    lines = template_lines(source)
+    return [Problem(_TEMPLATE, _line(source, file, *one), hint=hint) for one in lines]
+
+
+def _line(source: str, file: str, index: int, line: str) -> Location:
+    return Location(file, source.count("\n", 0, index) + 1, 1, line, len(line))
 
 
 def _data(document: Document, base: Path) -> Any:

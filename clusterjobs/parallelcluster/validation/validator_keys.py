@@ -95,6 +95,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "FsxLustreSettings.ImportPath",
         "FsxLustreSettings.ExportPath",
     ),
+    "SchedulableMemoryValidator": ("SchedulableMemory",),
     "SchedulerValidator": ("Scheduling.Scheduler",),
     "SharedEbsPerformanceBottleNeckValidator": ("StorageType",),
     "SharedStorageMountDirValidator": ("MountDir",),

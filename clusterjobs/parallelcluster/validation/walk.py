@@ -57,6 +57,14 @@ def instance_types(resource: Data) -> list[str]:
     return [known for kind in [*several, at(resource, "InstanceType")] if (known := text(kind))]
 
 
+def all_instance_types(data: Data) -> list[str]:
+    """The types of the head node, the login nodes and all compute resources."""
+    resources = [entry for queue in queues(data) for _, entry in compute_resources(queue)]
+    pools = [pool for _, pool in login_pools(data)]
+    owners = [at(data, "HeadNode"), *pools, *resources]
+    return [kind for owner in owners for kind in instance_types(owner)]
+
+
 def subnet_ids(owner: Data) -> list[str]:
     """The subnets of a queue, a login pool or the head node."""
     networking = at(owner, "Networking")

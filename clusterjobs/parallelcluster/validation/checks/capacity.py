@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterjobs.catalog.instances import find_instance_type, instance_type_names
-from clusterjobs.errors import did_you_mean
+from clusterjobs.catalog.instances import (
+    catalogue_date,
+    find_instance_type,
+    instance_type_names,
+)
+from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.parallelcluster.coerce import at, text, truth
 from clusterjobs.parallelcluster.validation import walk
 from clusterjobs.parallelcluster.validation.account import Account
 from clusterjobs.parallelcluster.validation.finding import Finding
-from clusterjobs.parallelcluster.validation.offerings import region_names, zones_of_type
+from clusterjobs.parallelcluster.validation.offerings import (
+    offered_nowhere,
+    region_names,
+    zones_of_type,
+)
 from clusterjobs.parallelcluster.validation.walk import Data
 from clusterjobs.yaml.document import Path
 
@@ -27,19 +35,27 @@ def check_region(data: Data, _account: Account) -> Iterator[Finding]:
 
 
 def check_instance_types(data: Data, account: Account) -> Iterator[Finding]:
-    """Types that the region does not offer, that lack EFA, or that need a custom image."""
-    has_image = text(at(data, "Image", "CustomAmi"))
+    """Types that the region does not offer, or that lack EFA."""
     for queue in walk.queues(data):
-        own_image = has_image or text(at(queue[1], "Image", "CustomAmi"))
         for path, resource in walk.compute_resources(queue):
             for type_path, kind in _types(path, resource):
                 yield from _check_offer(type_path, kind, account.region)
-                yield from _check_driver(type_path, kind, bool(own_image))
                 if truth(at(resource, "Efa", "Enabled")):
                     yield from _check_efa((*path, "Efa", "Enabled"), kind)
     head = text(at(data, "HeadNode", "InstanceType"))
     if head:
         yield from _check_offer(("HeadNode", "InstanceType"), head, account.region)
+
+
+def check_drivers(data: Data, _account: Account | None = None) -> Iterator[Finding]:
+    """GPUs that do not run with the driver of ParallelCluster's own images."""
+    has_image = text(at(data, "Image", "CustomAmi"))
+    for queue in walk.queues(data):
+        if has_image or text(at(queue[1], "Image", "CustomAmi")):
+            continue
+        for path, resource in walk.compute_resources(queue):
+            for type_path, kind in _types(path, resource):
+                yield from _check_driver(type_path, kind)
 
 
 def _types(path: Path, resource: Data) -> Iterator[tuple[Path, str]]:
@@ -52,32 +68,51 @@ def _types(path: Path, resource: Data) -> Iterator[tuple[Path, str]]:
 
 
 def _check_offer(path: Path, kind: str, region: str) -> Iterator[Finding]:
-    """Only if the lists of the region are known. A type that exists nowhere is probably a typo."""
-    if zones_of_type(kind, region) == () and region in region_names():
-        yield Finding(f"{kind} is not offered in {region}", path, hint=_elsewhere(kind))
+    """A region's list lacks the type, though another has it; or nobody knows the type."""
+    if not is_known(kind):
+        yield _unknown_type(path, kind)
+    elif zones_of_type(kind, region) == () and region in region_names():
+        regions = [name for name in region_names() if zones_of_type(kind, name)]
+        if regions:  # else it is unknown where
+            what = f"{kind} is not offered in {region}"
+            yield Finding(what, path, hint=f"offered in {', '.join(regions)}")
 
 
-def _elsewhere(kind: str) -> str:
-    regions = [name for name in region_names() if zones_of_type(kind, name)]
-    family = kind.partition(".")[0] + "."
-    siblings = [name for name in instance_type_names() if name.startswith(family)]
-    return f"offered in {', '.join(regions)}" if regions else did_you_mean(kind, siblings)
+def is_known(kind: str) -> bool:
+    """Whether the catalogue or the list of some region has the type."""
+    return find_instance_type(kind) is not None or not offered_nowhere(kind)
 
 
-def _check_driver(path: Path, kind: str, has_own_image: bool) -> Iterator[Finding]:
+def _unknown_type(path: Path, kind: str) -> Finding:
+    """An error where it looks like a typo; else it may be newer than the catalogue."""
+    family, _, size = kind.partition(".")
+    names = instance_type_names()
+    siblings = [name for name in names if name.startswith(f"{family}.")]
+    similar = nearest(kind, siblings or names)
+    sizes = {name.partition(".")[2] for name in names}
+    is_typo = bool(siblings) or size not in sizes
+    what = f"{kind} is not among EC2's types of {catalogue_date()}, so nothing was checked with it"
+    hint = f"did you mean {similar}? {_NEWER}" if similar and is_typo else _NEWER
+    return Finding(what, path, "error" if is_typo else "warning", hint=hint)
+
+
+_NEWER = "if it is newer: --aws asks your own account, and the catalogue can be refreshed"
+
+
+def _check_driver(path: Path, kind: str) -> Iterator[Finding]:
     found = find_instance_type(kind)
-    if found and found.gpu_model == "V100" and not has_own_image:
+    if found and found.gpu_model in _CLOSED_DRIVER:
         what = f"{kind} does not run with the driver of ParallelCluster's own images"
-        yield Finding(what, path, hint=_DRIVER_HINT)
+        hint = f"the {found.gpu_model} needs NVIDIA's closed driver: {_DRIVER_HINT}"
+        yield Finding(what, path, hint=hint)
 
 
-_DRIVER_HINT = (
-    "the V100 needs NVIDIA's closed driver: set CustomAmi to an image of your own; "
-    "cluster-configs/p3dn-v100.yaml explains how"
-)
+# Older than Turing: NVIDIA_OPENRM_UNSUPPORTED_INSTANCE_TYPES of ParallelCluster 3.16.1.
+_CLOSED_DRIVER = ("K80", "M60", "V100")
+_DRIVER_HINT = "set CustomAmi to an image of your own; cluster-configs/p3dn-v100.yaml explains how"
 
 
 def _check_efa(path: Path, kind: str) -> Iterator[Finding]:
     found = find_instance_type(kind)
-    if found and not found.efa_interfaces:
+    if found and found.efa_interfaces == 0:
         yield Finding(f"{kind} has no EFA", path, hint="Efa: {Enabled: false}, or another type")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from clusterjobs.parallelcluster.validation.account import Account
 from clusterjobs.parallelcluster.validation.checks.capacity import (
+    check_drivers,
     check_instance_types,
     check_region,
 )
@@ -28,6 +29,7 @@ Check = Callable[[Data, Account], Iterator[Finding]]
 CHECKS: tuple[Check, ...] = (
     check_region,
     check_instance_types,
+    check_drivers,
     check_slurm_settings,
     check_mounts,
     check_associations,

@@ -16,15 +16,17 @@ from clusterjobs.parallelcluster.validation.walk import Data
 from clusterjobs.yaml.document import Path
 
 _SETTINGS = "CustomSlurmSettings"
-_LINES = ("nodename", "partitionname", "nodeset", "downnodes")  # start a line with further keys
+# Keys that start a line with further keys, and the level of those; "" is not checked.
+_LINES = {"nodename": "node", "partitionname": "partition", "nodeset": "", "downnodes": ""}
 
 
 def check_slurm_settings(data: Data, _account: Account) -> Iterator[Finding]:
-    """Unknown names. A warning only, because a newer Slurm may have more than our list."""
+    """Unknown names: the tables of Slurm 22.05, 24.11 and 26.05 have none of them."""
     settings = ("Scheduling", "SlurmSettings", _SETTINGS)
     for index, entry in enumerate(items(at(data, *settings))):
-        if isinstance(entry, dict) and not any(key.lower() in _LINES for key in entry):
-            yield from _check_keys(entry, (*settings, index), "cluster")
+        starts = [str(key).lower() for key in entry] if isinstance(entry, dict) else []
+        level = next((_LINES[key] for key in starts if key in _LINES), "cluster")
+        yield from _check_keys(entry if level else None, (*settings, index), level)
     for queue in walk.queues(data):
         yield from _check_keys(at(queue[1], _SETTINGS), (*queue[0], _SETTINGS), "partition")
         for path, resource in walk.compute_resources(queue):
@@ -32,25 +34,25 @@ def check_slurm_settings(data: Data, _account: Account) -> Iterator[Finding]:
 
 
 def _check_keys(settings: object, path: Path, level: str) -> Iterator[Finding]:
-    known = _names()[level]
     for key in settings if isinstance(settings, dict) else ():
-        if key.lower() not in {name.lower() for name in known}:
-            yield Finding(
-                f"Slurm has no {level} parameter {key!r}",
-                (*path, key),
-                "warning",
-                hint=_hint(key, level),
-                at_key=True,
-            )
+        if not _has(level, str(key)):
+            what = f"Slurm has no {level} parameter {key!r}"
+            yield Finding(what, (*path, key), hint=_hint(str(key), level), at_key=True)
 
 
 def _hint(key: str, level: str) -> str:
-    if match := nearest(key, _names()[level]):
-        return f"did you mean {match}? slurmctld does not start with an unknown parameter"
-    elsewhere = [
-        other for other, names in _names().items() if key.lower() in {n.lower() for n in names}
-    ]
-    return f"it is a {elsewhere[0]} parameter" if elsewhere else "see slurm.conf(5)"
+    elsewhere = next((other for other in _names() if _has(other, key)), None)
+    match = nearest(key, _names()[level])
+    if elsewhere:
+        what = f"it is a {elsewhere} parameter;"
+    else:
+        what = f"did you mean {match}?" if match else "see slurm.conf(5);"
+    return f"{what} slurmctld does not start with an unknown parameter"
+
+
+def _has(level: str, key: str) -> bool:
+    """Slurm takes its keys in any case."""
+    return key.lower() in {name.lower() for name in _names()[level]}
 
 
 @functools.cache
