@@ -67,6 +67,12 @@ def running(name: str) -> Lab:
     return this
 
 
+def path_on_this_machine(name: str, path: str) -> Path:
+    """The file that is `path` for the jobs of the lab of that name, running or stopped."""
+    folder = lab_named(name).folder
+    return folder.host_path(path) if (folder / "lab.json").exists() else Path(path)
+
+
 def state_of(this: Lab, name: str) -> dict[str, object]:
     """The state of a lab, as plain data."""
     state: dict[str, object] = {"name": name, "folder": str(this.folder.path), "up": False}
