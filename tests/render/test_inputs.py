@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pathlib
 import re
+import sys
 
-from script_runs import run_script, script
+import pytest
+from script_runs import Run, run_script, script
 
 
 def complaint(folder: pathlib.Path, **keys: object) -> str:
@@ -73,3 +75,94 @@ def test_a_script_that_only_the_container_has_is_not_looked_for() -> None:
     software = {"container": {"image": "/fsx/a.sif", "runtime": "apptainer"}}
     assert "[[ -r" not in script(**python(script="/opt/train.py"), software=software)
     assert "[[ -r train.py" in script(**python(script="train.py"), software=software)
+
+
+# ------------------------------------------------------------------ buckets
+
+FSX = """
+Region: us-east-1
+Image: {Os: ubuntu2204}
+HeadNode: {InstanceType: t3.medium, Networking: {SubnetId: subnet-12345678}}
+Scheduling:
+  Scheduler: slurm
+  SlurmQueues:
+    - Name: train
+      Networking: {SubnetIds: [subnet-12345678]}
+      ComputeResources: [{Name: c, InstanceType: c6i.xlarge, MaxCount: 2}]
+SharedStorage:
+  - {Name: fsx, MountDir: "@", StorageType: FsxLustre, FsxLustreSettings: {StorageCapacity: 1200}}
+"""
+DENIED = """
+echo "aws $*" >> "$REQUESTS"
+[[ "$*" != *denied* ]] || {
+  echo "An error occurred (AccessDenied) when calling the ListObjectsV2 operation" >&2; exit 254
+}
+[[ "$*" != *missing* ]] || {
+  echo "An error occurred (NoSuchBucket) when calling the ListObjectsV2 operation" >&2; exit 254
+}
+[[ "$*" != *failing* ]] || {
+  echo "An error occurred (InternalError) when calling the ListObjectsV2 operation" >&2; exit 254
+}
+echo null
+"""
+TRIED_AGAIN = {"restarts": {"failure": 3}, "time_limit": "1-00:00:00"}
+
+
+def staged(folder: pathlib.Path, source: str, **keys: str) -> Run:
+    """A job with restarts that copies a folder, and then brings data from a bucket."""
+    shared = folder / "shared"
+    (shared / "from").mkdir(parents=True)
+    (shared / "from" / "words").touch()
+    data = [
+        {"source": f"{shared}/from", "target": f"{shared}/copied"},
+        {"source": source, "target": f"{shared}/books", **keys},
+    ]
+    checkpoints = {"path": f"{shared}/saved"}
+    cluster = FSX.replace("@", str(shared))
+    text = script(cluster_text=cluster, data=data, checkpoints=checkpoints, nodes=1, **TRIED_AGAIN)
+    python = f'exec {sys.executable} "$@"'
+    return run_script(folder, text, stand_ins={"aws": DENIED, "python3": python})
+
+
+def test_a_missing_association_is_found_before_data_is_copied_and_not_retried(
+    tmp_path: pathlib.Path,
+) -> None:
+    run = staged(tmp_path, "s3://corpus/books")
+    assert (run.code, run.reasons, run.requeues) == (1, ["not_started"], 0), run.log
+    what = f"nothing in {tmp_path}/shared/books: is it associated with s3://corpus/books"
+    assert what in run.log
+    assert not (tmp_path / "shared" / "copied").exists()
+
+
+def test_an_associated_folder_with_files_is_no_complaint(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "shared" / "books").mkdir(parents=True)
+    (tmp_path / "shared" / "books" / "one").touch()
+    run = staged(tmp_path, "s3://corpus/books")
+    assert "nothing in" not in run.log
+    assert "no lfs on this node" in run.log  # the preload comes after the copy
+    assert (run.reasons, run.requeues) == (["not_started"], 0), run.log
+    assert (tmp_path / "shared" / "copied").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("s3://denied/books", "(AccessDenied)"),
+        ("s3://missing/books", "(NoSuchBucket)"),
+        ("s3://empty/books", "s3://empty/books: no objects found"),
+    ],
+)
+def test_a_bucket_that_cannot_be_read_is_found_before_data_is_copied_and_not_retried(
+    tmp_path: pathlib.Path, source: str, said: str
+) -> None:
+    run = staged(tmp_path, source, via="copy")
+    assert said in run.log
+    assert (run.code, run.reasons, run.requeues) == (1, ["not_started"], 0), run.log
+    assert not (tmp_path / "shared" / "copied").exists()
+    calls = sum(line.startswith("aws") for line in run.requests)
+    assert calls == (2 if "empty" in source else 1)  # a prefix, and an object of that name
+
+
+def test_a_bucket_that_fails_may_be_asked_again(tmp_path: pathlib.Path) -> None:
+    run = staged(tmp_path, "s3://failing/books", via="copy")
+    assert (run.code, run.reasons, run.requeues) == (1, ["failure"], 1), run.log
