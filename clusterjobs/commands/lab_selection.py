@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from clusterjobs.lab.shape import LabSpec
 
 
+name_option = click.option(
+    "--name",
+    default="lab",
+    show_default=True,
+    envvar="CLUSTERJOBS_LAB",
+    metavar="NAME",
+    help="The lab, if several are running; also CLUSTERJOBS_LAB.",
+)
+
+
+def say(line: str) -> None:
+    """Print to stderr: stdout is for logs and JSON."""
+    click.secho(line, err=True, dim=True)
+
+
 def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: bool) -> LabSpec:
     """The shape of the lab for a config, by a ready config's name or a path. Raises InputError."""
     from clusterjobs.commands.files import read_sites, read_text, site_files

@@ -116,6 +116,16 @@ class Lab:
         """Run a command on a node, outside any job."""
         return self._captured(self._node_pid(node), argv, env, cwd, None)
 
+    def shell(self, argv: Sequence[str], name: str, node: str | None = None) -> int:
+        """Run a command with this process's terminal; its exit code.
+
+        `name` is what selects this lab in the command's own clusterjobs.
+        """
+        pid = self._node_pid(node) if node else self._running_init().pid
+        env = {**self.environment(), "CLUSTERJOBS_LAB": name}
+        code = subprocess.run(enter_command(pid, argv, Path.cwd()), env=env).returncode
+        return code if code >= 0 else 128 - code
+
     def _captured(
         self,
         pid: int,
