@@ -22,6 +22,7 @@ from clusterjobs.lab.packages import Say, Slurm, cache_dir, find_slurm
 from clusterjobs.lab.polling import until
 from clusterjobs.lab.shape import LabSpec
 from clusterjobs.lab.start import start
+from clusterjobs.lab.tools import check_tools
 
 
 class Lab:
@@ -51,6 +52,7 @@ class Lab:
                     f"a lab is already running in {self.folder.path}",
                     hint="clusterjobs lab down stops it, clusterjobs lab up --replace replaces it",
                 )
+            check_tools()
             check_namespaces()
             slurm = slurm or find_slurm(cache_dir(), say)
             self.folder.write(spec, slurm)
