@@ -31,11 +31,13 @@ def staging_context(plan: Plan) -> dict[str, Any]:
 
 def _require(one: Input) -> ShellText:
     path, is_absolute = shell.quote(one.path), one.path.startswith(("/", "\0"))
-    there = f"-r {path}" if one.staged is None else f"-e {path} || -e {shell.quote(one.staged)}"
+    need = "-x" if one.is_run else "-r"
+    there = f"{need} {path}" if one.staged is None else f"-e {path} || -e {shell.quote(one.staged)}"
     place = "here" if is_absolute else f"in {variable('PWD')}"
     keys = one.key if is_absolute else f"{one.key} or workdir"
+    what = f"executable {one.what}" if one.is_run else one.what
     complaint = shell.quote(
-        f"no {one.what} {one.path} {place}: correct the spec's {keys}, or put it there"
+        f"no {what} {one.path} {place}: correct the spec's {keys}, or put it there"
     )
     return ShellText(f"[[ {there} ]] || fail {complaint}")
 

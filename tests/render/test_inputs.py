@@ -13,7 +13,9 @@ from script_runs import Run, run_script, script
 def complaint(folder: pathlib.Path, **keys: object) -> str:
     """Why the job does not start, "" if it gets past its inputs."""
     run = run_script(folder, script(**keys), stand_ins={"srun": "exit 0"})
-    found = re.search(r"(?m)^clusterjobs: (no (?:script|data source) .*)$", run.log)
+    found = re.search(
+        r"(?m)^clusterjobs: (no (?:script|executable program|data source) .*)$", run.log
+    )
     assert bool(found) == (run.reasons == ["not_started"]), run.log
     return found[1] if found else ""
 
@@ -39,6 +41,35 @@ def test_a_script_that_can_be_read_is_no_complaint(tmp_path: pathlib.Path) -> No
         assert complaint(tmp_path, **python(script=name)) == "", name
 
 
+def test_a_missing_program_or_script_of_a_command_is_named(tmp_path: pathlib.Path) -> None:
+    keys = "correct the spec's command or workdir, or put it there"
+    told = complaint(tmp_path, command=["./train", "--fast"])
+    assert told == f"no executable program ./train in {tmp_path}: {keys}"
+    (tmp_path / "train").touch()
+    assert complaint(tmp_path, command=["./train"]) == told  # it cannot be executed
+    (tmp_path / "train").chmod(0o755)
+    assert complaint(tmp_path, command=["./train"]) == ""
+    for first in ("python3", "bash", "/usr/bin/python3"):
+        told = complaint(tmp_path, command=[first, "train.py", "--fast"])
+        assert told == f"no script train.py in {tmp_path}: {keys}"
+    (tmp_path / "train.py").touch()
+    assert complaint(tmp_path, command=["python3", "train.py"]) == ""
+
+
+def test_what_is_no_file_of_a_command_is_not_looked_for(tmp_path: pathlib.Path) -> None:
+    for command in (["true"], ["bash", "-c", "./x"], ["python3", "-m", "x"], ["echo", "x.py"]):
+        assert complaint(tmp_path, command=command) == "", command
+    software = {"container": {"image": "/fsx/a.sif", "runtime": "apptainer"}}
+    assert "[[ -x" not in script(command=["/opt/nccl/all_reduce"], software=software)
+
+
+def test_a_program_that_is_missing_is_not_tried_again(tmp_path: pathlib.Path) -> None:
+    checkpoints = {"path": f"{tmp_path}/saved"}
+    run = run_script(tmp_path, script(checkpoints=checkpoints, **TRIED_AGAIN))
+    assert "no executable program ./run" in run.log
+    assert (run.code, run.reasons, run.requeues) == (1, ["not_started"], 0), run.log
+
+
 def test_a_link_to_nothing_is_no_script(tmp_path: pathlib.Path) -> None:
     (tmp_path / "train.py").symlink_to(tmp_path / "nowhere")
     assert complaint(tmp_path, **python(script="train.py")).startswith("no script train.py")
@@ -47,10 +78,10 @@ def test_a_link_to_nothing_is_no_script(tmp_path: pathlib.Path) -> None:
 def test_a_source_is_missed_until_its_data_is_there(tmp_path: pathlib.Path) -> None:
     data = [{"source": f"{tmp_path}/from", "target": f"{tmp_path}/to", "scope": "node"}]
     hint = "correct the spec's data[0].source, or put it there"
-    assert complaint(tmp_path, data=data) == f"no data source {tmp_path}/from here: {hint}"
+    ran = {"command": ["true"], "data": data}
+    assert complaint(tmp_path, **ran) == f"no data source {tmp_path}/from here: {hint}"
     (tmp_path / "to").mkdir()  # staged by an earlier job: its source may be gone since
-    text = script(data=data)
-    run = run_script(tmp_path, text, stand_ins={"srun": "exit 0"})
+    run = run_script(tmp_path, script(**ran), stand_ins={"srun": "exit 0"})
     assert "no data source" not in run.log
 
 
@@ -119,7 +150,8 @@ def staged(folder: pathlib.Path, source: str, **keys: str) -> Run:
     ]
     checkpoints = {"path": f"{shared}/saved"}
     cluster = FSX.replace("@", str(shared))
-    text = script(cluster_text=cluster, data=data, checkpoints=checkpoints, nodes=1, **TRIED_AGAIN)
+    more = {"data": data, "checkpoints": checkpoints, "command": ["true"], **TRIED_AGAIN}
+    text = script(cluster_text=cluster, nodes=1, **more)
     python = f'exec {sys.executable} "$@"'
     return run_script(folder, text, stand_ins={"aws": DENIED, "python3": python})
 
