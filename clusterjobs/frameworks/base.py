@@ -133,7 +133,9 @@ class Framework(abc.ABC):
     `log_lines`: empty where only the author of the program knows them.
     `reads_precision`: it passes the spec's `precision` on to the training.
     `packages`: Python packages that preflight looks for.
+    `imports`: modules that it imports on GPUs, and that installed packages alone do not promise.
     `compiles_extensions`: it compiles CUDA code when it starts.
+    `helpers`: the folder beside its script whose helpers.cpp it compiles with make, "" for none.
     """
 
     name: str
@@ -143,7 +145,9 @@ class Framework(abc.ABC):
     log_lines: tuple[LogLine, ...] = ()
     reads_precision: bool = False
     packages: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
     compiles_extensions: bool = False
+    helpers: str = ""
 
     @abc.abstractmethod
     def program(

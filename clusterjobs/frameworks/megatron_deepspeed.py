@@ -108,7 +108,11 @@ class MegatronDeepSpeed(Framework):
     log_lines = (_ITERATION,)
     reads_precision = True
     packages = ("torch", "deepspeed")
+    # Of megatron/utils.py. amp_C is missing if apex was built without --cuda_ext, and cannot be
+    # imported after an update of torch. amp_C needs the libraries that torch has loaded.
+    imports = ("torch", "apex.multi_tensor_apply", "amp_C")
     compiles_extensions = True
+    helpers = "megatron/data"  # compile_helper of megatron/data/dataset_utils.py
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

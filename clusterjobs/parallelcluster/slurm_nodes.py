@@ -48,12 +48,13 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Partition:
-    """A queue as Slurm sees it. `exclusive` is `OverSubscribe=EXCLUSIVE`."""
+    """A queue as Slurm sees it. `exclusive`: `OverSubscribe=EXCLUSIVE`; `max_time` in seconds."""
 
     name: str
     groups: tuple[NodeGroup, ...]
     exclusive: bool
     default: bool
+    max_time: int | None = None
 
 
 def slurm_partitions(cluster: Cluster, document: Document | None = None) -> tuple[Partition, ...]:
@@ -65,7 +66,7 @@ def slurm_partitions(cluster: Cluster, document: Document | None = None) -> tupl
     if problems := list(_unknown(cluster, document)):
         raise InputError(problems)
     return tuple(
-        Partition(queue.name, _groups(queue), queue.job_exclusive, default=number == 0)
+        Partition(queue.name, _groups(queue), queue.job_exclusive, number == 0, queue.max_time)
         for number, queue in enumerate(cluster.queues)
     )
 

@@ -90,6 +90,7 @@ def plan_preflight(
     placement: Placement,
     facts: ClusterFacts,
     checkpoints: str | None,
+    script: str | None,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Preflight | None:
@@ -101,7 +102,7 @@ def plan_preflight(
         *hardware(placement, facts.terms.node_facts),
         *storage(wish.free_gib, checkpoints, placement.shape.nodes, facts),
         *network(),
-        *software_checks(software, framework, placement),
+        *software_checks(software, framework, placement, script),
     ]
     shape = placement.shape
     talks_over_efa = placement.fabric == "efa" and shape.gpus_per_node > 0 and shape.nodes > 1

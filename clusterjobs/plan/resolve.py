@@ -66,7 +66,14 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     staging = plan_staging(wanted.data, wanted.name, inputs, storage, *both)
     checkpoints = plan_checkpoints(wanted, framework.saving.marker, storage, *both)
     preflight = plan_preflight(
-        wanted.preflight, wanted.software, framework, placement, facts, checkpoints.path, *both
+        wanted.preflight,
+        wanted.software,
+        framework,
+        placement,
+        facts,
+        checkpoints.path,
+        wanted.script,
+        *both,
     )
     more = [section.environment for section in (restarts, preflight, program) if section]
     environment = plan_environment(

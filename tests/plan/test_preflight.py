@@ -161,3 +161,43 @@ def test_every_check_of_the_docs_may_be_chosen() -> None:
     names = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert {"gpus", "build", "nccl"} < set(names)
     assert not problems_of(preflight=names)
+
+
+MEGATRON = {
+    "framework": "megatron-deepspeed",
+    "script": "pretrain_gpt.py",
+    "batch": {"micro": 1},
+    "model": {"layers": 2, "hidden": 64, "heads": 4, "sequence": 64, "vocab": 100},
+}
+NEOX = {"framework": "gpt-neox", "checkpoints": {"path": "/fsx/saved"}, "configs": ["small.yml"]}
+
+
+@pytest.mark.parametrize(
+    ("script", "folder"),
+    [
+        ("pretrain_gpt.py", "\0PWD\0/megatron/data"),
+        ("code/pretrain_gpt.py", "\0PWD\0/code/megatron/data"),
+        ("/fsx/Megatron/pretrain_gpt.py", "/fsx/Megatron/megatron/data"),
+        ("${HOME}/pretrain_gpt.py", "\0HOME\0/megatron/data"),
+    ],
+)
+def test_apex_and_the_helpers_of_megatron_are_checked(script: str, folder: str) -> None:
+    words = words_of(**{**MEGATRON, "script": script})
+    assert "imports=torch,apex.multi_tensor_apply,amp_C" in words
+    assert f"helpers={folder}" in words
+
+
+def test_gpt_neox_compiles_helpers_and_needs_no_apex() -> None:
+    words = words_of(**NEOX, script="train.py")
+    assert "helpers=\0PWD\0/megatron/data" in words
+    assert not any(word.startswith("imports") for word in words)
+
+
+def test_what_only_gpus_need_is_not_checked_without_them() -> None:
+    words = words_of(**MEGATRON, cluster="small", ranks_per_node=1)
+    assert not any(word.startswith(("imports", "build")) for word in words)
+
+
+def test_other_frameworks_compile_no_helpers() -> None:
+    for keys in ({}, {"framework": "deepspeed", "batch": {"micro": 1}}):
+        assert not any(word.startswith(("helpers", "imports")) for word in words_of(**keys))

@@ -44,14 +44,15 @@ def as_yaml(data: object) -> str:
     )
 
 
-def script(spec_file: str = "spec.yaml", **keys: object) -> str:
+def script(spec_file: str = "spec.yaml", cluster_text: str | None = None, **keys: object) -> str:
     """job.sh of a small spec; a script takes the place of the command."""
+    cluster = cluster_text or SMALL
     base = {key: value for key, value in BASE.items() if key != "command" or "script" not in keys}
     text = as_yaml({**base, **keys})
     spec = load_spec(text, spec_file, option_models())
-    facts = cluster_facts(read_cluster(SMALL, "small.yaml", {})[0])
+    facts = cluster_facts(read_cluster(cluster, "small.yaml", {})[0])
     plan = resolve(spec, facts)
-    return render_script(plan, Inputs((spec_file, text), ("small.yaml", SMALL))).text
+    return render_script(plan, Inputs((spec_file, text), ("small.yaml", cluster))).text
 
 
 @dataclass(frozen=True)

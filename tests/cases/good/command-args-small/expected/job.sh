@@ -36,6 +36,9 @@ main() {
   export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
 
+  # ---- inputs: fail now, since a retry would miss the same files -----------------------------
+  [[ -x ./count ]] || fail "no executable program ./count in $PWD: correct the spec's command or workdir, or put it there"
+
   # ---- launch: srun starts one task per rank -------------------------------------------------
   command=(
     ./count

@@ -50,6 +50,9 @@ main() {
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
+  # ---- inputs: fail now, since a retry would miss the same files -----------------------------
+  [[ -x /opt/nccl-tests/build/all_reduce_perf ]] || fail "no executable program /opt/nccl-tests/build/all_reduce_perf here: correct the spec's command, or put it there"
+
   # ---- launch: srun starts one task per rank -------------------------------------------------
   command=(
     /opt/nccl-tests/build/all_reduce_perf -b 8 -e 16G -f 2 -g 1

@@ -66,6 +66,7 @@ END
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
+  [[ -n $(find /fsx/books/ -mindepth 1 -print -quit 2> /dev/null) ]] || fail 'nothing in /fsx/books: is it associated with s3://lab/books (cluster.yaml; pcluster update-cluster), and has FSx listed it?'
 
   # ---- stage: copy and verify the data before any rank starts --------------------------------
   stage python3 -B "$job_dir/preload.py" /fsx/books
@@ -251,7 +252,9 @@ finish() {
 }
 
 stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs status`
+  rm -f -- "$job_dir/source_failed"
   STAGE_DIR=$job_dir run_child "$@"
+  [[ ! -e $job_dir/source_failed ]] || fail 'another attempt would fail in the same way'
   (( child_status == 0 )) # not the code itself: where one node failed, srun's may be another's
 }
 
@@ -291,6 +294,9 @@ exit # programs follow
 : <<'end of preload.py'
 (the text of preload.py)
 end of preload.py
+: <<'end of stage_lab.py'
+(the text of stage_lab.py)
+end of stage_lab.py
 : <<'end of stage_log.py'
 (the text of stage_log.py)
 end of stage_log.py

@@ -69,6 +69,9 @@ main() {
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
   [[ -e '/home/ubuntu/it'\''s a $vocab' || -e /scratch/vocab ]] || fail 'no data source /home/ubuntu/it'\''s a $vocab here: correct the spec'\''s data[2].source, or put it there'
+  [[ -n $(find /fsx/corpus/books/ -mindepth 1 -print -quit 2> /dev/null) ]] || fail 'nothing in /fsx/corpus/books: is it associated with s3://my-corpus/books (cluster.yaml; pcluster update-cluster), and has FSx listed it?'
+  stage python3 -B "$job_dir/stage.py" --unpack --check s3://my-corpus/eval.tar.gz "/fsx/eval sets/$USER"
+  stage python3 -B "$job_dir/stage.py" --check s3://my-corpus/more /fsx/more
 
   # ---- stage: copy and verify the data before any rank starts --------------------------------
   on_every_node=(
@@ -314,7 +317,9 @@ find_python() { # prints the system's own, which is on no shared folder, or else
 }
 
 stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs status`
+  rm -f -- "$job_dir/source_failed"
   STAGE_DIR=$job_dir run_child "$@"
+  [[ ! -e $job_dir/source_failed ]] || fail 'another attempt would fail in the same way'
   (( child_status == 0 )) # not the code itself: where one node failed, srun's may be another's
 }
 
@@ -358,6 +363,9 @@ end of stage_files.py
 : <<'end of stage_glob_groups.py'
 (the text of stage_glob_groups.py)
 end of stage_glob_groups.py
+: <<'end of stage_lab.py'
+(the text of stage_lab.py)
+end of stage_lab.py
 : <<'end of stage_list.py'
 (the text of stage_list.py)
 end of stage_list.py

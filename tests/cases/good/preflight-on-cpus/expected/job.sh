@@ -51,6 +51,9 @@ main() {
   )
   check_nodes
 
+  # ---- inputs: fail now, since a retry would miss the same files -----------------------------
+  [[ -x ./run ]] || fail "no executable program ./run in $PWD: correct the spec's command or workdir, or put it there"
+
   # ---- launch: srun starts one task per rank -------------------------------------------------
   command=(
     ./run

@@ -41,6 +41,9 @@ main() {
   srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
     --nodes=2 --ntasks=2 --ntasks-per-node=1 ./warm --cache
 
+  # A command above, or the data, may have made these.
+  [[ -x ./work ]] || fail "no executable program ./work in $PWD: correct the spec's command or workdir, or put it there"
+
   # ---- beside the training, until the job ends -----------------------------------------------
   srun --overlap --cpu-bind=none --cpus-per-task="$SLURM_CPUS_ON_NODE" \
     --nodes=2 --ntasks=2 --ntasks-per-node=1 ./watch &
