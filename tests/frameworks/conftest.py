@@ -6,3 +6,5 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "plan"))  # plans.py
+
+from real_parsers import fairseq_parses  # noqa: F401

@@ -16,7 +16,11 @@ BATCH = {"batch": {"micro": 1}}
 EXTRA: dict[str, dict[str, Any]] = {
     "command": {"script": None, "command": "./train"},
     "deepspeed": BATCH,
-    "fairseq": {**BATCH, "script": None, "fairseq": {"arch": "roberta_base", "data": "/fsx/d"}},
+    "fairseq": {
+        **BATCH,
+        "script": None,
+        "fairseq": {"cli": "fairseq-hydra-train", "arch": "roberta_base", "data": "/fsx/d"},
+    },
     "gpt-neox": {**BATCH, "configs": ["a.yml"]},
     "megatron-deepspeed": {**BATCH, "model": MODEL},
 }

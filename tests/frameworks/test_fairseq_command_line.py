@@ -40,6 +40,13 @@ def test_a_setting_has_a_flag_and_an_override(setting: Setting, flag: str, overr
     assert override_of(setting) == override
 
 
+@pytest.mark.parametrize("group", ["task", "criterion"])
+def test_a_name_that_a_config_file_may_have_is_a_key_of_its_group(group: str) -> None:
+    """`task=masked_lm` is refused by hydra where a config has no list of defaults."""
+    setting = Setting(group, "_name", "masked_lm", NODES)
+    assert override_of(setting, in_config=True) == f"++{group}._name=masked_lm"
+
+
 @pytest.mark.parametrize(
     ("text", "quoted"),
     [

@@ -31,7 +31,8 @@ def train_command(
     if fairseq.data:
         found.append(folder_on_the_node(fairseq.data))
     for setting in settings:
-        found.append(flag_of(setting))
+        if setting.value is not False:
+            found.append(flag_of(setting))
         if isinstance(setting.value, str):
             found.append(setting.value)
     rank = ("bash", "-c", 'exec "$@" --distributed-rank "$RANK"', "rank") if on_cpus else ()
@@ -49,7 +50,7 @@ def hydra_command(
         found += ["--config-name", fairseq.config_name]
     if fairseq.data:
         found.append(f"task.data={_quoted(folder_on_the_node(fairseq.data))}")
-    found += [override_of(setting) for setting in settings]
+    found += [override_of(setting, fairseq.config_name is not None) for setting in settings]
     if on_cpus:
         found.append("distributed_training.distributed_rank=${oc.env:RANK}")
     # hydra writes its log and config here, by default into workdir
@@ -57,12 +58,15 @@ def hydra_command(
     return (*found, *_own_overrides(experiment))
 
 
-def override_of(setting: Setting) -> str:
-    """`++model.encoder_layers=24`: ++ adds a key that hydra's config lacks, as all of a model's."""
-    if setting.key == "_name" and setting.group != "model":
+def override_of(setting: Setting, in_config: bool = False) -> str:
+    """`++model.encoder_layers=24`: ++ adds a key that hydra's config lacks, as all of a model's.
+
+    `in_config`: a config file of the user's has the task; `task=` would need a list of defaults.
+    """
+    if setting.key == "_name" and setting.group != "model" and not in_config:
         return f"{setting.group}={_quoted(str(setting.value))}"
-    new = "++" if setting.group == "model" else ""
-    value = setting.value if isinstance(setting.value, str) else "true"
+    new = "++" if setting.group == "model" or setting.key == "_name" else ""
+    value = setting.value if isinstance(setting.value, str) else str(setting.value).lower()
     value = f"[{value}]" if setting.is_list else _quoted(value)
     return f"{new}{setting.group}.{setting.key}={value}"
 

@@ -37,7 +37,7 @@ class Settings(SpecModel):
 class Setting(NamedTuple):
     """`group.key = value` of fairseq's config; `origin` is the key of the spec it follows from.
 
-    The value True is a switch.
+    A value that is a bool is a switch.
     """
 
     group: str
@@ -96,8 +96,10 @@ def _model(experiment: Experiment, fairseq: Settings, given: frozenset[str]) -> 
 
 
 def _precision(experiment: Experiment) -> Iterator[Setting]:
-    if experiment.precision in ("fp16", "bf16"):
-        yield Setting("common", experiment.precision, True, ("precision",))
+    """All switches: one that a config file sets would win over another, fp16 over bf16."""
+    if experiment.precision:
+        for key in ("fp16", "bf16", "amp"):
+            yield Setting("common", key, experiment.precision == key, ("precision",))
 
 
 def _batch(task: Task) -> Iterator[Setting]:
