@@ -67,11 +67,11 @@ def _reading_order(problem: Problem) -> tuple[bool, str, int, int]:
     return (True, "", 0, 0) if where is None else (False, where.file, where.line, where.column)
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The one of `known` that `word` was probably meant to be."""
     import difflib  # not for a spec that has no mistake
 
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return matches[0] if matches else None
 
 

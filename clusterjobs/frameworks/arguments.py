@@ -5,7 +5,8 @@ Knows how arguments are written; it must not know what any of them means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec.experiment import Experiment
@@ -43,6 +44,56 @@ def arguments_of(experiment: Experiment) -> tuple[str, ...]:
         elif value is not False:
             found += [flag, str(value)]
     return tuple(found)
+
+
+class Argument(NamedTuple):
+    """An argument of `args`: its key or index there, its name as written, and its values.
+
+    A bare flag has no values; an argument that is `false` is not given.
+    """
+
+    position: str | int
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The name as argparse stores it: micro_batch_size."""
+        return argument_key(self.name)
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        """Its place in the spec."""
+        return ("args", self.position)
+
+
+def given_arguments(experiment: Experiment) -> list[Argument]:
+    """The arguments that are passed on, from either form of `args`, with what belongs to each."""
+    arguments = experiment.args
+    if not isinstance(arguments, Mapping):
+        return list(_from_list(arguments))
+    return [
+        Argument(
+            name, name, () if value is True else value if isinstance(value, tuple) else (value,)
+        )
+        for name, value in arguments.items()
+        if value is not False
+    ]
+
+
+def _from_list(words: tuple[str, ...]) -> Iterator[Argument]:
+    """`[--lr, 1e-4, --split=9,1]`: a name, and the words behind it up to the next name."""
+    found: Argument | None = None
+    for index, word in enumerate(words):
+        if word.startswith("--"):
+            if found:
+                yield found
+            name, equals, value = word.partition("=")
+            found = Argument(index, name, (value,) if equals else ())
+        elif found:
+            found = found._replace(values=(*found.values, word))
+    if found:
+        yield found
 
 
 def argument_names(experiment: Experiment) -> list[tuple[str | int, str]]:

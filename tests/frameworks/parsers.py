@@ -1,28 +1,21 @@
-"""The parsers of frameworks that are on no package index, played from what `flags/` says."""
+"""The parsers of frameworks that are on no package index, played from their flag tables.
+
+The tables are the package's own; how a command line or a YAML file is read is written here anew.
+"""
 
 from __future__ import annotations
 
-import functools
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
+from clusterjobs.frameworks.flags import table
 from clusterjobs.plan.plan import Plan
-
-FLAGS = pathlib.Path(__file__).with_name("flags")
 
 
 class FlagError(ValueError):
     """The framework would not have started."""
-
-
-@functools.cache
-def description(framework: str) -> dict[str, Any]:
-    text = (FLAGS / f"{framework}.yaml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
 
 
 def _is_number(text: str, kind: type) -> bool:
@@ -35,7 +28,7 @@ def _is_number(text: str, kind: type) -> bool:
 
 def megatron_arguments(plan: Plan) -> dict[str, str]:
     """The command's arguments by name, as argparse would read them: no abbreviation, no doubles."""
-    known = description("megatron_deepspeed")
+    known = table("megatron-deepspeed").types
     found: dict[str, str] = {}
     name = ""
     for word in plan.launch.words[plan.launch.words.index("pretrain_gpt.py") + 1 :]:
@@ -54,28 +47,25 @@ def megatron_arguments(plan: Plan) -> dict[str, str]:
 
 
 def _check_megatron(known: Mapping[str, Any], name: str, value: str) -> None:
-    if name in known["switches"]:
+    kind = known.get(name)
+    if kind == "switch":
         fits = value == ""
-    elif name in known["whole"]:
-        fits = _is_number(value, int)
-    elif name in known["number"]:
-        fits = _is_number(value, float)
-    elif name in known["text"]:
+    elif kind in ("integer", "number"):
+        fits = _is_number(value, int if kind == "integer" else float)
+    elif kind == "text":
         fits = bool(value)
-    elif name in known["several"]:
-        fits = True
     else:
-        fits = value in known["choices"].get(name, ())
+        fits = kind == "list" or value in (kind or ())
     if not fits:
         raise FlagError(f"--{name} {value}")
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "whole": (int,),
+    "integer": (int,),
     "number": (int, float),
-    "bool": (bool,),
+    "boolean": (bool,),
     "text": (str,),
-    "map": (dict,),
+    "mapping": (dict,),
     "list": (list,),
 }
 
@@ -94,11 +84,7 @@ def neox_configs(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_neox(name: str, value: Any) -> None:
-    known = description("gpt_neox")
-    if name in known["choices"]:
-        fits = value in known["choices"][name]
-    else:
-        kinds = [kinds for key, kinds in _KINDS.items() if name in known[key]]
-        fits = any(type(value) in one for one in kinds)
+    kind = table("gpt-neox").types.get(name, "")
+    fits = value in kind if isinstance(kind, list) else type(value) in _KINDS.get(kind, ())
     if not fits:
         raise FlagError(f"{name}: {value!r}")
