@@ -114,7 +114,7 @@ def plan_batch(
         diagnostics.problem(
             ("batch", "accumulation"),
             f"{accumulation} contradicts micro and global, which make it {steps}",
-            "remove one of the three",
+            f"accumulation: {steps}, or remove one of the three",
         )
     return Samples(micro, steps, total) if steps else None
 

@@ -8,33 +8,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import InputError, Location, Problem
+from clusterjobs.frameworks.gpt_neox.config import Given, Givens
 from clusterjobs.spec.experiment import Batch, Experiment, Model, Parallel
 from clusterjobs.yaml import document as yaml_document
 
 
-class Given(NamedTuple):
-    """A value of a config file, and its position."""
+def composed(texts: Mapping[str, str], diagnostics: Diagnostics) -> tuple[dict[str, Given], bool]:
+    """All keys of the files, dashes as underscores, and whether there was no problem with them.
 
-    value: Any
-    where: Location
-
-
-Givens = Mapping[str, Given]
-
-
-def composed(texts: Mapping[str, str], diagnostics: Diagnostics) -> dict[str, Given]:
-    """All keys of the files, dashes as underscores; keys that deepy.py refuses are reported."""
+    Files that deepy.py cannot read and keys that it refuses are reported.
+    """
     found: dict[str, Given] = {}
+    earlier = len(diagnostics.problems)
     for file, text in texts.items():
         for key, given in _keys(file, text, diagnostics):
             if key in found:
                 _refuse_duplicate(key, given, found[key], diagnostics)
             found.setdefault(key, given)
-    return found
+    return found, len(diagnostics.problems) == earlier
 
 
 def _keys(file: str, text: str, diagnostics: Diagnostics) -> Iterator[tuple[str, Given]]:
@@ -50,7 +45,8 @@ def _keys(file: str, text: str, diagnostics: Diagnostics) -> Iterator[tuple[str,
         )
         return
     for key, value in document.value.items():
-        yield str(key).replace("-", "_"), Given(value, document.locate_key((key,)))
+        name = str(key).replace("-", "_")
+        yield name, Given(value, document.locate_key((key,)), (key,), document)
 
 
 def _refuse_duplicate(key: str, given: Given, first: Given, diagnostics: Diagnostics) -> None:
@@ -93,9 +89,12 @@ _PARALLEL = {"tensor": "model_parallel_size", "pipeline": "pipe_parallel_size"}
 
 
 def with_their_numbers(
-    experiment: Experiment, given: Givens, diagnostics: Diagnostics
+    experiment: Experiment, given: Givens, is_complete: bool, diagnostics: Diagnostics
 ) -> Experiment:
-    """The experiment, with model, parallel and batch of the files where the spec has none."""
+    """The experiment, with model, parallel and batch of the files where the spec has none.
+
+    `is_complete`: all files have been read.
+    """
     update: dict[str, Any] = {}
     if experiment.model is None:
         model = _counts("model", _MODEL, given, diagnostics)
@@ -103,6 +102,9 @@ def with_their_numbers(
     if experiment.batch is None:
         batch = _counts("batch", _BATCH, given, diagnostics)
         has_size = batch.keys() & {"micro", "global"}
+        if is_complete and batch.keys() == {"micro", "global"}:
+            diagnostics.relocate(("batch", "accumulation"), given["train_batch_size"].where)
+            batch["accumulation"] = 1  # GPT-NeoX's default
         update["batch"] = Batch.model_validate(batch) if has_size else None
     if "parallel" not in experiment.model_fields_set:
         update["parallel"] = Parallel.model_validate(

@@ -27,8 +27,9 @@ from clusterjobs.frameworks.ds_config import (
     leaves,
     record_batch,
 )
+from clusterjobs.frameworks.gpt_neox.checks import check_config
+from clusterjobs.frameworks.gpt_neox.config import Config, Givens
 from clusterjobs.frameworks.gpt_neox.config_loading import (
-    Givens,
     composed,
     has_batch,
     refuse_keys,
@@ -42,6 +43,7 @@ from clusterjobs.frameworks.gpt_neox.launch_config import (
     ORIGINS,
     OURS,
     Options,
+    keys_of_the_spec,
     launch_config,
     written,
 )
@@ -84,14 +86,17 @@ class GptNeoX(Framework):
         files = self.config_files(options)
         _check_names(files, diagnostics)
         _warn_of_unread(files, texts, diagnostics)
-        given = composed(texts, diagnostics)
+        given, are_right = composed(texts, diagnostics)
         refuse_keys(given, written(experiment, options, diagnostics), _ONCE, diagnostics)
         refuse_keys(given, _NODES, "remove it: it would select other nodes", diagnostics)
-        numbers = with_their_numbers(experiment, given, diagnostics)
+        is_complete = are_right and texts.keys() >= set(files)
+        numbers = with_their_numbers(experiment, given, is_complete, diagnostics)
         check_zero(
             options.zero or _zero_of(given, diagnostics), numbers.parallel.pipeline, diagnostics
         )
-        if texts.keys() >= set(files):
+        keys = {**given, **keys_of_the_spec(experiment, options, diagnostics)}
+        check_config(Config(keys, is_complete, experiment.software.requires), diagnostics)
+        if is_complete:
             _check_required(experiment, options, given, diagnostics)
         return numbers
 
