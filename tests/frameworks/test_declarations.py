@@ -18,7 +18,7 @@ EXTRA: dict[str, dict[str, Any]] = {
     "deepspeed": BATCH,
     "fairseq": {**BATCH, "script": None, "fairseq": {"arch": "roberta_base", "data": "/fsx/d"}},
     "gpt-neox": {**BATCH, "configs": ["a.yml"]},
-    "megatron-deepspeed": {**BATCH, "model": MODEL},
+    "megatron-deepspeed": {**BATCH, "model": MODEL, "args": {"train-iters": 10, "lr": 0.1}},
 }
 
 

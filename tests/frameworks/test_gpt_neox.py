@@ -69,7 +69,6 @@ def check_composed(plan: Plan, files: dict[str, str]) -> None:
     steps = config.get("gradient_accumulation_steps", 1)
     total = config.get("train_batch_size", micro * steps * data_parallel)
     assert total == micro * steps * data_parallel
-    assert config["num_layers"] % pipeline == 0
     assert pipeline == 1 or config.get("zero_optimization", {}).get("stage", 0) < 2
 
 
@@ -111,7 +110,7 @@ def test_every_parallel_layout_is_right_or_refused_wherever_it_is_said() -> None
             keys["parallel"] = {"tensor": tensor, "pipeline": max(1, pipeline)}
         stages = max(1, pipeline)
         data_parallel, rest = divmod(nodes * 8, tensor * stages)
-        impossible = bool(rest) or (stage >= 2 and stages > 1) or 24 % stages != 0
+        impossible = bool(rest) or (stage >= 2 and stages > 1)
         indivisible = not impossible and 128 % (2 * data_parallel) != 0
         assert bool(problems_with({"a.yml": theirs}, **keys)) is (impossible or indivisible), keys
         if not (impossible or indivisible):
