@@ -5,7 +5,8 @@ Knows how arguments are written; it must not know what any of them means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -122,3 +123,29 @@ def refuse_derived(position: str | int, name: str, origin: str, diagnostics: Dia
     diagnostics.problem(
         ("args", position), f"{name} is derived from {origin}", "remove it: clusterjobs sets it"
     )
+
+
+NOT_PASSED_ON = "your program is not told: every rank holds the whole model"
+_ABOUT_PARALLELISM = re.compile(r"tensor|pipe|parallel|stage|(?:^|_)(?:tp|pp|mp)(?:_|$)", re.I)
+
+
+def refuse_parallel(
+    experiment: Experiment, keys: Iterable[str], why: str, diagnostics: Diagnostics
+) -> None:
+    """Refuse sizes of `parallel` that nothing passes on to the program."""
+    words = _from_list(experiment.command or ())
+    passed = {
+        value
+        for one in (*given_arguments(experiment), *words)
+        if _ABOUT_PARALLELISM.search(one.key)
+        for value in one.values
+    }
+    for key in keys:
+        size = getattr(experiment.parallel, key)
+        if size > 1 and str(size) not in passed:
+            example = f'{{{key}-parallel: "{{{{ parallel.{key} }}}}"}}'
+            diagnostics.problem(
+                ("parallel", key),
+                f"{key}: {size}, but {why}",
+                f"args: {example} for a script that has it, or framework: megatron-deepspeed",
+            )

@@ -10,7 +10,12 @@ from typing import Any
 from pydantic import Field
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
+from clusterjobs.frameworks.arguments import (
+    arguments_of,
+    refuse_arguments,
+    refuse_parallel,
+    script_of,
+)
 from clusterjobs.frameworks.base import (
     JOB_DIR,
     OWN_SCRIPT,
@@ -65,6 +70,12 @@ class DeepSpeed(Framework):
                 "deepspeed_config": "batch, precision, zero and ds_config",
                 "local_rank": "the launcher, which sets LOCAL_RANK",
             },
+        )
+        refuse_parallel(
+            task.experiment,
+            ("tensor",),
+            "DeepSpeed divides no layers by it, and counts every rank as data parallel",
+            diagnostics,
         )
         check_zero(options.zero, task.experiment.parallel.pipeline, diagnostics)
         config = config_text(

@@ -22,7 +22,7 @@ EXTRA: dict[str, dict[str, Any]] = {
         "fairseq": {"cli": "fairseq-hydra-train", "arch": "roberta_base", "data": "/fsx/d"},
     },
     "gpt-neox": {**BATCH, "configs": ["a.yml"]},
-    "megatron-deepspeed": {**BATCH, "model": MODEL},
+    "megatron-deepspeed": {**BATCH, "model": MODEL, "args": {"train-iters": 10, "lr": 0.1}},
 }
 
 

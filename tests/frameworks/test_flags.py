@@ -14,11 +14,12 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.yaml import document
 
 NAMES = sorted(path.stem for path in pathlib.Path(flags.__file__).parent.glob("*.json"))
-TYPES = {"switch", "integer", "number", "text", "boolean", "list", "mapping"}
+TYPES = {"switch", "integer", "number", "text", "boolean", "list", "mapping", "any"}
 KNOWN = Table(
     "Trainer",
     "",
     "",
+    False,
     False,
     {
         "train-iters": "integer",
@@ -120,3 +121,15 @@ def test_where_unknown_keys_are_refused_all_are_reported() -> None:
     (finding,) = mapping_findings({"of_a_fork": 1}, strict, ("neox",))
     assert finding.path == ("neox", "of_a_fork")
     assert not finding.warning
+
+
+@pytest.mark.parametrize("value", ["1", 1e3, "auto", None, True, 2])
+def test_where_values_are_converted_what_can_be_converted_passes(value: Any) -> None:
+    lenient = KNOWN._replace(coerces=True)
+    assert list(mapping_findings({"zero": {"stage": value}}, lenient)) == []
+
+
+@pytest.mark.parametrize("value", ["two", 0.5, [], {}, "inf"])
+def test_where_values_are_converted_what_cannot_be_is_reported(value: Any) -> None:
+    lenient = KNOWN._replace(coerces=True)
+    assert len(list(mapping_findings({"zero": {"stage": value}}, lenient))) == 1

@@ -1,8 +1,8 @@
 """The flags and keys that a framework knows, with their types: one JSON file for each framework.
 
 Knows how values are compared with a table; it must not know what any flag means. A flag's type is
-"switch" (a flag without a value), "integer", "number", "text", "boolean", "list", "mapping", or the
-list of its choices. A name with dots is a key of a mapping.
+"switch" (a flag without a value), "integer", "number", "text", "boolean", "list", "mapping", "any",
+or the list of its choices. A name with dots is a key of a mapping.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ class Table(NamedTuple):
     """The flags of one program.
 
     `refuses_unknown`: no version takes a flag that is not listed. Otherwise an unknown flag may be
-    a fork's, and only one that looks like a slip of the pen is reported, as a warning.
+    a fork's, and only one that looks like a typing error is reported, as a warning.
+    `coerces`: values are converted, such as "1" or 1e3 to an integer, and "auto" is left to others.
     """
 
     program: str
     source: str
     date: str
     refuses_unknown: bool
+    coerces: bool
     types: Mapping[str, str | list[str]]
 
     def nearest(self, name: str) -> str | None:
@@ -53,8 +55,14 @@ class Table(NamedTuple):
 def table(framework: str) -> Table:
     """The table of a framework, by the name that a spec has for it."""
     found = json.loads((_FOLDER / f"{framework}.json").read_text(encoding="utf-8"))
-    refuses = found["unknown"] == "refused"
-    return Table(found["program"], found["source"], found["date"], refuses, found["flags"])
+    return Table(
+        program=found["program"],
+        source=found["source"],
+        date=found["date"],
+        refuses_unknown=found["unknown"] == "refused",
+        coerces=found.get("coerces", False),
+        types=found["flags"],
+    )
 
 
 # ------------------------------------------------------------------ command lines
@@ -118,7 +126,7 @@ def mapping_findings(
         elif kind is None:
             if finding := _unknown(where, name, known):
                 yield finding
-        elif not value_fits(kind, value):
+        elif not (value_fits(kind, value) or (known.coerces and _is_coerced(kind, value))):
             shown = "null" if value is None else as_text(value) if _is_scalar(value) else "this"
             what = f"{name}: {shown}, but {known.program} expects {_wish(kind)}"
             yield Finding(where, what, _example(str(key), kind, value))
@@ -128,6 +136,8 @@ def value_fits(kind: str | list[str], value: Any) -> bool:
     """Whether a YAML value is of the type; a whole number may stand for a number."""
     if isinstance(kind, list):
         return _is_scalar(value) and as_text(value) in kind
+    if kind == "any":
+        return True
     if isinstance(value, bool):
         return kind in ("boolean", "switch")
     types: dict[str, tuple[type, ...]] = {
@@ -138,6 +148,25 @@ def value_fits(kind: str | list[str], value: Any) -> bool:
         "mapping": (dict,),
     }
     return isinstance(value, types.get(kind, ()))
+
+
+_BOOLEANS = ("true", "false", "1", "0", "on", "off", "yes", "no")  # of pydantic
+
+
+def _is_coerced(kind: str | list[str], value: Any) -> bool:
+    """Whether pydantic would convert the value, or leave it out."""
+    if value == "auto" or value is None:
+        return True
+    if kind in ("integer", "number") and isinstance(value, (bool, str, float)):
+        return _is_number(value) and (kind == "number" or float(value).is_integer())
+    return kind == "boolean" and str(value).lower() in _BOOLEANS
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return abs(float(value)) < float("inf")
+    except ValueError:
+        return False
 
 
 def _is_scalar(value: Any) -> bool:
