@@ -86,7 +86,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
     launch = plan_launch(wanted, program, launcher, placement, container, *both)
-    check_intentions(wanted, framework, placement, facts, diagnostics)
+    check_intentions(numbers, framework, placement, facts, diagnostics)
     check_bucket_access(
         facts.partition(placement.partition), wanted.data, staging, checkpoints, diagnostics
     )

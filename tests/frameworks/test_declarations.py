@@ -20,6 +20,7 @@ EXTRA: dict[str, dict[str, Any]] = {
         **BATCH,
         "script": None,
         "fairseq": {"cli": "fairseq-hydra-train", "arch": "roberta_base", "data": "/fsx/d"},
+        "args": {"optimizer": "adam", "optimization.lr": [1e-4]},
     },
     "gpt-neox": {**BATCH, "configs": ["a.yml"]},
     "megatron-deepspeed": {**BATCH, "model": MODEL, "args": {"train-iters": 10, "lr": 0.1}},

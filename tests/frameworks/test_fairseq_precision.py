@@ -15,12 +15,9 @@ HYDRA, TRAIN = "fairseq-hydra-train", "fairseq-train"
 def keys(cli: str, **more: Any) -> dict[str, Any]:
     fairseq = {"cli": cli, "data": "/fsx/d", "task": "masked_lm", "criterion": "masked_lm"}
     fairseq |= {"arch": "roberta_base"}
-    return {
-        "framework": "fairseq",
-        "script": None,
-        "batch": {"micro": 8},
-        "fairseq": fairseq,
-    } | more
+    spec = {"framework": "fairseq", "script": None, "batch": {"micro": 8}, "fairseq": fairseq}
+    rate = {"optimization.lr": [1e-4]} if cli == HYDRA else {"lr": 1e-4}
+    return {**spec, **more, "args": {"optimizer": "adam", **rate, **more.get("args", {})}}
 
 
 def what_is_said(**more: Any) -> list[str]:
@@ -72,7 +69,7 @@ def test_another_precision_in_the_arguments_is_refused(
 
 
 def test_memory_efficient_fp16_is_a_kind_of_fp16() -> None:
-    args = {"memory-efficient-fp16": True, "lr": 1e-4}
+    args = {"memory-efficient-fp16": True}
     assert what_is_said(**keys(TRAIN, precision="fp16", args=args)) == []
 
 

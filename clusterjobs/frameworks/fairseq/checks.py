@@ -8,7 +8,12 @@ from __future__ import annotations
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import refuse_derived
 from clusterjobs.frameworks.fairseq.command_line import argument_keys, flag_of
+from clusterjobs.frameworks.fairseq.given import Given
+from clusterjobs.frameworks.fairseq.override_checks import override_findings
+from clusterjobs.frameworks.fairseq.rules import RULES
 from clusterjobs.frameworks.fairseq.settings import OF_THE_LAUNCHER, Setting, Settings, half_of
+from clusterjobs.frameworks.flags import check_arguments, table
+from clusterjobs.frameworks.rules import check_rules
 from clusterjobs.spec.experiment import Experiment
 
 
@@ -22,6 +27,16 @@ def check_spec(
     _check_batch(experiment, fairseq, given, diagnostics)
     _check_bucket(experiment, fairseq, diagnostics)
     _check_precision(experiment, fairseq, diagnostics)
+
+
+def check_values(given: Given, diagnostics: Diagnostics) -> None:
+    """Check the arguments, by the rules first: they say more than the tables of flags."""
+    check_rules(RULES, given, diagnostics)
+    if not given.is_hydra:
+        check_arguments(given.task.experiment, diagnostics, table("fairseq-train"))
+        return
+    for finding in override_findings(given):
+        diagnostics.problem(*finding)
 
 
 def _check_program(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
@@ -107,7 +122,11 @@ def refuse_settings(
     experiment: Experiment, settings: list[Setting], diagnostics: Diagnostics
 ) -> None:
     """Refuse `args` that are derived or that the launcher decides."""
-    origins = {_name_of(setting): diagnostics.describe_key(setting.origin) for setting in settings}
+    origins = {
+        _name_of(setting): diagnostics.describe_key(setting.origin)
+        for setting in settings
+        if setting.value is not None
+    }
     if "batch_size" in origins:
         origins["max_sentences"] = origins["batch_size"]  # its older name
     ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"

@@ -31,7 +31,7 @@ def train_command(
     if fairseq.data:
         found.append(folder_on_the_node(fairseq.data))
     for setting in settings:
-        if setting.value is not False:
+        if setting.value is not False and setting.value is not None:
             found.append(flag_of(setting))
         if isinstance(setting.value, str):
             found.append(setting.value)
@@ -66,11 +66,12 @@ def override_of(setting: Setting, in_config: bool = False) -> str:
     if setting.key == "_name" and setting.group != "model" and not in_config:
         return f"{setting.group}={_quoted(str(setting.value))}"
     new = "++" if setting.group == "model" or setting.key == "_name" else ""
-    value = setting.value if isinstance(setting.value, str) else str(setting.value).lower()
+    value = setting.value if isinstance(setting.value, str) else _SWITCHES[setting.value]
     value = f"[{value}]" if setting.is_list else _quoted(value)
     return f"{new}{setting.group}.{setting.key}={value}"
 
 
+_SWITCHES = {True: "true", False: "false", None: "null"}
 _PLAIN = re.compile(r"[\w./:+@%-]+", re.ASCII)
 
 

@@ -6,14 +6,25 @@ exit with 0. Source: fairseq 0.12, fairseq/distributed/utils.py and fairseq_cli/
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import Framework, LogLine, Program, Saving, Task, Variable
-from clusterjobs.frameworks.fairseq.checks import check_spec, refuse_settings
+from clusterjobs.frameworks.base import (
+    DataPath,
+    Framework,
+    LogLine,
+    Program,
+    Saving,
+    Task,
+    Variable,
+)
+from clusterjobs.frameworks.fairseq.checks import check_spec, check_values, refuse_settings
 from clusterjobs.frameworks.fairseq.command_line import (
     argument_keys,
     hydra_command,
     train_command,
 )
+from clusterjobs.frameworks.fairseq.given import given_of
 from clusterjobs.frameworks.fairseq.settings import Settings, derived_settings
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
@@ -60,6 +71,7 @@ class Fairseq(Framework):
         settings = derived_settings(task, fairseq, given)
         check_spec(experiment, fairseq, given, diagnostics)
         refuse_settings(experiment, settings, diagnostics)
+        check_values(given_of(task, fairseq), diagnostics)
         _derive(task, provenance)
         on_cpus = not task.shape.gpus_per_node and task.shape.world_size > 1
         command = hydra_command if fairseq.cli == "fairseq-hydra-train" else train_command
@@ -68,6 +80,14 @@ class Fairseq(Framework):
             is_python=False,
             environment=_environment(experiment),
         )
+
+    def data_paths(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Iterator[DataPath]:
+        """The data, which may be several folders with colons between them."""
+        assert isinstance(options, Options)
+        for path in (options.fairseq.data or "").split(":"):
+            yield DataPath(("fairseq", "data"), path)
 
 
 def _environment(experiment: Experiment) -> tuple[Variable, ...]:

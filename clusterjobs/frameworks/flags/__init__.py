@@ -93,10 +93,10 @@ def _argument_fits(kind: str | list[str], values: tuple[str, ...]) -> bool:
         return not values
     if kind == "list":
         return True
-    return len(values) == 1 and _text_fits(kind, values[0])
+    return len(values) == 1 and text_fits(kind, values[0])
 
 
-def _text_fits(kind: str | list[str], text: str) -> bool:
+def text_fits(kind: str | list[str], text: str) -> bool:
     """Whether argparse takes the text."""
     if isinstance(kind, list):
         return text in kind

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.flags import mapping_findings, table
@@ -34,3 +35,16 @@ def _names_and_types(config: Config) -> Iterator[Finding]:
         if is_choice and str(given[str(finding.path[0])]).lower() in map(str.lower, kind or ()):
             continue  # it compares without regard to capitals
         yield finding._replace(warning=kind is None or is_choice)
+    yield from _sections(given)
+
+
+_SECTIONS = ("zero_optimization", "bf16", "activation_checkpointing", "flops_profiler", "fp16")
+_DEEPERSPEED = (("fp16", "fp16"), ("fp16", "type"))  # another rule is about them
+
+
+def _sections(given: Mapping[str, Any]) -> Iterator[Finding]:
+    """Keys in the mappings that GPT-NeoX hands to DeepSpeed."""
+    sections = {key: given[key] for key in _SECTIONS if isinstance(given.get(key), dict)}
+    for finding in mapping_findings(sections, table("deepspeed")):
+        if finding.path not in _DEEPERSPEED:
+            yield finding
