@@ -69,6 +69,7 @@ main() {
     common.bf16=true
     common.amp=false
     dataset.batch_size=8
+    dataset.max_tokens=null
     dataset.required_batch_size_multiple=1
     'optimization.update_freq=[4]'
     "checkpoint.save_dir='/fsx/checkpoints/roberta-hydra 1'"
