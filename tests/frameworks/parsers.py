@@ -26,23 +26,27 @@ def _is_number(text: str, kind: type) -> bool:
     return True
 
 
-def megatron_arguments(plan: Plan) -> dict[str, str]:
-    """The command's arguments by name, as argparse would read them: no abbreviation, no doubles."""
+def megatron_arguments(plan: Plan, strict: bool = True) -> dict[str, str]:
+    """The command's arguments by name, as argparse would read them: no abbreviation, no doubles.
+
+    `strict`: there is no other flag than the described ones; forks have more.
+    """
     known = table("megatron-deepspeed").types
     found: dict[str, str] = {}
     name = ""
     for word in plan.launch.words[plan.launch.words.index("pretrain_gpt.py") + 1 :]:
         if word.startswith("--"):
-            name = word[2:]
+            name, _, value = word[2:].partition("=")
             if name in found:
                 raise FlagError(f"{name} twice")
-            found[name] = ""
+            found[name] = value
         elif not name:
             raise FlagError(f"{word} belongs to no flag")
         else:
             found[name] = f"{found[name]} {word}".strip()
     for name, value in found.items():
-        _check_megatron(known, name, value)
+        if strict or name in known:
+            _check_megatron(known, name, value)
     return found
 
 
