@@ -26,23 +26,27 @@ def _is_number(text: str, kind: type) -> bool:
     return True
 
 
-def megatron_arguments(plan: Plan) -> dict[str, str]:
-    """The command's arguments by name, as argparse would read them: no abbreviation, no doubles."""
+def megatron_arguments(plan: Plan, strict: bool = True) -> dict[str, str]:
+    """The command's arguments by name, as argparse would read them: no abbreviation, no doubles.
+
+    `strict`: there is no other flag than the described ones; forks have more.
+    """
     known = table("megatron-deepspeed").types
     found: dict[str, str] = {}
     name = ""
     for word in plan.launch.words[plan.launch.words.index("pretrain_gpt.py") + 1 :]:
         if word.startswith("--"):
-            name = word[2:]
+            name, _, value = word[2:].partition("=")
             if name in found:
                 raise FlagError(f"{name} twice")
-            found[name] = ""
+            found[name] = value
         elif not name:
             raise FlagError(f"{word} belongs to no flag")
         else:
             found[name] = f"{found[name]} {word}".strip()
     for name, value in found.items():
-        _check_megatron(known, name, value)
+        if strict or name in known:
+            _check_megatron(known, name, value)
     return found
 
 
@@ -70,21 +74,30 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def neox_configs(texts: Mapping[str, str]) -> dict[str, Any]:
-    """All keys, as deepy.py reads them: PyYAML's YAML 1.1, every key once and of its own type."""
+def neox_configs(texts: Mapping[str, str], strict: bool = True) -> dict[str, Any]:
+    """All keys, as deepy.py reads them: PyYAML's YAML 1.1, every key once and of its own type.
+
+    `strict`: there is no other key than the described ones; forks have more.
+    """
     found: dict[str, Any] = {}
     for file, text in texts.items():
         for key, value in yaml.load(text, Loader=yaml.FullLoader).items():
             name = key.replace("-", "_")
             if name in found:
                 raise FlagError(f"{name} twice, in {file} again")
-            _check_neox(name, value)
+            if strict or name in table("gpt-neox").types:
+                _check_neox(name, value)
             found[name] = value
     return found
 
 
 def _check_neox(name: str, value: Any) -> None:
     kind = table("gpt-neox").types.get(name, "")
-    fits = value in kind if isinstance(kind, list) else type(value) in _KINDS.get(kind, ())
+    if value is None:
+        return
+    if isinstance(kind, list):
+        fits = str(value).lower() in map(str.lower, kind)
+    else:
+        fits = type(value) in _KINDS.get(kind, ())
     if not fits:
         raise FlagError(f"{name}: {value!r}")

@@ -188,3 +188,61 @@ def test_an_argument_in_the_other_spelling_is_refused_too() -> None:
 def test_the_described_parser_refuses_unknown_flags(args: dict[str, Any]) -> None:
     with pytest.raises(FlagError):
         megatron_arguments(plan_of(**{**SMALL, "args": {**ARGS, **args}}))
+
+
+@pytest.mark.parametrize(
+    ("args", "positions"),
+    [
+        ({}, "1024"),
+        ({"max-position-embeddings": 4096}, "4096"),
+        ({"max-position-embeddings": False}, None),
+        ({"position-embedding-type": "rotary"}, None),
+        ({"position-embedding-type": "alibi"}, "1024"),
+    ],
+)
+def test_the_number_of_positions_is_the_sequence_length_unless_args_say_it(
+    args: dict[str, Any], positions: str | None
+) -> None:
+    arguments = megatron_arguments(plan_of(**{**SMALL, "args": {**ARGS, **args}}))
+    assert arguments.get("max-position-embeddings") == positions
+
+
+@pytest.mark.parametrize(
+    ("args", "ds_config", "flag", "value"),
+    [
+        ({}, {}, None, 1.0),
+        ({"clip-grad": 0.5}, {}, "0.5", 0.5),
+        ({}, {"gradient_clipping": 0.5}, "0.5", 0.5),
+        ({"clip-grad": 0}, {}, "0", 0.0),
+        ({"clip-grad": 0.5}, {"gradient_clipping": 0.5}, "0.5", 0.5),
+    ],
+)
+def test_both_sides_clip_gradients_at_the_same_norm(
+    args: dict[str, Any], ds_config: dict[str, Any], flag: str | None, value: float
+) -> None:
+    plan = plan_of(**{**SMALL, "args": {**ARGS, **args}}, ds_config=ds_config)
+    assert megatron_arguments(plan).get("clip-grad") == flag
+    assert config_of(plan)["gradient_clipping"] == value
+
+
+def test_the_loss_scale_of_the_flags_is_deepspeeds() -> None:
+    flags = {"initial-loss-scale": 4096, "loss-scale-window": 500, "hysteresis": 4}
+    plan = plan_of(**{**SMALL, "args": {**ARGS, **flags}}, precision="fp16")
+    wanted = {"initial_scale_power": 12, "loss_scale_window": 500, "hysteresis": 4}
+    assert config_of(plan)["fp16"] == {"enabled": True, **wanted}
+    static = plan_of(**{**SMALL, "args": {**ARGS, "loss-scale": 12}}, precision="fp16")
+    assert config_of(static)["fp16"] == {"enabled": True, "loss_scale": 12}
+
+
+def test_a_loss_scale_that_deepspeed_cannot_have_is_refused() -> None:
+    keys = {**SMALL, "args": {**ARGS, "initial-loss-scale": 1000}, "precision": "fp16"}
+    (problem,) = problems_of(**keys)
+    assert problem.path == "args.initial-loss-scale"
+    assert "a power of two" in problem.hint
+
+
+def test_clipping_that_is_known_only_when_the_job_runs_is_refused() -> None:
+    keys = {**SMALL, "parameters": {"CLIP": 1.0}}
+    args = {**ARGS, "clip-grad": "{{ parameters.CLIP }}"}
+    (problem,) = problems_of(**{**keys, "args": args})
+    assert "must equal gradient_clipping in ds_config" in problem.what

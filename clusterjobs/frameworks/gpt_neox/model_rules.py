@@ -66,7 +66,7 @@ def _described(attention: Any) -> int | None:
     total = 0
     for item in attention:
         is_pair = isinstance(item, list) and len(item) == 2 and isinstance(item[0], list)
-        if not is_pair or type(item[1]) is not int:
+        if not is_pair or not isinstance(item[1], int):
             return None
         total += len(item[0]) * item[1]
     return total

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from clusterjobs.frameworks.arguments import given_arguments
+from clusterjobs.frameworks.arguments import argument_key, argument_names, given_arguments
 from clusterjobs.frameworks.base import (
     EXIT_MINUTES,
     JOB_DIR,
@@ -36,10 +36,18 @@ def _model_arguments(experiment: Experiment) -> Iterator[str]:
         yield from ("--num-layers", str(model.layers), "--hidden-size", str(model.hidden))
         yield from ("--num-attention-heads", str(model.heads))
         yield from ("--seq-length", str(model.sequence))
-        if "max_position_embeddings" not in {one.key for one in given_arguments(experiment)}:
+        if _has_positions(experiment):
             yield from ("--max-position-embeddings", str(model.sequence))
     if experiment.precision in ("fp16", "bf16"):
         yield f"--{experiment.precision}"
+
+
+def _has_positions(experiment: Experiment) -> bool:
+    """Unless `args` say how many, or none; BigScience's fork asserts that rotary has none."""
+    flags = {one.key: one.values for one in given_arguments(experiment)}
+    names = {argument_key(name) for _, name in argument_names(experiment)}
+    is_rotary = flags.get("position_embedding_type") == ("rotary",)
+    return not is_rotary and "max_position_embeddings" not in names
 
 
 def _parallel_arguments(task: Task) -> Iterator[str]:
