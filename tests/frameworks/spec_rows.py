@@ -49,7 +49,7 @@ def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     merged = {**base, **more}
     for key in ("args", "model"):
         if isinstance(base.get(key), dict) and isinstance(more.get(key), dict):
-            merged[key] = {**base[key], **more[key]}
+            merged[key] = _merged(base[key], more[key])
     return {key: value for key, value in merged.items() if value is not None}
 
 
@@ -143,7 +143,7 @@ def _fairseq(plan: Plan) -> Numbers:
         elif word.startswith("--"):
             found[word[2:].replace("-", "_")] = following
     world, micro = int(found["distributed_world_size"]), int(found.get("batch_size", 0))
-    steps = int(found.get("update_freq", 1))
+    steps = int(found.get("update_freq", "1").partition(",")[0])
     return world, 1, 1, world, micro, steps, micro * steps * world
 
 

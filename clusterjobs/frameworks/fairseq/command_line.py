@@ -49,7 +49,8 @@ def hydra_command(
     if fairseq.config_name:
         found += ["--config-name", fairseq.config_name]
     if fairseq.data:
-        found.append(f"task.data={_quoted(folder_on_the_node(fairseq.data))}")
+        data = Setting("task", "data", folder_on_the_node(fairseq.data), ("fairseq", "data"))
+        found.append(override_of(data, fairseq.config_name is not None))
     found += [override_of(setting, fairseq.config_name is not None) for setting in settings]
     if on_cpus:
         found.append("distributed_training.distributed_rank=${oc.env:RANK}")
@@ -61,11 +62,13 @@ def hydra_command(
 def override_of(setting: Setting, in_config: bool = False) -> str:
     """`++model.encoder_layers=24`: ++ adds a key that hydra's config lacks, as all of a model's.
 
-    `in_config`: a config file of the user's has the task; `task=` would need a list of defaults.
+    `in_config`: the task is in the user's config file, with only the keys that are written there,
+    and without the list of defaults that `task=` would change.
     """
     if setting.key == "_name" and setting.group != "model" and not in_config:
         return f"{setting.group}={_quoted(str(setting.value))}"
-    new = "++" if setting.group == "model" or setting.key == "_name" else ""
+    is_new = setting.group == "model" or (in_config and setting.group in ("task", "criterion"))
+    new = "++" if is_new else ""
     value = setting.value if isinstance(setting.value, str) else _SWITCHES[setting.value]
     value = f"[{value}]" if setting.is_list else _quoted(value)
     return f"{new}{setting.group}.{setting.key}={value}"
