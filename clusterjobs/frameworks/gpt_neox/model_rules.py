@@ -12,8 +12,8 @@ from typing import Any
 from clusterjobs.frameworks.gpt_neox.config import Config
 from clusterjobs.frameworks.rules import Finding, rule
 
-_DERIVED = "arguments.py, calculate_derived"
-_VALUES = "arguments.py, validate_values"
+_DERIVED = "neox_arguments/arguments.py, calculate_derived"
+_VALUES = "neox_arguments/arguments.py, validate_values"
 
 
 @rule("no size of the model, in the files and in the spec", "it requires them", _VALUES)

@@ -13,9 +13,9 @@ from clusterjobs.frameworks.flags import table
 from clusterjobs.frameworks.gpt_neox.config import Config, written_values
 from clusterjobs.frameworks.rules import Finding, rule
 
-_DERIVED = "arguments.py, calculate_derived"
-_VALUES = "arguments.py, validate_values"
-_TYPES = "arguments.py, validate_types"
+_DERIVED = "neox_arguments/arguments.py, calculate_derived"
+_VALUES = "neox_arguments/arguments.py, validate_values"
+_TYPES = "neox_arguments/arguments.py, validate_types"
 _EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
 
@@ -62,7 +62,7 @@ def no_stage(config: Config) -> Iterator[Finding]:
 @rule(
     "`zero_optimization` with stage 2 or 3 and `pipe_parallel_size: 1`",
     "1 is a pipeline, too; DeepSpeed asserts a stage below 2 for it",
-    "arguments.py, calculate_derived; DeepSpeed runtime/pipe/engine.py",
+    "neox_arguments/arguments.py, calculate_derived; DeepSpeed runtime/pipe/engine.py",
 )
 def stage_with_a_pipeline_of_one(config: Config) -> Iterator[Finding]:
     stage = config.number("zero_optimization", "stage")
@@ -203,7 +203,11 @@ def warmup_in_steps(config: Config) -> Iterator[Finding]:
         yield Finding(("warmup",), what, "0.01 is one percent of train_iters")
 
 
-@rule("`train_iters` beside `train_epochs`", "only one of them may be given", "neox_args.py")
+@rule(
+    "`train_iters` beside `train_epochs`",
+    "only one of them may be given",
+    "neox_arguments/neox_args.py",
+)
 def iterations_and_epochs(config: Config) -> Iterator[Finding]:
     if config.value("train_iters") is not None and config.value("train_epochs") is not None:
         yield Finding(("train_epochs",), "train_iters is given, too", "remove one of the two")
