@@ -64,7 +64,7 @@ main() {
     fairseq-hydra-train
     --config-dir /fsx/code/fairseq/examples/roberta/config/pretraining
     --config-name base
-    "task.data=\"$DATA/wiki's bin\""
+    "++task.data=\"$DATA/wiki's bin\""
     common.fp16=false
     common.bf16=true
     common.amp=false
