@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.frameworks import ds_config_rules
+from clusterjobs.frameworks import deepspeed, ds_config_rules
 from clusterjobs.frameworks.megatron_deepspeed.framework import RULES
 from clusterjobs.frameworks.rules import Rule
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "frameworks" / "mistakes.md"
 RULE_SETS: dict[str, Iterable[Rule[Any]]] = {
-    "deepspeed": ds_config_rules.RULES,
+    "deepspeed": (*ds_config_rules.RULES, *deepspeed.RULES),
     "megatron-deepspeed": RULES,
 }
 

@@ -170,6 +170,11 @@ _DERIVED_FROM: dict[str, tuple[str, ...]] = {
     "deepspeed": ("framework",),
     "deepspeed_config": ("ds_config",),
 }
+# Options of deepspeed and torchrun; after the script they are the script's, which has none of them.
+_OF_THE_LAUNCHER = (
+    *("include", "exclude", "hostfile", "num_gpus", "num_nodes", "launcher", "launcher_args"),
+    *("master_addr", "master_port", "nproc_per_node", "nnodes", "node_rank"),
+)
 _BY_RESTARTS = {"exit_duration_in_mins": ("restarts",)}
 _BY_CHECKPOINTS = {"save": ("checkpoints", "path"), "load": ("checkpoints", "path")}
 
@@ -181,8 +186,10 @@ def _origins(experiment: Experiment, diagnostics: Diagnostics) -> dict[str, str]
         **(_BY_RESTARTS if experiment.restarts else {}),
     }
     origins = {name: diagnostics.describe_key(path) for name, path in derived.items()}
+    ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"
     return {
         **origins,
+        **dict.fromkeys(_OF_THE_LAUNCHER, ranks),
         "local_rank": "the launcher, which sets LOCAL_RANK",
         "ds_sequence_parallel_size": "parallel, which has tensor and pipeline only",
     }
