@@ -112,7 +112,7 @@ class MegatronDeepSpeed(Framework):
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Iterator[DataPath]:
         flags = {one.key: one for one in given_arguments(experiment)}
-        for name in _READ_BY_ALL_NODES:
+        for name in _USED_BY_ALL_NODES:
             flag = flags.get(name)
             indexed = name in _INDEXED and "data_cache_path" not in flags
             for word in flag.values if flag else ():
@@ -134,9 +134,11 @@ RULES = (*schedule_rules.RULES, *model_rules.RULES, *silent_rules.RULES)
 
 # The first node writes an index of the data beside it, or into data-cache-path.
 _INDEXED = ("data_path", "train_data_path", "valid_data_path", "test_data_path")
-_READ_BY_ALL_NODES = (
+_USED_BY_ALL_NODES = (
     *_INDEXED,
     "data_cache_path",
+    "save",
+    "load",
     "vocab_file",
     "merge_file",
     "tokenizer_model",
