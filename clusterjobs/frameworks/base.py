@@ -63,7 +63,7 @@ class Division(NamedTuple):
 
 
 class DataPath(NamedTuple):
-    """A path that every node reads. `key` is its place in the spec.
+    """A path that every node uses. `key` is its place in the spec.
 
     `indexed`: the first node writes an index beside it, which the others read.
     """
@@ -179,7 +179,7 @@ class Framework(abc.ABC):
     def data_paths(
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Iterable[DataPath]:
-        """The paths in the framework's arguments and config files that every node reads.
+        """The paths in the framework's arguments and config files that every node uses.
 
         `texts` as in `completed`, which may have moved the keys' positions into those files.
         """

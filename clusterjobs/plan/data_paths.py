@@ -33,7 +33,7 @@ def check_data_paths(
             f"only the first node writes the index beside {one.path}, and {nodes - 1} would not "
             "find it"
             if on_every_node
-            else f"{one.path} is each node's own disk, and {nodes} nodes read it"
+            else f"{one.path} is each node's own disk, and {nodes} nodes use it"
         )
         hint = f"a folder that all nodes share: {storage.mounts}"
         diagnostics.problem(one.key, why, hint, warning=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import pytest
@@ -69,3 +70,11 @@ def test_removed_features_are_those_that_deepspeed_names() -> None:
 def test_deepspeeds_default_of_clipping_is_not_the_one_of_every_version(deepspeed_config) -> None:
     """It was 0 before; so the value is always written for Megatron-DeepSpeed."""
     assert deepspeed_config({"train_micro_batch_size_per_gpu": 1}, 1).gradient_clipping == 1.0
+
+
+def test_the_flags_that_deepspeed_adds_to_a_parser_are_megatron_deepspeeds() -> None:
+    deepspeed = pytest.importorskip("deepspeed")
+    parser = deepspeed.add_config_arguments(argparse.ArgumentParser(add_help=False))
+    names = {one.lstrip("-") for action in parser._actions for one in action.option_strings}
+    assert names >= {"deepspeed", "deepspeed_config"}
+    assert names - set(table("megatron-deepspeed").types) == set()

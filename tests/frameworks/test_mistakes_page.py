@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.frameworks import ds_config_rules
+from clusterjobs.frameworks import deepspeed, ds_config_rules
 from clusterjobs.frameworks.fairseq import rules as fairseq_rules
 from clusterjobs.frameworks.gpt_neox.model_rules import MODEL_RULES
 from clusterjobs.frameworks.gpt_neox.training_rules import TRAINING_RULES
@@ -18,7 +18,7 @@ from clusterjobs.frameworks.rules import Rule
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "frameworks" / "mistakes.md"
 RULE_SETS: dict[str, Iterable[Rule[Any]]] = {
-    "deepspeed": ds_config_rules.RULES,
+    "deepspeed": (*ds_config_rules.RULES, *deepspeed.RULES),
     "megatron-deepspeed": RULES,
     "gpt-neox": (*TRAINING_RULES, *MODEL_RULES),
     "fairseq": fairseq_rules.RULES,

@@ -112,7 +112,7 @@ class MegatronDeepSpeed(Framework):
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Iterator[DataPath]:
         flags = {one.key: one for one in given_arguments(experiment)}
-        for name in _READ_BY_ALL_NODES:
+        for name in _USED_BY_ALL_NODES:
             flag = flags.get(name)
             indexed = name in _INDEXED and "data_cache_path" not in flags
             for word in flag.values if flag else ():
@@ -134,9 +134,11 @@ RULES = (*schedule_rules.RULES, *model_rules.RULES, *silent_rules.RULES)
 
 # The first node writes an index of the data beside it, or into data-cache-path.
 _INDEXED = ("data_path", "train_data_path", "valid_data_path", "test_data_path")
-_READ_BY_ALL_NODES = (
+_USED_BY_ALL_NODES = (
     *_INDEXED,
     "data_cache_path",
+    "save",
+    "load",
     "vocab_file",
     "merge_file",
     "tokenizer_model",
@@ -170,6 +172,11 @@ _DERIVED_FROM: dict[str, tuple[str, ...]] = {
     "deepspeed": ("framework",),
     "deepspeed_config": ("ds_config",),
 }
+# Options of deepspeed and torchrun; after the script they are the script's, which has none of them.
+_OF_THE_LAUNCHER = (
+    *("include", "exclude", "hostfile", "num_gpus", "num_nodes", "launcher", "launcher_args"),
+    *("master_addr", "master_port", "nproc_per_node", "nnodes", "node_rank"),
+)
 _BY_RESTARTS = {"exit_duration_in_mins": ("restarts",)}
 _BY_CHECKPOINTS = {"save": ("checkpoints", "path"), "load": ("checkpoints", "path")}
 
@@ -181,8 +188,10 @@ def _origins(experiment: Experiment, diagnostics: Diagnostics) -> dict[str, str]
         **(_BY_RESTARTS if experiment.restarts else {}),
     }
     origins = {name: diagnostics.describe_key(path) for name, path in derived.items()}
+    ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"
     return {
         **origins,
+        **dict.fromkeys(_OF_THE_LAUNCHER, ranks),
         "local_rank": "the launcher, which sets LOCAL_RANK",
         "ds_sequence_parallel_size": "parallel, which has tensor and pipeline only",
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clusterjobs.frameworks.ds_config import leaves
 from clusterjobs.frameworks.megatron_deepspeed.given import Given
 from clusterjobs.frameworks.rules import Finding, Rule, rule
 
@@ -91,6 +92,19 @@ def data_twice(given: Given) -> Iterator[Finding]:
             yield given.finding(name, "is ignored beside data-path", "remove one of them")
 
 
+@rule(
+    "`auto` in ds_config",
+    "Hugging Face's Trainer would fill it in; DeepSpeed uses its defaults, or fails",
+    "DeepSpeed runtime/config_utils.py",
+    warning=True,
+)
+def values_left_open(given: Given) -> Iterator[Finding]:
+    for path, value in leaves(given.config.own, ()):
+        if value == "auto":
+            what = "auto: Megatron-DeepSpeed does not fill it in"
+            yield Finding(("ds_config", *path), what, "write a value, or remove it")
+
+
 RULES: tuple[Rule[Given], ...] = (
     sequence_parallel_alone,
     softmax_precision,
@@ -98,4 +112,5 @@ RULES: tuple[Rule[Given], ...] = (
     loss_scale_without_fp16,
     another_optimizer,
     data_twice,
+    values_left_open,
 )
