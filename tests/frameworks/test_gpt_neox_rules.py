@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 import yaml
 from plans import BASE
+from pydantic import ValidationError
 
 from clusterjobs import resources
 from clusterjobs.errors import InputError, Problem
@@ -218,6 +219,16 @@ def test_a_pinned_deeperspeed_takes_its_own_keys() -> None:
     assert found(text, software={"requires": {"deepspeed": "0.16.5"}}, preflight=True) == []
     (problem,) = found(text, software={"requires": {"deepspeed": "0.19.8"}}, preflight=True)
     assert "requires: {deepspeed: 0.16.5}" in problem.hint
+
+
+def test_deepspeed_refuses_the_keys_of_deeperspeed_and_takes_auto_cast(
+    deepspeed_config: Callable[[dict[str, Any], int], Any],
+) -> None:
+    config: dict[str, Any] = {"train_batch_size": 8, "fp16": {"enabled": True, "auto_cast": True}}
+    assert deepspeed_config(config, 8).float16_config.auto_cast
+    for key in ({"fp16": True}, {"type": "fp16"}):
+        with pytest.raises(ValidationError, match="Extra inputs"):
+            deepspeed_config({**config, "fp16": {"enabled": True, **key}}, 8)
 
 
 def test_accumulation_is_one_where_the_files_do_not_say_it() -> None:

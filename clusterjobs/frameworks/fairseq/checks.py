@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import refuse_derived
+from clusterjobs.frameworks.fairseq.argument_rules import ARGUMENT_RULES
 from clusterjobs.frameworks.fairseq.command_line import argument_keys, flag_of
 from clusterjobs.frameworks.fairseq.given import Given
 from clusterjobs.frameworks.fairseq.override_checks import override_findings
-from clusterjobs.frameworks.fairseq.rules import RULES
 from clusterjobs.frameworks.fairseq.settings import OF_THE_LAUNCHER, Setting, Settings, half_of
+from clusterjobs.frameworks.fairseq.training_rules import TRAINING_RULES
 from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.rules import check_rules
 from clusterjobs.spec.experiment import Experiment
@@ -31,7 +32,7 @@ def check_spec(
 
 def check_values(given: Given, diagnostics: Diagnostics) -> None:
     """Check the arguments, by the rules first: they say more than the tables of flags."""
-    check_rules(RULES, given, diagnostics)
+    check_rules((*ARGUMENT_RULES, *TRAINING_RULES), given, diagnostics)
     if not given.is_hydra:
         check_arguments(given.task.experiment, diagnostics, table("fairseq-train"))
         return

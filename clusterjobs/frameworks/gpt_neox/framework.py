@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
+from clusterjobs.frameworks.arguments import arguments_of, script_of
 from clusterjobs.frameworks.base import (
     ConfigFile,
     DataPath,
@@ -21,10 +21,8 @@ from clusterjobs.frameworks.base import (
 )
 from clusterjobs.frameworks.ds_config import (
     Zero,
-    check_json,
     check_zero,
     extensions_folder,
-    leaves,
     record_batch,
 )
 from clusterjobs.frameworks.gpt_neox.checks import check_config
@@ -46,17 +44,16 @@ from clusterjobs.frameworks.gpt_neox.data import data_paths
 from clusterjobs.frameworks.gpt_neox.launch_config import (
     ITERATION,
     LAUNCH_NAME,
-    ORIGINS,
-    OURS,
     Options,
     keys_of_the_spec,
     launch_config,
     written,
 )
+from clusterjobs.frameworks.gpt_neox.spec_checks import NODES, check_spec
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.references import expanding, has_variable
+from clusterjobs.spec.references import expanding
 
 
 class GptNeoX(Framework):
@@ -95,7 +92,7 @@ class GptNeoX(Framework):
         given, problems = composed(texts)
         diagnostics.add(problems)
         refuse_keys(given, written(experiment, options, diagnostics), _ONCE, diagnostics)
-        refuse_keys(given, _NODES, "remove it: it would select other nodes", diagnostics)
+        refuse_keys(given, NODES, "remove it: it would select other nodes", diagnostics)
         is_complete = not problems and texts.keys() >= set(files)
         numbers = with_their_numbers(experiment, given, is_complete, diagnostics)
         check_zero(
@@ -123,7 +120,7 @@ class GptNeoX(Framework):
         options = task.options
         assert isinstance(options, Options)
         script = script_of(task.experiment, diagnostics)
-        _check_spec(task.experiment, options, diagnostics)
+        check_spec(task.experiment, options, diagnostics)
         record_batch(task, "train_batch_size", provenance)
         launch = launch_config(task, options)
         if script is None:
@@ -137,17 +134,6 @@ class GptNeoX(Framework):
 
 
 _ONCE = "remove one of the two: deepy.py refuses a key that is in two files"
-_NODES = {
-    **dict.fromkeys(
-        ("hostfile", "include", "exclude", "num_nodes", "num_gpus"),
-        "the job, which writes its own host file (DLTS_HOSTFILE)",
-    ),
-    **dict.fromkeys(
-        ("master_addr", "master_port"), "the job, which sets MASTER_ADDR and MASTER_PORT"
-    ),
-}
-
-
 _HOW_OFTEN = {"checkpoint_factor", "extra_save_iters", "save_interval"}  # the last before 2.0
 
 
@@ -192,43 +178,3 @@ def _environment(task: Task) -> Iterator[Variable]:
     ranks = str(task.shape.ranks_per_node)
     yield Variable("LOCAL_WORLD_SIZE", ranks, "ranks per node, which srun does not set")
     yield extensions_folder()
-
-
-def _check_spec(experiment: Experiment, options: Options, diagnostics: Diagnostics) -> None:
-    _check_neox(options, diagnostics)
-    _check_checkpoints(experiment, diagnostics)
-    names = ("conf_dir", "d", "conf_file", "hostfile", "H")
-    refuse_arguments(
-        experiment, diagnostics, dict.fromkeys(names, "config_dir, configs and the job")
-    )
-    if experiment.prefix:
-        hint = "remove it: DeepSpeed starts the ranks with its own srun"
-        diagnostics.problem(("prefix",), "prefix does not reach the ranks of gpt-neox", hint)
-    if "WANDB_API_KEY" in experiment.secrets:
-        hint = "keep it in ~/.netrc on the cluster, or use whole nodes"
-        what = "deepy.py writes WANDB_API_KEY on srun's command line, where `ps` shows it"
-        diagnostics.problem(("secrets", "WANDB_API_KEY"), what, hint, warning=True)
-
-
-def _check_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    """The path is written into a config file, in which nothing is expanded."""
-    path = experiment.checkpoints.path if experiment.checkpoints else "/"
-    if not path.startswith("/") or "${" in path or has_variable(path):
-        diagnostics.problem(
-            ("checkpoints", "path"),
-            "the path is written into a config file, where variables are not expanded",
-            "write an absolute path without variables: /fsx/checkpoints/my-run",
-        )
-
-
-def _check_neox(options: Options, diagnostics: Diagnostics) -> None:
-    for key in options.neox:
-        known = key.replace("-", "_")
-        if known == "max_position_embeddings":
-            continue  # the sequence length is only its default
-        if known in ORIGINS or known in _NODES or known in OURS:
-            by = f"{ORIGINS[known][0]}:" if known in ORIGINS else "the job"
-            hint = "remove it here, so that the plan can check it"
-            diagnostics.problem(("neox", key), f"{key} is set by {by}", hint)
-    for path, value in leaves(options.neox, ()):
-        check_json("neox", path, value, diagnostics)
