@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
@@ -181,9 +182,16 @@ class Framework(abc.ABC):
     ) -> Iterable[DataPath]:
         """The paths in the framework's arguments and config files that every node uses.
 
-        `texts` as in `completed`, which may have moved the keys' positions into those files.
+        By default, arguments with `data` in their names. `texts` as in `completed`, which may have
+        moved the keys' positions into those files.
         """
-        return ()
+        return [
+            DataPath(argument.path, value)
+            for argument in given_arguments(experiment)
+            if "data" in argument.key.split("_")
+            for value in argument.values
+            if value.startswith("/")
+        ]
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         """The user's own config files, relative to `workdir`.
