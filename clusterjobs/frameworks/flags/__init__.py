@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -68,9 +68,13 @@ def table(framework: str) -> Table:
 # ------------------------------------------------------------------ command lines
 
 
-def check_arguments(experiment: Experiment, diagnostics: Diagnostics, known: Table) -> None:
-    """Compare the spec's `args` with the table, as argparse would."""
+def check_arguments(
+    experiment: Experiment, diagnostics: Diagnostics, known: Table, refused: Container[str] = ()
+) -> None:
+    """Compare the spec's `args` with the table, as argparse would; not those `refused` already."""
     for argument in given_arguments(experiment):
+        if argument.key in refused:
+            continue
         if finding := _argument_finding(argument, known):
             diagnostics.problem(*finding)
 

@@ -122,8 +122,9 @@ class MegatronDeepSpeed(Framework):
 
 def _check_arguments(task: Task, options: Options, diagnostics: Diagnostics) -> None:
     experiment = task.experiment
-    refuse_arguments(experiment, diagnostics, _origins(experiment, diagnostics))
-    check_arguments(experiment, diagnostics, table("megatron-deepspeed"))
+    derived = _origins(experiment, diagnostics)
+    refuse_arguments(experiment, diagnostics, derived)
+    check_arguments(experiment, diagnostics, table("megatron-deepspeed"), derived)
     check_zero(options.zero, experiment.parallel.pipeline, diagnostics)
     config = DsConfig(options.ds_config, options.zero.stage, experiment.precision)
     given = given_of(task, config)
