@@ -1,6 +1,6 @@
-"""Problems collected while a plan is made, each with the position of the value that it concerns.
+"""Collects the problems of a plan, each with the position of its value in the spec.
 
-Knows where the values of a spec stand in its file; it must not know what they mean.
+Knows the positions of the spec's values; it must not know what the values mean.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Diagnostics:
         self.problems += problems
 
     def relocate(self, path: Path, where: Location) -> None:
-        """Report later problems at `path` at `where`: the value comes from another file."""
+        """From now on, report problems of `path` at `where`: the value comes from another file."""
         self._relocated[path] = where
 
     def where(self, path: Path) -> Location:
-        """The position of the value at `path`, for a problem that is found later."""
+        """The position of the value at `path`."""
         return self._source.locate(path)
 
     def line_of(self, path: Path) -> str:
@@ -71,7 +71,7 @@ class Diagnostics:
 
     @property
     def failed(self) -> bool:
-        """Whether there is an error among the problems, and not only warnings."""
+        """Whether one of the problems is an error."""
         return any(not problem.warning for problem in self.problems)
 
     def raise_if_failed(self) -> None:
