@@ -1,6 +1,6 @@
-"""Problems collected while a plan is made, each with the position of the value that it concerns.
+"""Collects the problems of a plan, each with the position of its value in the spec.
 
-Knows where the values of a spec stand in its file; it must not know what they mean.
+Knows the positions of the spec's values; it must not know what the values mean.
 """
 
 from __future__ import annotations
@@ -28,9 +28,17 @@ class Diagnostics:
         self._relocated: dict[Path, Location] = {}
         self.problems: list[Problem] = []
 
-    def problem(self, path: Path, what: str, hint: str = "", warning: bool = False) -> None:
-        """Report a problem with the value at `path` of the spec."""
-        where = self._relocated.get(path) or self._source.locate(path)
+    def problem(
+        self,
+        path: Path,
+        what: str,
+        hint: str = "",
+        warning: bool = False,
+        at_key: bool = False,
+    ) -> None:
+        """Report a problem with the value at `path` of the spec, or with its key."""
+        locate = self._source.locate_key if at_key else self._source.locate
+        where = self._relocated.get(path) or locate(path)
         self.problems.append(Problem(what, where, dotted(path), hint, warning))
 
     def missing(self, key: str, what: str, hint: str) -> None:
@@ -42,11 +50,11 @@ class Diagnostics:
         self.problems += problems
 
     def relocate(self, path: Path, where: Location) -> None:
-        """Report later problems at `path` at `where`: the value comes from another file."""
+        """From now on, report problems of `path` at `where`: the value comes from another file."""
         self._relocated[path] = where
 
     def where(self, path: Path) -> Location:
-        """The position of the value at `path`, for a problem that is found later."""
+        """The position of the value at `path`."""
         return self._source.locate(path)
 
     def line_of(self, path: Path) -> str:
@@ -63,7 +71,7 @@ class Diagnostics:
 
     @property
     def failed(self) -> bool:
-        """Whether there is an error among the problems, and not only warnings."""
+        """Whether one of the problems is an error."""
         return any(not problem.warning for problem in self.problems)
 
     def raise_if_failed(self) -> None:

@@ -1,6 +1,6 @@
-"""What can be wrong with an input, kept apart from how it is printed.
+"""Problems with the user's input. Other modules print them.
 
-This layer knows what a problem is; it must not know any file format, nor print.
+This module must not know any file format, and must not print.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Location(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong: `what`, `where` it stands, and a `hint` on what to do.
+    """One problem: `what` is wrong, `where`, and a `hint` on what to do.
 
     `path` is the dotted path of the value (`batch.global`). Without a `where` the problem
-    concerns the whole input. A warning is shown but stops nothing; `info` is a warning that asks
-    for nothing either. `validator` is the name of the foreign check that said it.
+    concerns the whole input. A warning is shown but does not stop the command; `info` is a
+    warning that needs no action. `validator`: the ParallelCluster validator that reported it.
     """
 
     what: str
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 
 
 class InputError(Exception):
-    """The user's input is wrong; carries every problem that was found, never only the first."""
+    """The user's input is wrong. Contains all problems that were found."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -55,7 +55,7 @@ def one_problem(
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """The problems as they stand in the files, one for each value, and rather an error."""
+    """The problems in the order of the files, one per value; an error takes precedence."""
     first: dict[object, Problem] = {}
     for problem in sorted(problems, key=lambda one: one.warning):
         first.setdefault((problem.where, problem.path) if problem.path else problem, problem)
@@ -68,15 +68,15 @@ def _reading_order(problem: Problem) -> tuple[bool, str, int, int]:
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The one of `known` that `word` was probably meant to be."""
-    import difflib  # not for a spec that has no mistake
+    """The name in `known` that is most similar to `word`; None if none is similar."""
+    import difflib  # only needed after a mistake
 
     matches = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return matches[0] if matches else None
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """A hint that names the nearest of `known`, and otherwise all of them."""
+    """A hint with the most similar name of `known`, or else with all of them."""
     if match := nearest(word, known):
         return f"did you mean {match}?"
     return "known: " + ", ".join(known) if known else ""

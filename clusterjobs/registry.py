@@ -1,7 +1,7 @@
-"""Objects that installed packages offer as entry points: listed by name, loaded when asked for.
+"""Objects that installed packages provide as entry points, loaded on first use.
 
 Knows how packages are installed; it must not know what a framework or a launcher is. A package
-offers an object in its pyproject.toml:
+provides an object in its pyproject.toml:
 
     [project.entry-points."clusterjobs.launchers"]
     accelerate = "my_package.accelerate:ACCELERATE"
@@ -49,7 +49,7 @@ class Registry(Mapping[str, _Kind]):
         try:
             loaded = entry_point.load()
             found = loaded() if isinstance(loaded, type) else loaded
-        except Exception as error:  # any: importing a package runs its code
+        except Exception as error:  # any: the import runs the package's code
             package = _package(entry_point)
             what = f"of package {package} cannot be loaded: {type(error).__name__}: {error}"
             hint = f"repair {package}, or remove it: pip uninstall {package}"
@@ -70,7 +70,7 @@ class Registry(Mapping[str, _Kind]):
 
 
 def forget_installed() -> None:
-    """Look again for installed packages when the next name is asked for."""
+    """Search the installed packages again on the next use."""
     _all_entry_points.cache_clear()
     _entry_points.cache_clear()
 
@@ -90,7 +90,7 @@ def _entry_points(group: str) -> Mapping[str, tuple[EntryPoint, ...]]:
 
 @functools.cache
 def _all_entry_points() -> Any:
-    """Of all groups, for each search reads a file of every installed package."""
+    """The entry points of all groups: each search reads a file of every installed package."""
     import importlib.metadata  # slow to import, and `--help` needs none of it
 
     return importlib.metadata.entry_points()

@@ -42,3 +42,16 @@ def slurm_time(seconds: int) -> str:
     days, hour = divmod(hours, 24)
     clock = f"{hour:02}:{minute:02}:{second:02}"
     return f"{days}-{clock}" if days else clock
+
+
+_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
+
+
+def in_words(seconds: int) -> str:
+    """`1 day 12 hours`."""
+    words = []
+    for name, length in _UNITS:
+        count, seconds = divmod(seconds, length)
+        if count:
+            words.append(f"{count} {name}{'' if count == 1 else 's'}")
+    return " ".join(words)

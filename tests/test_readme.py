@@ -18,6 +18,7 @@ def blocks(language: str) -> list[str]:
 def test_the_readmes_commands_print_what_it_shows(
     clusterjobs, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nowhere"))  # a new user has no site.yaml
     (tmp_path / "exp.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     shown = blocks("console")
@@ -25,7 +26,7 @@ def test_the_readmes_commands_print_what_it_shows(
     for block in shown:
         command, _, expected = block.partition("\n")
         outcome = clusterjobs(*shlex.split(command.removeprefix("$ clusterjobs ")))
-        assert outcome.out + outcome.err == expected
+        assert outcome.err + outcome.out == expected
 
 
 def test_the_keys_of_a_long_run_go_with_the_first_spec(clusterjobs, tmp_path: pathlib.Path) -> None:

@@ -1,1 +1,1 @@
-"""A cluster as facts in Slurm's terms, from any source; knows no vendor and no experiment."""
+"""Facts about a cluster in Slurm's terms, from any source. Knows no vendor and no experiment."""

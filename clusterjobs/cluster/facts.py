@@ -1,7 +1,7 @@
-"""What a plan needs to know of a cluster, from any source.
+"""What a plan needs to know about a cluster, from any source.
 
-Only shapes, in Slurm's own terms; it must not know vendors, config files or experiments. None
-is unknown; 0, "" and () are known to be nothing.
+Data classes only, in Slurm's own terms. They must not know vendors, config files or experiments.
+None means unknown; 0, "" and () mean that there is none.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from clusterjobs.errors import Location
 
 
 class NodeType(NamedTuple):
-    """A kind of node. Of one that may be any of several (`a or b`), the smallest numbers.
+    """A type of node. If a node may be one of several types, the smallest number of each.
 
-    `cpus` are Slurm's. `fabric`: the fast network that it could use, with so many interfaces;
-    whether it does is said by its group. `gpu_model` as NVIDIA names it: `V100`.
+    `cpus` as Slurm counts them. `fabric`: the fast network that the type supports, and the number
+    of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`.
     """
 
     name: str
@@ -31,11 +31,11 @@ class NodeType(NamedTuple):
 
 
 class NodeGroup(NamedTuple):
-    """Nodes of a partition that are alike.
+    """Identical nodes of a partition.
 
-    `type_names`: the node types by which a spec may choose it, `max_nodes` None is no limit that
-    is known. `fabric` is "efa", "infiniband", "ethernet" or "". `features` are Slurm's, the ones
-    to choose it by first.
+    `type_names`: the node types that select this group in a spec. `max_nodes`: None if no limit
+    is known. `fabric` is "efa", "infiniband", "ethernet" or "". `features` are Slurm's; those that
+    select the group come first.
     """
 
     name: str
@@ -47,7 +47,7 @@ class NodeGroup(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """A right that the nodes do not have, and how they would get it."""
+    """A permission that the nodes lack, and how to grant it."""
 
     what: str
     hint: str
@@ -57,14 +57,14 @@ class BucketAccess(Protocol):
     """Which buckets the nodes of a partition may use."""
 
     def lack(self, bucket: str, writes: bool) -> Lack | None:
-        """What is missing to read, or to write, everything in a bucket; None: nothing is."""
+        """What is missing to read or write everything in a bucket; None if nothing is missing."""
 
 
 class Partition(NamedTuple):
-    """A partition of Slurm. `exclusive`: it gives whole nodes, even to jobs that would share.
+    """A partition of Slurm. `exclusive`: it always allocates whole nodes.
 
-    `local_disk` is where nodes that have disks of their own mount them. `max_time` in seconds,
-    None also where there is none. `bucket_access` is None where it is unknown.
+    `local_disk`: where nodes mount their local disks, if they have some. `max_time` in seconds;
+    None if it is unlimited or unknown. `bucket_access`: None if unknown.
     """
 
     name: str
@@ -85,9 +85,9 @@ class Mount(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The source's own terms, used in messages that say what to look at or to change."""
+    """The source's own terms, for messages that say what to check or change."""
 
-    node_facts: str = "cluster"  # what knows the numbers of a node type
+    node_facts: str = "cluster"  # the source of a node type's numbers
     mounts: str = "mounts"
     max_nodes: str = "nodes"
     exclusive: str = "OverSubscribe=EXCLUSIVE"
@@ -96,10 +96,10 @@ class Terms(NamedTuple):
 
 
 class ClusterFacts(NamedTuple):
-    """A cluster. `mounts_complete` is False where a folder missing from `mounts` may be shared.
+    """A cluster. `mounts_complete`: False if a folder that is not in `mounts` may be shared, too.
 
-    `shared_folders` are shared without being mounts of their own. `bucket_service`: the service
-    whose Lustre file systems can show and export a bucket in a folder, "" without one.
+    `shared_folders` are shared, but are not mounts themselves. `bucket_service`: the service whose
+    Lustre file systems can link a folder to a bucket; "" if there is none.
     """
 
     name: str
@@ -112,14 +112,14 @@ class ClusterFacts(NamedTuple):
     terms: Terms = Terms()
 
     def partition(self, name: str) -> Partition:
-        """The partition of that name, which must be one of the cluster's."""
+        """The partition `name`. Raises StopIteration if the cluster has none of that name."""
         return next(one for one in self.partitions if one.name == name)
 
 
 class BucketLink(NamedTuple):
-    """A folder that is to show a bucket, or from which what is new is to be exported to it.
+    """A folder that the file system links to a bucket: to show it, or to export new files to it.
 
-    `folder` as nodes see it; `where` is the value of the spec that wants it, for problems.
+    `folder` is the path on the nodes. `where` is the spec's value that asks for it, for problems.
     """
 
     folder: str

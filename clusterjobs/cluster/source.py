@@ -1,6 +1,6 @@
-"""Where the facts of a cluster come from, and what a source writes for a job.
+"""A source of cluster facts: what it reads, and which files it writes for a job.
 
-`commands/` knows sources by this protocol alone; a plan and a render know nothing of them.
+`commands/` uses sources through this protocol only; plan/ and render/ do not know them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from clusterjobs.errors import Problem
 
 
 class ClusterFiles(Protocol):
-    """What a source has written for a job, and what it could not."""
+    """The files that a source has written for a job, and the problems it found."""
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -22,19 +22,19 @@ class ClusterFiles(Protocol):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What stands in the way of the job; an error among them stops the render."""
+        """Problems with the cluster for this job; an error stops the render."""
 
     def notice(self, folder: pathlib.Path) -> str:
-        """What a person has to do to the cluster before the job starts; "" where it is nothing.
+        """What the user has to change in the cluster before the job starts; "" if nothing.
 
-        `folder` is where the files are written to.
+        `folder` is the folder of the files.
         """
 
 
 class ClusterSource(Protocol):
-    """A description of a cluster that has been read."""
+    """The description of one cluster."""
 
     facts: ClusterFacts
 
     def fit(self, links: Sequence[BucketLink] = ()) -> ClusterFiles:
-        """The files for a job that wants these links. Raises InputError where none can be made."""
+        """The files for a job that needs these links. Raises InputError if that is impossible."""

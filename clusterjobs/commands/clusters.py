@@ -14,7 +14,7 @@ import click
 from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_text, value_text
 from clusterjobs.commands.configs import find_config_file, read_config
 from clusterjobs.commands.files import read_text
-from clusterjobs.commands.show import show_problems
+from clusterjobs.commands.show import show_problems, styled
 from clusterjobs.errors import Problem
 from clusterjobs.parallelcluster.find import cluster_names
 
@@ -73,6 +73,29 @@ def show(cluster: str, site: pathlib.Path | None, as_json: bool) -> None:
         _print_json(cluster_data(config))
     else:
         click.echo(show_text(config))
+
+
+@clusters.command()
+@click.argument("cluster")
+def site(cluster: str) -> None:
+    """Print what a site.yaml lacks for CLUSTER, to be filled in.
+
+    \b
+    Examples:
+      clusterjobs clusters site p4d-a100 >> site.yaml
+    """
+    from clusterjobs.parallelcluster.site_form import site_form
+
+    config = read_config(find_config_file(cluster))
+    form = site_form(config.document, config.site)
+    if form.lines:
+        click.echo(f"# Values of your site for {config.cluster.name}:")
+    for line in form.lines:
+        click.echo(line)
+    if form.blank:
+        click.echo(f"your site.yaml has no value for {', '.join(form.blank)}", err=True)
+    elif not form.lines:
+        click.echo("your site.yaml has all values", err=True)
 
 
 @clusters.command()
@@ -149,7 +172,7 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
         )
         return 1 if result.left else 0
     for line in _diff_lines(before, result.text, str(file)):
-        click.secho(line, fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))
+        click.echo(styled(line, fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1])))
     if not result.changed:
         click.echo(f"{file}: nothing to change")
     elif not write:

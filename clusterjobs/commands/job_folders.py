@@ -6,7 +6,8 @@ import os
 import pathlib
 import re
 
-from clusterjobs.commands.files import read_text
+from clusterjobs.commands.configs import refuse_config
+from clusterjobs.commands.files import read_text, shown_name
 from clusterjobs.errors import one_problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.jobs.folders import job_folders as folders_below
@@ -18,7 +19,9 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 def job_folders(spec: pathlib.Path) -> dict[str, pathlib.Path]:
     """Job id -> folder of each job of the spec, the newest last. Raises InputError for none."""
-    experiment = load_spec(read_text(spec), str(spec), option_models()).experiment
+    text = read_text(spec)
+    refuse_config(text, shown_name(spec))
+    experiment = load_spec(text, shown_name(spec), option_models()).experiment
     logs = _logs_folder(as_text(experiment.logs.path))
     folders = folders_below(logs)
     found = [one for one in folders if one.is_of(experiment.name, spec.name)]

@@ -21,6 +21,7 @@ from clusterjobs.commands.lab_selection import (
     state_of,
 )
 from clusterjobs.commands.options import output_option, set_option
+from clusterjobs.commands.show import styled
 
 _KILLS = ("power", "slurmd", "network", "storage")
 _NAME = click.option(
@@ -258,4 +259,4 @@ def _print_json(value: object) -> None:
 
 
 def _say(line: str) -> None:
-    click.secho(line, err=True, dim=True)
+    click.echo(styled(line, dim=True), err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterjobs.commands.show import table
 from clusterjobs.plan.plan import Plan
-from clusterjobs.slurm_time import seconds_of
+from clusterjobs.slurm_time import in_words, seconds_of
 from clusterjobs.spec.references import show
 
 
@@ -38,16 +38,4 @@ def _time_limit(written: str | None) -> str:
     if written is None:
         return "the partition's own; with none, the job may run for ever"
     seconds = seconds_of(written)
-    return f"{written} ({_in_words(seconds)})" if seconds else written
-
-
-_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
-
-
-def _in_words(seconds: int) -> str:
-    words = []
-    for name, length in _UNITS:
-        count, seconds = divmod(seconds, length)
-        if count:
-            words.append(f"{count} {name}{'' if count == 1 else 's'}")
-    return " ".join(words)
+    return f"{written} ({in_words(seconds)})" if seconds else written

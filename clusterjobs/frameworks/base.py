@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.references import expanding, variable
+from clusterjobs.spec.references import expanding, is_absolute, variable
 from clusterjobs.yaml.document import Path
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
@@ -108,7 +109,8 @@ class Variable(NamedTuple):
 class Program(NamedTuple):
     """What one rank runs. `command` begins with the script (Python) or with the program.
 
-    `interface`: the network interface that the launcher must let the ranks use.
+    `interface`: the network interface that the launcher must let the ranks use. `origins`: derived
+    arguments, as written or as argparse stores them, and the key of the spec that each comes from.
     """
 
     command: tuple[str, ...]
@@ -116,6 +118,7 @@ class Program(NamedTuple):
     files: tuple[ConfigFile, ...] = ()
     environment: tuple[Variable, ...] = ()
     interface: str | None = None
+    origins: Mapping[str, str] = {}
 
 
 class LogLine(NamedTuple):
@@ -181,9 +184,16 @@ class Framework(abc.ABC):
     ) -> Iterable[DataPath]:
         """The paths in the framework's arguments and config files that every node uses.
 
-        `texts` as in `completed`, which may have moved the keys' positions into those files.
+        By default, arguments with `data` in their names. `texts` as in `completed`, which may have
+        moved the keys' positions into those files.
         """
-        return ()
+        return [
+            DataPath(argument.path, value)
+            for argument in given_arguments(experiment)
+            if "data" in argument.key.split("_")
+            for value in argument.values
+            if value.startswith("/")
+        ]
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         """The user's own config files, relative to `workdir`.
@@ -209,5 +219,4 @@ class Framework(abc.ABC):
 
 def folder_on_the_node(path: str) -> str:
     """A path of the spec as it is on the node: a relative one is below SLURM_SUBMIT_DIR."""
-    is_absolute = path.startswith(("/", "${", "\0"))
-    return expanding(path if is_absolute else f"${{SLURM_SUBMIT_DIR}}/{path}")
+    return expanding(path if is_absolute(path) else f"${{SLURM_SUBMIT_DIR}}/{path}")

@@ -67,15 +67,7 @@ class DeepSpeed(Framework):
         options = task.options
         assert isinstance(options, Options)
         script = script_of(task.experiment, diagnostics)
-        refuse_arguments(
-            task.experiment,
-            diagnostics,
-            {
-                "deepspeed": "framework: deepspeed",
-                "deepspeed_config": "batch, precision, zero and ds_config",
-                "local_rank": "the launcher, which sets LOCAL_RANK",
-            },
-        )
+        refuse_arguments(task.experiment, diagnostics, _ORIGINS)
         refuse_parallel(
             task.experiment,
             ("tensor",),
@@ -101,7 +93,15 @@ class DeepSpeed(Framework):
             is_python=True,
             files=(ConfigFile(CONFIG_NAME, config),),
             environment=(extensions_folder(),),
+            origins=_ORIGINS,
         )
+
+
+_ORIGINS = {
+    "deepspeed": "framework: deepspeed",
+    "deepspeed_config": "batch, precision, zero and ds_config",
+    "local_rank": "the launcher, which sets LOCAL_RANK",
+}
 
 
 class _Settings(NamedTuple):

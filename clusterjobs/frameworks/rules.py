@@ -16,12 +16,16 @@ T = TypeVar("T")
 
 
 class Finding(NamedTuple):
-    """One mistake of a spec: where it is, what is wrong, and what to write instead."""
+    """One mistake of a spec: where it is, what is wrong, and what to write instead.
+
+    `at_key`: it is the key that is wrong, and not its value.
+    """
 
     path: Path
     what: str
     hint: str
     warning: bool = False
+    at_key: bool = False
 
 
 @dataclass(frozen=True)  # not a NamedTuple, which cannot be generic in Python 3.10

@@ -1,1 +1,1 @@
-"""What jobs have written into their folders."""
+"""Reads the files that jobs write into their folders."""

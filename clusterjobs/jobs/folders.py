@@ -1,7 +1,7 @@
-"""The folders of jobs below a `logs` folder, and from which spec each job was rendered.
+"""The folders of jobs below a `logs` folder, and the spec that each job was rendered from.
 
-job.sh writes plan.json into the folder of its job: by it the jobs of one spec are found, also where
-several specs share a `logs` folder.
+job.sh writes plan.json into its job's folder, so the jobs of one spec can be found even if several
+specs share a `logs` folder.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class JobFolder(NamedTuple):
-    """The folder `<logs>/<job id>` of one job; `plan` is what its plan.json holds."""
+    """The folder `<logs>/<job id>` of one job; `plan` is the content of its plan.json."""
 
     job_id: str
     path: pathlib.Path
@@ -40,7 +40,7 @@ def job_folders(logs: pathlib.Path) -> list[JobFolder]:
 
 
 def _read_plan(path: pathlib.Path) -> dict[str, Any]:
-    """An empty plan where the file is missing or damaged: the job is of no known spec."""
+    """An empty plan if the file is missing or damaged: the job's spec is unknown."""
     try:
         plan = json.loads(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError, RecursionError):

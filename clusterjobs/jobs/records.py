@@ -12,7 +12,7 @@ from clusterjobs.node.job.attempt import latest_by_attempt, read_records
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of a job. `seconds` of its script, `ended` in seconds since 1970; None: not known.
+    """One attempt of a job. `seconds` of its script, `ended` in seconds since 1970; None: unknown.
 
     `reason` is one of `attempt.REASONS`.
     """
@@ -28,7 +28,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class DataState:
-    """The state of a data set: `what` it is, on which node ("": for all), and the last report.
+    """The state of a data set: its name `what`, its node ("": all nodes), and the last report.
 
     `time` in seconds since 1970.
     """
@@ -45,7 +45,7 @@ def read_attempts(text: str) -> tuple[Attempt, ...]:
 
 
 def read_data(text: str) -> tuple[DataState, ...]:
-    """What `data.jsonl` says last of each data set, in the order in which they were first named."""
+    """The last state of each data set in `data.jsonl`, in the order of their first lines."""
     found: dict[tuple[str, str], DataState] = {}
     for one in _data_records(text):
         node = str(one.get("node") or "")
@@ -55,7 +55,7 @@ def read_data(text: str) -> tuple[DataState, ...]:
 
 
 def _data_records(text: str) -> Iterator[dict[str, Any]]:
-    """The lines of data.jsonl, without those that a full disk has cut off."""
+    """The lines of data.jsonl, without those that a full disk has truncated."""
     for line in text.splitlines():
         try:
             record = json.loads(line)

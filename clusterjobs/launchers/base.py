@@ -1,6 +1,6 @@
-"""What is known of a launcher, the program that starts the ranks; its commands are in its template.
+"""The properties of a launcher, the program that starts the ranks. Its template has its commands.
 
-Knows no launcher by name: what differs between them is a field with a default.
+This module names no launcher: each difference between them is a field with a default.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ RUNTIMES = ("pyxis", "apptainer", "docker")  # the container runtimes of a spec
 
 
 class Launcher(NamedTuple):
-    """How ranks are started. All that the plan and the job script need to know, with defaults.
+    """How a launcher starts ranks: all that the plan and the job script need to know.
 
     `reason`: one sentence, the title of the script's launch section.
-    `task_per_rank`: Slurm counts a task per rank; else one per node, which starts the node's ranks.
-    `starts_python`: it runs Python on a script itself; else it is given a command.
+    `task_per_rank`: one Slurm task per rank; else one per node, which starts the node's ranks.
+    `starts_python`: it starts Python with the script itself; else it gets a whole command.
     `no_python_option`: the option with which it runs a command instead of a script.
     `calls_srun`: the script calls srun for the ranks, with the spec's `srun` options.
     `over_ssh`: it reaches the other nodes by ssh.
-    `takes_first_gpus`: it numbers GPUs from 0, whichever Slurm has given to the job.
+    `takes_first_gpus`: it numbers GPUs from 0, whichever GPUs Slurm has allocated.
     `forwards_signals`: a signal to the step reaches the ranks alone, as `restarts.signal` needs.
     `refused_runtimes`: container runtime -> (why it cannot be used, what to write instead).
     `ssh_inside`: container runtimes with which it reaches the other nodes' containers by ssh, and
     `reason_inside` the title of the launch section in that case.
     `programs`: programs for the nodes (clusterjobs/node/) that it needs.
-    `frameworks`: frameworks that it can start, beside those that list it themselves.
-    `template_folder`: contains launch/<name>.sh.j2, if that is not among clusterjobs' templates.
+    `frameworks`: frameworks that it can start, in addition to those that list it.
+    `template_folder`: contains launch/<name>.sh.j2, if clusterjobs' own templates do not.
     """
 
     name: str

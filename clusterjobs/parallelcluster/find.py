@@ -37,6 +37,13 @@ def is_path(name_or_path: str) -> bool:
     return "/" in name_or_path or name_or_path.endswith(_ENDINGS)
 
 
+def short_name(file: str) -> str:
+    """The name of a ready config, else the file's path."""
+    path = pathlib.Path(file)
+    is_ready = path.resolve().parent == resources.cluster_configs_dir().resolve()
+    return path.stem if is_ready else file
+
+
 def cluster_names() -> tuple[str, ...]:
     """The names of the ready configs, in alphabetical order."""
     return tuple(sorted(path.stem for path in resources.cluster_configs_dir().glob("*.yaml")))

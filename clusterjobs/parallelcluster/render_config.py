@@ -23,7 +23,13 @@ from clusterjobs.parallelcluster.associations import (
     plan_additions,
 )
 from clusterjobs.parallelcluster.edit_yaml import insert_entry
-from clusterjobs.parallelcluster.site import Substitution, substitute, unresolved_problems
+from clusterjobs.parallelcluster.site import (
+    MissingValuesError,
+    Substitution,
+    missing_values,
+    substitute,
+    unresolved_problems,
+)
 from clusterjobs.spec.references import Scalar
 from clusterjobs.yaml.document import Document, dotted, load
 
@@ -60,8 +66,8 @@ def fit_cluster(
 ) -> str:
     """The document's text with every reference replaced, and a header that says so.
 
-    Raises InputError with every site value that is missing (the hint names the first of
-    `site_files`), and where unquoted placeholders make the config no YAML.
+    Raises MissingValuesError for missing site values (`site_files` are those searched),
+    and InputError for bad references and where unquoted placeholders make the config no YAML.
     """
     return fit(document, site, site_files).text
 
@@ -81,8 +87,9 @@ def fit(
         )
     load(document.text, document.file, rules="1.1")  # facts are read around bare placeholders
     substitution = substitute(document, site)
-    if problems := unresolved_problems(document, substitution, site, site_files):
-        raise InputError(problems)
+    if unresolved := unresolved_problems(document, substitution, site, site_files):
+        only_missing = len(unresolved) == 1 and missing_values(substitution)
+        raise (MissingValuesError if only_missing else InputError)(unresolved)
     text = _replace_scalars(document, substitution)
     _assert_same_data(text, document.file, substitution.value)
     additions, problems = plan_additions(substitution.value, wanted)

@@ -6,10 +6,12 @@ goes into the parsed scalar, so it can never change the structure around it.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.errors import Problem, nearest
+from clusterjobs.errors import InputError, Problem, nearest
+from clusterjobs.parallelcluster.find import short_name
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up
 from clusterjobs.yaml.document import Document, Path
 
@@ -92,37 +94,59 @@ def _site_value(name: str, site: Mapping[str, object]) -> Scalar:
     return found
 
 
+class MissingValuesError(InputError):
+    """The site does not give all values; nothing else is wrong with the references."""
+
+
+def missing_values(substitution: Substitution) -> tuple[str, ...]:
+    """`site.region`, ...: the values that the site does not give, in the config's order."""
+    names = (name for one in substitution.unresolved for name in one.names)
+    return tuple(dict.fromkeys(names))
+
+
 def unresolved_problems(
     document: Document,
     substitution: Substitution,
     site: Mapping[str, object],
     site_files: Sequence[str] = (),
 ) -> list[Problem]:
-    """One problem for every site value that is missing, and for every reference that is none."""
-    problems: dict[str, Problem] = {}
+    """One problem for all site values that are missing, and one for every bad reference."""
+    problems, first = list[Problem](), None
     for unresolved in substitution.unresolved:
-        where = document.locate(unresolved.path)
-        dotted = ".".join(map(str, unresolved.path))
+        where, path = document.locate(unresolved.path), ".".join(map(str, unresolved.path))
         if unresolved.message:
-            problems[dotted] = Problem(unresolved.message, where, dotted, hint=_LITERAL_HINT)
-        for name in unresolved.names:
-            problem = Problem(f"{name} is not given", where, dotted, _hint(name, site, site_files))
-            problems.setdefault(name, problem)
-    return list(problems.values())
+            problems.append(Problem(unresolved.message, where, path, hint=_LITERAL_HINT))
+        elif first is None:
+            first = where
+    if names := missing_values(substitution):
+        hint = _hint(names, document.file, site, site_files)
+        problems.append(Problem(not_given(names), first, hint=hint))
+    return problems
 
 
 _LITERAL_HINT = "for the characters {{ themselves write {{ '{{' }}"
 
 
-def _hint(name: str, site: Mapping[str, object], site_files: Sequence[str]) -> str:
-    keys = name.removeprefix("site.").split(".")
-    entry = "..."
-    for key in reversed(keys[1:]):
-        entry = f"{{{key}: {entry}}}"
-    file = site_files[0] if site_files else "site.yaml"
-    hint = f"{file}: {keys[0]}: {entry}"
+def not_given(names: Sequence[str]) -> str:
+    """`site.region and site.bucket are not given`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last} are not given" if others else f"{last} is not given"
+
+
+def how_to_give(config: str) -> str:
+    """The command that adds the missing values to the site.yaml of the working folder."""
+    cluster = shlex.quote(short_name(config))
+    return f"clusterjobs clusters site {cluster} >> site.yaml, and fill them in"
+
+
+def _hint(
+    names: Sequence[str], config: str, site: Mapping[str, object], site_files: Sequence[str]
+) -> str:
+    hint = how_to_give(config)
     if len(site_files) > 1:
         hint += f" (searched: {', '.join(site_files)})"
-    if similar := nearest(keys[0], [str(key) for key in site if str(key) != keys[0]]):
-        hint += f"; or did you mean site.{similar}?"
+    for name in names:
+        key = name.removeprefix("site.").partition(".")[0]
+        if similar := nearest(key, [str(one) for one in site if str(one) != key]):
+            hint += f"; {name}: did you mean site.{similar}?"
     return hint

@@ -155,7 +155,7 @@ def _unknown_of_resource(resource: ComputeResource) -> list[tuple[Path, str, str
     if resource.max_count is None:
         found.append((("MaxCount",), "the number of nodes is not known", _FILL_IN))
     if not resource.instance_types:
-        found.append((("InstanceType",), "the instance type is not known", _FILL_IN))
+        found.append((("InstanceType",), "the instance type is unknown", _FILL_IN))
     new = [name for name in resource.instance_types if find_instance_type(name) is None]
     where: Path = ("InstanceType",)
     found += [(where, f"{name} is not in the catalogue", _similar(name)) for name in new]

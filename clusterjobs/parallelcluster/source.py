@@ -8,19 +8,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.cluster.facts import BucketLink
-from clusterjobs.errors import Problem
+from clusterjobs.errors import InputError, Problem
 from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.render_config import FitChange, fit
+from clusterjobs.parallelcluster.site import (
+    MissingValuesError,
+    how_to_give,
+    missing_values,
+    not_given,
+    substitute,
+)
 
 FILE = "cluster.yaml"
 
 
 class ConfigFiles(NamedTuple):
-    """`cluster.yaml` with what was changed in it for the job. `data` is what it holds."""
+    """`cluster.yaml` with what was changed in it for the job.
+
+    `data` is its content; None if it is not written, because values of the site are missing.
+    """
 
     files: Mapping[str, str]
-    data: dict[str, Any]
+    data: dict[str, Any] | None
     problems: tuple[Problem, ...]
     changes: tuple[FitChange, ...]
     config: str
@@ -68,7 +78,22 @@ class ConfigSource:
         self._site, self._site_files, self._is_own = site, site_files, is_own
 
     def fit(self, links: Sequence[BucketLink] = ()) -> ConfigFiles:
-        """The config as a job needs it. Raises InputError for missing site values."""
-        text, data, changes, problems = fit(self.document, self._site, self._site_files, links)
+        """The config as a job needs it.
+
+        Raises InputError, for missing site values only if the config must be changed for the job.
+        """
         file = self.document.file
+        try:
+            text, data, changes, problems = fit(self.document, self._site, self._site_files, links)
+        except MissingValuesError as error:
+            if links:
+                (problem,) = error.problems
+                what = f"{FILE} cannot be written, and the job needs it: {problem.what}"
+                raise InputError([problem._replace(what=what)]) from None
+            return ConfigFiles({}, None, (self._about_missing_values(),), (), file, self._is_own)
         return ConfigFiles({FILE: text}, data, problems, changes, file, self._is_own)
+
+    def _about_missing_values(self) -> Problem:
+        names = missing_values(substitute(self.document, self._site))
+        what = f"{FILE} is not written (the job runs without it): {not_given(names)}"
+        return Problem(what, hint=how_to_give(self.document.file), warning=True, info=True)

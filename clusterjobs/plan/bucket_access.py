@@ -1,7 +1,7 @@
 """Whether the nodes may read and write the buckets that the job copies from and to.
 
-Only a warning: a bucket's own policy may allow it, and cannot be read here. Links of file systems
-to buckets are left out: the file system's servers use the bucket, not the nodes.
+A warning only: the bucket's own policy, which cannot be read here, may allow it. Buckets that are
+linked to a file system are not checked: its servers access them, not the nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check_bucket_access(
     checkpoints: Checkpoints,
     diagnostics: Diagnostics,
 ) -> None:
-    """Warn of each bucket to which the cluster's description gives the nodes no access."""
+    """Warn about each bucket that the nodes cannot access by the cluster's description."""
     if partition.bucket_access is None:
         return
     for path, place, writes in _used(data, staging, checkpoints):

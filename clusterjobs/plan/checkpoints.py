@@ -1,7 +1,7 @@
-"""The folder of the checkpoints, and what a job copies away: checkpoints and logs.
+"""The checkpoints' folder, and the exports: checkpoints and logs that are copied elsewhere.
 
-Some file systems export by themselves to a bucket what lies in a folder, and go on after the job's
-end: that is a BucketLink. Everything else is copied by the job, beside the training.
+Some file systems export a folder to a bucket by themselves, also after the job's end: that is a
+BucketLink. All other exports are made by the job, in parallel to the training.
 Source: the FSx for Lustre user guide, "Automatically export updates to your S3 bucket".
 """
 
@@ -16,12 +16,12 @@ from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.plan.storage import Storage, is_below
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import experiment as spec
-from clusterjobs.spec.references import expanding, show, variable
+from clusterjobs.spec.references import expanding, is_absolute, show, variable
 from clusterjobs.yaml.document import Path
 
 
 class Export(NamedTuple):
-    """A folder that the job copies away. `of_job`: its own."""
+    """A folder that the job exports. `of_job`: the folder of the job itself."""
 
     source: str
     target: str
@@ -29,10 +29,10 @@ class Export(NamedTuple):
 
 
 class Checkpoints(NamedTuple):
-    """`marker`: a file that the training writes anew after each complete checkpoint.
+    """Where the checkpoints are, and how they are exported.
 
-    `path` and `marker` are None where nothing is known of them. `links` are exports of `path`
-    that the file system makes.
+    `marker`: a file that the training rewrites after each complete checkpoint. `path` and
+    `marker` are None if unknown. `links`: exports of `path` that the file system makes.
     """
 
     path: str | None
@@ -42,7 +42,7 @@ class Checkpoints(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The programs for the nodes that it starts."""
+        """The programs that it runs on the nodes."""
         return ("export.py",) if self.exports else ()
 
 
@@ -53,7 +53,7 @@ def plan_checkpoints(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Checkpoints:
-    """`marker`: the framework's own, where it writes one."""
+    """The section `checkpoints`. `marker`: the framework's own, if it writes one."""
     checkpoints, exports = experiment.checkpoints, list[Export | BucketLink]()
     path = None
     if checkpoints:
@@ -100,7 +100,7 @@ def _export(
     provenance.record(
         "checkpoints.export",
         f"{show(target)}: exported by {service}",
-        "its servers copy what is new or changed, and go on after the job's end",
+        "its servers copy new and changed files, also after the job's end",
         f"{service} user guide: AutoExportPolicy",
     )
     reason, where = f"checkpoints of the experiment {name}", diagnostics.where(path)
@@ -111,7 +111,7 @@ def _record_copy(key: str, target: str, provenance: Provenance) -> None:
     provenance.record(
         key,
         f"{show(target)}: copied by the job",
-        "beside the training, from the start on, and once more at the end",
+        "in parallel to the training, and once more at the end",
     )
 
 
@@ -119,25 +119,25 @@ def _check_marker(marker: str | None, diagnostics: Diagnostics) -> None:
     if marker and marker.startswith("/"):
         diagnostics.problem(
             ("checkpoints", "marker"),
-            "the marker is a file in the folder of the checkpoints",
-            "its name alone, such as `marker: latest`",
+            "the marker must be a file in the checkpoints' folder",
+            "write its name only: `marker: latest`",
         )
 
 
 def _check_apart(path: Path, source: str, target: str, diagnostics: Diagnostics) -> None:
     if target.startswith("s3://"):
         return
-    if not target.startswith(("/", "${", "\0")):
+    if not is_absolute(target):
         diagnostics.problem(
             path,
-            f"{show(target)} is relative, and the nodes have no folder in common to count from",
+            f"{show(target)} is relative, but the nodes have no common working folder",
             f"an absolute path: /fsx/{show(target)}",
         )
     elif is_below(target, source) or is_below(source, target):
         diagnostics.problem(
             path,
-            f"{show(target)} and {show(source)} are the same, or one lies in the other",
-            "a folder beside it",
+            f"{show(target)} and {show(source)} are the same, or one is below the other",
+            "choose a folder outside of it",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.errors import did_you_mean
+from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.launchers import LAUNCHERS, Launcher
@@ -11,7 +11,7 @@ from clusterjobs.provenance import Provenance
 
 
 def find_framework(name: str, diagnostics: Diagnostics) -> Framework | None:
-    """The framework, or None, with a problem that names the nearest."""
+    """The framework; None if the name is unknown, with a problem that suggests a known one."""
     framework = FRAMEWORKS.get(name)
     if framework is None:
         hint = did_you_mean(name, list(FRAMEWORKS))
@@ -25,7 +25,7 @@ def find_launcher(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Launcher:
-    """The launcher, or the framework's default; one in any case, so that planning goes on."""
+    """The launcher. The framework's default replaces a wrong one, so that planning can continue."""
     choices = framework.launchers if framework else tuple(LAUNCHERS)
     default = LAUNCHERS[choices[0]]
     if name is None:
@@ -40,5 +40,7 @@ def find_launcher(
         what = f"{framework.name} is not started by {name}" if found else what
         others = [one.name for one in LAUNCHERS.values() if framework.name in one.frameworks]
         choices = (*choices, *others)
-    diagnostics.problem(("launcher",), what, did_you_mean(name, choices))
+    match = None if found else nearest(name, choices)
+    hint = f"did you mean {match}? " if match else ""
+    diagnostics.problem(("launcher",), what, f"{hint}known: {', '.join(choices)}")
     return default

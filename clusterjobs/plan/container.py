@@ -1,7 +1,7 @@
 """The container that the ranks run in: its mounts, its options, the variables set inside.
 
 Sources: pyxis 0.20 (its options, args.c), enroot's hooks and mounts, the user guides of Apptainer
-1.3 and Docker 28; OFI aws-ofi-nccl's issues; NCCL its issue 290.
+1.3 and Docker 28; issues of aws-ofi-nccl; NCCL issue 290.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.launchers import Launcher
-from clusterjobs.plan.container_checks import check_container
+from clusterjobs.plan.container_checks import check_container, check_venv
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.environment import EFA_LIBRARIES, Environment
 from clusterjobs.plan.job import Job
@@ -24,11 +24,11 @@ from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import expanding, has_variable, show, variable
 from clusterjobs.yaml.document import Path
 
-HERE = variable("PWD")  # the script goes to workdir first, and the ranks run where it is
+HERE = variable("PWD")  # the script changes to workdir first, so this is where the ranks run
 
 
 class Mounted(NamedTuple):
-    """A folder of the node inside the container. `path` is the spec's key that it comes from."""
+    """A folder of the node in the container. `path`: the key of the spec that asks for it."""
 
     source: str
     target: str
@@ -38,11 +38,12 @@ class Mounted(NamedTuple):
 
 
 class Container(NamedTuple):
-    """`names`: the variables that the ranks find set, whatever the image says of them.
+    """How the ranks run in containers.
 
-    `options` are the runtime's own, pyxis' those of srun. `ssh_inside`: one process in the
-    first node's container reaches the others by ssh, into containers that wait there.
-    `host_fabric_libraries`: the node's own libraries that are to be found first, inside.
+    `names`: the variables that are passed on, even if the image sets them. `options` are the
+    runtime's, with pyxis those of srun. `ssh_inside`: one process in the first node's container
+    reaches the other nodes' containers by ssh. `host_fabric_libraries`: folders of the node's own
+    libraries, which are searched first.
     """
 
     runtime: str
@@ -66,13 +67,14 @@ def plan_container(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Container | None:
-    """The container of the spec, or None without one. `checkpoints`: their folder."""
+    """The section `container`; None without one. `checkpoints`: the checkpoints' folder."""
     wanted, venv = experiment.software.container, experiment.software.venv
     if wanted is None:
         return None
     folders = _needed(facts, job, checkpoints, experiment.data)
     automatic = (*_each_once(folders), *_of_the_fabric(wanted, placement.fabric))
     check_container(wanted, placement, launcher, [one.target for one in automatic], diagnostics)
+    check_venv(venv, experiment.parameters, diagnostics)
     own = tuple(_own(wanted))
     for mount in (*automatic, *own):
         _check_writable(wanted.runtime, mount, diagnostics)
@@ -107,7 +109,7 @@ _Folder = tuple[Path, str, str]  # the key of the spec that needs it, the folder
 def _needed(
     facts: ClusterFacts, job: Job, checkpoints: str | None, data: Sequence[spec.Data]
 ) -> Iterator[_Folder]:
-    """What the job needs inside."""
+    """The folders that the job needs inside."""
     key = ("software", "container")
     for mount in facts.mounts:
         yield key, mount.path, f"shared storage of {facts.name}"
@@ -122,7 +124,7 @@ def _needed(
 
 
 def _each_once(folders: Iterable[_Folder]) -> Iterator[Mounted]:
-    """Each at the place that it has on the node; what lies in another comes with it."""
+    """Each at its path on the node; a folder below another one needs no mount of its own."""
     seen: list[pathlib.PurePosixPath] = []
     for path, folder, reason in folders:
         place = pathlib.PurePosixPath(folder)
@@ -140,7 +142,7 @@ def _of_the_fabric(container: spec.Container, fabric: str) -> Iterator[Mounted]:
 
 
 def _check_writable(runtime: str, mount: Mounted, diagnostics: Diagnostics) -> None:
-    """What separates mounts, or their parts, cannot be in a path that is mounted."""
+    """Refuse paths with the characters that separate mounts or their parts."""
     separators = ' :,"\\' if runtime == "pyxis" else ':,"'
     for sign in separators:
         if sign in mount.source or sign in mount.target:
@@ -214,7 +216,7 @@ def _shm(container: spec.Container, placement: Placement, provenance: Provenance
         return container.shm
     memory_mib = placement.node_type.memory_mib
     if memory_mib is None:
-        return provenance.record("container.shm", "16g", "the instance type is not known")
+        return provenance.record("container.shm", "16g", "the instance type is unknown")
     half = max(1, memory_mib // 2048)
     reason = "half of the node's memory, as without a container; only what is used is taken"
     return provenance.record("container.shm", f"{half}g", reason, "NCCL issue 290")

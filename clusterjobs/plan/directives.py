@@ -1,4 +1,4 @@
-"""The sbatch directives, in the order in which a person reads them."""
+"""The sbatch directives, in the order in which people read them, and srun's options."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.plan.directive_checks import check_sbatch, check_srun
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
 
@@ -19,48 +20,6 @@ class Directive(NamedTuple):
     reason: str
 
 
-# An option that another key of the spec decides: it must not be said a second time.
-_OWNED_SBATCH = {
-    "job-name": "name",
-    "partition": "queue",
-    "nodes": "nodes",
-    "ntasks": "ranks_per_node",
-    "ntasks-per-node": "ranks_per_node",
-    "tasks-per-node": "ranks_per_node",
-    "cpus-per-task": "cpus_per_task",
-    "gpus": "gpus_per_node",
-    "gpus-per-node": "gpus_per_node",
-    "gres": "gpus_per_node",
-    "time": "time_limit",
-    "export": "env",
-    "chdir": "workdir",
-    "array": "the spec, which is one job",
-    "wrap": "command",
-    "cpus-per-gpu": "cpus_per_task",
-    "ntasks-per-gpu": "ranks_per_node",
-    "gpus-per-task": "gpus_per_node",
-    "gpus-per-socket": "gpus_per_node",
-    "parsable": "clusterjobs submit",
-    "test-only": "clusterjobs validate",
-    "help": "the man page",
-    "usage": "the man page",
-    "version": "the man page",
-}
-_OWNED_BY_RESTARTS = {"signal": "restarts", "requeue": "restarts", "no-requeue": "restarts"}
-_OWNED_SRUN = {
-    **{name: key for name, key in _OWNED_SBATCH.items() if name != "array"},
-    "multi-prog": "command",
-}
-_OWNED_BY_PYXIS = dict.fromkeys(
-    (
-        *("container-image", "container-mounts", "container-workdir", "container-env"),
-        *("container-mount-home", "no-container-mount-home"),
-        *("container-writable", "container-readonly"),
-    ),
-    "software.container",
-)
-
-
 def sbatch_directives(
     experiment: Experiment,
     placement: Placement,
@@ -70,15 +29,15 @@ def sbatch_directives(
     """The directives: derived ones, then the spec's own, which may replace a default."""
     derived = [*_derived(experiment, placement), *further]
     _check_names_of_the_cluster(placement, diagnostics)
-    owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if experiment.restarts else {})}
-    return _with_own("sbatch", derived, experiment.sbatch, owned, diagnostics)
+    check_sbatch(experiment.sbatch, experiment.restarts is not None, diagnostics)
+    return _with_own("sbatch", derived, experiment.sbatch)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def _check_names_of_the_cluster(placement: Placement, diagnostics: Diagnostics) -> None:
-    """They come from a description that is read leniently, and , and | are syntax to Slurm."""
+    """Refuse names with `,` or `|`, which are syntax to Slurm: the source does not check names."""
     features = placement.constraint.split("|") if placement.constraint else []
     for key, name in (
         ("queue", placement.partition),
@@ -95,7 +54,7 @@ def _check_names_of_the_cluster(placement: Placement, diagnostics: Diagnostics) 
 def srun_options(
     own: Mapping[str, str | bool], by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
 ) -> tuple[Directive, ...]:
-    """What the srun of the training is given; `by_pyxis`: it starts the containers, too."""
+    """The options of the training's srun. `by_pyxis`: it also starts the containers."""
     shape, ntasks = placement.shape, placement.ntasks_per_node
     planned = "as planned, even if sbatch got other options"
     derived = [
@@ -109,8 +68,8 @@ def srun_options(
     ]
     if (cpus := placement.cpus_per_task) is not None:
         derived.append(Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02"))
-    owned = {**_OWNED_SRUN, **(_OWNED_BY_PYXIS if by_pyxis else {})}
-    return _with_own("srun", derived, own, owned, diagnostics)
+    check_srun(own, by_pyxis, diagnostics)
+    return _with_own("srun", derived, own)
 
 
 def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive]:
@@ -138,7 +97,7 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
         yield Directive("no-requeue", True, "without checkpoints it would start from nothing")
 
 
-# What cannot stand beside the other: Slurm refuses both together.
+# Pairs that Slurm refuses together.
 _REPLACES = {
     "requeue": "no-requeue",
     "no-requeue": "requeue",
@@ -148,20 +107,8 @@ _REPLACES = {
 
 
 def _with_own(
-    key: str,
-    derived: list[Directive],
-    own: Mapping[str, str | bool],
-    owned: Mapping[str, str],
-    diagnostics: Diagnostics,
+    key: str, derived: list[Directive], own: Mapping[str, str | bool]
 ) -> tuple[Directive, ...]:
-    for name in own:
-        # Slurm takes an option's first letters for the whole: --partitio would be the last word.
-        if meant := [full for full in owned if full.startswith(name)]:
-            diagnostics.problem(
-                (key, name),
-                f"--{meant[0]} follows from {owned[meant[0]]}",
-                "remove it here",
-            )
     replaced = {*own, *(_REPLACES[name] for name in own if name in _REPLACES)}
     kept = [one for one in derived if one.name not in replaced]
     said = [

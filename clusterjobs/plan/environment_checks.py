@@ -1,4 +1,4 @@
-"""What must not be set in the environment, each with its reason and what to do instead."""
+"""Variables and software that a spec must not set, with the reason and what to do instead."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _NOT_INSIDE = {
 
 
 def check_software(software: Software, diagnostics: Diagnostics) -> None:
-    """Ways to the job's Python that exclude one another, or that a container excludes."""
+    """Refuse environments that exclude each other, or that a container excludes."""
     if software.conda and software.venv:
         diagnostics.problem(
             ("software", "venv"),
-            "conda and venv: each would hide the other's Python",
+            "conda and venv exclude each other: each replaces Python",
             "keep one",
         )
     if software.container is None:
@@ -41,15 +41,9 @@ def check_software(software: Software, diagnostics: Diagnostics) -> None:
     for key, (what, hint) in _NOT_INSIDE.items():
         if getattr(software, key):
             diagnostics.problem(("software", key), what, hint)
-    if software.venv and not software.venv.startswith(("/", "${")):
-        diagnostics.problem(
-            ("software", "venv"),
-            "with a container this is a folder inside of it, and cannot be relative",
-            "write the whole path, /opt/venv",
-        )
 
 
-# What circulates from blog to blog: (why not, what to do instead). True: an error, not a warning.
+# Common mistakes in public scripts: (why not, what to do instead). True: an error, not a warning.
 _MUST_NOT = {
     "RDMAV_FORK_SAFE": ("breaks EFA with huge pages", "remove it", True),
     "RDMAV_HUGEPAGES_SAFE": ("breaks EFA with huge pages", "remove it", True),
@@ -70,7 +64,7 @@ _INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
 def check_variables(
     env: Mapping[str, str], contained: bool, placement: Placement, diagnostics: Diagnostics
 ) -> None:
-    """`env` of the spec; `contained`: the ranks run in a container."""
+    """Check the spec's `env`. `contained`: the ranks run in a container."""
     has_efa = placement.fabric == "efa"
     for name, value in env.items():
         path = ("env", name)
@@ -89,7 +83,7 @@ def check_variables(
             why, instead, is_error = _MUST_NOT[name]
             diagnostics.problem(path, f"{name} {why}", instead, warning=not is_error)
         elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
-            diagnostics.problem(path, "huge pages make a fork fail for want of memory", "remove it")
+            diagnostics.problem(path, "with huge pages, fork() runs out of memory", "remove it")
         elif has_efa and _TCP_INSTEAD.get(name) == as_text(value).lower():
             diagnostics.problem(path, f"{value}: EFA is not used", "remove it", warning=True)
         elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):

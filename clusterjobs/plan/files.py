@@ -1,4 +1,4 @@
-"""What the script writes and makes before anything is started."""
+"""The files and folders that the script creates before it starts anything."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from clusterjobs.frameworks.base import ConfigFile
 
 
 class Files(NamedTuple):
-    """`configs` go into the job's folder, and into the output folder for people to read.
+    """`configs` are written to the job's folder, and to the output folder for people to read.
 
-    `folders` are made where they are missing.
+    `folders` are created if they are missing.
     """
 
     configs: tuple[ConfigFile, ...]
@@ -18,5 +18,5 @@ class Files(NamedTuple):
 
 
 def plan_files(configs: tuple[ConfigFile, ...], checkpoints: str | None) -> Files:
-    """`checkpoints`: their folder, where the spec names one."""
+    """The section `files`. `checkpoints`: the checkpoints' folder, if the spec names one."""
     return Files(configs, (checkpoints,) if checkpoints else ())

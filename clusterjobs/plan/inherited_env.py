@@ -1,7 +1,7 @@
-"""What the shell that called sbatch may have set, and must not reach the job.
+"""Variables of the shell that called sbatch, which must not reach the job.
 
-sbatch hands on the caller's whole environment. From inside another job that is another job's
-ranks and another job's srun options: srun and torch would obey them.
+sbatch passes on the caller's whole environment. If sbatch is called inside another job, srun and
+torch would use that job's ranks and options.
 Source: sbatch(1), OUTPUT ENVIRONMENT VARIABLES; srun(1), INPUT ENVIRONMENT VARIABLES;
 squeue(1), scancel(1), scontrol(1), ENVIRONMENT VARIABLES; torch.distributed and torchrun; Open MPI,
 PMI.
@@ -24,15 +24,15 @@ _RANKS = (
     "MASTER_ADDR",
     "MASTER_PORT",
 )
-_PYTHON = ("PYTHONPATH", "PYTHONHOME")
+_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH", "PYTHONINSPECT")
 
 # Families of variables, by their prefix.
 PREFIXES = (
     *("TORCHELASTIC_", "OMPI_COMM_", "PMI_", "PMIX_"),
-    *("SQUEUE_", "SCANCEL_", "SCONTROL_"),  # SQUEUE_STATES=PENDING would show no job that runs
+    *("SQUEUE_", "SCANCEL_", "SCONTROL_"),  # SQUEUE_STATES=PENDING would hide running jobs
 )
 
-# Patterns of what sbatch sets for every job, and of where Slurm itself is.
+# Patterns of the variables that sbatch sets for every job, and of those that locate Slurm.
 _SBATCH_SETS = (
     "SLURM_ARRAY_*",
     "SLURM_CLUSTER_NAME",
@@ -56,8 +56,8 @@ _SBATCH_SETS = (
     "SLURM_WORKING_CLUSTER",
 )
 
-# Options of sbatch that it hands to srun as a variable: with the option, the variable is this
-# job's own; without it, another job's.
+# Options that sbatch passes to srun as a variable: with the option, the variable is this job's;
+# without it, the variable belongs to another job.
 _HANDED_ON = {
     "cpu-freq": "SLURM_CPU_FREQ_REQ",
     "cpus-per-task": "SLURM_CPUS_PER_TASK",
@@ -85,7 +85,7 @@ def own_slurm_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
 
 
 def inherited_variables(gpus_per_node: int) -> tuple[str, ...]:
-    """The other variables that the job unsets before it does anything else."""
-    # With GPUs Slurm sets it for this job; without, it can only be another job's.
+    """The other variables that the job unsets first of all."""
+    # With GPUs, Slurm sets it for this job; without GPUs it belongs to another job.
     devices = () if gpus_per_node else ("CUDA_VISIBLE_DEVICES",)
-    return (*_RANKS, *_PYTHON, *devices)
+    return (*_RANKS, *_PYTHON, "POSIXLY_CORRECT", *devices)

@@ -1,4 +1,4 @@
-"""What has to be there before a rank starts: the script, and the paths that data comes from.
+"""Files that must exist before a rank starts: the script, and the sources of data.
 
 The job checks once, before its first attempt: a retry would miss the same files.
 Buckets are not checked: an empty answer is hard to tell from a failed request.
@@ -19,10 +19,10 @@ from clusterjobs.yaml.document import Path, dotted
 
 
 class Input(NamedTuple):
-    """A path that is read; a relative one counts from where the ranks run.
+    """A path that is read; a relative one is relative to the ranks' folder.
 
-    `staged`: where it is staged to; what is there already needs its source no more.
-    `made_late`: a command before the training, or the data, may create it.
+    `staged`: its target, if it is staged; a complete target no longer needs its source.
+    `made_late`: staging or a command before the training may create it.
     """
 
     what: str
@@ -36,7 +36,7 @@ class Input(NamedTuple):
 def plan_inputs(
     experiment: Experiment, program: Program, diagnostics: Diagnostics
 ) -> tuple[Input, ...]:
-    """The inputs that can be looked for on the first node."""
+    """The inputs that the first node can check."""
     scripts = _scripts(experiment, program) if experiment.script and program.is_python else ()
     where = diagnostics.where(("script",))
     return (
@@ -46,11 +46,11 @@ def plan_inputs(
 
 
 def _scripts(experiment: Experiment, program: Program) -> Iterator[tuple[str, bool]]:
-    """deepy.py is one as well, in front of the script that it starts. The bool: is made late."""
+    """The scripts, and whether each is made late. deepy.py counts: it starts the other script."""
     for path in dict.fromkeys((program.command[0], expanding(experiment.script or ""))):
         is_whole = path.startswith(("/", "\0"))
         whole = path if is_whole else f"{experiment.workdir or '.'}/{path}"
-        # In a container `workdir` alone is certain to be where it is outside.
+        # In a container, only `workdir` is sure to have the same path as outside.
         if not (experiment.software.container and is_whole):
             yield path, bool(experiment.before) or _is_staged(whole, experiment.data)
 

@@ -1,4 +1,4 @@
-"""The job as Slurm and a person see it: its name, directives, folders and parameters."""
+"""The job as Slurm and people see it: its name, directives, folders and parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusterjobs.spec.experiment import Experiment
 class Job(NamedTuple):
     """`title`: "2 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun".
 
-    `folder` is the job's own, `workdir` where the ranks run: None is where sbatch was called.
+    `folder`: the job's own folder. `workdir`: where the ranks run; None: where sbatch was called.
     """
 
     name: str
@@ -39,7 +39,7 @@ def plan_job(
     further: Iterable[Directive],
     diagnostics: Diagnostics,
 ) -> Job:
-    """`further` are directives that other sections need."""
+    """The section `job`. `further`: directives that other sections need."""
     return Job(
         experiment.name,
         cluster,

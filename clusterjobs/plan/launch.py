@@ -1,10 +1,12 @@
-"""How the ranks are started: the command, who starts it, and with which options."""
+"""How the ranks are started: the command, its launcher, and the options of both."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import argument_names
 from clusterjobs.frameworks.base import Program, folder_on_the_node
 from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
 from clusterjobs.plan.container import Container
@@ -12,27 +14,30 @@ from clusterjobs.plan.directives import Directive, srun_options
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment, Ssh
+from clusterjobs.spec.references import expanding
 
 
 class SshServer(NamedTuple):
-    """An sshd that runs on the nodes, and the key that it lets in; None is the user's own."""
+    """An sshd that runs on the nodes, and a key that it accepts; None: the user's default key."""
 
     port: int
     key: str | None
 
 
 class Launch(NamedTuple):
-    """`words` are what the launcher starts, `prefix` what stands in front of the program.
+    """`words`: the command that the launcher starts. `prefix`: a command in front of the program.
 
-    `srun_options` are those of the ranks, () where the script itself calls no srun for them.
-    `launcher_options` are the launcher's own. `interface`: the network interface of the ranks,
-    where the spec names one. `ssh` is None where the job runs an sshd of its own, or needs none.
+    `srun_options`: those of the ranks' srun; () if the script does not call srun for them.
+    `origins`: words of the command, and the keys of the spec that they come from.
+    `launcher_options`: the launcher's own. `interface`: the ranks' network interface, if the spec
+    names one. `ssh`: None if the job starts its own sshd, or needs none.
     """
 
     launcher: Launcher
     reason: str
     prefix: tuple[str, ...]
     words: tuple[str, ...]
+    origins: Mapping[str, str]
     srun_options: tuple[Directive, ...]
     launcher_options: tuple[str, ...]
     interface: str | None
@@ -49,7 +54,7 @@ def plan_launch(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Launch:
-    """How `program` is started; problems go into `diagnostics`."""
+    """The section `launch`: how `program` is started. Problems go into `diagnostics`."""
     ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
     by_pyxis = container is not None and container.runtime == "pyxis"
     options = srun_options(srun, by_pyxis, placement, diagnostics)
@@ -60,7 +65,7 @@ def plan_launch(
         _refuse_srun(launcher, container, diagnostics)
     if container and by_pyxis:
         options += container.options
-    # A prefix must stand before Python.
+    # A prefix must come before Python.
     runs_script = launcher.starts_python and program.is_python and not prefix
     python = ("python3",) if program.is_python and not runs_script else ()
     needs_option = launcher.no_python_option and not runs_script
@@ -71,12 +76,29 @@ def plan_launch(
         launcher.reason_inside if ssh_inside else launcher.reason,
         prefix,
         (*python, *program.command),
+        _origins(experiment, program, diagnostics),
         options if calls_srun else (),
         (launcher.no_python_option,) if needs_option else (),
         program.interface,
         SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
         SSH_PROGRAMS if ssh_inside else launcher.programs,
     )
+
+
+def _origins(
+    experiment: Experiment, program: Program, diagnostics: Diagnostics
+) -> Mapping[str, str]:
+    """`--lr` -> `args.lr (exp.yaml:9)`; the derived ones as the framework names them."""
+    started = {"script": experiment.script, "command": experiment.command and experiment.command[0]}
+    programs = {
+        expanding(word): diagnostics.describe_key((key,)) for key, word in started.items() if word
+    }
+    own = {
+        name.partition("=")[0]: diagnostics.describe_key(("args", position))
+        for position, name in argument_names(experiment)
+    }
+    flags = {f"--{name}": origin for name, origin in own.items() if not name.startswith("-")}
+    return {**program.origins, **programs, **own, **flags}
 
 
 def _check_gpus(launcher: Launcher, placement: Placement, diagnostics: Diagnostics) -> None:

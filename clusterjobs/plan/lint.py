@@ -1,4 +1,4 @@
-"""What is legal by itself and not meant: warnings, and paths that would mean two folders."""
+"""Values that are legal but probably a mistake: mostly warnings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
+from clusterjobs.slurm_time import in_words, seconds_of, slurm_time
 from clusterjobs.spec.experiment import Checkpoints, Experiment
-from clusterjobs.spec.references import show
+from clusterjobs.spec.references import is_absolute, show
 from clusterjobs.yaml.document import Path
 
 
@@ -22,9 +23,10 @@ def check_intentions(
     facts: ClusterFacts,
     diagnostics: Diagnostics,
 ) -> None:
-    """Warn of GPUs that idle, of a slow network, of folders on one node, of what is not read."""
+    """Warn about idle GPUs, a slow network, folders on one node, and values that are not used."""
     gpus_key = "ranks_per_node" if experiment.ranks_per_node else "gpus_per_node"
     cpus_key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
+    _check_time_limit(experiment.time_limit, diagnostics)
     _check_precision(experiment.precision, placement, diagnostics)
     _check_idle_gpus(gpus_key, placement, diagnostics)
     _check_shared_cpus(cpus_key, placement, diagnostics)
@@ -41,7 +43,7 @@ def check_intentions(
 
 
 def _is_not_passed_on(precision: str | None, args: object) -> bool:
-    """Whether there is a precision, and no argument has its name."""
+    """Whether `precision` is set, and `args` does not mention it."""
     words = (*args, *args.values()) if isinstance(args, Mapping) else args
     assert isinstance(words, tuple)
     return precision is not None and not any(precision in str(word) for word in words)
@@ -55,10 +57,26 @@ def _check_precision(precision: str | None, placement: Placement, diagnostics: D
         )
 
 
+_CLOCK = re.compile(r"[0-9]+:[0-9]+", re.ASCII)
+
+
+def _check_time_limit(time_limit: str | None, diagnostics: Diagnostics) -> None:
+    """Warn of minutes and seconds, which many people read as hours and minutes."""
+    if time_limit is None or not _CLOCK.fullmatch(time_limit):
+        return
+    seconds = seconds_of(time_limit) or 0
+    diagnostics.problem(
+        ("time_limit",),
+        f"Slurm reads {time_limit} as minutes and seconds: {in_words(seconds)}",
+        f"for hours write {time_limit}:00, for minutes {slurm_time(seconds)}",
+        warning=True,
+    )
+
+
 def _check_relative_checkpoints(
     checkpoints: Checkpoints | None, workdir: str | None, diagnostics: Diagnostics
 ) -> None:
-    if checkpoints and workdir and not checkpoints.path.startswith(("/", "${", "\0")):
+    if checkpoints and workdir and not is_absolute(checkpoints.path):
         diagnostics.problem(
             ("checkpoints", "path"),
             f"{show(checkpoints.path)} is one folder for the job, which counts from where sbatch "
@@ -84,21 +102,21 @@ def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -
     if has and placement.exclusive and used < has:
         diagnostics.problem(
             (key,),
-            f"{has - used} of {has} GPUs of every node idle, and are paid for",
+            f"{has - used} of {has} GPUs of every node are idle, but you pay for them",
             f"{key}: {has} uses them all; a rank may use several by itself",
             warning=True,
         )
 
 
 def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics) -> None:
-    """Of nodes with GPUs that talk over something slower than what they have."""
+    """Warn about GPU nodes that do not use their fast network."""
     node_type, nodes = placement.node_type, placement.shape.nodes
     fabric = node_type.fabric
     if nodes > 1 and node_type.gpus and fabric and placement.fabric != fabric:
         diagnostics.problem(
             ("nodes",),
             f"queue {placement.partition} has no {_FABRICS.get(fabric, fabric)}: {nodes} "
-            f"{node_type.name} will talk over TCP",
+            f"{node_type.name} would use TCP",
             facts.terms.enable_fabric,
             warning=True,
         )
@@ -110,7 +128,7 @@ _FABRICS = {"efa": "EFA", "infiniband": "InfiniBand"}
 def _check_shared_folders(
     folders: Iterator[tuple[Path, str]], facts: ClusterFacts, diagnostics: Diagnostics
 ) -> None:
-    """A log or a checkpoint on one node's own disk is gone with the node."""
+    """Warn about logs and checkpoints on a node's local disk: they are lost with the node."""
     mounts = [mount.path for mount in facts.mounts]
     shared = (*facts.shared_folders, *mounts)
     for path, folder in folders if facts.mounts_complete else ():
@@ -132,18 +150,18 @@ def _folders(experiment: Experiment) -> Iterator[tuple[Path, str]]:
         yield ("checkpoints", "path"), experiment.checkpoints.path
 
 
-# What a shell would have expanded: ${HOME}, $HOME, a leading ~/. Prices such as $5 are not meant.
+# What a shell would expand: ${HOME}, $HOME, a leading ~/. A price such as $5 does not count.
 _SHELLS = re.compile(r"\$\{[A-Za-z_]\w*\}|\$[A-Z_][A-Z0-9_]+\b|^~/")
 _WITHOUT_BRACES = re.compile(r"(?<![\\$])\$[A-Z_][A-Z0-9_]+\b")
 
 
 def check_literal_words(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    """What is not expanded although it looks as if it were meant to be: a warning."""
+    """Warn about text that looks like a variable, but is not expanded."""
     for path, text in _literal_words(experiment):
         if found := _SHELLS.search(text):
             diagnostics.problem(
                 path,
-                f"{found[0]} stays as it is here: only paths and env are expanded on the node",
+                f"{found[0]} is not expanded here: only paths and env are expanded on the node",
                 "use a parameter, or set a variable under env: that the program reads",
                 warning=True,
             )
@@ -152,7 +170,7 @@ def check_literal_words(experiment: Experiment, diagnostics: Diagnostics) -> Non
             name = found[0][1:]
             diagnostics.problem(
                 path,
-                f"{found[0]} stays as it is: the node expands only ${{{name}}}",
+                f"{found[0]} is not expanded: the node expands only ${{{name}}}",
                 f"write ${{{name}}}",
                 warning=True,
             )

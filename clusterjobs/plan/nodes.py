@@ -1,4 +1,4 @@
-"""Which partition and which of its nodes a spec means, and the constraint that selects them."""
+"""The partition and the groups of nodes that a spec selects, and the Slurm constraint for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterjobs.provenance import Provenance
 def find_partition(
     wanted: str | None, facts: ClusterFacts, diagnostics: Diagnostics, provenance: Provenance
 ) -> Partition | None:
-    """The partition that is named, else the only one with GPUs, else the only one there is."""
+    """The named partition, else the only one with GPUs, else the only one."""
     partitions = facts.partitions
     if wanted is not None:
         found = next((one for one in partitions if one.name == wanted), None)
@@ -41,7 +41,7 @@ def find_groups(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> tuple[NodeGroup, ...]:
-    """Those of the partition whose nodes are alike and serve the job."""
+    """The groups of the partition that the job can use; their nodes are of one type."""
     name, groups = partition.name, partition.node_groups
     kinds = list(dict.fromkeys(group.node_type.name for group in groups))
     types = list(dict.fromkeys(kind for group in groups for kind in group.type_names))
@@ -55,7 +55,7 @@ def find_groups(
     if len(kinds) > 1:
         diagnostics.missing(
             "instance_type",
-            f"queue {name} mixes instance types, and the nodes of a job are to be alike",
+            f"queue {name} has several instance types, but all nodes of a job must be of one type",
             "add `instance_type: ...`, one of " + ", ".join(types),
         )
         return ()
@@ -71,7 +71,7 @@ def find_groups(
 
 
 def constraint_of(partition: Partition, chosen: tuple[NodeGroup, ...]) -> str:
-    """The Slurm features that keep the job on the chosen groups, where the partition has others."""
+    """The Slurm features that select these groups, if the partition has others."""
     others = [one for one in partition.node_groups if one not in chosen]
     if not others:
         return ""
@@ -82,6 +82,6 @@ def constraint_of(partition: Partition, chosen: tuple[NodeGroup, ...]) -> str:
 
 
 def node_limit(groups: Iterable[NodeGroup]) -> int | None:
-    """How many nodes there can be; None where that is not known of one group."""
+    """The largest number of nodes; None if it is unknown for one group."""
     limits = [group.max_nodes for group in groups]
     return None if None in limits else sum(limit or 0 for limit in limits)

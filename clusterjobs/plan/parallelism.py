@@ -1,4 +1,4 @@
-"""Parallelism and batch sizes: what divides what."""
+"""Parallel sizes and batch sizes, and which must be divisible by which."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterjobs.spec.experiment import Batch, Model, Parallel
 def plan_parallelism(
     parallel: Parallel, shape: Shape, diagnostics: Diagnostics, provenance: Provenance
 ) -> Parallelism:
-    """How the ranks divide into copies of the model."""
+    """How the ranks are divided into copies of the model."""
     tensor, pipeline = parallel.tensor, parallel.pipeline
     world, model_ranks = shape.world_size, tensor * pipeline
     _check_tensor_groups(tensor, shape, diagnostics)
@@ -106,10 +106,9 @@ def _check_divides(
 def plan_batch(
     batch: Batch | None, copies: int, diagnostics: Diagnostics, provenance: Provenance
 ) -> Samples | None:
-    """micro x accumulation x data parallel = global, from whatever of it the spec says.
+    """The batch sizes: micro x accumulation x data parallel = global. The spec gives some of them.
 
-    None also where the number of ranks is wrong: no batch is judged by it. `copies` are the
-    model's.
+    None also if the number of ranks is wrong. `copies`: the number of copies of the model.
     """
     if batch is None or any(_is_of_the_shape(one) for one in diagnostics.problems):
         return None
@@ -166,7 +165,7 @@ def _quotient(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> int | None:
-    """total / divisor as a derived value, or a problem with the nearest totals that divide."""
+    """total / divisor as a derived value, or a problem with the nearest divisible totals."""
     if total % divisor == 0:
         return provenance.record(
             name, total // divisor, f"global {total} / ({factor} x data parallel {ranks})"

@@ -1,4 +1,4 @@
-"""Parameters: values that may be given anew when the job is submitted."""
+"""Parameters: values that can be changed when the job is submitted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import has_variable, variable
 
-# Kind -> what a value of it is, and how it looks, in Python's and in bash's extended patterns.
+# Type -> its description, and its pattern as a regular expression of Python and of bash.
 _KINDS = {
     "integer": ("an integer", "^[-+]?[0-9]+$"),
     "number": ("a number", r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"),
@@ -19,9 +19,9 @@ _KINDS = {
 
 
 class Parameter(NamedTuple):
-    """A value has to match `pattern` ("": anything does) and be of `choices`, where there are any.
+    """A value must match `pattern` ("" matches anything) and be one of `choices`, if there are any.
 
-    `wanted` says so in words: "an integer", "one of a, b".
+    `wanted` describes this for messages: "an integer", "one of a, b".
     """
 
     name: str
@@ -34,7 +34,7 @@ class Parameter(NamedTuple):
 def plan_parameters(
     parameters: Mapping[str, spec.Parameter], env: Mapping[str, str], diagnostics: Diagnostics
 ) -> tuple[Parameter, ...]:
-    """The spec's parameters; `env` are its variables, which must not have the same names."""
+    """The spec's parameters. Their names must differ from the variables in `env`."""
     for name, one in parameters.items():
         _check(name, one, env, diagnostics)
     return tuple(_parameter(name, one) for name, one in parameters.items())
@@ -48,7 +48,7 @@ def _parameter(name: str, parameter: spec.Parameter) -> Parameter:
 
 
 def _kind(parameter: spec.Parameter) -> str:
-    """The declared type, else what the default looks like."""
+    """The declared type, else the type of the default."""
     if parameter.type or parameter.choices:
         return parameter.type or "text"
     return next(kind for kind in _KINDS if _is_of_kind(parameter.default, kind))
@@ -62,7 +62,7 @@ def _is_of_kind(text: str, kind: str) -> bool:
 def _check(
     name: str, parameter: spec.Parameter, env: Mapping[str, str], diagnostics: Diagnostics
 ) -> None:
-    """A default must be one of its own choices, and of its own type."""
+    """Check that the default is one of the choices, and of the declared type."""
     path, default = ("parameters", name), parameter.default
     if has_variable(default):
         diagnostics.problem(

@@ -15,10 +15,10 @@ from clusterjobs.spec.experiment import Experiment
 
 
 class Placement(NamedTuple):
-    """The job's share of the cluster. `cpus_per_task` are Slurm's CPUs; None is unknown.
+    """The job's share of the cluster. `cpus_per_task` as Slurm counts them; None if unknown.
 
-    `fabric` is the network between the nodes, "efa" or another, "" where nothing is known of one.
-    `constraint` are the Slurm features to ask for where the partition mixes node types, else "".
+    `fabric`: the network between the nodes, "efa" or another; "" if unknown. `constraint`: the
+    Slurm features to request if the partition has several node types, else "".
     """
 
     shape: Shape
@@ -32,17 +32,17 @@ class Placement(NamedTuple):
 
     @property
     def cpus(self) -> int | None:
-        """The CPUs that the job has of a node."""
+        """The CPUs that the job has on one node."""
         return self.cpus_per_task and self.cpus_per_task * self.ntasks_per_node
 
     @property
     def cpus_per_rank(self) -> int | None:
-        """A rank's share of them: one at least."""
+        """A rank's share of them, at least one."""
         return self.cpus and max(1, self.cpus // self.shape.ranks_per_node)
 
     @property
     def shares_cpus(self) -> bool:
-        """Whether a node has more ranks than the job has CPUs there."""
+        """Whether a node has more ranks than CPUs."""
         return self.cpus is not None and self.cpus < self.shape.ranks_per_node
 
 
@@ -53,7 +53,7 @@ def plan_placement(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Placement | None:
-    """The placement, or None, with the reason in `diagnostics`."""
+    """The section `placement`; None if it is impossible, with the reason in `diagnostics`."""
     partition = find_partition(experiment.queue, facts, diagnostics, provenance)
     if partition is None:
         return None
@@ -88,7 +88,7 @@ def _shape(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Shape:
-    """`source` knows what a node has."""
+    """The number of ranks. `source`: where a node's numbers come from."""
     nodes, node_type = experiment.nodes, groups[0].node_type
     gpus = _gpus_per_node(experiment.gpus_per_node, node_type, source, diagnostics, provenance)
     if node_type.gpus is not None and gpus > node_type.gpus:
@@ -106,7 +106,7 @@ def _check_nodes(
     word: str,
     diagnostics: Diagnostics,
 ) -> None:
-    """`word`: what the cluster's description calls the number of nodes."""
+    """Compare with the partition. `word`: the source's own term for the number of nodes."""
     limit = node_limit(groups)
     if limit is not None and nodes > limit:
         counts = ", ".join(f"{one.name}: {word} {one.max_nodes}" for one in groups)
@@ -120,7 +120,7 @@ def _check_nodes(
 def _check_time_limit(
     time_limit: str | None, partition: Partition, diagnostics: Diagnostics
 ) -> None:
-    """Slurm takes such a job by default, and lets it wait for ever (EnforcePartLimits)."""
+    """By default Slurm accepts a longer job, and it waits forever (EnforcePartLimits)."""
     longest = partition.max_time
     if time_limit is None or longest is None:
         return
@@ -140,7 +140,7 @@ def _check_exclusive(
     if not exclusive and partition.exclusive:
         diagnostics.problem(
             ("sbatch", "exclusive"),
-            f"queue {partition.name} gives whole nodes all the same ({word})",
+            f"queue {partition.name} always allocates whole nodes ({word})",
             "remove it, or choose a queue that shares its nodes",
             warning=True,
         )
@@ -175,7 +175,7 @@ def _refuse_gpus(
 ) -> None:
     has, total = node_type.gpus or 0, wanted * nodes
     if has == 0:
-        hint = "remove it: this instance type has no GPU"
+        hint = "remove it: this instance type has no GPUs"
     elif total % has or (limit is not None and total // has > limit):
         hint = f"gpus_per_node: {has} at most"
     else:
@@ -207,7 +207,7 @@ def _cpus_per_task(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> int | None:
-    """As the spec says, else of the whole node, or of the share of `gpus` of a shared one."""
+    """From the spec, else from the whole node, or on a shared node from its share of GPUs."""
     wanted, share, whose = experiment.cpus_per_task, node_type.cpus, f"{node_type.cpus} CPUs"
     if share is None:
         return wanted

@@ -1,7 +1,7 @@
-"""The plan: everything that is printed, submitted or explained, as finished values in sections.
+"""The plan: all values that are printed, submitted or explained, in sections.
 
-Texts may hold shell variables as `references.variable` marks them; all else is literal. Paths are
-absolute or start with a variable. Whoever reads a plan needs no spec.
+Texts may contain shell variables, marked by `references.variable`; everything else is literal.
+Paths are absolute or start with a variable. A reader of a plan does not need the spec.
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ class Plan(NamedTuple):
 
     @property
     def links(self) -> tuple[BucketLink, ...]:
-        """What the cluster's file systems have to show or export by themselves."""
+        """The links between folders and buckets that the file systems need."""
         return (*self.staging.links, *self.checkpoints.links)

@@ -1,7 +1,7 @@
 """What is checked on every node before the training.
 
-Each wanted value is derived from the cluster's facts or the spec. How it is found out is written in
-`node/preflight_*.sh`, which run on the nodes.
+Each expected value is derived from the cluster's facts or the spec. The programs in
+`node/preflight/` run the checks on the nodes.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from clusterjobs.spec.references import show
 
 
 class Check(NamedTuple):
-    """One check: `word` is the argument of the node's program, `check=wanted`."""
+    """One check. `word`: its argument for the node's program, `check=wanted`."""
 
     word: str
     reason: str
 
 
 class AllReduce(NamedTuple):
-    """What an all-reduce must reach: `percent` of `gbps`, the rate of one node (0: not known).
+    """The bandwidth that an all-reduce must reach: `percent` of `gbps`, of one node (0: unknown).
 
-    `srun_options`: of the step with a task for each rank.
+    `srun_options`: those of its step, which has one task per rank.
     """
 
     gbps: str
@@ -40,9 +40,9 @@ class AllReduce(NamedTuple):
 
 
 class Preflight(NamedTuple):
-    """`excludes_bad_nodes`: the job starts again without them.
+    """`excludes_bad_nodes`: the job restarts without them.
 
-    `reads_nccl`: NCCL's log, files in `nccl_logs`, has to show that the fabric is used.
+    `reads_nccl`: NCCL's log files in `nccl_logs` must show that the fabric is used.
     """
 
     checks: tuple[Check, ...]
@@ -53,7 +53,7 @@ class Preflight(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The programs for the nodes that it starts."""
+        """The programs that it runs on the nodes."""
         needed = {
             "preflight.py": bool(self.checks),
             "nccl_log.py": self.reads_nccl,
@@ -63,7 +63,7 @@ class Preflight(NamedTuple):
 
     @property
     def environment(self) -> tuple[Variable, ...]:
-        """NCCL says once, when it starts, over which network it talks."""
+        """Variables that make NCCL log its network; it does so once, when it starts."""
         if not self.reads_nccl:
             return ()
         return (
@@ -93,7 +93,7 @@ def plan_preflight(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Preflight | None:
-    """The preflight, or None where the spec wants none."""
+    """The section `preflight`; None if the spec does not ask for it."""
     if wish is None:
         _check_unread_pins(software, diagnostics)
         return None
@@ -139,7 +139,7 @@ def _chosen(
         if name not in possible:
             diagnostics.problem(
                 ("preflight",),
-                f"there is nothing that {name} could check in this job",
+                f"{name} has nothing to check in this job",
                 "remove it; checked: " + ", ".join(sorted(possible)),
                 warning=True,
             )
@@ -178,7 +178,7 @@ def _all_reduce(
 
 
 def _task_per_rank(placement: Placement) -> Iterator[Directive]:
-    """Options of srun for a task for each rank, also with launchers that start one per node."""
+    """Options of an srun with one task per rank, whatever the launcher starts."""
     shape = placement.shape
     yield Directive("nodes", shape.nodes, "all of the job's")
     yield Directive("ntasks", shape.world_size, "a task for each rank")

@@ -1,6 +1,6 @@
-"""The checks that a job allows, each with the value that is wanted and where that comes from.
+"""The checks that a job allows, each with its expected value and the source of that value.
 
-Sources: NCCL its manual; AWS its user guide on EFA.
+Sources: NCCL's documentation; AWS's user guide on EFA.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Possible(NamedTuple):
 
     @property
     def unique_name(self) -> str:
-        """`preflight.space /tmp`: some checks are made for several folders."""
+        """`preflight.space /tmp`: some checks run for several folders."""
         wanted = self.wanted
         folder = wanted[wanted.find("/") :] if "/" in wanted else ""
         folder = wanted.partition(":")[2] if self.word == "space" else folder
@@ -34,7 +34,7 @@ class Possible(NamedTuple):
 
 
 def hardware(placement: Placement, source: str) -> Iterator[Possible]:
-    """GPUs, the fabric and memory; `source` knows what a node has."""
+    """GPUs, the fabric and memory. `source`: where a node's numbers come from."""
     node_type, gpus = placement.node_type, placement.shape.gpus_per_node
     kind = node_type.name
     if gpus:
@@ -78,7 +78,7 @@ def network() -> Iterator[Possible]:
 
 def software(software: Software, framework: Framework, placement: Placement) -> Iterator[Possible]:
     """What the job's Python or its container needs."""
-    if software.container:  # what is inside is the image's affair
+    if software.container:  # the image decides what is inside
         yield Possible("containers", "containers", "", "the ranks run in a container", "pyxis")
         return
     pins = dict.fromkeys(framework.packages, "") | software.requires

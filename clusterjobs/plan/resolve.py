@@ -1,4 +1,4 @@
-"""From a spec and a cluster to the plan. Pure: no clock, no network, no files, no environment."""
+"""Makes the plan from a spec and a cluster. Pure: no clock, network, files or environment."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from clusterjobs.spec.load import Spec
 
 
 def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = None) -> Plan:
-    """Derive everything. Raises InputError with every problem, the warnings among them.
+    """Make the plan. Raises InputError with all problems, warnings included.
 
-    `texts`: the program's own config files, as far as they were found (`config_files`).
+    `texts`: the program's own config files (`config_files`) that were found.
     """
     wanted, diagnostics, provenance = spec.experiment, Diagnostics(spec.source), Provenance()
     both = (diagnostics, provenance)
@@ -48,7 +48,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     placement = plan_placement(wanted, facts, launcher, *both)
     if framework is None or placement is None:
         diagnostics.raise_if_failed()
-        raise AssertionError("no framework or placement, and no problem says why")
+        raise AssertionError("no framework or placement, but no problem was reported")
 
     numbers = framework.completed(wanted, spec.options, texts or {}, diagnostics)
     parallelism = plan_parallelism(numbers.parallel, placement.shape, *both)
@@ -65,7 +65,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     storage = find_storage(facts, placement.partition, placement.node_type)
     inputs = plan_inputs(wanted, program, diagnostics)
     data_paths = framework.data_paths(wanted, spec.options, texts or {})
-    check_data_paths(data_paths, placement.shape.nodes, wanted.data, storage, diagnostics)
+    check_data_paths(data_paths, placement.shape.nodes, wanted, storage, diagnostics)
     staging = plan_staging(wanted.data, wanted.name, inputs, storage, *both)
     checkpoints = plan_checkpoints(wanted, framework.saving.marker, storage, *both)
     preflight = plan_preflight(
@@ -110,12 +110,12 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     )
 
 
-# Where a framework has found something wrong, the other sections are planned all the same, so that
-# their problems are reported together with its own.
+# If the framework reports a problem, the other sections are still planned, so that all problems are
+# reported together.
 _NO_PROGRAM = Program((), is_python=False)
 
 
 def config_files(spec: Spec) -> tuple[str, ...]:
-    """The program's own config files that the plan would like to read, seen from `workdir`."""
+    """The program's own config files that the plan can use, relative to `workdir`."""
     framework = FRAMEWORKS.get(spec.experiment.framework)
     return framework.config_files(spec.options) if framework else ()

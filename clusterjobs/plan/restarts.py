@@ -1,4 +1,4 @@
-"""How often a job is requeued, and how its ranks are asked to save before the time limit."""
+"""How often a job restarts, and how its ranks are asked to save before the time limit."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from clusterjobs.provenance import Provenance
 from clusterjobs.slurm_time import seconds_of
 from clusterjobs.spec import experiment as spec
 
-# Between the end of the grace and the time limit: for ranks that have to be ended, and the requeue.
+# Between the end of the grace period and the time limit: to stop the ranks, and to requeue.
 _MARGIN_SECONDS = 60
-# Slurm's signal may come that much earlier (sbatch(1), --signal), and the grace begins with it.
+# Slurm may send its signal that much earlier (sbatch(1), --signal); the grace period starts then.
 _EARLY_SECONDS = 60
-# From the launch until a training with stop channel "clock" first looks at its own clock:
-# Megatron's is read when megatron/training.py is imported, behind torch and DeepSpeed.
+# From the launch until a training with the stop channel "clock" starts its own clock: Megatron does
+# so when megatron/training.py is imported, after torch and DeepSpeed.
 _START_SECONDS = 120
 
 
 class Restarts(NamedTuple):
-    """How often the job starts again after each reason, and when the ranks are asked to save.
+    """How often the job restarts for each reason, and when the ranks are asked to save.
 
-    All times in seconds. `clock_seconds`: how long before the time limit a training with stop
-    channel "clock" has to end. `signal`: what the ranks are sent, where the spec wants it.
+    All times in seconds. `clock_seconds`: how long before the time limit a training with the stop
+    channel "clock" must end. `signal`: the signal for the ranks, if the spec has one.
     """
 
     time_limit: int
@@ -63,14 +63,14 @@ def plan_restarts(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Restarts | None:
-    """None where the spec says nothing of restarts."""
+    """The section `restarts`; None without one."""
     if wanted is None:
         return None
     saving = framework.saving
     signal_seconds = wanted.grace_seconds + _MARGIN_SECONDS
     earliest = signal_seconds + _EARLY_SECONDS
     clock_seconds = earliest + _START_SECONDS
-    # A clock counts whole minutes, of which one at least has to be left.
+    # The clock counts whole minutes, and at least one must remain.
     asked_seconds = clock_seconds + 60 if saving.stop_channel == "clock" else earliest
     _check_checkpoints(checkpoints, diagnostics)
     _check_time_limit(time_limit, wanted.time_limit, asked_seconds, diagnostics)
@@ -92,7 +92,7 @@ def _record(
     saving: Saving, signal_seconds: int, clock_seconds: int, provenance: Provenance
 ) -> None:
     provenance.record(
-        "told to save",
+        "asked to save",
         {"file": "by a file", "clock": "by the clock", "never": "never"}[saving.stop_channel],
         saving.reason,
     )
@@ -127,7 +127,7 @@ def _check_time_limit(
     if budget and not limit:
         diagnostics.problem(
             ("restarts", "time_limit"),
-            "restarts after a time limit, and no time_limit that is known here",
+            "restarts.time_limit needs a time_limit that is known when the job is rendered",
             "add `time_limit: 1-00:00:00`",
         )
     elif limit and limit <= asked_seconds:

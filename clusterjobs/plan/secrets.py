@@ -1,4 +1,4 @@
-"""Secrets: values that the job gets on the node, and that no file of ours ever holds."""
+"""Secrets: values that the job reads on the node. No rendered file contains them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterjobs.spec import experiment as spec
 
 
 class Secret(NamedTuple):
-    """Where its value comes from: a file, what a command prints, or else the environment."""
+    """Its value comes from a file, from a command's output, or else from the environment."""
 
     name: str
     file: str | None
@@ -24,7 +24,7 @@ def plan_secrets(
     parameters: Collection[str],
     diagnostics: Diagnostics,
 ) -> tuple[Secret, ...]:
-    """A secret has one source, and is not also a plain variable or a parameter."""
+    """The secrets. Each has one source, and no plain variable or parameter has its name."""
     for name, secret in secrets.items():
         if secret.file is not None and secret.command is not None:
             diagnostics.problem(

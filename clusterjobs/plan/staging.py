@@ -1,4 +1,4 @@
-"""How each data set of a spec gets to where the job wants it.
+"""How each data set of a spec gets to its target.
 
 A file system that is linked to a bucket lists it and reads a file from it when the file is first
 read, or when the job preloads it. Everything else is copied by the job.
@@ -22,9 +22,9 @@ from clusterjobs.spec.references import expanding, show
 
 
 class DataSet(NamedTuple):
-    """One data set on its way, and what is compared before a staged copy is taken: `verify`.
+    """One data set. `verify`: what is compared before an existing copy is used.
 
-    `linked`: the file system shows it, and the job only preloads it.
+    `linked`: the file system shows the bucket's files; the job only preloads them.
     """
 
     source: str
@@ -36,7 +36,7 @@ class DataSet(NamedTuple):
 
 
 class Staging(NamedTuple):
-    """What has to be there, what is copied, and what file systems show by themselves."""
+    """The required inputs, the data to copy, and the links that file systems need."""
 
     inputs: tuple[Input, ...]
     data: tuple[DataSet, ...]
@@ -44,7 +44,7 @@ class Staging(NamedTuple):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The programs for the nodes that it starts; stage.py imports the last two by name."""
+        """The programs that it runs on the nodes; stage.py imports the last two by name."""
         copied = [one for one in self.data if not one.linked]
         needed = {
             "preload.py": any(one.linked for one in self.data),
@@ -63,7 +63,7 @@ def plan_staging(
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Staging:
-    """Shared data first, for what a node's own disk gets may come from there."""
+    """Shared targets first: a node's local copy may come from there."""
     sets: list[DataSet] = []
     links: list[BucketLink] = []
     for index, one in enumerate(data):

@@ -1,4 +1,4 @@
-"""The commands before, after and beside the training."""
+"""The commands that run before, after and in parallel to the training."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from clusterjobs.spec import experiment as spec
 
 
 class Step(NamedTuple):
-    """A command, once for the job or once on every node."""
+    """A command that runs once, or once on every node."""
 
     words: tuple[str, ...]
     per_node: bool
 
 
 class Steps(NamedTuple):
-    """`sidecars` run beside the training and are ended with it."""
+    """`sidecars` run in parallel to the training and are stopped with it."""
 
     before: tuple[Step, ...]
     after: tuple[Step, ...]
@@ -23,7 +23,7 @@ class Steps(NamedTuple):
 
 
 def plan_steps(before: spec.Steps, after: spec.Steps, sidecars: spec.Steps) -> Steps:
-    """The spec's own steps."""
+    """The section `steps`, from the spec."""
     return Steps(_steps(before), _steps(after), _steps(sidecars))
 
 

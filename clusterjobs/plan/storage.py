@@ -1,10 +1,11 @@
-"""The cluster's folders as a job sees them: shared by all nodes, or each node's own.
+"""The folders that a job sees: shared by all nodes, or local to each node.
 
-Facts of the cluster and of the node type. What is staged or exported is decided elsewhere.
+It uses facts of the cluster and the node type. Other modules decide what is staged or exported.
 """
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,19 +13,19 @@ from typing import NamedTuple
 from clusterjobs.cluster.facts import ClusterFacts, NodeType
 from clusterjobs.spec.references import has_variable
 
-# Every Linux has them, and no cluster shares them.
+# Every Linux system has them, and no cluster shares them.
 _ALWAYS_OWN = ("/tmp", "/var/tmp", "/dev/shm")
 
 
 class Storage(NamedTuple):
-    """The storage of the nodes that the job runs on. `scratch` is where their own disks are."""
+    """The storage of the job's nodes. `scratch`: where their local disks are mounted."""
 
     facts: ClusterFacts
     scratch: str
     node_type: NodeType
 
     def can_link(self, folder: str) -> bool:
-        """Whether it is a fixed folder on a file system that can be tied to a bucket."""
+        """Whether it is a fixed path on a file system that can be linked to a bucket."""
         is_fixed = "${" not in folder and not has_variable(folder)
         return is_fixed and any(is_below(folder, mount) for mount in self._linking)
 
@@ -35,12 +36,12 @@ class Storage(NamedTuple):
 
     @property
     def service(self) -> str:
-        """What ties a file system to a bucket."""
+        """The service that links file systems to buckets."""
         return self.facts.bucket_service or "a file system that can be tied to a bucket"
 
     @property
     def linking(self) -> str:
-        """The file systems that can be tied to buckets, for a hint."""
+        """The file systems that can be linked to buckets, for a hint."""
         return ", ".join(self._linking) or f"{self.facts.name} has none"
 
     def is_shared(self, folder: str) -> bool:
@@ -56,14 +57,14 @@ class Storage(NamedTuple):
 
     @property
     def mounts(self) -> str:
-        """The shared folders that the cluster's description names, for a hint."""
+        """The shared folders of the cluster, for a hint."""
         always = self.facts.shared_folders
         named = [one.path for one in self.facts.mounts if one.path not in always]
         return ", ".join(named) or "none but /home"
 
     @property
     def capacities(self) -> Iterator[tuple[str, int, bool]]:
-        """Folders whose size is known: the folder, its GiB, and whether all nodes share it."""
+        """Folders of known size: the path, its GiB, and whether all nodes share it."""
         for mount in self.facts.mounts:
             if mount.capacity_gib:
                 yield mount.path, mount.capacity_gib, True
@@ -72,10 +73,16 @@ class Storage(NamedTuple):
 
 
 def find_storage(facts: ClusterFacts, partition: str, node_type: NodeType) -> Storage:
-    """The storage of the partition that the job runs in."""
+    """The storage of the job's partition."""
     return Storage(facts, facts.partition(partition).local_disk or "/tmp", node_type)
 
 
 def is_below(folder: str, outer: str) -> bool:
-    """Whether `folder` is `outer` or lies in it."""
-    return pathlib.PurePosixPath(folder).is_relative_to(outer)
+    """Whether `folder` is `outer` or below it."""
+    wanted = _parts(outer)
+    return _parts(folder)[: len(wanted)] == wanted
+
+
+@functools.lru_cache(maxsize=4096)
+def _parts(path: str) -> tuple[str, ...]:
+    return pathlib.PurePosixPath(path).parts

@@ -1,4 +1,4 @@
-"""The section `checkpoints` of the plan as text: their folder, and what is copied away."""
+"""The section `checkpoints` of the plan as text: their folder and the exports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def checkpoints_context(plan: Plan) -> dict[str, Any]:
         "exports": [_export(one) for one in checkpoints.exports],
         "is_recorded_here": checkpoints.path is not None and plan.restarts is None,
         "newest": _newest(checkpoints),
-        # A failure may come before the parameters and the environment are set.
+        # The job may fail before the parameters and the environment are set.
         "attempt_options": ShellText(" ".join(shell.quote(one, "-") for one in options)),
     }
 

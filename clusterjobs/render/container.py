@@ -16,7 +16,7 @@ _TITLES: Mapping[str, str] = {
     "apptainer": "apptainer starts each rank in it",
     "docker": "docker starts one on every node",
 }
-# Docker passes on only the variables that it is told; the others pass on all of them.
+# Docker passes on only the named variables; the other runtimes pass on all.
 _SLURM_NAMES = (
     *("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NNODES", "SLURM_NODEID"),
     *("SLURM_RESTART_COUNT", "USER"),

@@ -34,9 +34,9 @@ def environment_context(plan: Plan) -> dict[str, Any]:
     }
 
 
-@functools.lru_cache(maxsize=64)  # nearly every job has the same
+@functools.lru_cache(maxsize=64)  # nearly all jobs have the same
 def _kept(patterns: tuple[str, ...]) -> tuple[ShellText, ...]:
-    """The names behind `SLURM_` that stay, as parts of a regular expression in quotes."""
+    """The kept names, without `SLURM_`, as quoted parts of a regular expression."""
     names = [one.removeprefix("SLURM_").replace("*", ".*") for one in patterns]
     lines = textwrap.wrap(" ".join(names), WIDTH - 14)
     joined = ["|".join(line.split()) for line in lines]
@@ -62,7 +62,7 @@ def _export(variable: Variable) -> list[ShellText]:
 
 
 def _secret(secret: Secret) -> dict[str, Any]:
-    """How the job gets the value when it runs: no file and no command line holds it."""
+    """The lines that read the value when the job runs: no file and no command line contains it."""
     name = secret.name
     if secret.file is not None:
         value = f"$(< {shell.quote(secret.file)})"

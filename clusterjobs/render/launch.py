@@ -21,7 +21,7 @@ def launch_context(plan: Plan) -> dict[str, Any]:
         "title": heading(f"launch: {launch.reason}"),
         "template": ShellText(launch_template(plan)),
         "ends_itself": restarts is not None and restarts.saving.stop_channel == "clock",
-        "command": [*_prefix(launch), *_lines(launch.words)],
+        "command": [*_prefix(launch), *map(command_text, argument_groups(launch.words))],
         "srun_options": option_lines(launch.srun_options),
         "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),
         "cpus_per_task": plan.placement.cpus_per_task or 1,
@@ -39,14 +39,14 @@ def is_over_ssh(plan: Plan) -> bool:
 
 
 def launch_template(plan: Plan) -> str:
-    """The launcher's template; another one where only its containers are reached by ssh."""
+    """The launcher's template, or the one for containers that are reached by ssh."""
     launcher = plan.launch.launcher
     in_containers = is_over_ssh(plan) and not launcher.over_ssh
     return f"launch/{launcher.name}{'_in_docker' if in_containers else ''}.sh.j2"
 
 
 def _inside(plan: Plan) -> dict[str, Any]:
-    """How a rank's command gets into the container, and what it does there first."""
+    """The command that starts a rank's command inside the container."""
     container = plan.container
     runtime = container.runtime if container else ""
     has_lifeline = runtime == "docker" and not is_over_ssh(plan)
@@ -64,7 +64,7 @@ def _inside(plan: Plan) -> dict[str, Any]:
 
 
 def _ssh(plan: Plan) -> dict[str, Any]:
-    """How the nodes are reached by launchers that use ssh, and over which interface they talk."""
+    """Which sshd launchers with ssh use, and the network interface of the ranks."""
     launch = plan.launch
     ssh, interface = launch.ssh, launch.interface
     server = (str(ssh.port), *([ssh.key] if ssh.key else [])) if ssh else ()
@@ -81,16 +81,16 @@ def _prefix(launch: Launch) -> list[ShellText]:
     return [command_text(launch.prefix)] if launch.prefix else []
 
 
-def _lines(words: tuple[str, ...]) -> list[ShellText]:
-    """The command as a person would break it: each option on a line with its values."""
-    lines: list[list[str]] = [[]]
+def argument_groups(words: tuple[str, ...]) -> list[list[str]]:
+    """The command as a person would break it: each option with its values."""
+    groups: list[list[str]] = [[]]
     for word in words:
-        if _starts_a_line(word) and lines[-1]:
-            lines.append([])
-        lines[-1].append(word)
-    return [command_text(line) for line in lines]
+        if _starts_a_group(word) and groups[-1]:
+            groups.append([])
+        groups[-1].append(word)
+    return groups
 
 
-def _starts_a_line(word: str) -> bool:
-    """An option, or an override in hydra's way: `dataset.batch_size=8`."""
+def _starts_a_group(word: str) -> bool:
+    """An option, or an override in hydra's syntax: `dataset.batch_size=8`."""
     return word.startswith("--") or _OVERRIDE.match(word) is not None

@@ -18,12 +18,12 @@ NOTHING = ShellText("")
 
 
 def heading(title: str) -> ShellText:
-    """The heading of a part of `main`, ruled off like those in the templates."""
+    """The heading of a part of `main`, as in the templates."""
     return shell.comment(f"# ---- {title} ".ljust(WIDTH - 6, "-"))
 
 
 def with_reason(line: ShellText, reason: str) -> list[ShellText]:
-    """The line with its reason after it, or above it where the line is long."""
+    """The line, with its reason as a comment after it, or above a long line."""
     because = shell.comment(f"# {reason}")
     if len(line) + len(because) < WIDTH - 4:
         return [ShellText(f"{line} {because}")]
@@ -43,9 +43,9 @@ def option_lines(options: Iterable[Directive]) -> list[ShellText]:
 
 
 def once_per_node(nodes: int) -> ShellText:
-    """Options of an srun beside the training: one task on every node, with all its CPUs.
+    """Options of an srun with one task per node, in parallel to the training, with all CPUs.
 
-    By default the task gets one CPU in Slurm 22.05 to 23.02, and a rank's share before and after.
+    By default the task gets one CPU in Slurm 22.05 to 23.02, and a rank's share in other versions.
     """
     cpus = '--cpus-per-task="$SLURM_CPUS_ON_NODE"'
     once = f"--nodes={nodes} --ntasks={nodes} --ntasks-per-node=1"
@@ -58,20 +58,20 @@ def command_text(words: Iterable[str]) -> ShellText:
 
 
 def program_text(words: tuple[str, ...]) -> ShellText:
-    """A command; with `command` before a program that has the name of one of our functions."""
+    """A command; after the builtin `command` if the script has a function of the same name."""
     is_ours = words and words[0] in functions()
     return ShellText(f"command {command_text(words)}") if is_ours else command_text(words)
 
 
 @functools.cache
 def functions() -> frozenset[str]:
-    """The names of all functions that a script may have."""
+    """The names of all functions of the templates."""
     texts = "\n".join(resources.template_texts().values())
     return frozenset(re.findall(r"(?m)^\s*([\w-]+) *\(\)", texts))
 
 
 def wrapped(words: Iterable[str]) -> list[ShellText]:
-    """Words of ours in as many lines as they take."""
+    """Words that need no quotes, wrapped into lines."""
     lines = textwrap.wrap(
         " ".join(words), WIDTH - 10, break_long_words=False, break_on_hyphens=False
     )

@@ -1,4 +1,4 @@
-"""The section `preflight` of the plan as text: what every node is checked for."""
+"""The section `preflight` of the plan as text: the checks of every node."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def preflight_context(plan: Plan) -> dict[str, Any] | None:
 
 
 def nccl_watch(plan: Plan) -> list[ShellText]:
-    """The command that reads NCCL's log beside the training, if the preflight wants it."""
+    """The command that reads NCCL's log during the training, if the preflight asks for it."""
     return _nccl_step(plan, "watch", variable("slurm_job_id"))
 
 

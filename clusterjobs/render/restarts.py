@@ -1,4 +1,4 @@
-"""The section `restarts` of the plan as text: budgets, and how the ranks are told to save."""
+"""The section `restarts` of the plan as text: budgets, and how the ranks are asked to save."""
 
 from __future__ import annotations
 

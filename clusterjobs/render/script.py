@@ -1,4 +1,4 @@
-"""job.sh from a plan: the texts of all sections put into the templates."""
+"""Renders job.sh from a plan: the templates with the texts of all sections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Script(NamedTuple):
 
 
 def render_script(plan: Plan, inputs: Inputs) -> Script:
-    """job.sh. Raises UnquotedError where a template prints a value that nobody quoted."""
+    """Render job.sh. Raises UnquotedError if a template prints a value that is not quoted."""
     environment = _environment(plan.launch.launcher.template_folder)
     environment.used.clear()
     text = environment.get_template("job.sh.j2").render(_context(plan, inputs))
@@ -43,7 +43,7 @@ def render_script(plan: Plan, inputs: Inputs) -> Script:
 
 
 class _Environment(jinja2.Environment):
-    """Notes which templates a render uses: those that are included under a condition may not be."""
+    """Records which templates a render uses: some are included only under a condition."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -67,7 +67,7 @@ def _environment(further: pathlib.Path | None) -> _Environment:
         finalize=shell.finalize,
         undefined=jinja2.StrictUndefined,
         autoescape=False,
-        auto_reload=False,  # or each render would ask the disk about each template
+        auto_reload=False,  # else each render would check every template on the disk
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -77,7 +77,7 @@ def _environment(further: pathlib.Path | None) -> _Environment:
 
 
 def _context(plan: Plan, inputs: Inputs) -> dict[str, Any]:
-    """A name for each section of the plan, which the templates look into."""
+    """The variables of the templates: one per section of the plan."""
     return {
         "job": job_context(plan, inputs.spec[0], inputs.settings),
         "placement": placement_context(plan),

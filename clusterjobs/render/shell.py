@@ -1,7 +1,7 @@
-"""Text that is safe to stand in a bash script, and the only way to make it.
+"""Text that is safe in a bash script, and the only functions that make it.
 
-The templates refuse to print anything that is not ShellText or a number, so that a value which
-nobody quoted is an error when it is rendered, not a command when it runs.
+The templates refuse to print anything but ShellText and numbers, so a value that is not quoted is
+an error when it is rendered, not a command when it runs.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from clusterjobs.spec.references import split_variables
 
 
 class ShellText(str):
-    """Text that is already shell text. Made by the functions below."""
+    """Text that is safe in a script. Only the functions below make it."""
 
     __slots__ = ()
 
 
 class UnquotedError(TypeError):
-    """A template tried to print a value that nobody quoted: a bug of the template."""
+    """A template tried to print a value that is not quoted: a bug of the template."""
 
 
 def finalize(value: object) -> str:
-    """Jinja's last word on every value that a template prints."""
+    """Jinja calls this for every value that a template prints."""
     if isinstance(value, ShellText):
         return value
     if type(value) is int:
@@ -31,11 +31,11 @@ def finalize(value: object) -> str:
 
 
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]+")
-_RESERVED = re.compile(  # unquoted, each would be syntax where a command or a pattern starts
+_RESERVED = re.compile(  # each would be syntax at the start of a command or a pattern
     "case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while"
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-# What would mislead the reader of a script too: signs that turn the direction of writing, U+FEFF.
+# Also characters that mislead a reader: those that reverse the direction of text, and U+FEFF.
 _UNSEEN_SIGNS = (
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]"
 )
@@ -44,7 +44,7 @@ _IN_DOUBLE = re.compile(r'[\\"$`]')
 
 
 def quote(text: str, unset: str = "") -> ShellText:
-    """One word. Literal, except for the variables that are marked in it (references.variable).
+    """One word of bash: literal, except for marked variables (references.variable).
 
     `unset` follows a variable's name: "-" makes an unset one empty, "" makes it an error (set -u).
     """
@@ -65,7 +65,7 @@ class _Part:
 
 
 def _literal(text: str) -> str:
-    # In an array a bare comma looks like a slip.
+    # In an array, an unquoted comma looks like a mistake.
     if _SAFE.fullmatch(text) and "," not in text and not _RESERVED.fullmatch(text):
         return text
     if _UNSEEN.search(text):
@@ -81,7 +81,7 @@ _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\'"}
 
 
 def _ansi(text: str) -> str:
-    r"""Bash's $'...': control characters are seen by who reads the script, and survive."""
+    r"""Bash's $'...': control characters are visible to a reader, and arrive unchanged."""
     return "$'" + "".join(map(_ansi_character, text)) + "'"
 
 
@@ -94,7 +94,7 @@ def _ansi_character(character: str) -> str:
 
 
 def _joined(parts: list[_Part], unset: str) -> str:
-    """Parts inside double quotes; control characters leave them for a $'...' of their own."""
+    """Parts inside double quotes; control characters are put into $'...' between them."""
     following = [part.text for part in parts[1:]] + [""]
     inner = (
         _variable(part.text, unset, after) if part.is_variable else _in_double(part.text)
@@ -113,7 +113,7 @@ def _in_double(text: str) -> str:
     return _UNSEEN_RUN.sub(lambda match: f'"{_ansi(match[0])}"', escaped)
 
 
-# Beyond ASCII, bash asks the locale what a letter is.
+# Outside ASCII, the locale decides what bash takes for a letter.
 _NAME_GOES_ON = re.compile(r"[A-Za-z0-9_\[]|[^\x00-\x7f]")
 _UNSEEN_RUN = re.compile(_UNSEEN_SIGNS + "+")
 
@@ -122,17 +122,17 @@ _NOT_IN_A_COMMENT = re.compile(_UNSEEN_SIGNS + "|[\ud800-\udfff]")
 
 
 def comment(text: str) -> ShellText:
-    """Text inside a comment: it stays on its line whatever it holds."""
+    """Text inside a comment: it cannot leave its line."""
     return ShellText(_NOT_IN_A_COMMENT.sub("?", text))
 
 
 def code(lines: tuple[str, ...]) -> ShellText:
-    """Lines of bash that the user wrote as code; the only text of a spec that is run."""
+    """Lines of bash that the user wrote as code, the only text of a spec that is executed."""
     return ShellText("\n".join(lines))
 
 
 def heredoc_word(text: str) -> ShellText:
-    """A delimiter that no line of `text` equals."""
+    """A delimiter that is different from every line of `text`."""
     lines, word = set(text.split("\n")), "END"
     while word in lines:
         word += "_"

@@ -1,4 +1,4 @@
-"""The section `staging` of the plan as text: the inputs to look for, and the data to copy."""
+"""The section `staging` of the plan as text: the inputs to check, and the data to copy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _require(one: Input) -> ShellText:
 
 
 def _stage(data: DataSet) -> ShellText:
-    """The command that copies a data set, or has the file system load it."""
+    """The command that copies a data set, or makes the file system load it."""
     target = shell.quote(data.target)
     if data.linked:
         return ShellText(f'stage python3 -B "$job_dir/preload.py" {target}')

@@ -1,4 +1,4 @@
-"""The section `steps` of the plan as text: commands before, after and beside the training."""
+"""The section `steps` of the plan as text: the commands around the training."""
 
 from __future__ import annotations
 

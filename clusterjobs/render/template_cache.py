@@ -1,7 +1,7 @@
 """Jinja's own cache of compiled templates, in the user's cache folder.
 
-Compiling all templates takes as long as the rest of a render. Where the folder cannot be used, or
-the disk is full, that costs this time and nothing else.
+Compiling all templates takes as long as the rest of a render. If the folder cannot be used, or the
+disk is full, the templates are compiled each time.
 """
 
 from __future__ import annotations
@@ -30,6 +30,6 @@ def template_cache() -> jinja2.BytecodeCache | None:
             caches, "clusterjobs", f"templates-{__version__}-{jinja2.__version__}"
         )
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # a folder that cannot be written, or no home folder
+    except (OSError, RuntimeError):  # no permission to write, or no home folder
         return None
     return _Cache(str(folder))

@@ -132,6 +132,11 @@ def expanding(text: str) -> str:
     return _NODE_VARIABLE.sub(lambda match: variable(match[1]) if match[1] else "${", text)
 
 
+def is_absolute(path: str) -> bool:
+    """Whether a path is absolute, or starts with a variable, which is expected to make it so."""
+    return path.startswith(("/", "${", "\0"))
+
+
 def split_variables(text: str) -> list[str]:
     """Literal text and names of variables alternately: `[literal, name, ..., literal]`."""
     return _VARIABLE.split(text)

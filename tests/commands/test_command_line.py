@@ -238,4 +238,3 @@ def test_a_plan_needs_no_site_and_does_not_ask_for_one(
     wrong = clusterjobs("plan", spec, "--set", "nodes=1000")
     assert wrong.code == 1
     assert "is not given" not in wrong.err
-    assert "site.region is not given" in clusterjobs("render", spec, "--set", "nodes=1000").err

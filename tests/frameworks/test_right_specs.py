@@ -11,6 +11,8 @@ RIGHT = rows("right")
 @pytest.mark.parametrize("row", RIGHT, ids=lambda row: row.id)
 def test_a_right_spec_is_accepted_with_equal_numbers(row: Row) -> None:
     assert numbers_of(row) == tuple(row.expected["numbers"])
+    if "warnings" in row.expected:
+        assert len(plan_of_row(row).warnings) == row.expected["warnings"]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,8 @@ def test_ready_config_names_the_site_values_it_uses(path: pathlib.Path) -> None:
     _, document = read_cluster(text, path.name, {})
     with pytest.raises(InputError) as caught:
         fit_cluster(document, {})
-    used = {problem.what.split()[0].removeprefix("site.") for problem in caught.value.problems}
+    (problem,) = caught.value.problems
+    used = set(re.findall(r"site\.(\w+)", problem.what))
     named = re.search(r"from your site.yaml:([\w, #\n]+)\.", text)
     assert named
     assert set(re.findall(r"\w+", named[1])) == used <= SITE.keys()

@@ -138,7 +138,7 @@ def test_everything_unknown_is_said_at_once_with_positions() -> None:
         ("p4d.24xlarg is not in the catalogue", 3),
         ("the compute resource's name is not known", 4),
         ("the number of nodes is not known", 4),
-        ("the instance type is not known", 4),
+        ("the instance type is unknown", 4),
     ]
     assert caught.value.problems[1].hint == "did you mean p4d.24xlarge?"
 

@@ -8,12 +8,26 @@ from plans import plan_of, problems_of
 PYXIS = {"runtime": "pyxis", "image": "a/b:1"}
 
 
-@pytest.mark.parametrize("venv", ["/opt/venv", "${HOME}/venv"])
-def test_a_venv_inside_is_a_whole_path_or_starts_with_a_variable(venv: str) -> None:
-    plan = plan_of(software={"container": PYXIS, "venv": venv})
+@pytest.mark.parametrize(
+    ("venv", "planned"),
+    [
+        ("/opt/venv", "/opt/venv"),
+        ("${HOME}/venv", "\0HOME\0/venv"),
+        ("{{ parameters.VENVS }}/venv", "\0VENVS\0/venv"),
+    ],
+)
+def test_a_venv_inside_is_a_whole_path_or_starts_with_a_variable(venv: str, planned: str) -> None:
+    plan = plan_of(software={"container": PYXIS, "venv": venv}, parameters={"VENVS": "/opt"})
     assert plan.container
-    assert plan.container.venv == venv.replace("${HOME}", "\0HOME\0")
+    assert plan.container.venv == planned
     assert plan.environment.venv is None
+
+
+def test_a_parameter_in_front_of_a_venv_inside_must_have_an_absolute_default() -> None:
+    software = {"container": PYXIS, "venv": "{{ parameters.VENV }}"}
+    (problem,) = problems_of(software=software, parameters={"VENV": "venvs/a"})
+    assert problem.path == "parameters.VENV"
+    assert "must be absolute, not venvs/a" in problem.what
 
 
 def test_a_relative_venv_inside_is_refused() -> None:

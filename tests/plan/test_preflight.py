@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+
 import pytest
 from plans import config_of, plan_of, problems_of, queue
 
@@ -88,7 +91,7 @@ def test_what_the_spec_sets_itself_has_the_last_word() -> None:
 def test_a_check_that_cannot_apply_is_a_warning() -> None:
     plan = plan_of(nodes=1, preflight=["nccl", "containers", "gpus"])
     said = [problem.what for problem in plan.warnings]
-    assert "there is nothing that nccl could check in this job" in said
+    assert "nccl has nothing to check in this job" in said
     assert [one.word for one in plan.preflight.checks] == ["seconds=60", "gpus=8", "processes"]
 
 
@@ -151,3 +154,10 @@ def test_each_framework_says_which_packages_it_needs_and_whether_it_compiles(
         [packages] if packages else []
     )
     assert ("build" in words) is compiles
+
+
+def test_every_check_of_the_docs_may_be_chosen() -> None:
+    page = (pathlib.Path(__file__).parents[2] / "docs/preflight.md").read_text(encoding="utf-8")
+    names = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert {"gpus", "build", "nccl"} < set(names)
+    assert not problems_of(preflight=names)

@@ -63,3 +63,35 @@ def test_slurms_key_may_be_written_in_any_case_and_its_time_in_minutes() -> None
 def test_a_time_limit_of_more_digits_than_python_reads_is_no_slurm_time() -> None:
     (problem,) = problems_of(time_limit="9" * 5000)
     assert "is not a Slurm time" in problem.what
+
+
+@pytest.mark.parametrize(
+    ("keys", "how"),
+    [
+        ({}, "by a file"),
+        ({"framework": "gpt-neox", "configs": ["small.yml"], "batch": {"micro": 1}}, "never"),
+    ],
+)
+def test_the_plan_says_how_the_ranks_are_asked_to_save(keys: dict[str, object], how: str) -> None:
+    saved = {"path": "/fsx/saved", "marker": "latest"}
+    plan = plan_of(time_limit="1:00:00", checkpoints=saved, restarts={"time_limit": 3}, **keys)
+    (said,) = [one.value for one in plan.derived if one.name == "asked to save"]
+    assert said == how
+
+
+@pytest.mark.parametrize(
+    ("time_limit", "words", "hint"),
+    [
+        ("24:00", "24 minutes", "for hours write 24:00:00, for minutes 00:24:00"),
+        ("1:30", "1 minute 30 seconds", "for hours write 1:30:00, for minutes 00:01:30"),
+    ],
+)
+def test_minutes_and_seconds_are_spelled_out(time_limit: str, words: str, hint: str) -> None:
+    (warning,) = plan_of(time_limit=time_limit).warnings
+    assert warning.what == f"Slurm reads {time_limit} as minutes and seconds: {words}"
+    assert warning.hint == hint
+
+
+@pytest.mark.parametrize("time_limit", ["90", "24:00:00", "1-00", "1-00:00", "UNLIMITED"])
+def test_other_forms_of_a_time_limit_are_not_warned_of(time_limit: str) -> None:
+    assert plan_of(time_limit=time_limit).warnings == ()

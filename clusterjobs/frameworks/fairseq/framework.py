@@ -22,6 +22,7 @@ from clusterjobs.frameworks.fairseq.checks import check_spec, check_values, refu
 from clusterjobs.frameworks.fairseq.command_line import (
     argument_keys,
     hydra_command,
+    override_of,
     train_command,
 )
 from clusterjobs.frameworks.fairseq.given import given_of
@@ -79,6 +80,7 @@ class Fairseq(Framework):
             command(experiment, fairseq, settings, on_cpus),
             is_python=False,
             environment=_environment(experiment),
+            origins=_origins(settings, diagnostics),
         )
 
     def data_paths(
@@ -88,6 +90,19 @@ class Fairseq(Framework):
         assert isinstance(options, Options)
         for path in (options.fairseq.data or "").split(":"):
             yield DataPath(("fairseq", "data"), path)
+
+
+_OF_FAIRSEQ = {"--config-dir": "config_dir", "--config-name": "config_name", "task.data": "data"}
+
+
+def _origins(settings: list[Setting], diagnostics: Diagnostics) -> dict[str, str]:
+    """The key of the spec for each derived flag or override."""
+    keys = {name: ("fairseq", key) for name, key in _OF_FAIRSEQ.items()}
+    origins = {name: diagnostics.describe_key(path) for name, path in keys.items()}
+    for setting in settings:
+        for name in (flag_of(setting), override_of(setting).partition("=")[0]):
+            origins[name] = diagnostics.describe_key(setting.origin)
+    return origins
 
 
 def _environment(experiment: Experiment) -> tuple[Variable, ...]:

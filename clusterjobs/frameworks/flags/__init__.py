@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -68,9 +68,13 @@ def table(framework: str) -> Table:
 # ------------------------------------------------------------------ command lines
 
 
-def check_arguments(experiment: Experiment, diagnostics: Diagnostics, known: Table) -> None:
-    """Compare the spec's `args` with the table, as argparse would."""
+def check_arguments(
+    experiment: Experiment, diagnostics: Diagnostics, known: Table, refused: Container[str] = ()
+) -> None:
+    """Compare the spec's `args` with the table, as argparse would; not those `refused` already."""
     for argument in given_arguments(experiment):
+        if argument.key in refused:
+            continue
         if finding := _argument_finding(argument, known):
             diagnostics.problem(*finding)
 
@@ -84,7 +88,9 @@ def _argument_finding(argument: Argument, known: Table) -> Finding | None:
         return None
     written = f"{name}: {' '.join(values)}" if values else f"{name} without a value"
     return Finding(
-        path, f"{written}, but {known.program} expects {_wish(kind)}", _example(name, kind)
+        path,
+        f"{written}, but {known.program} expects {_wish(kind)}",
+        _example(name, kind, *values[:1]),
     )
 
 
@@ -165,7 +171,7 @@ def _is_coerced(kind: str | list[str], value: Any) -> bool:
 def _is_number(value: Any) -> bool:
     try:
         return abs(float(value)) < float("inf")
-    except ValueError:
+    except (TypeError, ValueError):
         return False
 
 
@@ -183,7 +189,7 @@ def _unknown(path: Path, name: str, known: Table, dashes: str = "") -> Finding |
     last = near and near.rpartition(".")[2]
     hint = f"did you mean {dashes}{last}?" if last else "remove it, or write the key that is meant"
     what = f"{known.program} has no {'flag' if dashes else 'key'} {dashes}{name}"
-    return Finding(path, what, hint, warning=not known.refuses_unknown)
+    return Finding(path, what, hint, warning=not known.refuses_unknown, at_key=True)
 
 
 _WISHES = {
@@ -205,5 +211,7 @@ def _wish(kind: str | list[str]) -> str:
 def _example(name: str, kind: str | list[str], value: Any = None) -> str:
     if isinstance(kind, list):
         return f"write {name}: {nearest(str(value), kind) or kind[0]}"
+    if kind == "integer" and _is_number(value) and float(value).is_integer():
+        return f"write {name}: {float(value):.0f}"
     example = _EXAMPLES.get(kind)
     return f"write for example {name}: {example}" if example else f"write {_WISHES[kind]}"

@@ -88,7 +88,8 @@ class MegatronDeepSpeed(Framework):
         if task.experiment.model is None:
             example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
             diagnostics.missing("model", "model is missing", f"add `model: {example}`")
-        _check_arguments(task, options, diagnostics)
+        origins = _origins(task.experiment, diagnostics)
+        _check_arguments(task, options, origins, diagnostics)
         agreed = agree(task.experiment, options.ds_config, diagnostics, provenance)
         derived = {**own_config(task, options), **agreed.config}
         config = config_text(task, derived, options.ds_config, diagnostics, provenance)
@@ -100,6 +101,7 @@ class MegatronDeepSpeed(Framework):
             is_python=True,
             files=(ConfigFile(CONFIG_NAME, config),),
             environment=tuple(environment(task)),
+            origins={**_of_either_side(diagnostics), **origins},
         )
 
     def division(self, experiment: Experiment) -> Division:
@@ -120,10 +122,12 @@ class MegatronDeepSpeed(Framework):
                     yield DataPath(flag.path, word, indexed)
 
 
-def _check_arguments(task: Task, options: Options, diagnostics: Diagnostics) -> None:
+def _check_arguments(
+    task: Task, options: Options, derived: Mapping[str, str], diagnostics: Diagnostics
+) -> None:
     experiment = task.experiment
-    refuse_arguments(experiment, diagnostics, _origins(experiment, diagnostics))
-    check_arguments(experiment, diagnostics, table("megatron-deepspeed"))
+    refuse_arguments(experiment, diagnostics, derived)
+    check_arguments(experiment, diagnostics, table("megatron-deepspeed"), derived)
     check_zero(options.zero, experiment.parallel.pipeline, diagnostics)
     config = DsConfig(options.ds_config, options.zero.stage, experiment.precision)
     given = given_of(task, config)
@@ -194,4 +198,12 @@ def _origins(experiment: Experiment, diagnostics: Diagnostics) -> dict[str, str]
         **dict.fromkeys(_OF_THE_LAUNCHER, ranks),
         "local_rank": "the launcher, which sets LOCAL_RANK",
         "ds_sequence_parallel_size": "parallel, which has tensor and pipeline only",
+    }
+
+
+def _of_either_side(diagnostics: Diagnostics) -> dict[str, str]:
+    """Arguments that `args` may have as well; derived, they come from these keys."""
+    return {
+        "max_position_embeddings": diagnostics.describe_key(("model", "sequence")),
+        "clip_grad": diagnostics.describe_key(("ds_config", "gradient_clipping")),
     }

@@ -64,13 +64,13 @@ class Job:
     # ---------------------------------------------------------------- begin
 
     def begin(self) -> str:
-        """`start`, or `stop` if the restart that led here was one too many."""
+        """`start`, or `stop` if this restart exceeds the budget."""
         previous = self._replace_started()
-        if previous == 0:  # what is here belongs to an old job: a new cluster reuses job ids
+        if previous == 0:  # the files belong to an old job: a new cluster reuses job ids
             _remove(self.log)
         decision = "start"
         if previous > 0 and not self._was_restarted(previous):
-            # Slurm requeued the job: a node was lost, or somebody ran `scontrol requeue`.
+            # Slurm requeued the job: a node was lost, or a user ran `scontrol requeue`.
             self._append(previous, "node_failure", None, "", None)
             decision = "start" if self._may_restart("node_failure") else "stop"
         _remove(self._path("data_staged"))
@@ -79,7 +79,7 @@ class Job:
         return decision
 
     def _replace_started(self) -> int:
-        """Note that this attempt has started; return the one that started before, or 0."""
+        """Write down that this attempt has started; return the number of the previous one, or 0."""
         path = self._path("started")
         text = _first_line(path)
         previous = int(text) if text.isdigit() else 0
@@ -88,11 +88,11 @@ class Job:
                 file.write(f"{self.attempt}\n")
             os.replace(f"{path}.new", path)
         except OSError:
-            pass  # the disk is full: the record at the end will say so
+            pass  # the disk is full: the record at the end fails, too
         return previous if previous < self.attempt else 0
 
     def _was_restarted(self, attempt: int) -> bool:
-        """Whether the attempt recorded an end after which the script itself requeues the job."""
+        """Whether the attempt ended for a reason after which the script requeues the job."""
         records = self._records()
         last = records[-1] if records else {}
         return last.get("attempt") == attempt and last.get("reason") in RESTARTED
@@ -142,12 +142,12 @@ class Job:
     def _refusal(self, reason: str) -> Optional[str]:
         """Why no other attempt may follow one that ended for `reason`, or None."""
         if not self.is_recorded:
-            return f"{self.log} cannot be written"  # restarts could not be counted
+            return f"{self.log} cannot be written"  # else restarts could not be counted
         attempts = latest_by_attempt(self._records())
         used = sum(record["reason"] == reason for record in attempts)
         if used > self.budgets[reason]:
             return f"restarts.{reason} allows {self.budgets[reason]}"
-        # No attempt trains that ends at a bad node.
+        # An attempt that ends at a bad node does not train.
         trained = [record for record in attempts if record["reason"] != "bad_node"]
         latest = trained[-STALLED_ATTEMPTS:]
         stalled = [one for one in latest if one.get("checkpoint") == self.checkpoint]
@@ -170,7 +170,7 @@ class Job:
 
 
 def read_records(text: str) -> List[Record]:
-    """The records of attempts.jsonl in the order of writing, without lines that are cut off."""
+    """The records of attempts.jsonl in the order of writing, without truncated lines."""
     records = []
     for line in text.splitlines():
         try:
@@ -194,7 +194,7 @@ def newest_checkpoint(folder: Optional[str], marker: Optional[str]) -> str:
     The first line of the marker; without one, time and name of the newest entry of the folder.
     """
     text = _first_line(marker) if marker else _newest_entry(folder) if folder else ""
-    text = text[-MAX_CHECKPOINT:]  # paths of checkpoints differ at their ends
+    text = text[-MAX_CHECKPOINT:]  # the paths of checkpoints differ at the end
     return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in text)
 
 
@@ -213,7 +213,7 @@ def _newest_entry(folder: str) -> str:
 def _modified(entry: Any) -> int:
     try:
         return int(entry.stat(follow_symlinks=False).st_mtime_ns)
-    except OSError:  # it has just been removed
+    except OSError:  # just removed
         return 0
 
 
@@ -233,7 +233,7 @@ def _remove(path: str) -> None:
     try:
         os.remove(path)
     except OSError:
-        pass  # it is not there, or the end will say what is wrong
+        pass  # no file; another error shows when the record is written
 
 
 def say(message: str) -> None:

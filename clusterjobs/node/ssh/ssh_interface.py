@@ -1,10 +1,10 @@
-"""Knows which network interface leads to another node.
+"""Finds the network interface that leads to another node.
 
 ssh_interface.py NODE,...              prints its name
-ssh_interface.py NODE,... COMMAND...   becomes the command, with HOROVOD_GLOO_IFACE set to it:
-                                       horovodrun gives all ranks the name on the first node
+ssh_interface.py NODE,... COMMAND...   runs the command with HOROVOD_GLOO_IFACE set to it:
+                                       horovodrun gives all ranks the first node's name
 
-Of several nodes the first is used that is not this one, if there is one.
+Of several nodes, it uses the first one that is not this node.
 """
 
 from __future__ import annotations

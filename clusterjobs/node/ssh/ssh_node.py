@@ -1,8 +1,8 @@
-"""The ranks of one node, which are started when ssh_run.py asks for them.
+"""Starts the ranks of one node at the request of ssh_run.py.
 
-They are children of this process, a task of Slurm's, and have its environment and folder, whoever's
-sshd it was. SIGTERM goes on to them. A rank that fails ends the node, and so does the end of the
-connection by which the first node holds it.
+The ranks are children of this process, a task of Slurm, and inherit its environment and folder,
+even if the sshd is not the job's. SIGTERM is forwarded to them. If a rank fails, or the first node
+closes the connection by which it holds this node, all ranks of the node are ended.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any, Callable
 
 from ssh_run import receive_request
 
-GRACE_SECONDS = 25  # below the default of Slurm's KillWait, 30 s
+GRACE_SECONDS = 25  # less than the default of Slurm's KillWait, 30 s
 POLL_SECONDS = 0.2
-# True of the task that this process is, and not of a rank.
+# They describe this process, a task of Slurm, but not its ranks.
 OF_THE_TASK = (
     *("PMI", "SRUN_", "SLURM_CPU_BIND", "SLURM_DISTRIBUTION", "SLURM_GTIDS", "SLURM_LAUNCH"),
     *("SLURM_LOCALID", "SLURM_NPROCS", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_SRUN"),
@@ -32,7 +32,7 @@ OF_THE_TASK = (
 
 
 class Node:
-    """Each connection has a thread, which lives as long as what was asked for through it."""
+    """The ranks of this node. Each connection has a thread, which lives as long as its request."""
 
     def __init__(self) -> None:
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(OF_THE_TASK)}
@@ -40,21 +40,21 @@ class Node:
         self.code = 0
 
     def serve(self, listening: socket.socket) -> int:
-        """Until it is to end, and all threads have; the exit code."""
+        """Serve requests until the node and all threads have ended; return the exit code."""
         files: list[Any] = [listening, 0]
         while not self.is_ending:
             ready = select.select(files, [], [], POLL_SECONDS)[0]
             if listening in ready:
                 self.start(self.answer, listening.accept()[0])
             if 0 in ready and not os.read(0, 1024):
-                return 1  # the job's script is gone, or the client of the container
+                return 1  # the job's script, or the container's client, has ended
         last = time.monotonic() + GRACE_SECONDS + 3
         while threading.active_count() > 1 and time.monotonic() < last:
             time.sleep(POLL_SECONDS)
         return self.code
 
     def start(self, function: Callable[..., None], *given: Any) -> None:
-        """In a thread. What goes wrong there ends the node."""
+        """Run it in a thread. An error there ends the node."""
 
         def guarded() -> None:
             try:
@@ -74,7 +74,7 @@ class Node:
         self.end()
 
     def watch(self, process: subprocess.Popen[bytes], name: str) -> None:
-        """A process that is needed until the end, and then no more."""
+        """End the node when this process ends; kill it when the node ends."""
         while not self.is_ending:
             if process.poll() is not None:
                 self.fail(1, f"{name} ended with {process.returncode}")
@@ -85,14 +85,14 @@ class Node:
         with connection:
             peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             if struct.unpack("3i", peer)[1] != os.getuid():
-                return  # anybody may connect
+                return  # any process can connect
             request, files = receive_request(connection)
             if not request["command"]:
                 self.wait(connection, files[1], lambda: True)
                 self.end()
             else:
                 code = self.run_rank(request, files, connection)
-                with contextlib.suppress(OSError):  # ssh_run.py may be gone
+                with contextlib.suppress(OSError):  # ssh_run.py may have ended
                     connection.send(bytes([code]))
             for file in files:
                 os.close(file)
@@ -110,10 +110,10 @@ class Node:
         return code
 
     def wait(self, connection: socket.socket, output: int, is_running: Callable[[], bool]) -> None:
-        """Until it has ended or has to: with the node, with ssh_run.py or with whoever reads it."""
+        """Wait for the rank; end it when the node, ssh_run.py or the reader of its output ends."""
         cut = select.poll()
         for file in (connection.fileno(), output):
-            cut.register(file, 0)  # until the other end is closed
+            cut.register(file, 0)  # ready for reading when the other end is closed
         while is_running() and not self.is_ending and not cut.poll(POLL_SECONDS * 1000):
             pass
 
@@ -123,7 +123,7 @@ def end_rank(rank: subprocess.Popen[bytes]) -> int:
     with contextlib.suppress(subprocess.TimeoutExpired):
         rank.wait(GRACE_SECONDS)
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(rank.pid, signal.SIGKILL)  # what the rank itself has started, too
+        os.killpg(rank.pid, signal.SIGKILL)  # with the processes that the rank has started
     return exit_code(rank)
 
 

@@ -1,11 +1,11 @@
-"""What a launcher starts on a node: has that node's ssh_serve.py run a rank, and ends with it.
+"""Started by a launcher on a node: asks the node's ssh_serve.py to run a rank, and waits for it.
 
-    ssh_run.py NAME FILE    the command in FILE, its words ended by zero bytes
-    ssh_run.py NAME shell   the command that sshd was asked for
-    ssh_run.py NAME hold    nothing: keeps the node until the input ends
+    ssh_run.py NAME FILE    the command in FILE, each word ended by a zero byte
+    ssh_run.py NAME shell   the command that was sent to sshd
+    ssh_run.py NAME hold    no command: keeps the node until the input ends
 
-NAME is that of the socket of ssh_serve.py. A rank gets this process's input and output and what its
-launcher has set; all else is the job's.
+NAME is the name of ssh_serve.py's socket. A rank gets this process's input and output, and the
+variables that its launcher has set; everything else comes from the job.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import sys
 import time
 from typing import Any
 
-# What launchers and sshd set for each rank.
+# The variables that launchers and sshd set for each rank.
 LAUNCHER_SETS = (
     *("CROSS_RANK", "CROSS_SIZE", "CUDA_VISIBLE_DEVICES", "LOCAL_RANK", "LOCAL_SIZE"),
     *("LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "WORLD_SIZE"),
@@ -32,13 +32,16 @@ ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 def block_signals() -> None:
-    """For all that is between ssh_serve.py and a rank: Slurm signals every process of a step, and
-    these must not end before the rank has saved. Their own handlers would override SIG_IGN."""
+    """Block signals in each process between ssh_serve.py and a rank.
+
+    Slurm signals every process of a step, and these must not end before the rank has saved. They
+    are blocked, not ignored, because the programs install handlers of their own.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
 
 
 def connect(name: str) -> socket.socket:
-    """To ssh_serve.py, which may not listen yet where sshd is not the job's."""
+    """Connect to ssh_serve.py. It may not listen yet if the sshd is not the job's."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for _ in range(600):
         if not connection.connect_ex(f"\0{name}"):
@@ -48,7 +51,7 @@ def connect(name: str) -> socket.socket:
 
 
 def command_of(what: str) -> list[str]:
-    """Empty for `hold`. At SIGTERM, bash waits for what it has started, which hears it, too."""
+    """The command; empty for `hold`. On SIGTERM, bash waits for its child, which gets it, too."""
     if what == "shell":
         asked = os.environ.get("SSH_ORIGINAL_COMMAND", "exec bash")
         return ["bash", "-c", 'trap : TERM; eval "$0"', asked]
@@ -64,7 +67,7 @@ def send_request(connection: socket.socket, command: list[str]) -> None:
 
 
 def receive_request(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """A request with standard input, output and error."""
+    """Receive a request with its standard input, output and error."""
     files = array.array("i")
     data, rights, _, _ = connection.recvmsg(1 << 20, socket.CMSG_SPACE(3 * files.itemsize))
     for _, _, found in rights:
@@ -79,11 +82,11 @@ def main(name: str, what: str) -> int:
     if what == "hold":
         sys.stdout.write("held\n")
         sys.stdout.flush()
-        select.select([0, connection.fileno()], [], [])  # until one of them is closed
+        select.select([0, connection.fileno()], [], [])  # ready when one of them is closed
         return 0
     with contextlib.suppress(OSError):
         return ord(connection.recv(1) or b"\1")
-    return 1  # ssh_serve.py is gone
+    return 1  # ssh_serve.py has ended
 
 
 if __name__ == "__main__":

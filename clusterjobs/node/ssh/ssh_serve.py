@@ -1,13 +1,14 @@
-"""Runs on every node of a launch over ssh, in the container where there is one: an sshd of this job
-alone, and the ranks that are started through it. On the first node, the launcher too.
+"""Runs on every node of a launch over ssh, inside the container if there is one. It starts an sshd
+for this job only, the ranks that are requested through it, and on the first node the launcher.
 
     ssh_serve.py FOLDER NODE... -- LAUNCHER...
 
-FOLDER/command, where it is there, is what a rank runs, and the launcher is to start FOLDER/rank
-for each. It gets nothing else of the job's, for it would paste that into a remote shell. Without
-FOLDER/command, what it starts by ssh is a rank, in the environment and folder of the job.
+If FOLDER/command exists, it is the ranks' command, and the launcher starts FOLDER/rank for each
+rank. The launcher gets no other text of the job, because it would pass it to a remote shell.
+Without FOLDER/command, each command that the launcher starts by ssh is a rank; it runs in the job's
+environment and folder.
 
-The input is a line of ssh_settings.py; when it ends, so does everything here.
+The input is a line from ssh_settings.py; when the input ends, everything here ends.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ def main(place: str, *words: str) -> int:
     folder, end = pathlib.Path(place), words.index("--")
     settings = json.loads(os.fdopen(0, "rb", buffering=0, closefd=False).readline().decode())
     attempt = os.environ.get("SLURM_RESTART_COUNT", "0")
-    name = f"clusterjobs-{os.environ['SLURM_JOB_ID']}-{attempt}"  # none talks to another attempt's
+    name = f"clusterjobs-{os.environ['SLURM_JOB_ID']}-{attempt}"  # of this attempt alone
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(f"\0{name}")
     listening.listen(1000)
     program = [sys.executable, str(pathlib.Path(__file__).with_name("ssh_run.py")), name]
     ssh_run = " ".join(map(shlex.quote, program))
     node, is_first = Node(), os.environ["SLURM_NODEID"] == "0"
-    block_signals()  # for sshd, for the launcher and for all that they start
+    block_signals()  # for sshd, the launcher and their children
     if "private" in settings:
         node.start(node.watch, start_sshd(settings, folder, ssh_run), "sshd")
     if is_first:
@@ -60,7 +61,7 @@ def start_sshd(settings: Any, folder: pathlib.Path, ssh_run: str) -> subprocess.
     sshd = shutil.which("sshd", path=path)
     if sshd is None:
         sys.exit("clusterjobs: no sshd here: install openssh-server on the nodes, or in the image")
-    if os.getuid() == 0:  # then it needs an empty folder to make its root
+    if os.getuid() == 0:  # as root, sshd needs an empty folder for privilege separation
         pathlib.Path("/run/sshd").mkdir(parents=True, exist_ok=True)
     forced = "" if (folder / "command").exists() else f"{ssh_run} shell"
     command = [sshd, "-D", "-e", "-f", server_config(settings, forced)]
@@ -74,7 +75,7 @@ def launch(
     ssh = shlex.quote(str(shutil.which("ssh")))
     write_program(folder / "ssh", f'{ssh} -F {client_config(settings)} "$@"')
     write_program(folder / "rank", f"{ssh_run} {shlex.quote(str(folder / 'command'))}")
-    # One attempt a second. A node may have to fetch the image first; an sshd of its own just runs.
+    # One attempt per second. A node may first have to fetch the image.
     attempts = f"ConnectionAttempts={1800 if 'private' in settings else 60}"
     command = [str(folder / "ssh"), "-T", "-o", "ConnectTimeout=5", "-o", attempts]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -83,7 +84,7 @@ def launch(
     for one, connection in zip(nodes, held):
         node.start(node.watch, connection, f"ssh to {one}")
     for connection in held:
-        # A user's own shell may write something, too.
+        # A user's login shell may print something, too.
         if b"held\n" not in iter(connection.stdout.readline, b""):
             return
     process = start_launcher(node, folder, launcher)
@@ -102,7 +103,7 @@ def start_launcher(node: Node, folder: pathlib.Path, words: Any) -> subprocess.P
     if (folder / "command").exists():
         environment = {k: v for k, v in environment.items() if k in FOR_ANY_PROGRAM}
         environment["PYTHONUNBUFFERED"], cwd = "1", "/"
-    first = path_of(os.open(folder, os.O_RDONLY))  # `ssh`, under a plain name of its folder
+    first = path_of(os.open(folder, os.O_RDONLY))  # `ssh`, with a path that needs no quotes
     environment = {**environment, "PATH": f"{first}:{environment['PATH']}"}
     return subprocess.Popen(words, env=environment, cwd=cwd, stdin=subprocess.DEVNULL)
 

@@ -1,10 +1,10 @@
-"""Knows what the nodes of a job need to reach each other by ssh: a port, a key and configs.
+"""Makes what the nodes of a job need to reach each other by ssh: a port, a key and configs.
 
-    ssh_settings.py              makes the port and the key of one launch
-    ssh_settings.py PORT [KEY]   names an sshd that already runs on the nodes
+    ssh_settings.py              for one launch: a new key, and a free port
+    ssh_settings.py PORT [KEY]   for an sshd that already runs on the nodes
 
-prints them as a line of JSON, the input of ssh_serve.py on every node. The key is in no file that
-has a name, neither here nor on the nodes. It is sshd's, too: a node is known by it.
+It prints them as a line of JSON, the input of ssh_serve.py on every node. The key exists only in
+unnamed files in memory, here and on the nodes. It is also sshd's host key, so it identifies a node.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MEMORY = "/dev/shm"
 
 
 def find_port() -> int:
-    """Follows from the job's id, so that jobs on one node differ; below those of the rendezvous."""
+    """A port derived from the job id, so that jobs on one node differ; below MASTER_PORT."""
     number = int(os.environ["SLURM_JOB_ID"])
     while True:
         port = 10000 + number % 2000
         with socket.socket() as one:
             if one.connect_ex(("127.0.0.1", port)):
-                return port  # nobody listens
+                return port  # the port is free
         number += 919
 
 
@@ -41,20 +41,20 @@ def make_key() -> dict[str, str]:
 
 
 def unnamed_file(text: str) -> str:
-    """The path of a file in memory that has no name: it is gone when this process is."""
+    """The path of an unnamed file in memory; it disappears when this process ends."""
     file = os.open(MEMORY, os.O_TMPFILE | os.O_RDWR, 0o600)
     os.write(file, text.encode())
     return path_of(file)
 
 
 def path_of(file: int) -> str:
-    """A path without blanks and quotes to what this process has open, for the same user."""
+    """A path to a file that this process has open, without spaces or quotes, for the same user."""
     return f"/proc/{os.getpid()}/fd/{file}"
 
 
 def client_config(settings: dict[str, Any]) -> str:
-    """The path of a config for ssh."""
-    key, known, checking = "", "", "accept-new"  # nodes come and go under the same names
+    """Write a config for ssh, and return its path."""
+    key, known, checking = "", "", "accept-new"  # ParallelCluster gives the same names to new nodes
     if "private" in settings:
         key, known, checking = unnamed_file(settings["private"]), f"* {settings['public']}", "yes"
     elif settings["file"]:
@@ -69,7 +69,7 @@ def client_config(settings: dict[str, Any]) -> str:
 
 
 def server_config(settings: dict[str, Any], forced: str) -> str:
-    """The path of a config for sshd. `forced`: what each login runs, "" for what it asks for."""
+    """Write a config for sshd, return its path. `forced`: each login's command, unless ""."""
     lines = (
         *(f"Port {settings['port']}", f"HostKey {unnamed_file(settings['private'])}"),
         *(f"AuthorizedKeysFile {unnamed_file(settings['public'])}", "StrictModes no"),

@@ -1,0 +1,129 @@
+"""Options that a spec must not set under `sbatch` and `srun`: those of other keys, unknown ones.
+
+sbatch refuses an unknown option at submission, srun only when the nodes are running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import nearest
+from clusterjobs.slurm_options import KnownOptions, Program, known_options
+
+# Options that are derived from another key of the spec: they must not be given twice.
+_OWNED_SBATCH = {
+    "job-name": "name",
+    "partition": "queue",
+    "nodes": "nodes",
+    "ntasks": "ranks_per_node",
+    "ntasks-per-node": "ranks_per_node",
+    "tasks-per-node": "ranks_per_node",
+    "cpus-per-task": "cpus_per_task",
+    "gpus": "gpus_per_node",
+    "gpus-per-node": "gpus_per_node",
+    "gres": "gpus_per_node",
+    "time": "time_limit",
+    "export": "env",
+    "chdir": "workdir",
+    "array": "the spec, which is one job",
+    "wrap": "command",
+    "cpus-per-gpu": "cpus_per_task",
+    "ntasks-per-gpu": "ranks_per_node",
+    "gpus-per-task": "gpus_per_node",
+    "gpus-per-socket": "gpus_per_node",
+    "parsable": "clusterjobs submit",
+    "test-only": "clusterjobs validate",
+    "help": "the man page",
+    "usage": "the man page",
+    "version": "the man page",
+}
+_OWNED_BY_RESTARTS = {"signal": "restarts", "requeue": "restarts", "no-requeue": "restarts"}
+_OWNED_SRUN = {
+    **{name: key for name, key in _OWNED_SBATCH.items() if name != "array"},
+    "multi-prog": "command",
+}
+_OWNED_BY_PYXIS = dict.fromkeys(
+    (
+        *("container-image", "container-mounts", "container-workdir", "container-env"),
+        *("container-mount-home", "no-container-mount-home"),
+        *("container-writable", "container-readonly"),
+    ),
+    "software.container",
+)
+
+_Values = Mapping[str, str | bool]
+
+
+def check_sbatch(own: _Values, has_restarts: bool, diagnostics: Diagnostics) -> None:
+    """The spec's `sbatch`."""
+    owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if has_restarts else {})}
+    _check("sbatch", own, owned, diagnostics)
+
+
+def check_srun(own: _Values, by_pyxis: bool, diagnostics: Diagnostics) -> None:
+    """The spec's `srun`; `by_pyxis`: it starts the containers, too."""
+    owned = {**_OWNED_SRUN, **(_OWNED_BY_PYXIS if by_pyxis else {})}
+    _check("srun", own, owned, diagnostics)
+
+
+def _check(
+    program: Program, own: _Values, owned: Mapping[str, str], diagnostics: Diagnostics
+) -> None:
+    options = known_options(program) if own else None
+    for name, value in own.items():
+        assert options is not None
+        if full := _owned_name(name, options, owned):
+            what, hint = f"--{full} follows from {owned[full]}", "remove it here"
+            diagnostics.problem((program, name), what, hint)
+        elif name in options.takes_value:
+            _check_value(program, name, value, options, diagnostics)
+        else:
+            _refuse_unknown(program, name, options, diagnostics)
+
+
+def _owned_name(name: str, options: KnownOptions, owned: Mapping[str, str]) -> str | None:
+    """The option of another key that `name` means; Slurm accepts abbreviated options."""
+    if name in options.takes_value:
+        return name if name in owned else None
+    if (full := options.short.get(name)) is not None:
+        return full if full in owned else None
+    return next((full for full in owned if full.startswith(name)), None)
+
+
+def _check_value(
+    program: Program, name: str, value: str | bool, options: KnownOptions, diagnostics: Diagnostics
+) -> None:
+    kind = options.takes_value[name]
+    if kind == "required" and value is True:
+        what, hint = f"--{name} needs a value", f"write {name}: VALUE, or remove it"
+        diagnostics.problem((program, name), what, hint)
+    elif kind == "none" and not isinstance(value, bool):
+        what, hint = f"--{name} takes no value", f"write {name}: true, or remove it"
+        diagnostics.problem((program, name), what, hint)
+
+
+# A more similar name is misspelt; a less similar one may be an option of a plugin.
+_MISSPELT = 0.8
+
+
+def _refuse_unknown(
+    program: Program, name: str, options: KnownOptions, diagnostics: Diagnostics
+) -> None:
+    """An error if a known option is meant; else a warning, because SPANK plugins add options."""
+    path, known = (program, name), options.takes_value
+    if full := options.short.get(name):
+        diagnostics.problem(path, f"-{name} is the short form of --{full}", f"write {full}")
+    elif longer := [one for one in known if one.startswith(name)]:
+        what, hint = f"--{name} is only the beginning of an option", " or ".join(longer[:4])
+        diagnostics.problem(path, what, f"write {hint}")
+    elif match := nearest(name, known, _MISSPELT):
+        diagnostics.problem(path, f"{program} has no option --{name}", f"did you mean {match}?")
+    else:
+        versions = f"Slurm {options.oldest} to {options.newest}"
+        diagnostics.problem(
+            path,
+            f"{program} of {versions} has no option --{name}",
+            f"correct it, unless a SPANK plugin of the cluster adds it: see {program} --help there",
+            warning=True,
+        )

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+from plans import plan_of, problems_of
+
+from clusterjobs.slurm_options import known_options
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "what", "hint"),
+    [
+        ("sbatch", {"acount": "ml"}, "sbatch has no option --acount", "did you mean account?"),
+        ("srun", {"mpii": "pmix"}, "srun has no option --mpii", "did you mean mpi?"),
+        ("sbatch", {"mpi": "pmix"}, "sbatch of Slurm 22.05 to 26.05 has no option --mpi", ""),
+        ("sbatch", {"A": "ml"}, "-A is the short form of --account", "write account"),
+        ("sbatch", {"p": "long"}, "--partition follows from queue", "remove it here"),
+        ("sbatch", {"t": 60}, "--time follows from time_limit", "remove it here"),
+        ("sbatch", {"partitio": "long"}, "--partition follows from queue", "remove it here"),
+        ("sbatch", {"mail-u": "a@b"}, "--mail-u is only the beginning of an option", "mail-user"),
+        ("sbatch", {"account": True}, "--account needs a value", "write account: VALUE"),
+        ("sbatch", {"contiguous": "yes"}, "--contiguous takes no value", "contiguous: true"),
+    ],
+)
+def test_an_option_that_slurm_would_refuse_is_named(
+    program: str, options: dict[str, object], what: str, hint: str
+) -> None:
+    (problem,) = problems_of(**{program: options}) or plan_of(**{program: options}).warnings
+    assert problem.what == what
+    assert hint in problem.hint
+
+
+def test_an_option_that_is_like_no_other_may_be_of_a_plugin() -> None:
+    (problem,) = plan_of(sbatch={"auks": "yes"}).warnings
+    assert problem.warning
+    assert "SPANK plugin" in problem.hint
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"account": "ml", "qos": "high", "requeue": True, "nice": 100, "contiguous": False},
+        {"container-image": "a/b:1", "segment": 8, "power": "level"},
+    ],
+)
+def test_options_of_any_version_and_of_pyxis_pass(options: dict[str, object]) -> None:
+    assert plan_of(sbatch=options).warnings == ()
+
+
+def test_a_name_that_is_also_the_beginning_of_another_is_itself() -> None:
+    software = {"container": {"runtime": "pyxis", "image": "a/b:1"}}
+    keys = {"software": software, "launcher": "srun", "workdir": "/fsx/a"}
+    assert problems_of(**keys, srun={"container": "/a"}) == ()
+
+
+def test_every_short_name_has_a_long_one() -> None:
+    for program in ("sbatch", "srun"):
+        options = known_options(program)
+        assert set(options.short.values()) <= set(options.takes_value)
