@@ -28,9 +28,17 @@ class Diagnostics:
         self._relocated: dict[Path, Location] = {}
         self.problems: list[Problem] = []
 
-    def problem(self, path: Path, what: str, hint: str = "", warning: bool = False) -> None:
-        """Report a problem with the value at `path` of the spec."""
-        where = self._relocated.get(path) or self._source.locate(path)
+    def problem(
+        self,
+        path: Path,
+        what: str,
+        hint: str = "",
+        warning: bool = False,
+        at_key: bool = False,
+    ) -> None:
+        """Report a problem with the value at `path` of the spec, or with its key."""
+        locate = self._source.locate_key if at_key else self._source.locate
+        where = self._relocated.get(path) or locate(path)
         self.problems.append(Problem(what, where, dotted(path), hint, warning))
 
     def missing(self, key: str, what: str, hint: str) -> None:

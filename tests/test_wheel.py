@@ -78,6 +78,15 @@ def test_wheel_holds_every_template_and_cluster_config(wheel: pathlib.Path) -> N
             assert f"clusterjobs/_data/{path.relative_to(ROOT).as_posix()}" in packed
 
 
+def test_wheel_holds_the_flag_table_of_every_framework(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    tables = list((ROOT / "clusterjobs/frameworks/flags").glob("*.json"))
+    assert len(tables) >= 2
+    for path in tables:
+        assert path.relative_to(ROOT).as_posix() in packed
+
+
 def test_wheel_holds_no_tests_and_no_secrets_of_a_checkout(wheel: pathlib.Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}

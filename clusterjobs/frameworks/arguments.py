@@ -5,7 +5,9 @@ Knows how arguments are written; it must not know what any of them means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec.experiment import Experiment
@@ -45,6 +47,56 @@ def arguments_of(experiment: Experiment) -> tuple[str, ...]:
     return tuple(found)
 
 
+class Argument(NamedTuple):
+    """An argument of `args`: its key or index there, its name as written, and its values.
+
+    A bare flag has no values; an argument that is `false` is not given.
+    """
+
+    position: str | int
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The name as argparse stores it: micro_batch_size."""
+        return argument_key(self.name)
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        """Its place in the spec."""
+        return ("args", self.position)
+
+
+def given_arguments(experiment: Experiment) -> list[Argument]:
+    """The arguments that are passed on, from either form of `args`, with what belongs to each."""
+    arguments = experiment.args
+    if not isinstance(arguments, Mapping):
+        return list(_from_list(arguments))
+    return [
+        Argument(
+            name, name, () if value is True else value if isinstance(value, tuple) else (value,)
+        )
+        for name, value in arguments.items()
+        if value is not False
+    ]
+
+
+def _from_list(words: tuple[str, ...]) -> Iterator[Argument]:
+    """`[--lr, 1e-4, --split=9,1]`: a name, and the words behind it up to the next name."""
+    found: Argument | None = None
+    for index, word in enumerate(words):
+        if word.startswith("--"):
+            if found:
+                yield found
+            name, equals, value = word.partition("=")
+            found = Argument(index, name, (value,) if equals else ())
+        elif found:
+            found = found._replace(values=(*found.values, word))
+    if found:
+        yield found
+
+
 def argument_names(experiment: Experiment) -> list[tuple[str | int, str]]:
     """The names in `args` as they are written, each with its key or index there."""
     if isinstance(experiment.args, Mapping):
@@ -71,3 +123,29 @@ def refuse_derived(position: str | int, name: str, origin: str, diagnostics: Dia
     diagnostics.problem(
         ("args", position), f"{name} is derived from {origin}", "remove it: clusterjobs sets it"
     )
+
+
+NOT_PASSED_ON = "your program is not told: every rank holds the whole model"
+_ABOUT_PARALLELISM = re.compile(r"tensor|pipe|parallel|stage|(?:^|_)(?:tp|pp|mp)(?:_|$)", re.I)
+
+
+def refuse_parallel(
+    experiment: Experiment, keys: Iterable[str], why: str, diagnostics: Diagnostics
+) -> None:
+    """Refuse sizes of `parallel` that nothing passes on to the program."""
+    words = _from_list(experiment.command or ())
+    passed = {
+        value
+        for one in (*given_arguments(experiment), *words)
+        if _ABOUT_PARALLELISM.search(one.key)
+        for value in one.values
+    }
+    for key in keys:
+        size = getattr(experiment.parallel, key)
+        if size > 1 and str(size) not in passed:
+            example = f'{{{key}-parallel: "{{{{ parallel.{key} }}}}"}}'
+            diagnostics.problem(
+                ("parallel", key),
+                f"{key}: {size}, but {why}",
+                f"args: {example} for a script that has it, or framework: megatron-deepspeed",
+            )

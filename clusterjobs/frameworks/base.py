@@ -7,14 +7,16 @@ shell text: commands are plain text, quoted when the script is rendered.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import expanding, is_absolute, variable
+from clusterjobs.yaml.document import Path
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
 
@@ -48,6 +50,28 @@ class Samples(NamedTuple):
     micro: int
     accumulation: int
     global_: int
+
+
+class Division(NamedTuple):
+    """How a model is divided among ranks.
+
+    `any_head_size`: a head's size is given by itself, and does not follow from the hidden size.
+    `beside_layers`: how many other modules a pipeline counts as layers; None: unknown.
+    """
+
+    any_head_size: bool = False
+    beside_layers: int | None = 0
+
+
+class DataPath(NamedTuple):
+    """A path that every node uses. `key` is its place in the spec.
+
+    `indexed`: the first node writes an index beside it, which the others read.
+    """
+
+    key: Path
+    path: str
+    indexed: bool = False
 
 
 class Task(NamedTuple):
@@ -154,6 +178,26 @@ class Framework(abc.ABC):
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         """What a rank runs; problems go into `diagnostics`; None if there is nothing to run."""
+
+    def division(self, experiment: Experiment) -> Division:
+        """How a model is divided, if the spec's arguments say so."""
+        return Division()
+
+    def data_paths(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Iterable[DataPath]:
+        """The paths in the framework's arguments and config files that every node uses.
+
+        By default, arguments with `data` in their names. `texts` as in `completed`, which may have
+        moved the keys' positions into those files.
+        """
+        return [
+            DataPath(argument.path, value)
+            for argument in given_arguments(experiment)
+            if "data" in argument.key.split("_")
+            for value in argument.values
+            if value.startswith("/")
+        ]
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         """The user's own config files, relative to `workdir`.

@@ -5,12 +5,21 @@ Both come from the spec's `batch`, `precision` and `zero`, so that they cannot d
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
+from clusterjobs.frameworks.arguments import (
+    Argument,
+    arguments_of,
+    given_arguments,
+    refuse_arguments,
+    refuse_parallel,
+    script_of,
+)
 from clusterjobs.frameworks.base import (
     JOB_DIR,
     OWN_SCRIPT,
@@ -28,6 +37,7 @@ from clusterjobs.frameworks.ds_config import (
     derived_config,
     extensions_folder,
 )
+from clusterjobs.frameworks.rules import Finding, check_rules, rule
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.model import SpecModel
 
@@ -58,6 +68,13 @@ class DeepSpeed(Framework):
         assert isinstance(options, Options)
         script = script_of(task.experiment, diagnostics)
         refuse_arguments(task.experiment, diagnostics, _ORIGINS)
+        refuse_parallel(
+            task.experiment,
+            ("tensor",),
+            "DeepSpeed divides no layers by it, and counts every rank as data parallel",
+            diagnostics,
+        )
+        check_rules(RULES, _Settings(given_arguments(task.experiment), options), diagnostics)
         check_zero(options.zero, task.experiment.parallel.pipeline, diagnostics)
         config = config_text(
             task, derived_config(task, options.zero), options.ds_config, diagnostics, provenance
@@ -85,3 +102,49 @@ _ORIGINS = {
     "deepspeed_config": "batch, precision, zero and ds_config",
     "local_rank": "the launcher, which sets LOCAL_RANK",
 }
+
+
+class _Settings(NamedTuple):
+    """The arguments of the script, and DeepSpeed's keys."""
+
+    arguments: list[Argument]
+    options: Options
+
+
+# Where a script has an argument of this name, it is the same setting as DeepSpeed's key.
+_SAME = {
+    "lr": ("optimizer", "params", "lr"),
+    "learning_rate": ("optimizer", "params", "lr"),
+    "weight_decay": ("optimizer", "params", "weight_decay"),
+    "clip_grad": ("gradient_clipping",),
+    "max_grad_norm": ("gradient_clipping",),
+    "gradient_clipping": ("gradient_clipping",),
+}
+
+
+@rule(
+    "`lr`, `weight-decay` or `clip-grad` in args, and another value of it in ds_config",
+    "DeepSpeed's optimizer takes the config's, the script's own the argument",
+    "DeepSpeed runtime/engine.py, _configure_optimizer",
+    warning=True,
+)
+def two_values(settings: _Settings) -> Iterator[Finding]:
+    for argument in settings.arguments:
+        path = _SAME.get(argument.key, ())
+        value: Any = settings.options.ds_config
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        if path and isinstance(value, (int, float)) and _differs(argument, value):
+            what = f"{value} here, and {argument.values[0]} as {argument.name} in args"
+            hint = f'one of them: write "{{{{ args.{argument.name} }}}}" here'
+            yield Finding(("ds_config", *path), what, hint)
+
+
+def _differs(argument: Argument, value: float) -> bool:
+    try:
+        return len(argument.values) == 1 and not math.isclose(float(argument.values[0]), value)
+    except ValueError:
+        return False
+
+
+RULES = (two_values,)

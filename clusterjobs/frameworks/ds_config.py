@@ -12,6 +12,7 @@ from typing import Any
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import LogLine, Task, Variable
+from clusterjobs.frameworks.ds_config_rules import DsConfig, check_keys
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.field_types import Stage
 from clusterjobs.spec.model import SpecModel
@@ -69,6 +70,8 @@ def config_text(
 ) -> str:
     """The text of ds_config.json: `derived` first, then the spec's own keys."""
     _check_own_config(own, diagnostics)
+    stage = derived.get("zero_optimization", {}).get("stage")
+    check_keys(DsConfig(own, stage, task.experiment.precision), diagnostics)
     check_batch(task, diagnostics)
     record_batch(task, "ds_config.train_batch_size", provenance)
     return json_text(_merged(derived, own))
@@ -121,6 +124,7 @@ _WRITE_INSTEAD = {
     "gradient_accumulation_steps": "batch: {accumulation: ...}",
     "fp16.enabled": "precision: fp16",
     "bf16.enabled": "precision: bf16",
+    "bfloat16.enabled": "precision: bf16",
     "zero_optimization.stage": "zero: {stage: ...}",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import Problem
-from clusterjobs.frameworks.base import Parallelism, Samples, Shape
+from clusterjobs.frameworks.base import Division, Parallelism, Samples, Shape
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Batch, Model, Parallel
 
@@ -15,13 +15,7 @@ def plan_parallelism(
     """How the ranks are divided into copies of the model."""
     tensor, pipeline = parallel.tensor, parallel.pipeline
     world, model_ranks = shape.world_size, tensor * pipeline
-    if tensor > shape.ranks_per_node:
-        diagnostics.problem(
-            ("parallel", "tensor"),
-            f"tensor: {tensor} needs more ranks than one node has ({shape.ranks_per_node})",
-            "tensor parallelism within a node, pipeline between nodes",
-            warning=True,
-        )
+    _check_tensor_groups(tensor, shape, diagnostics)
     if world % model_ranks:
         diagnostics.problem(
             ("parallel",),
@@ -37,16 +31,39 @@ def plan_parallelism(
     return Parallelism(tensor, pipeline, copies)
 
 
+def _check_tensor_groups(tensor: int, shape: Shape, diagnostics: Diagnostics) -> None:
+    """Warn of tensor groups on several nodes: ranks are grouped in their order, 0-5, 6-11, ..."""
+    ranks = shape.ranks_per_node
+    if tensor > ranks:
+        what = f"tensor: {tensor} needs more ranks than one node has ({ranks})"
+    elif shape.nodes > 1 and ranks % tensor:
+        what = f"tensor: {tensor} does not divide the {ranks} ranks of a node: groups span nodes"
+    else:
+        return
+    diagnostics.problem(
+        ("parallel", "tensor"),
+        what,
+        "tensor parallelism within a node, pipeline between nodes",
+        warning=True,
+    )
+
+
 def check_model(
-    model: Model | None, parallel: Parallel, diagnostics: Diagnostics, provenance: Provenance
+    model: Model | None,
+    parallel: Parallel,
+    division: Division,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> None:
     """Whether the model can be divided as `parallel` says. Source: Megatron-LM's own asserts."""
     if model is None:
         return
-    tensor, pipeline = parallel.tensor, parallel.pipeline
-    _check_divides("hidden", model.hidden, f"heads {model.heads}", model.heads, diagnostics)
+    tensor = parallel.tensor
+    if not division.any_head_size:
+        _check_divides("hidden", model.hidden, f"heads {model.heads}", model.heads, diagnostics)
     _check_divides("heads", model.heads, f"tensor {tensor}", tensor, diagnostics)
-    _check_divides("layers", model.layers, f"pipeline {pipeline}", pipeline, diagnostics)
+    if division.beside_layers is not None:
+        _check_stages(model.layers, parallel.pipeline, division.beside_layers, diagnostics)
     if model.vocab is not None:
         multiple = 128 * tensor
         provenance.record(
@@ -55,6 +72,22 @@ def check_model(
             f"vocab {model.vocab} up to a multiple of 128 x tensor {tensor}",
             "Megatron-LM: make-vocab-size-divisible-by",
         )
+
+
+def _check_stages(layers: int, pipeline: int, beside: int, diagnostics: Diagnostics) -> None:
+    """Warn of stages with unequal numbers of layers, though DeepSpeed can divide any number."""
+    items = layers + beside
+    fewest, more = divmod(items, pipeline)
+    if more == 0:
+        return
+    counts = f"{more} stages have {fewest + 1}, the others {fewest} and wait"
+    below, above = fewest * pipeline - beside, (fewest + 1) * pipeline - beside
+    diagnostics.problem(
+        ("model", "layers"),
+        f"{layers} layers are not a multiple of pipeline {pipeline}: {counts}",
+        f"equal stages: layers: {f'{below} or ' if fewest else ''}{above}, or change pipeline",
+        warning=True,
+    )
 
 
 def _check_divides(
@@ -113,7 +146,7 @@ def plan_batch(
         diagnostics.problem(
             ("batch", "accumulation"),
             f"{accumulation} contradicts micro and global, which make it {steps}",
-            "remove one of the three",
+            f"accumulation: {steps}, or remove one of the three",
         )
     return Samples(micro, steps, total) if steps else None
 

@@ -12,6 +12,7 @@ from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checkpoints import plan_checkpoints
 from clusterjobs.plan.choice import find_framework, find_launcher
 from clusterjobs.plan.container import plan_container
+from clusterjobs.plan.data_paths import check_data_paths
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
 from clusterjobs.plan.inputs import plan_inputs
@@ -51,7 +52,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
 
     numbers = framework.completed(wanted, spec.options, texts or {}, diagnostics)
     parallelism = plan_parallelism(numbers.parallel, placement.shape, *both)
-    check_model(numbers.model, numbers.parallel, *both)
+    check_model(numbers.model, numbers.parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
     task = Task(wanted, spec.options, placement.shape, parallelism, batch)
     program = framework.program(task, *both) or _NO_PROGRAM
@@ -63,6 +64,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     job = plan_job(wanted, facts.name, launcher.name, placement, parameters, further, diagnostics)
     storage = find_storage(facts, placement.partition, placement.node_type)
     inputs = plan_inputs(wanted, program, diagnostics)
+    data_paths = framework.data_paths(wanted, spec.options, texts or {})
+    check_data_paths(data_paths, placement.shape.nodes, wanted, storage, diagnostics)
     staging = plan_staging(wanted.data, wanted.name, inputs, storage, *both)
     checkpoints = plan_checkpoints(wanted, framework.saving.marker, storage, *both)
     preflight = plan_preflight(
@@ -90,7 +93,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
     launch = plan_launch(wanted, program, launcher, placement, container, *both)
-    check_intentions(wanted, framework, placement, facts, diagnostics)
+    check_intentions(numbers, framework, placement, facts, diagnostics)
     check_bucket_access(
         facts.partition(placement.partition), wanted.data, staging, checkpoints, diagnostics
     )

@@ -121,9 +121,14 @@ def test_derived_arguments_of_a_framework_name_the_key_they_come_from(
     clusterjobs: Callable[..., Any], folder: pathlib.Path
 ) -> None:
     model = {"layers": 2, "hidden": 64, "heads": 2, "sequence": 8}
-    rows = command_of(clusterjobs, framework="megatron-deepspeed", model=model, precision="bf16")
+    keys = {"framework": "megatron-deepspeed", "model": model, "precision": "bf16"}
+    args = {"train-iters": 10, "lr": "1e-4"}
+    rows = command_of(clusterjobs, **keys, args=args, ds_config={"gradient_clipping": 0.5})
     origins = {name: origin for name, _, origin in rows}
     assert origins["--num-layers"] == "model.layers"
+    assert origins["--max-position-embeddings"] == "model.sequence"
+    assert origins["--clip-grad"] == "ds_config.gradient_clipping"
+    assert origins["--lr"] == "args.lr"
     assert origins["--bf16"] == "precision"
     assert origins["--global-batch-size"] == "batch.global"
     fairseq = {"cli": "fairseq-hydra-train", "arch": "roberta_base", "data": "/fsx/d"}

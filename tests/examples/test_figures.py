@@ -18,18 +18,20 @@ WORDS = {
         *("--encoder-layers 24", "--encoder-embed-dim 1024", "--encoder-ffn-embed-dim 4096"),
         *("--encoder-attention-heads 16", "--tokens-per-sample 512", "--update-freq 8"),
         *("--distributed-world-size 64", "--fp16", "--memory-efficient-fp16"),
-        *("--save-dir /fsx/checkpoints/bert-large", "/fsx/data/wikitext-bin"),
+        *("--save-dir /fsx/checkpoints/bert-large", "/fsx/data/wikitext-bin", "  preflight"),
     ),
-    "horovod-2node": ("horovodrun --gloo", "-np 16", "--batch-size 64"),
+    "horovod-2node": ("#SBATCH --nodes=2", "horovodrun --gloo", "-np 2", "--batch-size 64"),
     "gpt-neox-20b": ("#SBATCH --nodes=12", "deepy.py train.py"),
-    "gpt-neox-2node": ("#SBATCH --nodes=2", "deepy.py train.py", "small.yml local_setup.yml"),
+    "gpt-neox-2node": (
+        *("#SBATCH --nodes=2", "deepy.py train.py", "small.yml local_setup.yml", "  preflight"),
+    ),
     "gpt-neox-2node-docker": (
         *("#SBATCH --nodes=2", "--network=host", "--gpus=all", "--shm-size=16g"),
         *("--ulimit=memlock=-1:-1", "my.registry:5000/gpt-neox:2.0", '"launcher": "pdsh"'),
-        *("deepy.py train.py", "small.yml local_setup.yml"),
+        *("deepy.py train.py", "small.yml local_setup.yml", "  preflight"),
     ),
     "horovod-2node-docker": (
-        *("horovodrun --gloo", "-np 16", "--network=host", "my.registry:5000/horovod:0.28.1"),
+        *("horovodrun --gloo", "-np 2", "--network=host", "my.registry:5000/horovod:0.28.1"),
         *('--network-interfaces "$interface"', "--batch-size 64"),
     ),
     "gpt2-345m": (
@@ -39,14 +41,14 @@ WORDS = {
         *("--lr-decay-style cosine", "--fp16", "--checkpoint-activations", "--nnodes=1"),
     ),
     "gpt2-345m-1gpu": (
-        "--micro-batch-size 8",
-        "--global-batch-size 8",
-        "#SBATCH --gpus-per-node=1",
+        *("--micro-batch-size 4", "--global-batch-size 8", "#SBATCH --gpus-per-node=1"),
+        *("--lr-warmup-iters 32000", "--eval-interval 100", "--seed 1234", "--clip-grad 1.0"),
     ),
     "gpt2-7b": (
         *("--num-layers 32", "--hidden-size 4096", "--num-attention-heads 32"),
         *("--seq-length 2024", "--micro-batch-size 4", "--global-batch-size 16"),
         *("--zero-stage 1", "--deepspeed-activation-checkpointing", "exec deepspeed"),
+        *("--lr-warmup-iters 32000", "--eval-interval 100", "--seed 1234", "--clip-grad 1.0"),
     ),
     "gpt3-175b-p5": (
         *("#SBATCH --nodes=64", "--tensor-model-parallel-size 8", "--num-layers 96"),
@@ -55,7 +57,7 @@ WORDS = {
 }
 CONFIGS = {  # train_batch_size, micro batch, accumulation
     "gpt2-345m": (64, 8, 1),
-    "gpt2-345m-1gpu": (8, 8, 1),
+    "gpt2-345m-1gpu": (8, 4, 2),
     "gpt2-7b": (16, 4, 1),
     "gpt3-175b-p5": (1536, 1, 384),
 }
@@ -87,6 +89,7 @@ def test_both_places_of_a_batch_agree(name: str, rendered: Callable[[str], pathl
     keys = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
     assert tuple(config[key] for key in keys) == CONFIGS[name]
     assert config["zero_optimization"] == {"stage": 1}
+    assert config["gradient_clipping"] == 1.0
     if name.startswith("gpt2"):
         assert config["fp16"] == {"enabled": True}
         assert config["wandb"] == {"enabled": True, "project": "megatron"}

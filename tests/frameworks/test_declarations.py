@@ -16,9 +16,14 @@ BATCH = {"batch": {"micro": 1}}
 EXTRA: dict[str, dict[str, Any]] = {
     "command": {"script": None, "command": "./train"},
     "deepspeed": BATCH,
-    "fairseq": {**BATCH, "script": None, "fairseq": {"arch": "roberta_base", "data": "/fsx/d"}},
+    "fairseq": {
+        **BATCH,
+        "script": None,
+        "fairseq": {"cli": "fairseq-hydra-train", "arch": "roberta_base", "data": "/fsx/d"},
+        "args": {"optimizer": "adam", "optimization.lr": [1e-4]},
+    },
     "gpt-neox": {**BATCH, "configs": ["a.yml"]},
-    "megatron-deepspeed": {**BATCH, "model": MODEL},
+    "megatron-deepspeed": {**BATCH, "model": MODEL, "args": {"train-iters": 10, "lr": 0.1}},
 }
 
 

@@ -40,6 +40,16 @@ def test_a_setting_has_a_flag_and_an_override(setting: Setting, flag: str, overr
     assert override_of(setting) == override
 
 
+@pytest.mark.parametrize("group", ["task", "criterion"])
+def test_a_name_that_a_config_file_may_have_is_a_key_of_its_group(group: str) -> None:
+    """`task=masked_lm` is refused by hydra where a config has no list of defaults."""
+    setting = Setting(group, "_name", "masked_lm", NODES)
+    assert override_of(setting, in_config=True) == f"++{group}._name=masked_lm"
+    tokens = Setting("task", "tokens_per_sample", "512", NODES)
+    assert override_of(tokens, in_config=True) == "++task.tokens_per_sample=512"
+    assert override_of(tokens) == "task.tokens_per_sample=512"
+
+
 @pytest.mark.parametrize(
     ("text", "quoted"),
     [

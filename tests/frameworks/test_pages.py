@@ -10,7 +10,7 @@ import pytest
 
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.gpt_neox.launch_config import ORIGINS, OURS
-from clusterjobs.frameworks.megatron_deepspeed import _DERIVED_FROM
+from clusterjobs.frameworks.megatron_deepspeed.framework import _DERIVED_FROM
 
 PAGES = pathlib.Path(__file__).parents[2] / "docs" / "frameworks"
 NAMES = sorted(FRAMEWORKS)

@@ -58,6 +58,7 @@ def test_names_are_listed_without_loading_what_they_name() -> None:
         [sys.executable, "-c", LISTS_NAMES], capture_output=True, text=True, check=True
     )
     assert sorted(json.loads(done.stdout)) == [
+        "clusterjobs.frameworks.arguments",
         "clusterjobs.frameworks.base",
         "clusterjobs.launchers.base",
     ]

@@ -44,7 +44,7 @@ def test_megatron_deepspeed_is_given_ranks_flags_and_config(jobs, launcher: str)
         parallel={"tensor": 2},
         batch={"micro": 2, "global": 16},
         precision="bf16",
-        args={"tensorboard-dir": f"/fsx/records/{name}", "train-iters": 10},
+        args={"tensorboard-dir": f"/fsx/records/{name}", "train-iters": 10, "lr": 0.1},
     )
     ended = jobs.run(spec)
     check_ranks(jobs, ended)

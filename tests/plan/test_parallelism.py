@@ -38,6 +38,7 @@ def test_micro_x_accumulation_x_data_parallel_is_global_or_there_is_a_problem(
         "nodes": nodes,
         "batch": batch,
         "parallel": {"tensor": tensor, "pipeline": pipeline},
+        "args": {"tensor-parallel": tensor},
     }
     problems = [problem for problem in problems_of(CONFIG, **keys) if not problem.warning]
     if problems:
@@ -95,7 +96,69 @@ def test_wrong_numbers_of_ranks_are_not_held_against_the_batch() -> None:
     assert {problem.path for problem in problems} == {"gpus_per_node", "nodes"}
 
 
-def test_tensor_parallelism_over_nodes_is_a_warning() -> None:
-    found = plan_of(CONFIG, nodes=2, parallel={"tensor": 16}).warnings
-    (warning,) = [one for one in found if one.path == "parallel.tensor"]
-    assert warning.path == "parallel.tensor"
+MEGATRON: dict[str, Any] = {
+    "framework": "megatron-deepspeed",
+    "model": {"layers": 24, "hidden": 1536, "heads": 48, "sequence": 1024},
+    "batch": {"micro": 1},
+    "args": {"train-iters": 10, "lr": "1e-4"},
+}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tensor", "what"),
+    [
+        (2, 16, "tensor: 16 needs more ranks than one node has (8)"),
+        (3, 6, "tensor: 6 does not divide the 8 ranks of a node: groups span nodes"),
+        (3, 12, "tensor: 12 needs more ranks than one node has (8)"),
+    ],
+)
+def test_tensor_groups_on_several_nodes_are_a_warning(nodes: int, tensor: int, what: str) -> None:
+    found = plan_of(CONFIG, nodes=nodes, parallel={"tensor": tensor}, **MEGATRON).warnings
+    assert [one.what for one in found if one.path == "parallel.tensor"] == [what]
+
+
+@pytest.mark.parametrize(("nodes", "tensor"), [(2, 8), (2, 4), (1, 8), (3, 2)])
+def test_tensor_groups_within_nodes_are_not(nodes: int, tensor: int) -> None:
+    found = plan_of(CONFIG, nodes=nodes, parallel={"tensor": tensor}, **MEGATRON).warnings
+    assert [one.path for one in found if one.path == "parallel.tensor"] == []
+
+
+@pytest.mark.parametrize("framework", ["deepspeed", "torchrun", "command"])
+def test_tensor_ranks_that_no_program_is_told_of_are_refused(framework: str) -> None:
+    program = {"command": "./train", "script": None} if framework == "command" else {}
+    keys = {"framework": framework, "nodes": 2, "batch": {"micro": 2}, **program}
+    (problem,) = errors_of(**keys, parallel={"tensor": 2})
+    assert problem.path == "parallel.tensor"
+    assert "{tensor-parallel: " in problem.hint
+    assert errors_of(**keys, parallel={"tensor": 2}, args={"epochs": 2})
+    assert not errors_of(**keys, parallel={"tensor": 2}, args={"tp-size": 2})
+    assert not errors_of(**keys, parallel={"tensor": 2}, args=["--tensor-parallel=2"])
+    assert bool(errors_of(**keys, parallel={"pipeline": 2})) is (framework != "deepspeed")
+
+
+def test_a_command_that_names_its_tensor_ranks_is_accepted() -> None:
+    keys = {"framework": "command", "script": None, "parallel": {"tensor": 4}}
+    assert not errors_of(**keys, command=["./train", "--tp", "4"])
+    assert errors_of(**keys, command=["./train", "--tp", "8"])
+
+
+@pytest.mark.parametrize(
+    ("layers", "pipeline", "args", "what"),
+    [
+        (70, 4, {}, "70 layers are not a multiple of pipeline 4: 2 stages have 18"),
+        (4, 8, {}, "4 stages have 1, the others 0 and wait"),
+        (72, 4, {}, ""),
+        (70, 4, {"pp-partition-method": "type:transformer|embedding"}, ""),
+        (72, 4, {"pp-partition-method": "type:transformer|embedding"}, "72 layers"),
+        (70, 4, {"pp-partition-method": "parameters"}, ""),
+    ],
+)
+def test_stages_with_unequal_numbers_of_layers_are_a_warning(
+    layers: int, pipeline: int, args: dict[str, str], what: str
+) -> None:
+    model = {**MEGATRON["model"], "layers": layers}
+    keys = {**MEGATRON, "model": model, "args": {**MEGATRON["args"], **args}}
+    found = plan_of(CONFIG, nodes=2, parallel={"pipeline": pipeline}, **keys).warnings
+    said = [one.what for one in found if one.path == "model.layers"]
+    assert len(said) == bool(what)
+    assert all(what in one for one in said)

@@ -54,7 +54,7 @@ def test_the_story_comes_before_the_housekeeping() -> None:
 
 
 def test_a_spec_gets_only_the_functions_that_it_needs() -> None:
-    plain = script()
+    plain = script(command=["true"])
     for name in (
         "unpack_programs",
         "start_attempt",

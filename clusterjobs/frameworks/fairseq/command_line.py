@@ -31,7 +31,8 @@ def train_command(
     if fairseq.data:
         found.append(folder_on_the_node(fairseq.data))
     for setting in settings:
-        found.append(flag_of(setting))
+        if setting.value is not False and setting.value is not None:
+            found.append(flag_of(setting))
         if isinstance(setting.value, str):
             found.append(setting.value)
     rank = ("bash", "-c", 'exec "$@" --distributed-rank "$RANK"', "rank") if on_cpus else ()
@@ -48,8 +49,9 @@ def hydra_command(
     if fairseq.config_name:
         found += ["--config-name", fairseq.config_name]
     if fairseq.data:
-        found.append(f"task.data={_quoted(folder_on_the_node(fairseq.data))}")
-    found += [override_of(setting) for setting in settings]
+        data = Setting("task", "data", folder_on_the_node(fairseq.data), ("fairseq", "data"))
+        found.append(override_of(data, fairseq.config_name is not None))
+    found += [override_of(setting, fairseq.config_name is not None) for setting in settings]
     if on_cpus:
         found.append("distributed_training.distributed_rank=${oc.env:RANK}")
     # hydra writes its log and config here, by default into workdir
@@ -57,16 +59,22 @@ def hydra_command(
     return (*found, *_own_overrides(experiment))
 
 
-def override_of(setting: Setting) -> str:
-    """`++model.encoder_layers=24`: ++ adds a key that hydra's config lacks, as all of a model's."""
-    if setting.key == "_name" and setting.group != "model":
+def override_of(setting: Setting, in_config: bool = False) -> str:
+    """`++model.encoder_layers=24`: ++ adds a key that hydra's config lacks, as all of a model's.
+
+    `in_config`: the task is in the user's config file, with only the keys that are written there,
+    and without the list of defaults that `task=` would change.
+    """
+    if setting.key == "_name" and setting.group != "model" and not in_config:
         return f"{setting.group}={_quoted(str(setting.value))}"
-    new = "++" if setting.group == "model" else ""
-    value = setting.value if isinstance(setting.value, str) else "true"
+    is_new = setting.group == "model" or (in_config and setting.group in ("task", "criterion"))
+    new = "++" if is_new else ""
+    value = setting.value if isinstance(setting.value, str) else _SWITCHES[setting.value]
     value = f"[{value}]" if setting.is_list else _quoted(value)
     return f"{new}{setting.group}.{setting.key}={value}"
 
 
+_SWITCHES = {True: "true", False: "false", None: "null"}
 _PLAIN = re.compile(r"[\w./:+@%-]+", re.ASCII)
 
 

@@ -6,9 +6,19 @@ exit with 0. Source: fairseq 0.12, fairseq/distributed/utils.py and fairseq_cli/
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import refuse_derived
-from clusterjobs.frameworks.base import Framework, LogLine, Program, Saving, Task, Variable
+from clusterjobs.frameworks.base import (
+    DataPath,
+    Framework,
+    LogLine,
+    Program,
+    Saving,
+    Task,
+    Variable,
+)
+from clusterjobs.frameworks.fairseq.checks import check_spec, check_values, refuse_settings
 from clusterjobs.frameworks.fairseq.command_line import (
     argument_keys,
     flag_of,
@@ -16,13 +26,8 @@ from clusterjobs.frameworks.fairseq.command_line import (
     override_of,
     train_command,
 )
-from clusterjobs.frameworks.fairseq.settings import (
-    OF_THE_LAUNCHER,
-    Setting,
-    Settings,
-    derived_settings,
-    half_of,
-)
+from clusterjobs.frameworks.fairseq.given import given_of
+from clusterjobs.frameworks.fairseq.settings import Setting, Settings, derived_settings
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
@@ -66,12 +71,9 @@ class Fairseq(Framework):
         fairseq, experiment = options.fairseq, task.experiment
         given = frozenset(key for _, _, key in argument_keys(experiment))
         settings = derived_settings(task, fairseq, given)
-        _check_program(experiment, fairseq, diagnostics)
-        _check_kind(experiment, fairseq, diagnostics)
-        _check_parallel(experiment, diagnostics)
-        _check_batch(experiment, fairseq, given, diagnostics)
-        _check_bucket(experiment, fairseq, diagnostics)
-        _refuse_arguments(experiment, settings, diagnostics)
+        check_spec(experiment, fairseq, given, diagnostics)
+        refuse_settings(experiment, settings, diagnostics)
+        check_values(given_of(task, fairseq), diagnostics)
         _derive(task, provenance)
         on_cpus = not task.shape.gpus_per_node and task.shape.world_size > 1
         command = hydra_command if fairseq.cli == "fairseq-hydra-train" else train_command
@@ -81,6 +83,14 @@ class Fairseq(Framework):
             environment=_environment(experiment),
             origins=_origins(settings, diagnostics),
         )
+
+    def data_paths(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Iterator[DataPath]:
+        """The data, which may be several folders with colons between them."""
+        assert isinstance(options, Options)
+        for path in (options.fairseq.data or "").split(":"):
+            yield DataPath(("fairseq", "data"), path)
 
 
 _OF_FAIRSEQ = {"--config-dir": "config_dir", "--config-name": "config_name", "task.data": "data"}
@@ -108,108 +118,6 @@ def _environment(experiment: Experiment) -> tuple[Variable, ...]:
             "fairseq checkpoint_utils.py; torch, Miscellaneous Environment Variables",
         ),
     )
-
-
-def _check_program(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
-    for key in ("script", "command"):
-        if getattr(experiment, key) is not None:
-            diagnostics.problem(
-                (key,),
-                f"fairseq runs {fairseq.cli}, not a {key} of yours",
-                "remove it; your own models: args: {user-dir: ...}",
-            )
-
-
-def _check_kind(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
-    is_hydra = fairseq.cli == "fairseq-hydra-train"
-    if fairseq.arch is None and not (is_hydra and fairseq.config_name):
-        diagnostics.problem(
-            ("fairseq", "arch") if "fairseq" in experiment.model_fields_set else ("fairseq",),
-            "arch is missing: fairseq would train its default architecture or none",
-            "add `fairseq: {arch: roberta_large}`"
-            + (", or config_name: of a config with a model" if is_hydra else ""),
-        )
-    if fairseq.data is None and not (is_hydra and fairseq.config_name):
-        diagnostics.problem(
-            ("fairseq",),
-            "data is missing: the folder written by fairseq-preprocess",
-            "add `fairseq: {data: /fsx/data/wiki-bin}`",
-        )
-    for key in ("config_dir", "config_name"):
-        if getattr(fairseq, key) is not None and not is_hydra:
-            diagnostics.problem(
-                ("fairseq", key),
-                "fairseq-train reads no config file",
-                "cli: fairseq-hydra-train, or remove it",
-            )
-    if experiment.model and fairseq.arch and half_of(fairseq.arch) is None:
-        diagnostics.problem(
-            ("model",),
-            f"not supported for {fairseq.arch}, only for roberta* and transformer_lm*",
-            "remove it, and use fairseq's own arguments: args: {encoder-layers: 24}",
-        )
-
-
-def _check_parallel(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    for key in ("tensor", "pipeline"):
-        if (size := getattr(experiment.parallel, key)) > 1:
-            diagnostics.problem(
-                ("parallel", key),
-                f"{key}: {size}, but fairseq trains data parallel: each rank holds the whole model",
-                f"remove it, or framework: megatron-deepspeed, which has {key} parallelism",
-            )
-
-
-def _check_batch(
-    experiment: Experiment, fairseq: Settings, given: frozenset[str], diagnostics: Diagnostics
-) -> None:
-    """fairseq does not start without a batch size (fairseq_cli/train.py asserts it)."""
-    sizes = {"batch_size", "max_sentences", "max_tokens"}
-    if experiment.batch is None and not given & sizes and not fairseq.config_name:
-        diagnostics.missing(
-            "batch",
-            "batch is missing: fairseq needs a batch size",
-            "add `batch: {micro: 16, global: 2048}`, or args: {max-tokens: 4096}",
-        )
-
-
-_READ_BUCKETS = ("pytorch_ddp", "c10d")
-
-
-def _check_bucket(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
-    arguments = experiment.args if isinstance(experiment.args, dict) else {}
-    for name in ("ddp-backend", "distributed_training.ddp_backend"):
-        backend = arguments.get(name)
-        if fairseq.bucket_cap_mb and backend is not None and backend not in _READ_BUCKETS:
-            diagnostics.problem(
-                ("fairseq", "bucket_cap_mb"),
-                f"{backend} ({diagnostics.line_of(('args', name))}) ignores it",
-                "ddp-backend: pytorch_ddp, which is the default",
-                warning=True,
-            )
-
-
-def _refuse_arguments(
-    experiment: Experiment, settings: list[Setting], diagnostics: Diagnostics
-) -> None:
-    origins = {_name_of(setting): diagnostics.describe_key(setting.origin) for setting in settings}
-    if "batch_size" in origins:
-        origins["max_sentences"] = origins["batch_size"]  # its older name
-    ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"
-    origins.update(dict.fromkeys(OF_THE_LAUNCHER, ranks))
-    for position, name, key in argument_keys(experiment):
-        if key in origins:
-            refuse_derived(position, name, origins[key], diagnostics)
-        elif key in ("arch", "task", "criterion"):
-            diagnostics.problem(
-                ("args", position),
-                f"{name} is a key of the spec",
-                f"remove it, and write fairseq: {{{key}: ...}}",
-            )
-
-
-def _name_of(setting: Setting) -> str:
-    return flag_of(setting).lstrip("-").replace("-", "_")
 
 
 def _derive(task: Task, provenance: Provenance) -> None:

@@ -37,12 +37,12 @@ class Settings(SpecModel):
 class Setting(NamedTuple):
     """`group.key = value` of fairseq's config; `origin` is the key of the spec it follows from.
 
-    The value True is a switch.
+    A value that is a bool is a switch; None removes a config file's value.
     """
 
     group: str
     key: str
-    value: str | bool
+    value: str | bool | None
     origin: Path
     is_list: bool = False
 
@@ -56,7 +56,7 @@ def derived_settings(task: Task, fairseq: Settings, given: frozenset[str]) -> li
         *_kind(fairseq),
         *_model(task.experiment, fairseq, given),
         *_precision(task.experiment),
-        *_batch(task),
+        *_batch(task, given),
         *_checkpoints(task.experiment),
         *_ranks(task, fairseq, given),
     ]
@@ -91,19 +91,23 @@ def _model(experiment: Experiment, fairseq: Settings, given: frozenset[str]) -> 
         yield Setting("model", f"{half}_ffn_embed_dim", feed_forward, ("model", "hidden"))
     yield Setting("model", f"{half}_attention_heads", str(model.heads), ("model", "heads"))
     yield Setting("task", "tokens_per_sample", str(model.sequence), ("model", "sequence"))
-    if half == "encoder":
+    if half == "encoder" and "max_positions" not in given:
         yield Setting("model", "max_positions", str(model.sequence), ("model", "sequence"))
 
 
 def _precision(experiment: Experiment) -> Iterator[Setting]:
-    if experiment.precision in ("fp16", "bf16"):
-        yield Setting("common", experiment.precision, True, ("precision",))
+    """All switches: one that a config file sets would win over another, fp16 over bf16."""
+    if experiment.precision:
+        for key in ("fp16", "bf16", "amp"):
+            yield Setting("common", key, experiment.precision == key, ("precision",))
 
 
-def _batch(task: Task) -> Iterator[Setting]:
+def _batch(task: Task, given: frozenset[str]) -> Iterator[Setting]:
     if samples := task.samples:
         micro, steps = str(samples.micro), str(samples.accumulation)
         yield Setting("dataset", "batch_size", micro, ("batch", "micro"))
+        if "max_tokens" not in given:  # else a config file's would make smaller batches
+            yield Setting("dataset", "max_tokens", None, ("batch", "micro"))
         # With fairseq's default, 8, a micro batch of 12 would become batches of 8.
         yield Setting("dataset", "required_batch_size_multiple", "1", ("batch", "micro"))
         yield Setting("optimization", "update_freq", steps, ("batch",), is_list=True)

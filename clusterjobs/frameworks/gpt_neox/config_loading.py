@@ -8,62 +8,47 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import InputError, Location, Problem
+from clusterjobs.frameworks.gpt_neox.config import Config, Given, Givens
 from clusterjobs.spec.experiment import Batch, Experiment, Model, Parallel
 from clusterjobs.yaml import document as yaml_document
 
 
-class Given(NamedTuple):
-    """A value of a config file, and its position."""
-
-    value: Any
-    where: Location
-
-
-Givens = Mapping[str, Given]
-
-
-def composed(texts: Mapping[str, str], diagnostics: Diagnostics) -> dict[str, Given]:
-    """All keys of the files, dashes as underscores; keys that deepy.py refuses are reported."""
+def composed(texts: Mapping[str, str]) -> tuple[dict[str, Given], list[Problem]]:
+    """All keys of the files, dashes as underscores; files and keys that deepy.py refuses."""
     found: dict[str, Given] = {}
+    problems: list[Problem] = []
     for file, text in texts.items():
-        for key, given in _keys(file, text, diagnostics):
+        for key, given in _keys(file, text, problems):
             if key in found:
-                _refuse_duplicate(key, given, found[key], diagnostics)
+                problems.append(_duplicate(key, given, found[key]))
             found.setdefault(key, given)
-    return found
+    return found, problems
 
 
-def _keys(file: str, text: str, diagnostics: Diagnostics) -> Iterator[tuple[str, Given]]:
+def _keys(file: str, text: str, problems: list[Problem]) -> Iterator[tuple[str, Given]]:
     try:
         document = yaml_document.load(text, file, "1.1")
     except InputError as error:
-        diagnostics.problems += error.problems
+        problems += error.problems
         return
     if not isinstance(document.value, dict):
         what = "a config of GPT-NeoX is a map of keys"
-        diagnostics.problems.append(
-            Problem(what, Location(file, 1, 1), hint="write `key: value` lines")
-        )
+        problems.append(Problem(what, Location(file, 1, 1), hint="write `key: value` lines"))
         return
     for key, value in document.value.items():
-        yield str(key).replace("-", "_"), Given(value, document.locate_key((key,)))
+        name = str(key).replace("-", "_")
+        yield name, Given(value, document.locate_key((key,)), (key,), document)
 
 
-def _refuse_duplicate(key: str, given: Given, first: Given, diagnostics: Diagnostics) -> None:
+def _duplicate(key: str, given: Given, first: Given) -> Problem:
     """deepy.py stops at the second, or silently uses it if only one is written with dashes."""
     there = f"{first.where.file}:{first.where.line}"
-    diagnostics.problems.append(
-        Problem(
-            f"{key} is already in {there}: deepy.py refuses a key that is in two files",
-            given.where,
-            key,
-            "remove one of the two",
-        )
-    )
+    what = f"{key} is already in {there}: deepy.py refuses a key that is in two files"
+    return Problem(what, given.where, key, "remove one of the two")
 
 
 def refuse_keys(
@@ -93,16 +78,26 @@ _PARALLEL = {"tensor": "model_parallel_size", "pipeline": "pipe_parallel_size"}
 
 
 def with_their_numbers(
-    experiment: Experiment, given: Givens, diagnostics: Diagnostics
+    experiment: Experiment, given: Givens, is_complete: bool, diagnostics: Diagnostics
 ) -> Experiment:
-    """The experiment, with model, parallel and batch of the files where the spec has none."""
+    """The experiment, with model, parallel and batch of the files where the spec has none.
+
+    `is_complete`: all files have been read.
+    """
     update: dict[str, Any] = {}
+    if experiment.precision is None and (precision := Config(given, is_complete, {}).precision):
+        key = next(key for key in ("precision", "fp16", "bf16") if key in given)
+        diagnostics.relocate(("precision",), given[key].where)
+        update["precision"] = {"bfloat16": "bf16"}.get(precision, precision)
     if experiment.model is None:
         model = _counts("model", _MODEL, given, diagnostics)
         update["model"] = Model.model_validate(model) if len(model) == len(_MODEL) else None
     if experiment.batch is None:
         batch = _counts("batch", _BATCH, given, diagnostics)
         has_size = batch.keys() & {"micro", "global"}
+        if is_complete and batch.keys() == {"micro", "global"}:
+            diagnostics.relocate(("batch", "accumulation"), given["train_batch_size"].where)
+            batch["accumulation"] = 1  # GPT-NeoX's default
         update["batch"] = Batch.model_validate(batch) if has_size else None
     if "parallel" not in experiment.model_fields_set:
         update["parallel"] = Parallel.model_validate(

@@ -13,6 +13,7 @@ from pydantic import Field
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import LogLine, Task
 from clusterjobs.frameworks.ds_config import Zero
+from clusterjobs.frameworks.gpt_neox.config import Given
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
@@ -59,11 +60,16 @@ def _launch(task: Task) -> dict[str, Any]:
 
 def _of_the_spec(task: Task, options: Options) -> dict[str, Any]:
     """The keys that the spec sets; the user's files set the others."""
-    experiment, found = task.experiment, dict[str, Any]()
-    if (samples := task.samples) and experiment.batch:
+    found = dict[str, Any]()
+    if (samples := task.samples) and task.experiment.batch:
         found["train_batch_size"] = samples.global_
         found["train_micro_batch_size_per_gpu"] = samples.micro
         found["gradient_accumulation_steps"] = samples.accumulation
+    return {**found, **_beside_the_batch(task.experiment, options)}
+
+
+def _beside_the_batch(experiment: Experiment, options: Options) -> dict[str, Any]:
+    found = dict[str, Any]()
     if "parallel" in experiment.model_fields_set:
         pipeline = experiment.parallel.pipeline
         found["pipe_parallel_size"] = pipeline if pipeline > 1 else 0  # 0: no pipeline module
@@ -78,6 +84,21 @@ def _of_the_spec(task: Task, options: Options) -> dict[str, Any]:
     if experiment.checkpoints:
         found["save"] = found["load"] = experiment.checkpoints.path
     return found
+
+
+def keys_of_the_spec(
+    experiment: Experiment, options: Options, diagnostics: Diagnostics
+) -> dict[str, Given]:
+    """The keys that the spec sets, except the batch, and those of `neox`."""
+    derived = {
+        key: Given(value, diagnostics.where(ORIGINS[key]), ORIGINS[key])
+        for key, value in _beside_the_batch(experiment, options).items()
+    }
+    own = {
+        key.replace("-", "_"): Given(value, diagnostics.where(("neox", key)), ("neox", key))
+        for key, value in options.neox.items()
+    }
+    return {**derived, **own}
 
 
 _PRECISION: dict[str, dict[str, Any]] = {

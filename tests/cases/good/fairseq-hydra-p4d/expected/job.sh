@@ -64,9 +64,12 @@ main() {
     fairseq-hydra-train
     --config-dir /fsx/code/fairseq/examples/roberta/config/pretraining
     --config-name base
-    "task.data=\"$DATA/wiki's bin\""
+    "++task.data=\"$DATA/wiki's bin\""
+    common.fp16=false
     common.bf16=true
+    common.amp=false
     dataset.batch_size=8
+    dataset.max_tokens=null
     dataset.required_batch_size_multiple=1
     'optimization.update_freq=[4]'
     "checkpoint.save_dir='/fsx/checkpoints/roberta-hydra 1'"

@@ -97,6 +97,7 @@ END
     --checkpoint-activations
     --checkpoint-num-layers 1
     --deepspeed-activation-checkpointing
+    --clip-grad 1.0
     --train-samples 146484375
     --lr 6e-5
     --min-lr 6e-6

@@ -73,6 +73,7 @@ main() {
   "fp16": {"enabled": true},
   "zero_optimization": {"stage": 1},
   "activation_checkpointing": {"partition_activations": false, "cpu_checkpointing": false},
+  "gradient_clipping": 1.0,
   "optimizer": {"type": "Adam", "params": {"lr": 0.00015, "betas": [0.9, 0.95]}},
   "wandb": {"enabled": true, "project": "megatron"}
 }

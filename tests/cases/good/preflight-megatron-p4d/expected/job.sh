@@ -64,7 +64,8 @@ main() {
   "train_batch_size": 2048,
   "train_micro_batch_size_per_gpu": 8,
   "gradient_accumulation_steps": 2,
-  "zero_optimization": {"stage": 0}
+  "zero_optimization": {"stage": 0},
+  "gradient_clipping": 1.0
 }
 END
 
@@ -122,6 +123,8 @@ END
     --deepspeed
     --deepspeed_config "$job_dir/ds_config.json"
     --zero-stage 0
+    --train-iters 500000
+    --lr 1.5e-4
     --save-interval 1000
   )
   srun_options=(
@@ -166,7 +169,7 @@ start_job() { # JOB_FOLDER
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "preflight", "spec": {"file": "spec.yaml", "sha256": "7caea6c7429dbf65259c97cb73c1354815af1c2eaf68c9db55e07ca65ea73a49", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 128, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 128, "model.vocab_padded": 50304, "batch.accumulation": 2, "ds_config.train_batch_size": 2048, "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "500:$job_dir", "preflight.folder /fsx/check points/preflight": "/fsx/check points/preflight", "preflight.space /fsx/check points/preflight": "500:/fsx/check points/preflight", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch==2.6,deepspeed==0.19.8", "preflight.imports": "torch,apex.multi_tensor_apply,amp_C", "preflight.build": "yes", "preflight.helpers /megatron/data": "$PWD/megatron/data", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "preflight", "spec": {"file": "spec.yaml", "sha256": "66eb01fea088b5ed3f31737d7cd5555bd6b6b2800c2aa3cfeda3ef204feda341", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 128, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 128, "model.vocab_padded": 50304, "batch.accumulation": 2, "ds_config.gradient_clipping": "1.0", "ds_config.train_batch_size": 2048, "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "500:$job_dir", "preflight.folder /fsx/check points/preflight": "/fsx/check points/preflight", "preflight.space /fsx/check points/preflight": "500:/fsx/check points/preflight", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch==2.6,deepspeed==0.19.8", "preflight.imports": "torch,apex.multi_tensor_apply,amp_C", "preflight.build": "yes", "preflight.helpers /megatron/data": "$PWD/megatron/data", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }

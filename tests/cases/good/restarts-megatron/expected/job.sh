@@ -65,7 +65,8 @@ main() {
   "train_micro_batch_size_per_gpu": 8,
   "gradient_accumulation_steps": 1,
   "fp16": {"enabled": true},
-  "zero_optimization": {"stage": 0}
+  "zero_optimization": {"stage": 0},
+  "gradient_clipping": 1.0
 }
 END
 
@@ -134,7 +135,7 @@ start_job() { # JOB_FOLDER
   trap on_time_limit USR1
   unset_inherited_variables
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "gpt2-345m", "spec": {"file": "spec.yaml", "sha256": "a4c3c20fb4c0aa8e3a08a66a486d699d0b4096e4ac2582943be73e979b2c408d", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.train_batch_size": 128, "asked to save": "by the clock", "signal": "USR1, 240 s before the limit", "exit duration": "the whole minutes until 420 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "gpt2-345m", "spec": {"file": "spec.yaml", "sha256": "a4c3c20fb4c0aa8e3a08a66a486d699d0b4096e4ac2582943be73e979b2c408d", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.gradient_clipping": "1.0", "ds_config.train_batch_size": 128, "asked to save": "by the clock", "signal": "USR1, 240 s before the limit", "exit duration": "the whole minutes until 420 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }

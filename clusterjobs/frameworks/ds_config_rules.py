@@ -1,0 +1,143 @@
+"""Keys of ds_config that DeepSpeed refuses, ignores or overrides, beside those that are unknown.
+
+Knows DeepSpeed's config; it must not know what calls DeepSpeed. Source: DeepSpeed 0.19.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.flags import mapping_findings, table
+from clusterjobs.frameworks.rules import Finding, Rule, check_rules, rule
+
+
+class DsConfig(NamedTuple):
+    """The spec's own keys of the config, and what the spec says elsewhere: ZeRO's stage, if any."""
+
+    own: Mapping[str, Any]
+    stage: int | None
+    precision: str | None
+
+    def section(self, name: str) -> Mapping[str, Any]:
+        """A mapping of the config; empty where it is missing or no mapping."""
+        found = self.own.get(name)
+        return found if isinstance(found, dict) else {}
+
+
+def check_keys(config: DsConfig, diagnostics: Diagnostics) -> None:
+    """Compare all keys with DeepSpeed's, and check those that do not fit one another."""
+    check_rules(RULES, config, diagnostics)
+    for finding in mapping_findings(config.own, table("deepspeed"), ("ds_config",)):
+        diagnostics.problem(*finding)
+
+
+_REMOVED = {
+    "amp": "precision: fp16, or bf16",
+    "compression_training": "",
+    "curriculum_learning": "data_efficiency.data_sampling.curriculum_learning",
+    "eigenvalue": "",
+    "elasticity": "batch: {micro: ..., global: ...}",
+    "graph_harvesting": "",
+    "nebula": "",
+    "progressive_layer_drop": "",
+    "quantize_training": "",
+    "sparse_attention": "",
+    "sparse_gradients": "",
+}
+_REMOVED_OF_ZERO = ("mics_shard_size", "mics_hierarchical_params_gather", "zeropp_loco_param")
+
+
+@rule(
+    "ds_config has a feature that DeepSpeed removed: amp, elasticity, sparse_gradients ...",
+    "DeepSpeed 0.19.8 raises DeepSpeedConfigError; older versions still have them",
+    "DeepSpeed runtime/config.py, _reject_removed_config_keys",
+    warning=True,
+)
+def removed_features(config: DsConfig) -> Iterator[Finding]:
+    zero = config.section("zero_optimization")
+    keys = [(key,) for key in config.own if key in _REMOVED]
+    for key in (*keys, *(("zero_optimization", key) for key in zero if key in _REMOVED_OF_ZERO)):
+        instead = _REMOVED.get(key[0], "")
+        yield Finding(
+            ("ds_config", *key),
+            f"DeepSpeed has removed {'.'.join(key)}: 0.19.8 does not start with it",
+            f"write {instead} instead" if instead else "remove it, or use an older DeepSpeed",
+        )
+
+
+@rule(
+    "fp16's loss scale in ds_config, without precision: fp16",
+    "DeepSpeed does not read it",
+    "DeepSpeed runtime/engine.py",
+    warning=True,
+)
+def loss_scale_without_fp16(config: DsConfig) -> Iterator[Finding]:
+    if set(config.section("fp16")) - {"enabled"} and config.precision != "fp16":
+        what = f"not read: the precision is {config.precision or 'not set'}"
+        yield Finding(("ds_config", "fp16"), what, "write precision: fp16, or remove it")
+
+
+@rule(
+    "offload_optimizer without ZeRO",
+    "DeepSpeed keeps the optimizer on the GPU",
+    "DeepSpeed runtime/engine.py, _do_optimizer_sanity_check",
+    warning=True,
+)
+def offload_without_zero(config: DsConfig) -> Iterator[Finding]:
+    if offloads(config, "offload_optimizer") and not config.stage:
+        yield Finding(
+            ("ds_config", "zero_optimization", "offload_optimizer"),
+            "has no effect without ZeRO",
+            "write zero: {stage: 1} or a higher stage",
+        )
+
+
+@rule(
+    "offload_param, or a stage3_ key, with a ZeRO stage below 3",
+    "DeepSpeed does not read it",
+    "DeepSpeed runtime/zero/config.py",
+    warning=True,
+)
+def parameters_below_stage_3(config: DsConfig) -> Iterator[Finding]:
+    for key in config.section("zero_optimization"):
+        if (key.startswith("stage3_") or key == "offload_param") and (config.stage or 0) < 3:
+            yield Finding(
+                ("ds_config", "zero_optimization", key),
+                f"only ZeRO stage 3 reads it, and the stage is {config.stage or 0}",
+                "write zero: {stage: 3}, or remove it",
+            )
+
+
+def offloads(config: DsConfig, key: str) -> bool:
+    """Whether the config moves something to the host's memory or a disk."""
+    zero = config.section("zero_optimization")
+    section = zero.get(key)
+    device = section.get("device", "none") if isinstance(section, dict) else "none"
+    return device != "none" or (key == "offload_optimizer" and zero.get("cpu_offload") is True)
+
+
+@rule(
+    "max_grad_norm among the parameters of ds_config's optimizer",
+    "DeepSpeed raises ValueError, or warns where the script brings its own optimizer",
+    "DeepSpeed runtime/engine.py, _configure_basic_optimizer",
+    warning=True,
+)
+def clipping_in_the_optimizer(config: DsConfig) -> Iterator[Finding]:
+    params = config.section("optimizer").get("params")
+    if isinstance(params, dict) and "max_grad_norm" in params:
+        yield Finding(
+            ("ds_config", "optimizer", "params", "max_grad_norm"),
+            "is not a parameter of DeepSpeed's optimizers",
+            f"ds_config: {{gradient_clipping: {params['max_grad_norm']}}}",
+        )
+
+
+RULES: tuple[Rule[DsConfig], ...] = (
+    removed_features,
+    loss_scale_without_fp16,
+    offload_without_zero,
+    parameters_below_stage_3,
+    clipping_in_the_optimizer,
+)

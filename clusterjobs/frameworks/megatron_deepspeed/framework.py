@@ -1,0 +1,213 @@
+"""Megatron-DeepSpeed's pretraining scripts: a command line and a ds_config.json from one spec.
+
+The scripts silently clamp the parallel sizes to the world size (megatron/arguments.py,
+validate_args): the plan compares them beforehand.
+Source of the flags: Megatron-DeepSpeed, megatron/arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import (
+    arguments_of,
+    given_arguments,
+    refuse_arguments,
+    script_of,
+)
+from clusterjobs.frameworks.base import (
+    ConfigFile,
+    DataPath,
+    Division,
+    Framework,
+    LogLine,
+    Program,
+    Saving,
+    Task,
+)
+from clusterjobs.frameworks.ds_config import (
+    CONFIG_NAME,
+    check_zero,
+    config_text,
+)
+from clusterjobs.frameworks.ds_config_rules import DsConfig
+from clusterjobs.frameworks.flags import check_arguments, table
+from clusterjobs.frameworks.megatron_deepspeed import model_rules, schedule_rules, silent_rules
+from clusterjobs.frameworks.megatron_deepspeed.agreement import agree
+from clusterjobs.frameworks.megatron_deepspeed.command_line import (
+    derived_arguments,
+    environment,
+    own_config,
+)
+from clusterjobs.frameworks.megatron_deepspeed.given import given_of
+from clusterjobs.frameworks.megatron_deepspeed.options import Options
+from clusterjobs.frameworks.rules import check_rules
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model import SpecModel
+
+_ITERATION = LogLine(  # the rank that holds the pipeline's last stage writes it
+    r"iteration +(?P<step>\d+)/ *(?P<steps>\d+) \| consumed samples: +(?P<samples>\d+) \| .*?"
+    r"elapsed time per iteration \(ms\): (?P<milliseconds>[\d.]+) \| .*?"
+    r"global batch size: +(?P<global_batch>\d+) \| lm loss: (?P<loss>\S+) \| .*?"
+    r"samples per second: (?P<samples_per_second>[\d.]+) \| .*?"
+    r"TFLOPs: (?P<tflops_per_gpu>[\d.]+)",
+    " iteration        2/      10 | consumed samples:            8 | consumed tokens:          256 "
+    "| elapsed time per iteration (ms): 79.3 | learning rate: 1.000E-03 | global batch size:     4 "
+    "| lm loss: 5.658854E+00 | actual seqlen:    32 | number of skipped iterations:   0 "
+    "| number of nan iterations:   0 | samples per second: 50.451 "
+    "| tokens per gpu per second (tgs): 807.218 | TFLOPs: 0.00 |",
+    "Megatron-DeepSpeed megatron/training.py",
+)
+
+
+class MegatronDeepSpeed(Framework):
+    """`framework: megatron-deepspeed`."""
+
+    name = "megatron-deepspeed"
+    # Not by its signal handler: SIGTERM would also end PyTorch's data loaders.
+    saving = Saving(
+        "clock",
+        "--exit-duration-in-mins makes all ranks save and exit in the same iteration",
+        "latest_checkpointed_iteration.txt",
+    )
+    launchers = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
+    options = Options
+    log_lines = (_ITERATION,)
+    reads_precision = True
+    packages = ("torch", "deepspeed")
+    # Of megatron/utils.py. amp_C is missing if apex was built without --cuda_ext, and cannot be
+    # imported after an update of torch. amp_C needs the libraries that torch has loaded.
+    imports = ("torch", "apex.multi_tensor_apply", "amp_C")
+    compiles_extensions = True
+    helpers = "megatron/data"  # compile_helper of megatron/data/dataset_utils.py
+
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
+        options = task.options
+        assert isinstance(options, Options)
+        script = script_of(task.experiment, diagnostics)
+        if task.experiment.model is None:
+            example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
+            diagnostics.missing("model", "model is missing", f"add `model: {example}`")
+        origins = _origins(task.experiment, diagnostics)
+        _check_arguments(task, options, origins, diagnostics)
+        agreed = agree(task.experiment, options.ds_config, diagnostics, provenance)
+        derived = {**own_config(task, options), **agreed.config}
+        config = config_text(task, derived, options.ds_config, diagnostics, provenance)
+        if script is None:
+            return None
+        ours = (*derived_arguments(task, options), *agreed.arguments)
+        return Program(
+            (script, *ours, *arguments_of(task.experiment)),
+            is_python=True,
+            files=(ConfigFile(CONFIG_NAME, config),),
+            environment=tuple(environment(task)),
+            origins={**_of_either_side(diagnostics), **origins},
+        )
+
+    def division(self, experiment: Experiment) -> Division:
+        flags = {one.key: one.values for one in given_arguments(experiment)}
+        method = " ".join(flags.get("pp_partition_method", ("type:transformer",)))
+        beside = {"type:transformer": 0, "type:transformer|embedding": 2}.get(method)
+        return Division(any_head_size="kv_channels" in flags, beside_layers=beside)
+
+    def data_paths(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Iterator[DataPath]:
+        flags = {one.key: one for one in given_arguments(experiment)}
+        for name in _USED_BY_ALL_NODES:
+            flag = flags.get(name)
+            indexed = name in _INDEXED and "data_cache_path" not in flags
+            for word in flag.values if flag else ():
+                if flag and word.startswith("/"):
+                    yield DataPath(flag.path, word, indexed)
+
+
+def _check_arguments(
+    task: Task, options: Options, derived: Mapping[str, str], diagnostics: Diagnostics
+) -> None:
+    experiment = task.experiment
+    refuse_arguments(experiment, diagnostics, derived)
+    check_arguments(experiment, diagnostics, table("megatron-deepspeed"), derived)
+    check_zero(options.zero, experiment.parallel.pipeline, diagnostics)
+    config = DsConfig(options.ds_config, options.zero.stage, experiment.precision)
+    given = given_of(task, config)
+    check_rules(RULES, given, diagnostics)
+
+
+RULES = (*schedule_rules.RULES, *model_rules.RULES, *silent_rules.RULES)
+
+# The first node writes an index of the data beside it, or into data-cache-path.
+_INDEXED = ("data_path", "train_data_path", "valid_data_path", "test_data_path")
+_USED_BY_ALL_NODES = (
+    *_INDEXED,
+    "data_cache_path",
+    "save",
+    "load",
+    "vocab_file",
+    "merge_file",
+    "tokenizer_model",
+)
+
+
+# ------------------------------------------------------------------ refused arguments
+
+_DERIVED_FROM: dict[str, tuple[str, ...]] = {
+    "num_layers": ("model", "layers"),
+    "encoder_num_layers": ("model", "layers"),
+    "hidden_size": ("model", "hidden"),
+    "num_attention_heads": ("model", "heads"),
+    "seq_length": ("model", "sequence"),
+    "encoder_seq_length": ("model", "sequence"),
+    "tensor_model_parallel_size": ("parallel", "tensor"),
+    "model_parallel_size": ("parallel", "tensor"),
+    "pipeline_model_parallel_size": ("parallel", "pipeline"),
+    "no_pipeline_parallel": ("parallel", "pipeline"),
+    "micro_batch_size": ("batch", "micro"),
+    "batch_size": ("batch", "micro"),
+    "global_batch_size": ("batch", "global"),
+    "fp16": ("precision",),
+    "bf16": ("precision",),
+    "zero_stage": ("zero", "stage"),
+    "checkpoint_activations": ("activation_checkpointing",),
+    "checkpoint_num_layers": ("activation_checkpointing", "layers"),
+    "deepspeed_activation_checkpointing": ("activation_checkpointing",),
+    "partition_activations": ("activation_checkpointing", "partition"),
+    "checkpoint_in_cpu": ("activation_checkpointing", "cpu"),
+    "deepspeed": ("framework",),
+    "deepspeed_config": ("ds_config",),
+}
+# Options of deepspeed and torchrun; after the script they are the script's, which has none of them.
+_OF_THE_LAUNCHER = (
+    *("include", "exclude", "hostfile", "num_gpus", "num_nodes", "launcher", "launcher_args"),
+    *("master_addr", "master_port", "nproc_per_node", "nnodes", "node_rank"),
+)
+_BY_RESTARTS = {"exit_duration_in_mins": ("restarts",)}
+_BY_CHECKPOINTS = {"save": ("checkpoints", "path"), "load": ("checkpoints", "path")}
+
+
+def _origins(experiment: Experiment, diagnostics: Diagnostics) -> dict[str, str]:
+    derived = {
+        **_DERIVED_FROM,
+        **(_BY_CHECKPOINTS if experiment.checkpoints else {}),
+        **(_BY_RESTARTS if experiment.restarts else {}),
+    }
+    origins = {name: diagnostics.describe_key(path) for name, path in derived.items()}
+    ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"
+    return {
+        **origins,
+        **dict.fromkeys(_OF_THE_LAUNCHER, ranks),
+        "local_rank": "the launcher, which sets LOCAL_RANK",
+        "ds_sequence_parallel_size": "parallel, which has tensor and pipeline only",
+    }
+
+
+def _of_either_side(diagnostics: Diagnostics) -> dict[str, str]:
+    """Arguments that `args` may have as well; derived, they come from these keys."""
+    return {
+        "max_position_embeddings": diagnostics.describe_key(("model", "sequence")),
+        "clip_grad": diagnostics.describe_key(("ds_config", "gradient_clipping")),
+    }

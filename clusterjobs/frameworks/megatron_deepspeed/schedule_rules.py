@@ -1,0 +1,200 @@
+"""Rules about Megatron-DeepSpeed's arguments: how long it trains, learning rate, checkpoints.
+
+Source: deepspeedai/Megatron-DeepSpeed, megatron/arguments.py (validate_args), where none is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterjobs.frameworks.megatron_deepspeed.given import Given
+from clusterjobs.frameworks.rules import Finding, Rule, rule
+
+_VALIDATE = "megatron/arguments.py, validate_args"
+_SCHEDULER = "megatron/optimizer_param_scheduler.py"
+_TRAINING = "megatron/training.py, get_optimizer_param_scheduler"
+
+
+@rule("`train-iters` and `train-samples` together", "it asserts that one is missing", _VALIDATE)
+def iterations_and_samples(given: Given) -> Iterator[Finding]:
+    if given.number("train_iters") and given.number("train_samples"):
+        what = "train-samples and train-iters are both given"
+        yield given.finding("train_samples", what, "remove one of them")
+
+
+@rule("neither `train-iters` nor `train-samples`", "it raises an exception", _TRAINING)
+def no_length(given: Given) -> Iterator[Finding]:
+    alone = ("train_iters", "train_samples", "skip_train", "inference")
+    if not any(given.has(name) for name in alone):
+        what = "train-iters is missing: how long to train"
+        yield Finding(
+            ("args", "train-iters"), what, "add `train-iters: 500000` or train-samples to args"
+        )
+
+
+_OF_SAMPLES = ("lr_decay_samples", "lr_warmup_samples", "rampup_batch_size")
+_OF_ITERATIONS = ("lr_decay_iters", "lr_warmup_iters")
+
+
+@rule(
+    "`train-iters` with `lr-decay-samples`, `lr-warmup-samples` or `rampup-batch-size`",
+    "it asserts iteration-based settings",
+    _VALIDATE,
+)
+def samples_beside_iterations(given: Given) -> Iterator[Finding]:
+    for name in _OF_SAMPLES if given.number("train_iters") else ():
+        if given.has(name) and given.number(name) != 0:
+            flag = given.flags[name].name
+            what = f"{flag} counts samples, and train-iters iterations"
+            yield given.finding(name, what, f"train-samples: with it, or {_in_iterations(name)}")
+
+
+def _in_iterations(name: str) -> str:
+    return "no ramp" if name == "rampup_batch_size" else name[:-8].replace("_", "-") + "-iters"
+
+
+@rule(
+    "`train-samples` with `lr-decay-iters` or `lr-warmup-iters`",
+    "it asserts sample-based settings",
+    _VALIDATE,
+)
+def iterations_beside_samples(given: Given) -> Iterator[Finding]:
+    for name in _OF_ITERATIONS if given.number("train_samples") else ():
+        if given.has(name) and given.number(name) != 0:
+            flag = given.flags[name].name
+            what = f"{flag} counts iterations, and train-samples samples"
+            instead = name[:-6].replace("_", "-") + "-samples"
+            yield given.finding(name, what, f"write {instead}, or train-iters")
+
+
+@rule("a warm-up given twice, as a fraction and as a number", "it asserts one of them", _VALIDATE)
+def warmup_twice(given: Given) -> Iterator[Finding]:
+    for name in ("lr_warmup_iters", "lr_warmup_samples"):
+        if given.has("lr_warmup_fraction") and given.number(name):
+            what = f"{given.flags[name].name} beside lr-warmup-fraction"
+            yield given.finding(name, what, "remove one of them")
+
+
+@rule(
+    "a warm-up that is not shorter than the decay of the learning rate",
+    "it asserts lr_warmup_steps < lr_decay_steps",
+    _SCHEDULER,
+)
+def warmup_beyond_decay(given: Given) -> Iterator[Finding]:
+    for unit in ("iters", "samples"):
+        warmup = given.number(f"lr_warmup_{unit}")
+        decay = given.number(f"lr_decay_{unit}") or given.number(f"train_{unit}")
+        if warmup and decay and warmup >= decay:
+            name = f"lr_warmup_{unit}"
+            what = f"a warm-up of {warmup:g} {unit}, and the decay ends after {decay:g}"
+            yield given.finding(name, what, "a shorter warm-up, or a later end of the decay")
+    fraction = given.number("lr_warmup_fraction")
+    if fraction is not None and not 0 <= fraction < 1:
+        what = f"lr-warmup-fraction: {fraction:g} is not a fraction of the decay"
+        yield given.finding("lr_warmup_fraction", what, "write for example 0.01")
+
+
+@rule("no `lr`", "the optimizer fails: its learning rate is None", "megatron/optimizer/__init__.py")
+def no_learning_rate(given: Given) -> Iterator[Finding]:
+    if not given.has("lr") and not given.has("inference"):
+        what = "lr is missing: the learning rate"
+        yield Finding(("args", "lr"), what, "add `lr: 1.5e-4` to args")
+
+
+@rule("`min-lr` above `lr`", "it asserts min_lr <= lr", _VALIDATE)
+def rates_reversed(given: Given) -> Iterator[Finding]:
+    rate, least = given.number("lr"), given.number("min_lr")
+    if rate is not None and least is not None and least > rate:
+        yield given.finding("min_lr", f"{least:g} is above lr {rate:g}", "a smaller min-lr")
+
+
+@rule(
+    "`weight-decay-incr-style` without start and end, or these without it",
+    "it asserts that both or none are given",
+    _VALIDATE,
+)
+def weight_decay_style(given: Given) -> Iterator[Finding]:
+    ends = ("start_weight_decay", "end_weight_decay")
+    style = given.text("weight_decay_incr_style") or "constant"
+    for name in ends:
+        if given.has(name) and style == "constant":
+            what = "the weight decay is constant: its start and end are not used"
+            yield given.finding(name, what, "add `weight-decay-incr-style: linear`, or remove it")
+    if style != "constant" and not all(given.has(name) for name in ends):
+        what = "start-weight-decay and end-weight-decay are missing"
+        yield given.finding("weight_decay_incr_style", what, "add both to args")
+
+
+@rule(
+    "`rampup-batch-size` without three values, or that does not reach the global batch size",
+    "it asserts them",
+    "megatron/microbatches.py",
+)
+def ramp(given: Given) -> Iterator[Finding]:
+    flag, samples = given.flags.get("rampup_batch_size"), given.task.samples
+    if flag is None or samples is None:
+        return
+    values = [int(word) if word.isdecimal() else None for word in flag.values]
+    start, step = (values[0], values[1]) if len(values) == 3 else (None, None)
+    if len(values) != 3:
+        what = f"{len(values)} values, and three are needed: start, increment, samples"
+        yield Finding(flag.path, what, "write rampup-batch-size: [16, 8, 300000]")
+    elif start and step and (samples.global_ - start) % step:
+        what = f"from {start} in steps of {step}, the batch does not reach {samples.global_}"
+        yield Finding(flag.path, what, "global - start must be a multiple of the increment")
+
+
+@rule("`save` or `checkpoints` without `save-interval`", "it asserts save_interval", _VALIDATE)
+def save_without_interval(given: Given) -> Iterator[Finding]:
+    experiment = given.task.experiment
+    if (experiment.checkpoints or given.has("save")) and not given.has("save_interval"):
+        yield Finding(
+            ("checkpoints",) if experiment.checkpoints else given.path("save"),
+            "save-interval is missing: how often a checkpoint is saved",
+            "add `save-interval: 1000` (iterations) to args; megatron/arguments.py asserts it",
+        )
+
+
+@rule(
+    "`save-interval` without `checkpoints` or `save`",
+    "it trains to the end and saves nothing",
+    "megatron/training.py, train",
+    warning=True,
+)
+def interval_without_save(given: Given) -> Iterator[Finding]:
+    saves = given.task.experiment.checkpoints or given.has("save")
+    if given.has("save_interval") and not saves:
+        what = "nothing is saved: the spec has no folder for checkpoints"
+        yield given.finding("save_interval", what, "add checkpoints: {path: /fsx/checkpoints}")
+
+
+@rule(
+    "`save-interval` longer than the training",
+    "it saves at the end alone",
+    "megatron/training.py, train",
+    warning=True,
+)
+def interval_beyond_the_end(given: Given) -> Iterator[Finding]:
+    interval, iterations = given.number("save_interval"), given.number("train_iters")
+    if interval and iterations and interval > iterations:
+        what = f"longer than the training, {iterations:g} iterations: nothing to resume from"
+        yield given.finding(
+            "save_interval", what, f"for example save-interval: {iterations // 10:g}"
+        )
+
+
+RULES: tuple[Rule[Given], ...] = (
+    iterations_and_samples,
+    no_length,
+    samples_beside_iterations,
+    iterations_beside_samples,
+    warmup_twice,
+    warmup_beyond_decay,
+    no_learning_rate,
+    rates_reversed,
+    weight_decay_style,
+    ramp,
+    save_without_interval,
+    interval_without_save,
+    interval_beyond_the_end,
+)

@@ -1,0 +1,33 @@
+"""fairseq's rules: each finds a mistake of specs/fairseq.yaml, and none in what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from spec_rows import problems_of_row, rows
+
+from clusterjobs.frameworks.fairseq import checks
+from clusterjobs.frameworks.fairseq.argument_rules import ARGUMENT_RULES
+from clusterjobs.frameworks.fairseq.given import Given
+from clusterjobs.frameworks.fairseq.training_rules import TRAINING_RULES
+from clusterjobs.frameworks.rules import Rule
+
+
+def test_every_rule_finds_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = set()
+
+    def check_rules(rules: Iterable[Rule[Given]], given: Given, _: object) -> None:
+        names.update(one.find.__name__ for one in rules if list(one.find(given)))
+
+    monkeypatch.setattr(checks, "check_rules", check_rules)
+    for row in rows("wrong"):
+        if row.spec["framework"] == "fairseq":
+            problems_of_row(row)
+    assert names == {one.find.__name__ for one in (*ARGUMENT_RULES, *TRAINING_RULES)}
+
+
+def test_right_specs_are_not_warned_of() -> None:
+    for row in rows("right"):
+        if row.spec["framework"] == "fairseq" and row.spec.get("gpus_per_node") != 1:
+            assert problems_of_row(row) == [], row.id

@@ -1,0 +1,135 @@
+"""Flag tables: what is close to a known flag is asked about, what has a wrong type is refused."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks import flags
+from clusterjobs.frameworks.flags import Table, check_arguments, mapping_findings, table
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.yaml import document
+
+NAMES = sorted(path.stem for path in pathlib.Path(flags.__file__).parent.glob("*.json"))
+TYPES = {"switch", "integer", "number", "text", "boolean", "list", "mapping", "any"}
+KNOWN = Table(
+    "Trainer",
+    "",
+    "",
+    False,
+    False,
+    {
+        "train-iters": "integer",
+        "lr": "number",
+        "fp16": "switch",
+        "split": "text",
+        "data-path": "list",
+        "style": ["cosine", "linear"],
+        "zero": "mapping",
+        "zero.stage": "integer",
+        "zero.overlap": "boolean",
+        "free": "mapping",
+    },
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_names_its_source_and_has_known_types_alone(name: str) -> None:
+    known = table(name)
+    assert known.program
+    assert known.source
+    assert known.date >= "2026-11-01"
+    for flag, kind in known.types.items():
+        is_choice = isinstance(kind, list) and all(isinstance(one, str) for one in kind)
+        assert is_choice or kind in TYPES, flag
+
+
+def said_of(args: Any) -> list[tuple[str, str, bool]]:
+    experiment = Experiment(name="a", cluster="c", framework="f", args=args)
+    diagnostics = Diagnostics(document.load("args: {}", "exp.yaml"))
+    check_arguments(experiment, diagnostics, KNOWN)
+    return [(one.what, one.hint, one.warning) for one in diagnostics.problems]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"train-iters": 1000, "lr": "1e-4", "fp16": True, "split": "9,1", "style": "linear"},
+        {"data-path": ["0.5", "/a", "0.5", "/b"], "fp16": False},
+        {"of-a-fork": 3},
+        {"train-iters": "\0ITERS\0"},
+        ["--train-iters", "-3", "--fp16", "--lr=1e-4", "--data-path", "/a", "/b"],
+    ],
+)
+def test_what_the_parser_takes_is_not_reported(args: Any) -> None:
+    assert said_of(args) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "what", "hint", "warning"),
+    [
+        ({"train-iter": 3}, "has no flag --train-iter", "did you mean --train-iters?", True),
+        ({"train_iters": 3}, "has no flag --train_iters", "did you mean --train-iters?", True),
+        (["--train-iter=3"], "has no flag --train-iter", "did you mean --train-iters?", True),
+        ({"train-iters": "1e3"}, "1e3, but Trainer expects an integer", "train-iters: 1000", False),
+        ({"lr": "fast"}, "lr: fast, but Trainer expects a number", "lr: 0.1", False),
+        (["--lr", "fast"], "lr: fast", "lr: 0.1", False),
+        (["--lr"], "lr without a value", "lr: 0.1", False),
+        ({"lr": True}, "lr without a value", "lr: 0.1", False),
+        ({"fp16": "yes"}, "fp16: yes, but Trainer expects no value", "write for", False),
+        ({"style": "cosin"}, "expects one of cosine, linear", "write style: cosine", False),
+        ({"split": ["a", "b"]}, "split: a b", "write a value", False),
+    ],
+)
+def test_a_wrong_argument_is_reported(args: Any, what: str, hint: str, warning: bool) -> None:
+    ((said, advice, is_warning),) = said_of(args)
+    assert what in said
+    assert hint in advice
+    assert is_warning is warning
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "what", "warning"),
+    [
+        ({"zero": {"stge": 1}}, ("zero", "stge"), "has no key zero.stge", True),
+        ({"zero": {"stage": "1"}}, ("zero", "stage"), "zero.stage: 1, but Trainer", False),
+        ({"zero": {"overlap": 1}}, ("zero", "overlap"), "expects true or false", False),
+        ({"zero": 3}, ("zero",), "expects a mapping", False),
+        ({"lr": None}, ("lr",), "lr: null, but", False),
+        ({"train-iters": True}, ("train-iters",), "expects an integer", False),
+    ],
+)
+def test_a_wrong_key_of_a_mapping_is_found(
+    given: dict[str, Any], path: tuple[str, ...], what: str, warning: bool
+) -> None:
+    (finding,) = mapping_findings(given, KNOWN)
+    assert finding.path == path
+    assert what in finding.what
+    assert finding.warning is warning
+
+
+def test_right_keys_and_keys_of_a_mapping_that_is_not_described_pass() -> None:
+    given = {"zero": {"stage": 1, "overlap": True}, "free": {"x": 1}, "lr": 1, "of_a_fork": 1}
+    assert list(mapping_findings(given, KNOWN)) == []
+
+
+def test_where_unknown_keys_are_refused_all_are_reported() -> None:
+    strict = KNOWN._replace(refuses_unknown=True)
+    (finding,) = mapping_findings({"of_a_fork": 1}, strict, ("neox",))
+    assert finding.path == ("neox", "of_a_fork")
+    assert not finding.warning
+
+
+@pytest.mark.parametrize("value", ["1", 1e3, "auto", None, True, 2])
+def test_where_values_are_converted_what_can_be_converted_passes(value: Any) -> None:
+    lenient = KNOWN._replace(coerces=True)
+    assert list(mapping_findings({"zero": {"stage": value}}, lenient)) == []
+
+
+@pytest.mark.parametrize("value", ["two", 0.5, [], {}, "inf"])
+def test_where_values_are_converted_what_cannot_be_is_reported(value: Any) -> None:
+    lenient = KNOWN._replace(coerces=True)
+    assert len(list(mapping_findings({"zero": {"stage": value}}, lenient))) == 1

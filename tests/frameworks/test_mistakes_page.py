@@ -1,0 +1,54 @@
+"""docs/frameworks/mistakes.md has a row for every rule. `--update-goldens` writes the rows anew."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from clusterjobs.frameworks import deepspeed, ds_config_rules
+from clusterjobs.frameworks.fairseq import argument_rules, training_rules
+from clusterjobs.frameworks.gpt_neox.model_rules import MODEL_RULES
+from clusterjobs.frameworks.gpt_neox.training_rules import TRAINING_RULES
+from clusterjobs.frameworks.megatron_deepspeed.framework import RULES
+from clusterjobs.frameworks.rules import Rule
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "frameworks" / "mistakes.md"
+RULE_SETS: dict[str, Iterable[Rule[Any]]] = {
+    "deepspeed": (*ds_config_rules.RULES, *deepspeed.RULES),
+    "megatron-deepspeed": RULES,
+    "gpt-neox": (*TRAINING_RULES, *MODEL_RULES),
+    "fairseq": (*argument_rules.ARGUMENT_RULES, *training_rules.TRAINING_RULES),
+}
+
+
+def table_of(rules: Iterable[Rule[Any]]) -> str:
+    rows = ["| mistake | what the framework does | clusterjobs |", "|---|---|---|"]
+    for one in rules:
+        said = "warned of" if one.warning else "refused"
+        rows.append(f"| {one.mistake} | {one.consequence} ({one.source}) | {said} |")
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize("name", RULE_SETS)
+def test_the_page_has_a_row_for_every_rule(name: str, request: pytest.FixtureRequest) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    start = f"<!-- rules: {name} -->\n"
+    between = re.compile(re.escape(start) + r"(.*?)<!-- end -->", re.DOTALL)
+    wanted = f"{table_of(RULE_SETS[name])}\n"
+    if request.config.getoption("--update-goldens"):
+        PAGE.write_text(between.sub(lambda _: f"{start}{wanted}<!-- end -->", page))
+        page = PAGE.read_text(encoding="utf-8")
+    found = between.search(page)
+    assert found
+    assert found[1] == wanted
+
+
+def test_every_rule_has_a_source_and_no_pipe_that_would_end_its_cell() -> None:
+    for rules in RULE_SETS.values():
+        for one in rules:
+            assert one.source
+            assert "|" not in one.mistake + one.consequence + one.source
