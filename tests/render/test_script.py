@@ -56,6 +56,7 @@ def test_the_story_comes_before_the_housekeeping() -> None:
 def test_a_spec_gets_only_the_functions_that_it_needs() -> None:
     plain = script(command=["true"])
     for name in (
+        "-x true",  # on the node's PATH: no file to look for
         "unpack_programs",
         "start_attempt",
         "run_child",
