@@ -13,6 +13,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: ## train a small GPT on a two-node Slurm cluster on this machine
+	@! command -v python3 >/dev/null || python3 -m clusterjobs.lab.tools # before a long download
 	@tools/setup.sh train
 	@PATH="$$PWD/$(BIN):$$PATH" bash tools/demo.sh
 
@@ -44,6 +45,8 @@ bench: ## measure speed, compared with baselines (BENCH_ARGS="launch --json")
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 clean: ## remove everything that make has created
-	rm -rf .venv .venv.old.* .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache \
+	@[[ ! -x $(BIN)/clusterjobs || ! -d .demo ]] || \
+	    XDG_STATE_HOME="$$PWD/.demo/state" $(BIN)/clusterjobs lab down --name demo
+	rm -rf .demo .venv .venv.old.* .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache \
 	    .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -102,7 +102,8 @@ def test_status_prints_what_the_page_shows(
     )
     squeue = tmp_path / "bin" / "squeue"
     squeue.parent.mkdir()
-    squeue.write_text("#!/bin/bash\necho '251727|RUNNING|None|29:00|train-dy-small-[1-2]'\n")
+    row = f"251727|RUNNING|None|29:00|train-dy-small-[1-2]|{os.getuid()}|gpt"
+    squeue.write_text(f"#!/bin/bash\necho '{row}'\n")
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", f"{squeue.parent}{os.pathsep}/bin:/usr/bin")
     monkeypatch.chdir(tmp_path)

@@ -23,11 +23,18 @@ _JOB_ID = re.compile("[0-9]+(_[0-9]+)?")
 @click.command(epilog=_EXAMPLES)
 @click.argument("job_ids", nargs=-1, required=True, metavar="JOB_ID...")
 def cancel(job_ids: tuple[str, ...]) -> None:
-    """Cancel jobs. Their ranks may save first, for Slurm's KillWait; nothing is requeued."""
+    """Cancel jobs. Their ranks may save first, for Slurm's KillWait; nothing is requeued.
+
+    An id that is not in the queue is reported; the other jobs are cancelled all the same.
+    """
     if bad := [job_id for job_id in job_ids if not _JOB_ID.fullmatch(job_id)]:
         hint = "it is a number, or 123_4 for a task of an array"
         raise InputError(Problem(f"{job_id!r} is no job id", hint=hint) for job_id in bad)
-    arrays = scancel(job_ids)
-    for job_id in job_ids:
-        more = ", with all tasks of its array" if job_id in arrays else ""
+    cancelled = scancel(job_ids)
+    for job_id in cancelled.job_ids:
+        more = ", with all tasks of its array" if job_id in cancelled.arrays else ""
         click.echo(f"job {job_id} is cancelled{more}")
+    if cancelled.unknown:
+        raise InputError(
+            Problem(f"no job {job_id} is in the queue") for job_id in cancelled.unknown
+        )

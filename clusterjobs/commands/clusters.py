@@ -14,7 +14,7 @@ import click
 from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_text, value_text
 from clusterjobs.commands.configs import find_config_file, read_config
 from clusterjobs.commands.files import read_text
-from clusterjobs.commands.show import show_problems
+from clusterjobs.commands.show import show_problems, styled
 from clusterjobs.errors import Problem
 from clusterjobs.parallelcluster.find import cluster_names
 
@@ -177,7 +177,7 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
         )
         return 1 if result.left else 0
     for line in _diff_lines(before, result.text, str(file)):
-        click.secho(line, fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))
+        click.echo(styled(line, fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1])))
     if not result.changed:
         click.echo(f"{file}: nothing to change")
     elif not write:

@@ -7,14 +7,15 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from clusterjobs.commands.files import read_text, shown_path, site_files
-from clusterjobs.errors import Problem
+from clusterjobs.commands.files import STDIN, read_text, shown_path, site_files
+from clusterjobs.errors import Location, Problem, one_problem
 from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.parallelcluster.find import cluster_names, find_cluster
+from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_path, short_name
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.site import substitute, unresolved_problems
 from clusterjobs.spec.site import load_site
 from clusterjobs.yaml.document import Document
+from clusterjobs.yaml.syntax import line_of
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,11 @@ class Config:
 
 def find_config_file(name_or_path: str) -> pathlib.Path:
     """A ready config by its name, or a file, seen from here. Raises InputError."""
-    if name_or_path in cluster_names():
+    path = pathlib.Path(name_or_path)
+    is_file = path == STDIN or path.exists() or is_path(name_or_path)
+    if name_or_path in cluster_names() or not is_file:
         return find_cluster(name_or_path, pathlib.Path())
-    return pathlib.Path(name_or_path)
+    return path
 
 
 def read_config(file: pathlib.Path, site: pathlib.Path | None = None) -> Config:
@@ -70,6 +73,20 @@ def _with_written(value: Any, written: Any) -> Any:
 
 _KEYS_OF_A_SPEC = re.compile(r"(?m)^(name|cluster|framework|nodes|launcher|script)[ \t]*:")
 _KEYS_OF_A_CONFIG = re.compile(r"(?m)^[ \t]*(Scheduling|HeadNode|SlurmQueues|Image|Region)[ \t]*:")
+
+
+def refuse_config(text: str, file: str) -> None:
+    """Raise InputError if a file that should be a spec is a ParallelCluster config."""
+    found = _KEYS_OF_A_CONFIG.search(text)
+    if found is None or _KEYS_OF_A_SPEC.search(text):
+        return
+    line = text.count("\n", 0, found.start(1))
+    column = found.start(1) - text.rfind("\n", 0, found.start(1))
+    where = Location(file, line + 1, column, line_of(text, line), len(found[1]))
+    what = "a ParallelCluster config, not a spec"
+    name = short_name(file)
+    hint = f"name it in a spec, `cluster: {name}`, or see clusterjobs clusters show {name}"
+    raise one_problem(what, where, hint=hint)
 
 
 def is_spec(text: str) -> bool:

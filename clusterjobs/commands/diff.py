@@ -10,7 +10,7 @@ import click
 
 from clusterjobs.commands.options import output_option, set_option, spec_argument
 from clusterjobs.commands.pipeline import load_project
-from clusterjobs.commands.show import printable
+from clusterjobs.commands.show import printable, styled
 from clusterjobs.commands.write import changed_files
 from clusterjobs.render.outputs import MANIFEST
 
@@ -34,7 +34,7 @@ def diff(spec: pathlib.Path, output: pathlib.Path, settings: tuple[str, ...]) ->
     for name in changes:
         if name != MANIFEST:  # it changes whenever another file does
             for line in _diff(output / name, outputs.get(name, "")):
-                click.secho(printable(line), fg=_COLOURS.get(line[:1]))
+                click.echo(styled(printable(line), fg=_COLOURS.get(line[:1])))
     if not changes:
         click.echo(f"{output}: nothing would change")
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
+import sys
 from collections.abc import Sequence
+from typing import BinaryIO
 
 from clusterjobs.errors import Location, nearest, one_problem
 from clusterjobs.yaml.document import MAX_BYTES, decode
 
 SITE_FILE = "site.yaml"
+STDIN = pathlib.Path("-")
 
 
 def shown_path(path: pathlib.Path) -> str:
@@ -18,6 +22,11 @@ def shown_path(path: pathlib.Path) -> str:
         return str(path.relative_to(pathlib.Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def shown_name(path: pathlib.Path) -> str:
+    """The name of a file in messages."""
+    return "<stdin>" if path == STDIN else str(path)
 
 
 def site_files(beside: pathlib.Path) -> list[pathlib.Path]:
@@ -33,8 +42,10 @@ def read_sites(files: Sequence[pathlib.Path]) -> tuple[tuple[str, str], ...]:
 
 
 def read_text(path: pathlib.Path) -> str:
-    """A file's text. Raises InputError for whatever can be wrong with a path or its bytes."""
+    """A file's text; `-` is standard input. Raises InputError for a bad path or bad bytes."""
     try:
+        if path == STDIN:
+            return decode(_read_once(sys.stdin.buffer), shown_name(path))
         with path.open("rb") as file:
             return decode(file.read(MAX_BYTES + 1), str(path))
     except FileNotFoundError:
@@ -45,6 +56,12 @@ def read_text(path: pathlib.Path) -> str:
         reason = getattr(error, "strerror", None) or str(error)
         where, hint = Location(str(path), 1, 1), "check the path, and who may read it"
         raise one_problem(f"cannot read {path}: {reason}", where, hint=hint) from None
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(stream: BinaryIO) -> bytes:
+    """A stream's bytes, also if it is read again: `validate` looks at a file before it loads it."""
+    return stream.read(MAX_BYTES + 1)
 
 
 def _beside(path: pathlib.Path) -> str:

@@ -1,44 +1,74 @@
-"""The folders of the jobs of a spec: `<logs>/<job id>`, as job.sh makes them."""
+"""The jobs of a spec: pending ones, and those with a folder `<logs>/<job id>`, made by job.sh."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 import re
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from clusterjobs.commands.files import read_text
-from clusterjobs.errors import one_problem
+from clusterjobs.commands.configs import refuse_config
+from clusterjobs.commands.files import read_text, shown_name
+from clusterjobs.errors import InputError, one_problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.jobs.folders import job_folders as folders_below
+from clusterjobs.slurm.queue import Queued
 from clusterjobs.spec.load import load_spec
 from clusterjobs.spec.references import as_text
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-def job_folders(spec: pathlib.Path) -> dict[str, pathlib.Path]:
-    """Job id -> folder of each job of the spec, the newest last. Raises InputError for none."""
-    experiment = load_spec(read_text(spec), str(spec), option_models()).experiment
+class SpecJobs(NamedTuple):
+    """Job id -> folder of each job of `spec`, the newest last; a pending job may have none yet.
+
+    `others` is the number of other specs' jobs below `logs`.
+    """
+
+    spec: str
+    logs: pathlib.Path
+    folders: dict[str, pathlib.Path]
+    others: int
+
+    def chosen(self, job_id: str | None) -> str:
+        """`job_id`, or the newest job's. Raises InputError if there is no such job."""
+        if not self.folders:
+            raise self._nothing()
+        wanted = job_id or list(self.folders)[-1]
+        if wanted not in self.folders:
+            known = ", ".join(list(self.folders)[-8:])
+            raise one_problem(f"no job {wanted} of this spec", hint=f"its jobs: {known}")
+        return wanted
+
+    def _nothing(self) -> InputError:
+        others = f"; the jobs of other specs there: {self.others}" if self.others else ""
+        lab = "" if "CLUSTERJOBS_LAB" in os.environ else _LAB_HINT
+        return one_problem(
+            f"no job of {self.spec} is in the queue, and none has written to {self.logs}",
+            hint=f"a job writes to `logs` of its spec once it has started{others}{lab}",
+        )
+
+
+_LAB_HINT = '; to see those of a lab: eval "$(clusterjobs lab env)"'
+
+
+def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJobs:
+    """Those whose plan.json names the spec, and this user's of its name without one."""
+    text = read_text(spec)
+    refuse_config(text, shown_name(spec))
+    experiment = load_spec(text, shown_name(spec), option_models()).experiment
     logs = _logs_folder(as_text(experiment.logs.path))
     folders = folders_below(logs)
-    found = [one for one in folders if one.is_of(experiment.name, spec.name)]
-    if not found:
-        others = f"; the jobs of other specs there: {len(folders)}" if folders else ""
-        raise one_problem(
-            f"no job of {spec.name} has written to {logs} yet",
-            hint=f"a job writes to `logs` of its spec once it has started{others}",
-        )
-    return {one.job_id: one.path for one in found}
-
-
-def chosen_folder(spec: pathlib.Path, job_id: str | None) -> tuple[str, pathlib.Path]:
-    """The job's id and folder; the newest job where none is named."""
-    folders = job_folders(spec)
-    wanted = job_id or list(folders)[-1]
-    if wanted not in folders:
-        known = ", ".join(list(folders)[-8:])
-        raise one_problem(f"no job {wanted} of this spec", hint=f"its jobs: {known}")
-    return wanted, folders[wanted]
+    own = {one.job_id: one.path for one in folders if one.is_of(experiment.name, spec.name)}
+    others = len(folders) - len(own)
+    planned = {one.job_id for one in folders if one.plan}
+    for job_id, job in (queued or {}).items():
+        is_ours = job.name == experiment.name and job.user_id == os.getuid()
+        if is_ours and job_id not in planned:
+            own[job_id] = logs / job_id
+    ordered = {job_id: own[job_id] for job_id in sorted(own, key=int)}
+    return SpecJobs(spec.name, logs, ordered, others)
 
 
 def _logs_folder(written: str) -> pathlib.Path:
@@ -48,4 +78,9 @@ def _logs_folder(written: str) -> pathlib.Path:
             f"logs is {written}, and {missing[0]} is not set here",
             hint=f"{missing[0]}=... clusterjobs ...",
         )
-    return pathlib.Path(_VARIABLE.sub(lambda match: os.environ[match[1]], written))
+    path = _VARIABLE.sub(lambda match: os.environ[match[1]], written)
+    if name := os.environ.get("CLUSTERJOBS_LAB"):  # set by `lab env`: squeue is the lab's, too
+        from clusterjobs.commands.lab_selection import path_on_this_machine
+
+        return path_on_this_machine(name, path)
+    return pathlib.Path(path)

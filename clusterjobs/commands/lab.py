@@ -7,30 +7,26 @@ clusterjobs.lab is imported only when it is used.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 
 import click
 
+from clusterjobs.commands.lab_nodes import kill_node, start_node
+from clusterjobs.commands.lab_script import script_for, split_settings
 from clusterjobs.commands.lab_selection import (
     lab_named,
+    name_option,
     option_of,
     read_shape,
     running,
+    say,
     small_queue_notices,
     state_of,
 )
 from clusterjobs.commands.options import output_option, set_option
 
-_KILLS = ("power", "slurmd", "network", "storage")
-_NAME = click.option(
-    "--name",
-    default="lab",
-    show_default=True,
-    envvar="CLUSTERJOBS_LAB",
-    metavar="NAME",
-    help="The lab, if several are running; also CLUSTERJOBS_LAB.",
-)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -43,6 +39,7 @@ def lab() -> None:
     \b
       clusterjobs lab up p4d-a100          start two nodes of each queue
       clusterjobs lab run generated/job.sh submit a script and follow its log
+      clusterjobs lab shell                open a shell where its folders are mounted
       clusterjobs lab down                 stop it
     """
 
@@ -59,7 +56,7 @@ def lab() -> None:
     help="Start no nodes: all nodes exist only in Slurm's config, for sbatch --test-only.",
 )
 @click.option("--replace", is_flag=True, help="Stop a running lab of this name first.")
-@_NAME
+@name_option
 @_JSON
 def up(
     cluster: str,
@@ -80,22 +77,22 @@ def up(
     """
     spec = read_shape(cluster, nodes, queue, controller_only)
     for line in small_queue_notices(spec, nodes):
-        _say(line)
+        say(line)
     this = lab_named(name)
     if replace:
         this.down()
-    this.up(spec, say=_say)
+    this.up(spec, say=say)
     if as_json:
         _print_json(state_of(this, name))
         return
-    _say(f"the lab is running: {_counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
+    say(f"the lab is running: {_counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
     for directory in spec.shared:
-        _say(f"  {directory} is {this.folder.shared(directory)}")
-    _say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option_of(name)})"')
+        say(f"  {directory} is {this.folder.shared(directory)}")
+    say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option_of(name)})"')
 
 
 @lab.command()
-@_NAME
+@name_option
 def env(name: str) -> None:
     """Print the settings that make a shell use the lab's sbatch, squeue, scontrol, ...
 
@@ -110,7 +107,7 @@ def env(name: str) -> None:
 
 
 @lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@_NAME
+@name_option
 @_JSON
 @output_option
 @set_option
@@ -131,30 +128,50 @@ def run(
     \b
     Examples:
       clusterjobs lab run examples/tiny-gpt.yaml
-      clusterjobs lab run --set args.steps=50 examples/tiny-gpt.yaml
+      clusterjobs lab run examples/tiny-gpt.yaml --set args.steps=50
       clusterjobs lab run generated/job.sh --time=5
     """
     from clusterjobs.lab.follow import follow
 
     this = running(name)
-    job_id = this.sbatch(_script(job, output, settings), *sbatch_options)
-    _say(f"submitted job {job_id}")
+    more_settings, options = split_settings(sbatch_options)
+    script = script_for(job, output, [*settings, *more_settings], this.folder)
+    job_id = this.sbatch(script, *options)
+    say(f"submitted job {job_id}")
     log = this.folder.host_path(this.job(job_id).stdout)
     try:
-        end = follow(this, job_id, lambda text: click.echo(text, nl=False, err=as_json), _say)
+        end = follow(this, job_id, lambda text: click.echo(text, nl=False, err=as_json), say)
     except KeyboardInterrupt:
-        _say(f"job {job_id} keeps running, its log is {log}")
-        _say(f"to cancel it: {this.folder / 'bin/scancel'} {job_id}")
+        say(f"job {job_id} keeps running, its log is {log}")
+        say(f"to cancel it: {this.folder / 'bin/scancel'} {job_id}")
         raise
     if not log.exists():
-        _say(f"the job wrote no log {log}: does its folder exist?")
+        say(f"the job wrote no log {log}: does its folder exist?")
     if as_json:
         _print_json({"job_id": job_id, **end.__dict__, "log": str(log)})
     raise click.exceptions.Exit(end.exit_code)
 
 
+@lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@name_option
+@click.option("--node", metavar="NODE", help="On this node, not on the head node.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def shell(name: str, node: str | None, command: tuple[str, ...]) -> None:
+    """Open a shell on the lab's head node, or run COMMAND there; the shared folders are mounted.
+
+    \b
+    Examples:
+      clusterjobs lab shell
+      clusterjobs lab shell ls -l /fsx
+      clusterjobs lab shell --node train-dy-p4d-1
+    """
+    this = running(name)
+    words = command or (os.environ.get("SHELL", "bash"),)
+    raise click.exceptions.Exit(this.shell(words, name, node))
+
+
 @lab.command()
-@_NAME
+@name_option
 @_JSON
 def status(name: str, as_json: bool) -> None:
     """Show the lab's nodes and jobs.
@@ -175,51 +192,8 @@ def status(name: str, as_json: bool) -> None:
             click.echo(this.run(command).stdout)
 
 
-@lab.command("kill-node")
-@_NAME
-@click.argument("node")
-@click.option(
-    "--how",
-    type=click.Choice(_KILLS),
-    default="power",
-    show_default=True,
-    help="What fails: the whole node, slurmd, its network, or its shared folders.",
-)
-def kill_node(name: str, node: str, how: str) -> None:
-    """Break NODE; Slurm detects it after some seconds and requeues its jobs.
-
-    \b
-    Examples:
-      clusterjobs lab kill-node train-dy-p4d-1
-      clusterjobs lab kill-node train-dy-p4d-1 --how network
-    """
-    from clusterjobs.lab import breakage
-
-    breakage.kill_node(running(name), node, how)
-    _say(
-        f"{node} is broken ({how}); to repair it: "
-        f"clusterjobs lab start-node {node}{option_of(name)}"
-    )
-
-
-@lab.command("start-node")
-@_NAME
-@click.argument("node")
-def start_node(name: str, node: str) -> None:
-    """Repair NODE after kill-node.
-
-    \b
-    Example:
-      clusterjobs lab start-node train-dy-p4d-1
-    """
-    from clusterjobs.lab import breakage
-
-    breakage.start_node(running(name), node)
-    _say(f"{node} is started")
-
-
 @lab.command()
-@_NAME
+@name_option
 @click.option("--delete", is_flag=True, help="Also remove its shared folders and logs.")
 def down(name: str, delete: bool) -> None:
     """Stop the lab, with all its processes, mounts and networks.
@@ -231,22 +205,9 @@ def down(name: str, delete: bool) -> None:
     """
     this = lab_named(name)
     was_up = this.delete() if delete else this.down()
-    _say("the lab is stopped" if was_up else "no lab was running")
+    say("the lab is stopped" if was_up else "no lab was running")
     if not delete:
-        _say(f"shared folders and logs are in {this.folder.path}")
-
-
-def _script(job: Path, output: Path, settings: tuple[str, ...]) -> Path:
-    """The script to submit; a spec is rendered to one first."""
-    if job.suffix not in (".yaml", ".yml"):
-        if settings:
-            raise click.UsageError("--set changes a spec, but this is a script")
-        return job
-    from clusterjobs.commands.pipeline import load_project
-    from clusterjobs.commands.write import write_outputs
-
-    write_outputs(output, load_project(job, settings).outputs(), force=False)
-    return output / "job.sh"
+        say(f"shared folders and logs are in {this.folder.path}")
 
 
 def _counted(count: int, noun: str) -> str:
@@ -257,5 +218,5 @@ def _print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def _say(line: str) -> None:
-    click.secho(line, err=True, dim=True)
+lab.add_command(kill_node)
+lab.add_command(start_node)

@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from clusterjobs.lab.shape import LabSpec
 
 
+name_option = click.option(
+    "--name",
+    default="lab",
+    show_default=True,
+    envvar="CLUSTERJOBS_LAB",
+    metavar="NAME",
+    help="The lab, if several are running; also CLUSTERJOBS_LAB.",
+)
+
+
+def say(line: str) -> None:
+    """Print to stderr: stdout is for logs and JSON."""
+    click.echo(styled(line, dim=True), err=True)
+
+
 def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: bool) -> LabSpec:
     """The shape of the lab for a config, by a ready config's name or a path. Raises InputError."""
     from clusterjobs.commands.files import read_sites, read_text, site_files
@@ -65,6 +80,12 @@ def running(name: str) -> Lab:
         hint = f"clusterjobs lab up CLUSTER{option_of(name)}"
         raise one_problem(f"no lab {name} is running", hint=hint)
     return this
+
+
+def path_on_this_machine(name: str, path: str) -> Path:
+    """The file that is `path` for the jobs of the lab of that name, running or stopped."""
+    folder = lab_named(name).folder
+    return folder.host_path(path) if (folder / "lab.json").exists() else Path(path)
 
 
 def state_of(this: Lab, name: str) -> dict[str, object]:

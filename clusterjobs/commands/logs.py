@@ -8,8 +8,9 @@ import time
 
 import click
 
-from clusterjobs.commands.job_folders import chosen_folder
+from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.options import spec_argument
+from clusterjobs.errors import one_problem
 from clusterjobs.growing_file import GrowingFile
 from clusterjobs.slurm.queue import queued_jobs
 
@@ -27,8 +28,17 @@ _SECONDS = 2.0  # between two looks: the file lies on a file system that others 
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
     """Print the log of a job of SPEC, of the newest where JOB_ID is left out."""
-    wanted, folder = chosen_folder(spec, job_id)
-    log = GrowingFile(folder / "job.log")
+    queued = queued_jobs() or {}
+    found = spec_jobs(spec, queued)
+    wanted = found.chosen(job_id)
+    log = GrowingFile(found.folders[wanted] / "job.log")
+    if wanted in queued and not log.path.exists():
+        said = (
+            f"job {wanted} is {queued[wanted].state} ({queued[wanted].reason}): it has no log yet"
+        )
+        if not follow:
+            raise one_problem(said, hint=f"wait for it: clusterjobs logs {spec} {wanted} --follow")
+        click.echo(said, err=True)
     click.echo(log.new_text(), nl=False)
     with contextlib.suppress(BrokenPipeError):
         while follow and wanted in (queued_jobs() or {}):

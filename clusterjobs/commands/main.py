@@ -61,7 +61,11 @@ class _Commands(click.Group):
             formatter.write_dl([(name, row[1]) for name, row in _COMMANDS.items()])
 
 
-@click.group(cls=_Commands, epilog=_EXAMPLES)
+@click.group(
+    cls=_Commands,
+    epilog=_EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="clusterjobs")
 def cli() -> None:
     """Turn one YAML experiment spec into a multi-node training job on AWS ParallelCluster."""

@@ -6,12 +6,14 @@ import functools
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
-from clusterjobs.commands.files import read_sites, read_text, shown_path, site_files
+from clusterjobs.commands.configs import refuse_config
+from clusterjobs.commands.files import read_sites, read_text, shown_name, shown_path, site_files
 from clusterjobs.commands.missing import missing_inputs
-from clusterjobs.commands.shell_check import check_code
-from clusterjobs.errors import InputError, Problem
+from clusterjobs.commands.shell_check import code_problems
+from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.frameworks import option_models
 from clusterjobs.parallelcluster.find import find_cluster, is_path
 from clusterjobs.parallelcluster.source import ConfigSource
@@ -19,7 +21,7 @@ from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import config_files, resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
-from clusterjobs.spec.load import Spec, load_spec
+from clusterjobs.spec.load import BrokenSpecError, Spec, load_spec
 from clusterjobs.spec.site import load_site
 
 
@@ -56,6 +58,14 @@ class Project:
         return render_outputs(self.plan, self.fitted.files, self.inputs)
 
 
+class _Cluster(NamedTuple):
+    """The cluster of a spec, with the files that describe it as (name, text)."""
+
+    source: ConfigSource
+    config: tuple[str, str]
+    sites: tuple[tuple[str, str], ...]
+
+
 def load_project(
     spec: pathlib.Path, settings: Sequence[str] = (), to_write: bool = True
 ) -> Project:
@@ -64,26 +74,50 @@ def load_project(
     `to_write`: a config that cannot be written is reported beside the problems of the spec.
     """
     text = read_text(spec)
-    loaded = load_spec(text, str(spec), option_models(), settings)
-    check_code(loaded)
-    where = loaded.source.locate(("cluster",))
-    cluster = loaded.experiment.cluster
-    config = find_cluster(cluster, spec.parent, where)
-    config_text, searched = read_text(config), site_files(spec)
-    sites = read_sites(searched)
-    names = tuple(map(str, searched))
-    source = ConfigSource(
-        config_text, shown_path(config), load_site(sites), names, is_path(cluster)
-    )
+    refuse_config(text, shown_name(spec))
+    try:
+        loaded = load_spec(text, shown_name(spec), option_models(), settings)
+    except BrokenSpecError as error:
+        further = _further_problems(error, spec) if error.rest else ()
+        raise InputError(in_order([*error.problems, *further])) from None
+    cluster = _read_cluster(loaded, spec)
+    plan = _plan(loaded, cluster.source, spec, to_write)
+    inputs = Inputs((_name(spec), text), cluster.config, cluster.sites, tuple(settings))
+    return Project(plan, inputs, cluster.source)
+
+
+def _further_problems(error: BrokenSpecError, spec: pathlib.Path) -> tuple[Problem, ...]:
+    from clusterjobs.commands.further_problems import independent
+
+    assert error.rest is not None
+    try:
+        _plan(error.rest, _read_cluster(error.rest, spec).source, spec, to_write=False)
+    except InputError as found:
+        return tuple(independent(found.problems, error.problems))
+    return ()
+
+
+def _read_cluster(loaded: Spec, spec: pathlib.Path) -> _Cluster:
+    cluster, where = loaded.experiment.cluster, loaded.source.locate(("cluster",))
+    file = find_cluster(cluster, spec.parent, where)
+    text, searched = read_text(file), site_files(spec)
+    sites, names = read_sites(searched), tuple(map(str, searched))
+    source = ConfigSource(text, shown_path(file), load_site(sites), names, is_path(cluster))
+    found = tuple((_name(pathlib.Path(name)), content) for name, content in sites)
+    return _Cluster(source, (_name(file), text), found)
+
+
+def _plan(loaded: Spec, source: ConfigSource, spec: pathlib.Path, to_write: bool) -> Plan:
+    """The plan; problems of the spec's code and of the cluster are reported with its own."""
+    problems = code_problems(loaded)
     try:
         plan = resolve(loaded, source.facts, _read_configs(loaded, spec))
     except InputError as error:
-        raise InputError([*error.problems, *(_unfit(source) if to_write else ())]) from None
-    found = ((_name(pathlib.Path(file)), content) for file, content in sites)
-    inputs = Inputs(
-        (_name(spec), text), (_name(config), config_text), tuple(found), tuple(settings)
-    )
-    return Project(plan, inputs, source)
+        unfit = _unfit(source) if to_write else ()
+        raise InputError(in_order([*problems, *error.problems, *unfit])) from None
+    if problems:
+        raise InputError(problems)
+    return plan
 
 
 def _unfit(source: ClusterSource) -> tuple[Problem, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -12,7 +13,10 @@ from clusterjobs.commands.options import set_option, spec_argument
 from clusterjobs.commands.pipeline import load_project
 from clusterjobs.commands.show import show_problems, table
 from clusterjobs.commands.summary import summary
+from clusterjobs.frameworks.arguments import argument_key
 from clusterjobs.plan.plan import Plan
+from clusterjobs.render.launch import argument_groups
+from clusterjobs.render.shell import quote
 from clusterjobs.spec.references import show
 
 _EXAMPLES = """\b
@@ -50,7 +54,7 @@ _Row = tuple[str, str | int, str]
 
 
 def _sections(plan: Plan) -> list[tuple[str, list[_Row]]]:
-    variables, command = plan.environment.variables, (*plan.launch.prefix, *plan.launch.words)
+    variables = plan.environment.variables
     return [
         ("derived", [(d.name, d.value, _with_source(d.reason, d.source)) for d in plan.derived]),
         ("sbatch", [(f"--{d.name}", _flag(d.value), d.reason) for d in plan.job.directives]),
@@ -59,8 +63,27 @@ def _sections(plan: Plan) -> list[tuple[str, list[_Row]]]:
             "environment",
             [(v.name, show(v.value), _with_source(v.reason, v.source)) for v in variables],
         ),
-        ("command", [(str(i), show(word), "") for i, word in enumerate(command)]),
+        ("command", list(_command(plan))),
     ]
+
+
+def _command(plan: Plan) -> Iterator[_Row]:
+    """Each argument with its values, and the key of the spec that it comes from."""
+    launch = plan.launch
+    if launch.prefix:
+        yield _joined(launch.prefix), "", "prefix"
+    program, *arguments = argument_groups(launch.words)
+    default = f"framework: {plan.job.framework}"
+    yield _joined(program), "", next(filter(None, map(launch.origins.get, program)), default)
+    for first, *values in arguments:
+        name, equals, value = first.partition("=")
+        origin = launch.origins.get(name) or launch.origins.get(argument_key(name))
+        yield show(name), _joined([value, *values] if equals else values), origin or default
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Quoted as in job.sh."""
+    return " ".join(map(quote, words))
 
 
 def _flag(value: str | int | bool) -> str | int:

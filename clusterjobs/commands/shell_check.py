@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 import shutil
 
-from clusterjobs.errors import InputError, Problem
+from clusterjobs.errors import Problem
 from clusterjobs.spec.load import Spec
 from clusterjobs.yaml.document import dotted
 
 
-def check_code(spec: Spec) -> None:
-    """Raise InputError for `setup` lines that bash cannot read; without a bash here, nothing."""
+def code_problems(spec: Spec) -> tuple[Problem, ...]:
+    """The `setup` lines that bash cannot read; nothing if there is no bash here."""
     experiment = spec.experiment
     code = {("setup",): experiment.setup, ("software", "setup"): experiment.software.setup}
-    problems = [
+    return tuple(
         Problem(f"bash cannot read it: {said}", spec.source.locate(path), dotted(path), _HINT)
         for path, lines in code.items()
         if lines and (said := _complaint("\n".join(lines)))
-    ]
-    if problems:
-        raise InputError(problems)
+    )
 
 
 _HINT = "it would end the job on nodes that are paid for: try it with bash -n"

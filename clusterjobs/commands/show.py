@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 
 from clusterjobs.errors import Problem
 
 _MAX_SOURCE = 120
+_MAX_SHOWN = 100
 
 
 def show_problems(problems: Iterable[Problem]) -> None:
     """Each problem with its place, its source line, a caret and a hint, to standard error."""
     shown = list(problems)
-    for problem in shown:
+    only = ""
+    if len(shown) > _MAX_SHOWN:
+        only = f"; the first {_MAX_SHOWN} of {len(shown):,} messages are shown"
+        shown.sort(key=lambda problem: problem.warning)  # no error is left out for a warning
+    for problem in shown[:_MAX_SHOWN]:
         click.echo(format_problem(problem), err=True)
     errors = sum(not problem.warning for problem in shown)
     if errors > 1:
-        click.echo(f"{errors} problems", err=True)
+        click.echo(f"{errors:,} problems{only}", err=True)
 
 
 def format_problem(problem: Problem) -> str:
     """One problem as text, with styles that `click.echo` drops where there is no terminal."""
     level = "info: " if problem.info else "warning: " if problem.warning else ""
-    kind = click.style(level, fg="yellow") if level else ""
-    place = click.style(printable(str(problem.where)), bold=True) + " " if problem.where else ""
+    kind = styled(level, fg="yellow") if level else ""
+    place = styled(printable(str(problem.where)), bold=True) + " " if problem.where else ""
     path = f"{printable(problem.path)}: " if problem.path else ""
     by = f" [{problem.validator}]" if problem.validator else ""
     lines = [f"{place}{kind}{path}{printable(problem.what)}{by}"]
     lines += _source_lines(problem)
     if problem.hint:
-        lines.append(click.style("   hint: ", fg="cyan") + printable(problem.hint))
+        lines.append(styled("   hint: ", fg="cyan") + printable(problem.hint))
     return "\n".join(lines)
+
+
+def styled(text: str, **style: Any) -> str:
+    """Text with a style, unless the user wants none (no-color.org)."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
 def _source_lines(problem: Problem) -> list[str]:
@@ -47,7 +59,7 @@ def _source_lines(problem: Problem) -> list[str]:
     margin = f"{where.line:>5}"
     return [
         f"{margin} | {printable(source)}",
-        f"{'':>{len(margin)}} | {_blank(source[:start])}{click.style(caret, fg='red')}",
+        f"{'':>{len(margin)}} | {_blank(source[:start])}{styled(caret, fg='red')}",
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from clusterjobs.commands.job_folders import chosen_folder, job_folders
+from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.show import printable, table
 from clusterjobs.jobs.records import read_attempts, read_data
@@ -32,18 +32,28 @@ _HEAD = ("job", "state", "attempts", "last checkpoint", "why")
 def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
     """Show the jobs of SPEC, or each attempt of one: why it ended, its last checkpoint, its data.
 
-    It reads what the jobs have written into `logs`, and asks Slurm for those that still run.
+    It reads what the jobs have written into `logs`, and asks Slurm for those that wait or run.
     """
-    folders = dict([chosen_folder(spec, job_id)]) if job_id else job_folders(spec)
     queued = queued_jobs()
-    jobs = [_job(name, folder, (queued or {}).get(name)) for name, folder in folders.items()]
+    found = spec_jobs(spec, queued)
+    jobs = [
+        _job(name, folder, (queued or {}).get(name))
+        for name, folder in found.folders.items()
+        if job_id in (None, name)
+    ]
     if as_json:
         click.echo(json.dumps({"slurm": queued is not None, "jobs": jobs}, indent=2))
-        return
-    if queued is None:
-        click.echo("there is no Slurm here: only what the jobs have written is known", err=True)
+    if job_id or not as_json:
+        found.chosen(job_id)  # an error if there is none
+    if not as_json:
+        if queued is None:
+            click.echo("there is no Slurm here: only what the jobs have written is known", err=True)
+        _show(jobs, in_detail=job_id is not None)
+
+
+def _show(jobs: list[dict[str, Any]], in_detail: bool) -> None:
     click.echo(table([_HEAD, *map(_row, jobs)]))
-    if job_id:
+    if in_detail:
         click.echo()
         click.echo(table([_ATTEMPT_HEAD, *map(_attempt_row, jobs[0]["attempts"])]))
         if jobs[0]["data"]:

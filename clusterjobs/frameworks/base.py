@@ -85,7 +85,8 @@ class Variable(NamedTuple):
 class Program(NamedTuple):
     """What one rank runs. `command` begins with the script (Python) or with the program.
 
-    `interface`: the network interface that the launcher must let the ranks use.
+    `interface`: the network interface that the launcher must let the ranks use. `origins`: derived
+    arguments, as written or as argparse stores them, and the key of the spec that each comes from.
     """
 
     command: tuple[str, ...]
@@ -93,6 +94,7 @@ class Program(NamedTuple):
     files: tuple[ConfigFile, ...] = ()
     environment: tuple[Variable, ...] = ()
     interface: str | None = None
+    origins: Mapping[str, str] = {}
 
 
 class LogLine(NamedTuple):
@@ -131,7 +133,9 @@ class Framework(abc.ABC):
     `log_lines`: empty where only the author of the program knows them.
     `reads_precision`: it passes the spec's `precision` on to the training.
     `packages`: Python packages that preflight looks for.
+    `imports`: modules that it imports on GPUs, and that installed packages alone do not promise.
     `compiles_extensions`: it compiles CUDA code when it starts.
+    `helpers`: the folder beside its script whose helpers.cpp it compiles with make, "" for none.
     """
 
     name: str
@@ -141,7 +145,9 @@ class Framework(abc.ABC):
     log_lines: tuple[LogLine, ...] = ()
     reads_precision: bool = False
     packages: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
     compiles_extensions: bool = False
+    helpers: str = ""
 
     @abc.abstractmethod
     def program(

@@ -57,15 +57,7 @@ class DeepSpeed(Framework):
         options = task.options
         assert isinstance(options, Options)
         script = script_of(task.experiment, diagnostics)
-        refuse_arguments(
-            task.experiment,
-            diagnostics,
-            {
-                "deepspeed": "framework: deepspeed",
-                "deepspeed_config": "batch, precision, zero and ds_config",
-                "local_rank": "the launcher, which sets LOCAL_RANK",
-            },
-        )
+        refuse_arguments(task.experiment, diagnostics, _ORIGINS)
         check_zero(options.zero, task.experiment.parallel.pipeline, diagnostics)
         config = config_text(
             task, derived_config(task, options.zero), options.ds_config, diagnostics, provenance
@@ -84,4 +76,12 @@ class DeepSpeed(Framework):
             is_python=True,
             files=(ConfigFile(CONFIG_NAME, config),),
             environment=(extensions_folder(),),
+            origins=_ORIGINS,
         )
+
+
+_ORIGINS = {
+    "deepspeed": "framework: deepspeed",
+    "deepspeed_config": "batch, precision, zero and ds_config",
+    "local_rank": "the launcher, which sets LOCAL_RANK",
+}

@@ -108,7 +108,11 @@ class MegatronDeepSpeed(Framework):
     log_lines = (_ITERATION,)
     reads_precision = True
     packages = ("torch", "deepspeed")
+    # Of megatron/utils.py. amp_C is missing if apex was built without --cuda_ext, and cannot be
+    # imported after an update of torch. amp_C needs the libraries that torch has loaded.
+    imports = ("torch", "apex.multi_tensor_apply", "amp_C")
     compiles_extensions = True
+    helpers = "megatron/data"  # compile_helper of megatron/data/dataset_utils.py
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -119,7 +123,8 @@ class MegatronDeepSpeed(Framework):
         if task.experiment.model is None:
             example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
             diagnostics.missing("model", "model is missing", f"add `model: {example}`")
-        refuse_arguments(task.experiment, diagnostics, _origins(task.experiment, diagnostics))
+        origins = _origins(task.experiment, diagnostics)
+        refuse_arguments(task.experiment, diagnostics, origins)
         _check_save(task.experiment, diagnostics)
         check_zero(options.zero, task.experiment.parallel.pipeline, diagnostics)
         config = config_text(
@@ -132,6 +137,7 @@ class MegatronDeepSpeed(Framework):
             is_python=True,
             files=(ConfigFile(CONFIG_NAME, config),),
             environment=tuple(_environment(task)),
+            origins=origins,
         )
 
 

@@ -3,6 +3,7 @@
 This module knows the file system; it must not start processes.
 
     shared/fsx        mounted as /fsx on the nodes; kept when the lab stops
+    buckets/NAME      stands for s3://NAME; kept, too
     nodes/NAME/       one node: its scratch disk, slurmd's spool, its pid
     log/              logs of the controller, every slurmd and the lab's init; jobs.txt
     bin/              sbatch, squeue, ... for the user's shell

@@ -22,6 +22,7 @@ from clusterjobs.lab.packages import Say, Slurm, cache_dir, find_slurm
 from clusterjobs.lab.polling import until
 from clusterjobs.lab.shape import LabSpec
 from clusterjobs.lab.start import start
+from clusterjobs.lab.tools import check_tools
 
 
 class Lab:
@@ -51,6 +52,7 @@ class Lab:
                     f"a lab is already running in {self.folder.path}",
                     hint="clusterjobs lab down stops it, clusterjobs lab up --replace replaces it",
                 )
+            check_tools()
             check_namespaces()
             slurm = slurm or find_slurm(cache_dir(), say)
             self.folder.write(spec, slurm)
@@ -115,6 +117,16 @@ class Lab:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on a node, outside any job."""
         return self._captured(self._node_pid(node), argv, env, cwd, None)
+
+    def shell(self, argv: Sequence[str], name: str, node: str | None = None) -> int:
+        """Run a command with this process's terminal; its exit code.
+
+        `name` is what selects this lab in the command's own clusterjobs.
+        """
+        pid = self._node_pid(node) if node else self._running_init().pid
+        env = {**self.environment(), "CLUSTERJOBS_LAB": name}
+        code = subprocess.run(enter_command(pid, argv, Path.cwd()), env=env).returncode
+        return code if code >= 0 else 128 - code
 
     def _captured(
         self,

@@ -246,13 +246,16 @@ def _packages(apt: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
 
 
 def _unavailable(label: str, packages: Sequence[str], error: Exception) -> InputError:
+    how = "" if shutil.which("apt-get") else "install it; on Debian: "
     return one_problem(
         f"{label} is not installed, and its packages cannot be downloaded: {_last_line(error)}",
-        hint=f"apt-get install --no-install-recommends {' '.join(packages)}",
+        hint=f"{how}apt-get install --no-install-recommends {' '.join(packages)}",
     )
 
 
 def _last_line(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is missing"
     text: str = getattr(error, "stderr", None) or str(error)
     return "".join(text.strip().splitlines()[-1:])
 

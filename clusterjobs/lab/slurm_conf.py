@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from clusterjobs.lab.shape import HEAD_NODE, LabSpec
 from clusterjobs.parallelcluster.slurm_nodes import NodeGroup, Partition
+from clusterjobs.slurm_time import slurm_time
 
 LAB = "/.lab"
 
@@ -144,9 +145,10 @@ def _partition_line(partition: Partition) -> str:
     nodes = ",".join(group.hostlist for group in partition.groups)
     default = "YES" if partition.default else "NO"
     exclusive = " OverSubscribe=EXCLUSIVE" if partition.exclusive else ""
+    longest = "INFINITE" if partition.max_time is None else slurm_time(partition.max_time)
     return (
         f"PartitionName={partition.name} Nodes={nodes} Default={default} "
-        f"MaxTime=INFINITE State=UP{exclusive}"
+        f"MaxTime={longest} State=UP{exclusive}"
     )
 
 

@@ -48,12 +48,13 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Partition:
-    """A queue as Slurm sees it. `exclusive` is `OverSubscribe=EXCLUSIVE`."""
+    """A queue as Slurm sees it. `exclusive`: `OverSubscribe=EXCLUSIVE`; `max_time` in seconds."""
 
     name: str
     groups: tuple[NodeGroup, ...]
     exclusive: bool
     default: bool
+    max_time: int | None = None
 
 
 def slurm_partitions(cluster: Cluster, document: Document | None = None) -> tuple[Partition, ...]:
@@ -65,7 +66,7 @@ def slurm_partitions(cluster: Cluster, document: Document | None = None) -> tupl
     if problems := list(_unknown(cluster, document)):
         raise InputError(problems)
     return tuple(
-        Partition(queue.name, _groups(queue), queue.job_exclusive, default=number == 0)
+        Partition(queue.name, _groups(queue), queue.job_exclusive, number == 0, queue.max_time)
         for number, queue in enumerate(cluster.queues)
     )
 
@@ -157,7 +158,7 @@ def _unknown_of_resource(resource: ComputeResource) -> list[tuple[Path, str, str
         found.append((("MaxCount",), "the number of nodes is not known", _FILL_IN))
     if not resource.instance_types:
         what = f"{resource.placeholder} was not filled in" if resource.placeholder else ""
-        what = what or "the instance type is not known"
+        what = what or "the instance type is unknown"
         found.append((("InstanceType",), what, _FILL_IN))
     new = [name for name in resource.instance_types if find_instance_type(name) is None]
     where: Path = ("InstanceType",)

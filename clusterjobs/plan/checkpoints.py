@@ -100,7 +100,7 @@ def _export(
     provenance.record(
         "checkpoints.export",
         f"{show(target)}: exported by {service}",
-        "its servers copy what is new or changed, and go on after the job's end",
+        "its servers copy new and changed files, also after the job's end",
         f"{service} user guide: AutoExportPolicy",
     )
     reason, where = f"checkpoints of the experiment {name}", diagnostics.where(path)
@@ -111,7 +111,7 @@ def _record_copy(key: str, target: str, provenance: Provenance) -> None:
     provenance.record(
         key,
         f"{show(target)}: copied by the job",
-        "beside the training, from the start on, and once more at the end",
+        "in parallel to the training, and once more at the end",
     )
 
 
@@ -119,8 +119,8 @@ def _check_marker(marker: str | None, diagnostics: Diagnostics) -> None:
     if marker and marker.startswith("/"):
         diagnostics.problem(
             ("checkpoints", "marker"),
-            "the marker is a file in the folder of the checkpoints",
-            "its name alone, such as `marker: latest`",
+            "the marker must be a file in the checkpoints' folder",
+            "write its name only: `marker: latest`",
         )
 
 
@@ -130,14 +130,14 @@ def _check_apart(path: Path, source: str, target: str, diagnostics: Diagnostics)
     if not is_absolute(target):
         diagnostics.problem(
             path,
-            f"{show(target)} is relative, and the nodes have no folder in common to count from",
+            f"{show(target)} is relative, but the nodes have no common working folder",
             f"an absolute path: /fsx/{show(target)}",
         )
     elif is_below(target, source) or is_below(source, target):
         diagnostics.problem(
             path,
-            f"{show(target)} and {show(source)} are the same, or one lies in the other",
-            "a folder beside it",
+            f"{show(target)} and {show(source)} are the same, or one is below the other",
+            "choose a folder outside of it",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.errors import did_you_mean
+from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.launchers import LAUNCHERS, Launcher
@@ -40,5 +40,7 @@ def find_launcher(
         what = f"{framework.name} is not started by {name}" if found else what
         others = [one.name for one in LAUNCHERS.values() if framework.name in one.frameworks]
         choices = (*choices, *others)
-    diagnostics.problem(("launcher",), what, did_you_mean(name, choices))
+    match = None if found else nearest(name, choices)
+    hint = f"did you mean {match}? " if match else ""
+    diagnostics.problem(("launcher",), what, f"{hint}known: {', '.join(choices)}")
     return default

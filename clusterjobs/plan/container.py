@@ -14,7 +14,7 @@ from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.launchers import Launcher
-from clusterjobs.plan.container_checks import check_container
+from clusterjobs.plan.container_checks import check_container, check_venv
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.environment import EFA_LIBRARIES, Environment
 from clusterjobs.plan.job import Job
@@ -74,6 +74,7 @@ def plan_container(
     folders = _needed(facts, job, checkpoints, experiment.data)
     automatic = (*_each_once(folders), *_of_the_fabric(wanted, placement.fabric))
     check_container(wanted, placement, launcher, [one.target for one in automatic], diagnostics)
+    check_venv(venv, experiment.parameters, diagnostics)
     own = tuple(_own(wanted))
     for mount in (*automatic, *own):
         _check_writable(wanted.runtime, mount, diagnostics)
@@ -215,7 +216,7 @@ def _shm(container: spec.Container, placement: Placement, provenance: Provenance
         return container.shm
     memory_mib = placement.node_type.memory_mib
     if memory_mib is None:
-        return provenance.record("container.shm", "16g", "the instance type is not known")
+        return provenance.record("container.shm", "16g", "the instance type is unknown")
     half = max(1, memory_mib // 2048)
     reason = "half of the node's memory, as without a container; only what is used is taken"
     return provenance.record("container.shm", f"{half}g", reason, "NCCL issue 290")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.placement import Placement
-from clusterjobs.spec.experiment import Container
-from clusterjobs.spec.references import expanding, show
+from clusterjobs.plan.storage import is_below
+from clusterjobs.spec.experiment import Container, Parameter
+from clusterjobs.spec.references import expanding, is_absolute, show, split_variables
 
 _KEY = ("software", "container")
 
@@ -75,7 +75,7 @@ def _check_image(container: Container, diagnostics: Diagnostics) -> None:
     elif not is_file and ":" not in re.split("[/#]", image)[-1]:
         diagnostics.problem(
             (*_KEY, "image"),
-            "without a tag it is another image every few weeks",
+            "without a tag, the image changes over time",
             "add the tag that you have tested, image:24.01-py3",
             warning=True,
         )
@@ -97,7 +97,31 @@ def _check_keys(container: Container, diagnostics: Diagnostics) -> None:
         )
     if container.home and container.runtime == "docker":
         hint = "remove it; mounts: ['${HOME}:/inside'] brings it in"
-        diagnostics.problem((*_KEY, "home"), "docker does not know the home folder by itself", hint)
+        diagnostics.problem((*_KEY, "home"), "docker does not mount the home folder", hint)
+
+
+def check_venv(
+    venv: str | None, parameters: Mapping[str, Parameter], diagnostics: Diagnostics
+) -> None:
+    """A venv is a folder inside the container; a parameter in front of it decides by its value."""
+    if not venv:
+        return
+    first, *rest = split_variables(venv)
+    if not first and rest and rest[0] in parameters:
+        default = parameters[rest[0]].default
+        if not is_absolute(default):
+            diagnostics.problem(
+                ("parameters", rest[0]),
+                f"{rest[0]} starts the path of software.venv, a folder inside the container: it "
+                f"must be absolute, not {default}",
+                "write an absolute path: /opt/venv",
+            )
+    elif not is_absolute(venv):
+        diagnostics.problem(
+            ("software", "venv"),
+            "with a container, venv is a folder inside it: the path must be absolute",
+            "write an absolute path: venv: /opt/venv",
+        )
 
 
 # ------------------------------------------------------------------ mounts
@@ -113,18 +137,14 @@ def _check_mounts(container: Container, automatic: list[str], diagnostics: Diagn
                 diagnostics.problem(
                     path, f"{show(target)} is mounted twice: {whose}", "remove one of the two"
                 )
-            elif _is_below(target, other) or _is_below(other, target):
+            elif is_below(target, other) or is_below(other, target):
                 diagnostics.problem(
                     path,
-                    f"{show(target)} and {show(other)} lie one within the other: {whose}",
-                    "choose a target beside it",
+                    f"{show(target)} and {show(other)} overlap: one is inside the other: {whose}",
+                    "choose another target",
                 )
         taken.setdefault(target, diagnostics.line_of(path))
 
 
 def _normal(path: str) -> str:
     return re.sub("/+", "/", path).rstrip("/")
-
-
-def _is_below(inner: str, outer: str) -> bool:
-    return pathlib.PurePosixPath(inner).is_relative_to(outer)

@@ -65,7 +65,7 @@ def plan_environment(
         own_slurm_variables(directives),
         inherited_variables(gpus),
         PREFIXES,
-        tuple(_variables(env, software.container, placement, tuple(itertools.chain(*further)))),
+        tuple(_variables(env, software, placement, tuple(itertools.chain(*further)))),
         secrets,
         software.modules,
         software.conda and expanding(software.conda),
@@ -77,15 +77,16 @@ def plan_environment(
 
 def _variables(
     own: Mapping[str, str],
-    container: spec.Container | None,
+    software: spec.Software,
     placement: Placement,
     further: tuple[Variable, ...],
 ) -> Iterator[Variable]:
     """Derived variables, then the spec's own, which override them, then those that are appended."""
     replaced = {one.name for one in further}
-    derived = [one for one in _derived(placement) if one.name not in replaced]
+    all_derived = _derived(placement, software.requires.get("torch"))
+    derived = [one for one in all_derived if one.name not in replaced]
     derived += further
-    if container:
+    if container := software.container:
         # What is on the node's LD_LIBRARY_PATH is not in the image.
         derived = [one for one in derived if not one.append]
         if container.runtime == "pyxis" and placement.shape.gpus_per_node:
@@ -96,7 +97,7 @@ def _variables(
     yield from (one for one in derived if one.append)
 
 
-def _derived(placement: Placement) -> Iterator[Variable]:
+def _derived(placement: Placement, torch: str | None) -> Iterator[Variable]:
     threads, whose = placement.cpus_per_rank or 1, "CPUs of one rank"
     if placement.shares_cpus:
         whose = "more ranks than CPUs"
@@ -104,6 +105,7 @@ def _derived(placement: Placement) -> Iterator[Variable]:
     yield Variable("PYTHONUNBUFFERED", "1", "log lines appear when they are written")
     if placement.shape.gpus_per_node:
         yield from _nccl()
+        yield from _flight_recorder(torch)
     if placement.fabric == "efa":
         yield from _efa()
 
@@ -123,12 +125,27 @@ def _nccl() -> Iterator[Variable]:
     reason = "for NCCL's first contact; eth0 has other names"
     yield Variable("NCCL_SOCKET_IFNAME", "^lo,docker,veth", reason, _AWS_SAMPLES)
     yield Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "record which rank waits in a hang", _TORCH)
+
+
+def _flight_recorder(torch: str | None) -> Iterator[Variable]:
+    """torch 2.8 has the first of the new names (pytorch 152563) and warns of the older ones.
+
+    `torch`: the version that the spec requires, or its beginning. Both names without one.
+    """
+    numbers = [int(one) for one in (torch or "").split(".")[:2] if one.isdecimal()]
+    knows_new, knows_old = (
+        (numbers >= [2, 8], numbers < [2, 9]) if len(numbers) == 2 else (True, True)
+    )
     record = f"{JOB_DIR}/nccl-trace-rank-"  # the default is in /tmp, which is lost with the node
     size, place = "collectives in that record", "where the record is written"
-    yield Variable("TORCH_FR_BUFFER_SIZE", "20000", size, _TORCH)
-    yield Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", "20000", f"{size} (older name)", _TORCH)
-    yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, place, _TORCH)
-    yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, f"{place} (older name)", _TORCH)
+    if knows_new:
+        yield Variable("TORCH_FR_BUFFER_SIZE", "20000", size, _TORCH)
+    if knows_old:
+        yield Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", "20000", f"{size} (older name)", _TORCH)
+    if knows_new:
+        yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, place, _TORCH)
+    if knows_old:
+        yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, f"{place} (older name)", _TORCH)
 
 
 def _efa() -> Iterator[Variable]:

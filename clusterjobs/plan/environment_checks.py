@@ -9,7 +9,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Software
 from clusterjobs.spec.field_types import MAX_WORD_BYTES
-from clusterjobs.spec.references import as_text, is_absolute
+from clusterjobs.spec.references import as_text
 from clusterjobs.yaml.document import Path
 
 _NOT_INSIDE = {
@@ -33,7 +33,7 @@ def check_software(software: Software, diagnostics: Diagnostics) -> None:
     if software.conda and software.venv:
         diagnostics.problem(
             ("software", "venv"),
-            "conda and venv: each would hide the other's Python",
+            "conda and venv exclude each other: each replaces Python",
             "keep one",
         )
     if software.container is None:
@@ -41,12 +41,6 @@ def check_software(software: Software, diagnostics: Diagnostics) -> None:
     for key, (what, hint) in _NOT_INSIDE.items():
         if getattr(software, key):
             diagnostics.problem(("software", key), what, hint)
-    if software.venv and not is_absolute(software.venv):
-        diagnostics.problem(
-            ("software", "venv"),
-            "with a container this is a folder inside of it, and cannot be relative",
-            "write the whole path, /opt/venv",
-        )
 
 
 # Common mistakes in public scripts: (why not, what to do instead). True: an error, not a warning.
@@ -89,7 +83,7 @@ def check_variables(
             why, instead, is_error = _MUST_NOT[name]
             diagnostics.problem(path, f"{name} {why}", instead, warning=not is_error)
         elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
-            diagnostics.problem(path, "huge pages make a fork fail for want of memory", "remove it")
+            diagnostics.problem(path, "with huge pages, fork() runs out of memory", "remove it")
         elif has_efa and _TCP_INSTEAD.get(name) == as_text(value).lower():
             diagnostics.problem(path, f"{value}: EFA is not used", "remove it", warning=True)
         elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):

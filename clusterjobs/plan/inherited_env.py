@@ -24,7 +24,7 @@ _RANKS = (
     "MASTER_ADDR",
     "MASTER_PORT",
 )
-_PYTHON = ("PYTHONPATH", "PYTHONHOME")
+_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH", "PYTHONINSPECT")
 
 # Families of variables, by their prefix.
 PREFIXES = (
@@ -88,4 +88,4 @@ def inherited_variables(gpus_per_node: int) -> tuple[str, ...]:
     """The other variables that the job unsets first of all."""
     # With GPUs, Slurm sets it for this job; without GPUs it belongs to another job.
     devices = () if gpus_per_node else ("CUDA_VISIBLE_DEVICES",)
-    return (*_RANKS, *_PYTHON, *devices)
+    return (*_RANKS, *_PYTHON, "POSIXLY_CORRECT", *devices)

@@ -1,12 +1,12 @@
-"""Files that must exist before a rank starts: the script, and the sources of data.
+"""Files that must exist before a rank starts: the script or program, and the sources of data.
 
-The job checks once, before its first attempt: a retry would miss the same files.
-Buckets are not checked: an empty answer is hard to tell from a failed request.
+A retry would miss the same files. Buckets are checked by the programs that read them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -17,12 +17,15 @@ from clusterjobs.spec.experiment import Data, Experiment
 from clusterjobs.spec.references import expanding
 from clusterjobs.yaml.document import Path, dotted
 
+_INTERPRETERS = ("bash", "python", "python3", "sh")
+
 
 class Input(NamedTuple):
     """A path that is read; a relative one is relative to the ranks' folder.
 
     `staged`: its target, if it is staged; a complete target no longer needs its source.
-    `made_late`: staging or a command before the training may create it.
+    `made_late`: staging or a command before the training may create it. `is_run`: it must be
+    executable.
     """
 
     what: str
@@ -31,23 +34,42 @@ class Input(NamedTuple):
     staged: str | None
     made_late: bool
     where: Location
+    is_run: bool = False
 
 
 def plan_inputs(
     experiment: Experiment, program: Program, diagnostics: Diagnostics
 ) -> tuple[Input, ...]:
     """The inputs that the first node can check."""
-    scripts = _scripts(experiment, program) if experiment.script and program.is_python else ()
-    where = diagnostics.where(("script",))
     return (
-        *(Input("script", "script", path, None, late, where) for path, late in scripts),
+        *_programs(experiment, program, diagnostics),
         *_sources(experiment.data, diagnostics),
     )
 
 
-def _scripts(experiment: Experiment, program: Program) -> Iterator[tuple[str, bool]]:
-    """The scripts, and whether each is made late. deepy.py counts: it starts the other script."""
-    for path in dict.fromkeys((program.command[0], expanding(experiment.script or ""))):
+def _programs(
+    experiment: Experiment, program: Program, diagnostics: Diagnostics
+) -> Iterator[Input]:
+    if experiment.script and program.is_python:
+        # deepy.py counts as a script: it starts the other one.
+        scripts = dict.fromkeys((program.command[0], expanding(experiment.script)))
+        where = diagnostics.where(("script",))
+        for path, late in _on_the_node(scripts, experiment):
+            yield Input("script", "script", path, None, late, where)
+    elif experiment.command and not program.is_python:
+        where = diagnostics.where(("command",))
+        first, *rest = program.command
+        if "/" in first:  # a bare name is found on the PATH of the node
+            for path, late in _on_the_node([first], experiment):
+                yield Input("program", "command", path, None, late, where, is_run=True)
+        if PurePosixPath(first).name in _INTERPRETERS and rest and not rest[0].startswith("-"):
+            for path, late in _on_the_node(rest[:1], experiment):
+                yield Input("script", "command", path, None, late, where)
+
+
+def _on_the_node(paths: Iterable[str], experiment: Experiment) -> Iterator[tuple[str, bool]]:
+    """The paths that the first node can check, and whether each is made late."""
+    for path in paths:
         is_whole = path.startswith(("/", "\0"))
         whole = path if is_whole else f"{experiment.workdir or '.'}/{path}"
         # In a container, only `workdir` is sure to have the same path as outside.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import argument_names
 from clusterjobs.frameworks.base import Program, folder_on_the_node
 from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
 from clusterjobs.plan.container import Container
@@ -12,6 +14,7 @@ from clusterjobs.plan.directives import Directive, srun_options
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment, Ssh
+from clusterjobs.spec.references import expanding
 
 
 class SshServer(NamedTuple):
@@ -25,6 +28,7 @@ class Launch(NamedTuple):
     """`words`: the command that the launcher starts. `prefix`: a command in front of the program.
 
     `srun_options`: those of the ranks' srun; () if the script does not call srun for them.
+    `origins`: words of the command, and the keys of the spec that they come from.
     `launcher_options`: the launcher's own. `interface`: the ranks' network interface, if the spec
     names one. `ssh`: None if the job starts its own sshd, or needs none.
     """
@@ -33,6 +37,7 @@ class Launch(NamedTuple):
     reason: str
     prefix: tuple[str, ...]
     words: tuple[str, ...]
+    origins: Mapping[str, str]
     srun_options: tuple[Directive, ...]
     launcher_options: tuple[str, ...]
     interface: str | None
@@ -71,12 +76,29 @@ def plan_launch(
         launcher.reason_inside if ssh_inside else launcher.reason,
         prefix,
         (*python, *program.command),
+        _origins(experiment, program, diagnostics),
         options if calls_srun else (),
         (launcher.no_python_option,) if needs_option else (),
         program.interface,
         SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
         SSH_PROGRAMS if ssh_inside else launcher.programs,
     )
+
+
+def _origins(
+    experiment: Experiment, program: Program, diagnostics: Diagnostics
+) -> Mapping[str, str]:
+    """`--lr` -> `args.lr (exp.yaml:9)`; the derived ones as the framework names them."""
+    started = {"script": experiment.script, "command": experiment.command and experiment.command[0]}
+    programs = {
+        expanding(word): diagnostics.describe_key((key,)) for key, word in started.items() if word
+    }
+    own = {
+        name.partition("=")[0]: diagnostics.describe_key(("args", position))
+        for position, name in argument_names(experiment)
+    }
+    flags = {f"--{name}": origin for name, origin in own.items() if not name.startswith("-")}
+    return {**program.origins, **programs, **own, **flags}
 
 
 def _check_gpus(launcher: Launcher, placement: Placement, diagnostics: Diagnostics) -> None:

@@ -103,7 +103,7 @@ def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -
     if has and placement.exclusive and used < has:
         diagnostics.problem(
             (key,),
-            f"{has - used} of {has} GPUs of every node idle, and are paid for",
+            f"{has - used} of {has} GPUs of every node are idle, but you pay for them",
             f"{key}: {has} uses them all; a rank may use several by itself",
             warning=True,
         )
@@ -132,7 +132,7 @@ def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagn
         diagnostics.problem(
             ("nodes",),
             f"queue {placement.partition} has no {_FABRICS.get(fabric, fabric)}: {nodes} "
-            f"{node_type.name} will talk over TCP",
+            f"{node_type.name} would use TCP",
             facts.terms.enable_fabric,
             warning=True,
         )
@@ -177,7 +177,7 @@ def check_literal_words(experiment: Experiment, diagnostics: Diagnostics) -> Non
         if found := _SHELLS.search(text):
             diagnostics.problem(
                 path,
-                f"{found[0]} stays as it is here: only paths and env are expanded on the node",
+                f"{found[0]} is not expanded here: only paths and env are expanded on the node",
                 "use a parameter, or set a variable under env: that the program reads",
                 warning=True,
             )
@@ -186,7 +186,7 @@ def check_literal_words(experiment: Experiment, diagnostics: Diagnostics) -> Non
             name = found[0][1:]
             diagnostics.problem(
                 path,
-                f"{found[0]} stays as it is: the node expands only ${{{name}}}",
+                f"{found[0]} is not expanded: the node expands only ${{{name}}}",
                 f"write ${{{name}}}",
                 warning=True,
             )

@@ -140,7 +140,7 @@ def _check_exclusive(
     if not exclusive and partition.exclusive:
         diagnostics.problem(
             ("sbatch", "exclusive"),
-            f"queue {partition.name} gives whole nodes all the same ({word})",
+            f"queue {partition.name} always allocates whole nodes ({word})",
             "remove it, or choose a queue that shares its nodes",
             warning=True,
         )
@@ -181,7 +181,7 @@ def _refuse_gpus(
         hint = f"remove it, and add ranks_per_node: {node_type.accelerator_ranks}: Slurm counts no "
         hint += f"{node_type.accelerator.partition(' ')[2]}"
     elif has == 0:
-        hint = "remove it: this instance type has no GPU"
+        hint = "remove it: this instance type has no GPUs"
     elif total % has or (limit is not None and total // has > limit):
         hint = f"gpus_per_node: {has} at most"
     else:

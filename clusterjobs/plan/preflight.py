@@ -90,6 +90,7 @@ def plan_preflight(
     placement: Placement,
     facts: ClusterFacts,
     checkpoints: str | None,
+    script: str | None,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Preflight | None:
@@ -101,7 +102,7 @@ def plan_preflight(
         *hardware(placement, facts.terms.node_facts),
         *storage(wish.free_gib, checkpoints, placement.shape.nodes, facts),
         *network(),
-        *software_checks(software, framework, placement),
+        *software_checks(software, framework, placement, script),
     ]
     shape = placement.shape
     talks_over_efa = placement.fabric == "efa" and shape.gpus_per_node > 0 and shape.nodes > 1
@@ -139,7 +140,7 @@ def _chosen(
         if name not in possible:
             diagnostics.problem(
                 ("preflight",),
-                f"there is nothing that {name} could check in this job",
+                f"{name} has nothing to check in this job",
                 "remove it; checked: " + ", ".join(sorted(possible)),
                 warning=True,
             )

@@ -6,13 +6,14 @@ Sources: NCCL's documentation; AWS's user guide on EFA.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.frameworks.base import JOB_DIR, Framework
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Software
-from clusterjobs.spec.references import show
+from clusterjobs.spec.references import expanding, show, variable
 
 
 class Possible(NamedTuple):
@@ -76,7 +77,9 @@ def network() -> Iterator[Possible]:
     yield Possible("port", "port", "", "MASTER_PORT is free, and every node can call it")
 
 
-def software(software: Software, framework: Framework, placement: Placement) -> Iterator[Possible]:
+def software(
+    software: Software, framework: Framework, placement: Placement, script: str | None
+) -> Iterator[Possible]:
     """What the job's Python or its container needs."""
     if software.container:  # the image decides what is inside
         yield Possible("containers", "containers", "", "the ranks run in a container", "pyxis")
@@ -85,6 +88,14 @@ def software(software: Software, framework: Framework, placement: Placement) -> 
     packages = ",".join(f"{name}=={pin}" if pin else name for name, pin in pins.items())
     if packages:
         yield Possible("software", "packages", packages, "what the job's Python must have")
+    if placement.shape.gpus_per_node and framework.imports:
+        reason = f"{framework.name} imports them on GPUs"
+        yield Possible("software", "imports", ",".join(framework.imports), reason)
     if placement.shape.gpus_per_node and framework.compiles_extensions:
         reason = f"{framework.name} compiles extensions when it starts"
         yield Possible("build", "build", "", reason, "PyTorch: torch.utils.cpp_extension")
+    if framework.helpers and script:
+        folder = expanding(f"{PurePosixPath(script).parent}/{framework.helpers}".removeprefix("./"))
+        here = folder if folder.startswith(("/", "\0")) else f"{variable('PWD')}/{folder}"
+        reason = f"{framework.name} compiles helpers.cpp there when it starts"
+        yield Possible("build", "helpers", here, reason)

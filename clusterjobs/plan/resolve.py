@@ -47,7 +47,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     placement = plan_placement(wanted, facts, launcher, *both)
     if framework is None or placement is None:
         diagnostics.raise_if_failed()
-        raise AssertionError("no framework or placement, and no problem says why")
+        raise AssertionError("no framework or placement, but no problem was reported")
 
     numbers = framework.completed(wanted, spec.options, texts or {}, diagnostics)
     parallelism = plan_parallelism(numbers.parallel, placement.shape, *both)
@@ -66,7 +66,14 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     staging = plan_staging(wanted.data, wanted.name, inputs, storage, *both)
     checkpoints = plan_checkpoints(wanted, framework.saving.marker, storage, *both)
     preflight = plan_preflight(
-        wanted.preflight, wanted.software, framework, placement, facts, checkpoints.path, *both
+        wanted.preflight,
+        wanted.software,
+        framework,
+        placement,
+        facts,
+        checkpoints.path,
+        wanted.script,
+        *both,
     )
     more = [section.environment for section in (restarts, preflight, program) if section]
     environment = plan_environment(

@@ -92,7 +92,7 @@ def _record(
     saving: Saving, signal_seconds: int, clock_seconds: int, provenance: Provenance
 ) -> None:
     provenance.record(
-        "told to save",
+        "asked to save",
         {"file": "by a file", "clock": "by the clock", "never": "never"}[saving.stop_channel],
         saving.reason,
     )
@@ -127,7 +127,7 @@ def _check_time_limit(
     if budget and not limit:
         diagnostics.problem(
             ("restarts", "time_limit"),
-            "restarts after a time limit, and no time_limit that is known here",
+            "restarts.time_limit needs a time_limit that is known when the job is rendered",
             "add `time_limit: 1-00:00:00`",
         )
     elif limit and limit <= asked_seconds:

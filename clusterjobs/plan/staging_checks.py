@@ -23,7 +23,7 @@ def check_data(index: int, data: Data, storage: Storage, diagnostics: Diagnostic
     if data.unpack and not data.source.lower().endswith(ARCHIVES):
         diagnostics.problem(
             ("data", index, "source"),
-            f"{show(data.source)} is no archive that a node's Python unpacks",
+            f"{show(data.source)} is not an archive that Python can unpack",
             f"one of {', '.join(ARCHIVES)}; or leave unpack out",
         )
 
@@ -34,7 +34,7 @@ def _check_paths(index: int, data: Data, diagnostics: Diagnostics) -> None:
         if not (is_absolute(value) or value.startswith("s3://")):
             diagnostics.problem(
                 ("data", index, key),
-                f"{show(value)} is relative, and the nodes have no folder in common to count from",
+                f"{show(value)} is relative, but the nodes have no common working folder",
                 f"an absolute path: /fsx/{show(value)}",
             )
     if data.source.startswith("s3://"):
@@ -46,7 +46,7 @@ def _check_paths(index: int, data: Data, diagnostics: Diagnostics) -> None:
         diagnostics.problem(
             place,
             f"{show(data.target)} and {show(data.source)} lie inside each other",
-            "a target beside the source",
+            "choose a target outside of the source",
         )
 
 
@@ -63,7 +63,7 @@ def _check_own_disk(index: int, data: Data, storage: Storage, diagnostics: Diagn
     elif not storage.is_own(folder):
         diagnostics.problem(
             place,
-            f"{show(folder)} is not on a disk that a node has for itself",
+            f"{show(folder)} is not on a local disk of the nodes",
             f"a folder below {storage.scratch}",
         )
     elif folder.rstrip("/") == storage.scratch:
@@ -75,8 +75,8 @@ def _check_own_disk(index: int, data: Data, storage: Storage, diagnostics: Diagn
     elif is_below(folder, storage.scratch) and storage.node_type.local_disk_gb == 0:
         diagnostics.problem(
             place,
-            f"a {storage.node_type.name} has no disks of its own: {storage.scratch} is its root "
-            "volume, if it is there at all",
+            f"a {storage.node_type.name} has no local disks: {storage.scratch} is on its "
+            "root volume, if it exists",
             "scope: shared, or an instance type with NVMe disks",
             warning=True,
         )
@@ -117,8 +117,8 @@ def check_overlaps(data: Sequence[Data], diagnostics: Diagnostics) -> None:
                 diagnostics.problem(
                     ("data", index, "target"),
                     f"{show(one.target)} and the target {show(other)} ({line}) are the same, or "
-                    "one lies in the other",
-                    "a folder of its own for each",
+                    "one is below the other",
+                    "choose a separate folder for each",
                 )
 
 

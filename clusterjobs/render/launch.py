@@ -21,7 +21,7 @@ def launch_context(plan: Plan) -> dict[str, Any]:
         "title": heading(f"launch: {launch.reason}"),
         "template": ShellText(launch_template(plan)),
         "ends_itself": restarts is not None and restarts.saving.stop_channel == "clock",
-        "command": [*_prefix(launch), *_lines(launch.words)],
+        "command": [*_prefix(launch), *map(command_text, argument_groups(launch.words))],
         "srun_options": option_lines(launch.srun_options),
         "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),
         "cpus_per_task": plan.placement.cpus_per_task or 1,
@@ -81,16 +81,16 @@ def _prefix(launch: Launch) -> list[ShellText]:
     return [command_text(launch.prefix)] if launch.prefix else []
 
 
-def _lines(words: tuple[str, ...]) -> list[ShellText]:
-    """The command, with each option and its values on a line."""
-    lines: list[list[str]] = [[]]
+def argument_groups(words: tuple[str, ...]) -> list[list[str]]:
+    """The command as a person would break it: each option with its values."""
+    groups: list[list[str]] = [[]]
     for word in words:
-        if _starts_a_line(word) and lines[-1]:
-            lines.append([])
-        lines[-1].append(word)
-    return [command_text(line) for line in lines]
+        if _starts_a_group(word) and groups[-1]:
+            groups.append([])
+        groups[-1].append(word)
+    return groups
 
 
-def _starts_a_line(word: str) -> bool:
+def _starts_a_group(word: str) -> bool:
     """An option, or an override in hydra's syntax: `dataset.batch_size=8`."""
     return word.startswith("--") or _OVERRIDE.match(word) is not None

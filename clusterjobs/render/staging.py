@@ -19,7 +19,10 @@ def staging_context(plan: Plan) -> dict[str, Any]:
     """What the block `staging` prints."""
     staging = plan.staging
     return {
-        "inputs": [_require(one) for one in staging.inputs if not one.made_late],
+        "inputs": [
+            *(_require(one) for one in staging.inputs if not one.made_late),
+            *(_require_bucket(one) for one in staging.data if one.source.startswith("s3://")),
+        ],
         "late_inputs": [_require(one) for one in staging.inputs if one.made_late],
         "data": [_stage(one) for one in staging.data],
         "has_per_node": any(one.per_node for one in staging.data),
@@ -28,13 +31,28 @@ def staging_context(plan: Plan) -> dict[str, Any]:
 
 def _require(one: Input) -> ShellText:
     path, is_absolute = shell.quote(one.path), one.path.startswith(("/", "\0"))
-    there = f"-r {path}" if one.staged is None else f"-e {path} || -e {shell.quote(one.staged)}"
+    need = "-x" if one.is_run else "-r"
+    there = f"{need} {path}" if one.staged is None else f"-e {path} || -e {shell.quote(one.staged)}"
     place = "here" if is_absolute else f"in {variable('PWD')}"
     keys = one.key if is_absolute else f"{one.key} or workdir"
+    what = f"executable {one.what}" if one.is_run else one.what
     complaint = shell.quote(
-        f"no {one.what} {one.path} {place}: correct the spec's {keys}, or put it there"
+        f"no {what} {one.path} {place}: correct the spec's {keys}, or put it there"
     )
     return ShellText(f"[[ {there} ]] || fail {complaint}")
+
+
+def _require_bucket(data: DataSet) -> ShellText:
+    """A bucket that cannot be read is found before other data is copied for hours."""
+    if not data.linked:
+        return _run_stage(data, " --check", "")
+    # The slash: in a lab, the folder is a link.
+    first = f"find {shell.quote(data.target + '/')} -mindepth 1 -print -quit 2> /dev/null"
+    complaint = shell.quote(
+        f"nothing in {data.target}: is it associated with {data.source} (cluster.yaml; pcluster "
+        "update-cluster), and has FSx listed it?"
+    )
+    return ShellText(f"[[ -n $({first}) ]] || fail {complaint}")
 
 
 def _stage(data: DataSet) -> ShellText:
@@ -43,6 +61,10 @@ def _stage(data: DataSet) -> ShellText:
     if data.linked:
         return ShellText(f'stage python3 -B "$job_dir/preload.py" {target}')
     starter = '"${on_every_node[@]}" ' if data.per_node else ""
-    options = (" --unpack" if data.unpack else "") + _VERIFY.get(data.verify, "")
-    program = f'python3 -B "$job_dir/stage.py"{options}'
-    return ShellText(f"stage {starter}{program} {shell.quote(data.source)} {target}")
+    return _run_stage(data, _VERIFY.get(data.verify, ""), starter)
+
+
+def _run_stage(data: DataSet, option: str, starter: str) -> ShellText:
+    options = (" --unpack" if data.unpack else "") + option
+    paths = f"{shell.quote(data.source)} {shell.quote(data.target)}"
+    return ShellText(f'stage {starter}python3 -B "$job_dir/stage.py"{options} {paths}')

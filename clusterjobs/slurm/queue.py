@@ -17,33 +17,48 @@ class Queued:
     reason: str
     time_left: str
     nodes: str
+    user_id: int
+    name: str
 
 
 def queued_jobs() -> dict[str, Queued] | None:
     """The jobs that have not ended, by id (an array's tasks by their own); None without Slurm."""
-    rows = _squeue("%A|%T|%r|%L|%N", fields=5)
-    return None if rows is None else {row[0]: Queued(*row[1:]) for row in rows}
+    rows = _squeue("%A|%T|%r|%L|%N|%U|%j", fields=7)
+    if rows is None:
+        return None
+    return {row[0]: Queued(row[1], row[2], row[3], row[4], int(row[5]), row[6]) for row in rows}
 
 
-def cancel(job_ids: Sequence[str]) -> frozenset[str]:
-    """scancel; those of the ids at which a whole array has ended.
+@dataclass(frozen=True)
+class Cancelled:
+    """The ids that were cancelled, those of them that stand for a whole array, and unknown ids."""
+
+    job_ids: tuple[str, ...]
+    arrays: frozenset[str]
+    unknown: tuple[str, ...]
+
+
+def cancel(job_ids: Sequence[str]) -> Cancelled:
+    """scancel for those that are in the queue.
 
     An array's id is also that of one of its tasks, and then means all of them; 123_4 is a task.
-    Raises InputError for a job that is not in the queue, or with scancel's words.
+    Raises InputError with scancel's words.
     """
     rows = _squeue("%A|%F|%i", fields=3)
     if rows is None:
         raise one_problem("there is no scancel here", hint="run it on the head node")
     known = {name for row in rows for name in row}
-    if missing := [job_id for job_id in job_ids if job_id not in known]:
-        raise InputError(Problem(f"no job {job_id} is in the queue") for job_id in missing)
-    done = subprocess.run(
-        ["scancel", "--", *job_ids], capture_output=True, text=True, errors="replace", check=False
-    )
-    if done.returncode:
-        raise _refused("scancel", done.stderr)
+    wanted = dict.fromkeys(job_ids)
+    found = tuple(job_id for job_id in wanted if job_id in known)
+    unknown = tuple(job_id for job_id in wanted if job_id not in known)
+    if found:
+        done = subprocess.run(
+            ["scancel", "--", *found], capture_output=True, text=True, errors="replace", check=False
+        )
+        if done.returncode:
+            raise _refused("scancel", done.stderr)
     arrays = {array for _, array, shown in rows if shown != array}
-    return frozenset(arrays.intersection(job_ids))
+    return Cancelled(found, frozenset(arrays.intersection(found)), unknown)
 
 
 def _squeue(columns: str, fields: int) -> list[list[str]] | None:

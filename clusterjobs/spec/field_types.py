@@ -113,8 +113,22 @@ def bucket(value: Any) -> str:
     """`s3://bucket/prefix`, with only the characters that S3 calls safe in keys."""
     text = scalar_text(value)
     if not _BUCKET.fullmatch(text):
-        raise ValueError(f"{show(text)!r} is not a bucket: write s3://my-bucket/folder")
+        raise ValueError(_about_bucket(text))
     return text
+
+
+def _about_bucket(text: str) -> str:
+    name, _, key = text.removeprefix("s3://").partition("/")
+    if not text.startswith("s3://") or has_variable(name):
+        return f"{show(text)!r} is not a bucket: write s3://my-bucket/folder"
+    if not 3 <= len(name) <= 63:
+        return f"{name!r} is not the name of a bucket: it has 3 to 63 characters, s3://my-bucket"
+    if not _BUCKET.fullmatch(f"s3://{name}"):
+        return (
+            f"{name!r} is not the name of a bucket: only lowercase letters, digits, '.' and '-', "
+            "at the ends letters or digits"
+        )
+    return f"{show(key)!r} is not a prefix in S3: only letters, digits and !_.*'()-/"
 
 
 def repository(value: Any) -> str:

@@ -6,13 +6,14 @@ must not know the meaning of any key, except that code holds no references.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
+from clusterjobs.spec.remaining import remaining_experiment
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.validate import OptionModels, validate
 from clusterjobs.yaml import document as yaml_document
@@ -23,11 +24,12 @@ _CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
 
 
 class Override(NamedTuple):
-    """One `--set key=value`, and its position."""
+    """One `--set key=value`, and the positions of both."""
 
     path: Path
     value: Any
     where: Location
+    key: Location
 
 
 class Source(NamedTuple):
@@ -37,16 +39,20 @@ class Source(NamedTuple):
     overrides: tuple[Override, ...] = ()
 
     def locate(self, path: Path) -> Location:
-        return self._override(path) or self.document.locate(path)
+        found = self._override(path)
+        return found.where if found else self.document.locate(path)
 
     def locate_key(self, path: Path) -> Location:
-        return self._override(path) or self.document.locate_key(path)
+        found = self._override(path)
+        if found is None:
+            return self.document.locate_key(path)
+        return found.key if len(found.path) >= len(path) else found.where
 
-    def _override(self, path: Path) -> Location | None:
+    def _override(self, path: Path) -> Override | None:
         for override in self.overrides[::-1]:
             inner, outer = sorted((path, override.path), key=len)
             if outer[: len(inner)] == inner and (inner == override.path or not self._written(path)):
-                return override.where
+                return override
         return None
 
     def _written(self, path: Path) -> bool:
@@ -66,12 +72,21 @@ class Spec(NamedTuple):
     source: Source
 
 
+class BrokenSpecError(InputError):
+    """Values are wrong. `rest` is the spec without them; None if it is no spec without them."""
+
+    def __init__(self, problems: Iterable[Problem], rest: Spec | None) -> None:
+        super().__init__(problems)
+        self.rest = rest
+
+
 def load_spec(
     text: str, file: str, option_models: OptionModels, settings: Sequence[str] = ()
 ) -> Spec:
     """Read a spec. `option_models` has the keys of each framework; `settings` are `--set` items.
 
-    Raises InputError with all problems of the YAML, the references and the single values.
+    Raises InputError for the YAML, and BrokenSpecError with all problems of the references and
+    the single values.
     """
     document = yaml_document.load(text, file)
     if not isinstance(document.value, dict):
@@ -88,7 +103,8 @@ def load_spec(
     data = _expand_references(data, source, problems)
     experiment, options = validate(data, source, option_models, problems)
     if problems or experiment is None:
-        raise InputError(in_order(problems))
+        remaining = remaining_experiment(data, problems, source, option_models)
+        raise BrokenSpecError(in_order(problems), remaining and Spec(*remaining, source))
     return Spec(experiment, options, source)
 
 
@@ -102,14 +118,19 @@ def _read_setting(item: str, number: int) -> Override:
             "not UTF-8 text", Location("--set", number, 1, shown), hint="write it as UTF-8"
         )
     key, sign, text = item.partition("=")
-    where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
     if not sign or not key:
-        raise one_problem(f"{item!r} is not key=value", where, hint="write --set nodes=4")
+        whole = Location("--set", number, 1, item, len(item))
+        raise one_problem(f"{item!r} is not key=value", whole, hint="write --set nodes=4")
+    where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
+    at_key = Location("--set", number, 1, item, len(key))
+    path = tuple(_step(part) for part in key.split("."))
+    if len(path) > yaml_document.MAX_DEPTH:
+        raise one_problem(f"nested deeper than {yaml_document.MAX_DEPTH} levels", at_key)
     try:
         value = yaml_document.load(text, "--set").value
     except InputError as error:
         raise InputError([Problem(p.what, where, key, p.hint) for p in error.problems]) from None
-    return Override(tuple(_step(part) for part in key.split(".")), value, where)
+    return Override(path, value, where, at_key)
 
 
 def _step(part: str) -> str | int:
@@ -139,7 +160,7 @@ def _replaced(data: Any, path: Path, override: Override) -> Any:
     outer = ".".join(map(str, override.path[: len(override.path) - len(path)]))
     kind = f"has {len(data)} items" if isinstance(data, list) else "is a single value"
     what = f"there is no {step} in {outer}, which {kind}"
-    raise one_problem(what, override.where, shown, f"replace all of it: --set {outer}=...")
+    raise one_problem(what, override.key, shown, f"replace all of it: --set {outer}=...")
 
 
 # ------------------------------------------------------------------ {{ references }}

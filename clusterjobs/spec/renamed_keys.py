@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusterjobs.diagnostics import Locator
-from clusterjobs.errors import Problem
+from clusterjobs.errors import Location, Problem
 from clusterjobs.yaml.document import Path, dotted
 
 
@@ -15,7 +15,7 @@ def renamed_key(path: Path, data: Mapping[str, Any], source: Locator) -> Problem
     if path == ("logs_export",):
         new, instead = "logs.export", _logs(data, source)
     elif path[0] == "data" and path[-1] == "check":
-        new, instead = "verify", f"verify: {_written(path, source)}"
+        new, instead = "verify", f"verify: {written_value(source.locate(path))}"
     else:
         return None
     return Problem(
@@ -24,15 +24,15 @@ def renamed_key(path: Path, data: Mapping[str, Any], source: Locator) -> Problem
 
 
 def _logs(data: Mapping[str, Any], source: Locator) -> str:
-    export = _written(("logs_export",), source)
+    export = written_value(source.locate(("logs_export",)))
     if not isinstance(data.get("logs"), str):
         return f"logs: {{export: {export}}}"
-    return f"logs: {{path: {_written(('logs',), source)}, export: {export}}}, in place of both keys"
+    path = written_value(source.locate(("logs",)))
+    return f"logs: {{path: {path}, export: {export}}}, in place of both keys"
 
 
-def _written(path: Path, source: Locator) -> str:
-    """The value as the spec has it, quoted where an inline mapping needs it."""
-    where = source.locate(path)
+def written_value(where: Location) -> str:
+    """The value at a position as it is written, quoted if an inline mapping needs it."""
     text = where.source[where.column - 1 : where.column - 1 + where.width]
     is_plain = not text.startswith(("'", '"')) and any(sign in text for sign in ",[]{}:#")
     return f'"{text}"' if is_plain else text

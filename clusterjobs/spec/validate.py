@@ -14,7 +14,9 @@ from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, did_you_mean
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.references import as_text
 from clusterjobs.spec.renamed_keys import renamed_key
+from clusterjobs.spec.slurm_names import slurm_name
 from clusterjobs.yaml.document import Path, dotted
 
 OptionModels = Mapping[str, type[SpecModel] | None]
@@ -132,15 +134,33 @@ def _problem_of(
         where = source.locate_key(path[:-1])
         return Problem(f"{path[-1]} is missing", where, dotted(path), f"add `{path[-1]}: ...`")
     if kind == "extra_forbidden":
-        if renamed := renamed_key(path, data, source):
-            return renamed
+        if other := renamed_key(path, data, source) or slurm_name(path, source):
+            return other
         known = [*_known_keys(model, path[:-1]), *(more_keys if len(path) == 1 else ())]
         hint = did_you_mean(str(path[-1]), sorted(known))
         return Problem(f"unknown key {path[-1]}", source.locate_key(path), dotted(path), hint)
     is_key = "[key]" in detail["loc"]
     where = source.locate_key(path) if is_key else source.locate(path)
     what, hint = _describe(kind, detail)
+    if kind in _NO_MODEL:
+        hint = _example(model, path, detail["input"]) or hint
     return Problem(what, where, dotted(path), hint)
+
+
+_NO_MODEL = ("model_type", "model_attributes_type")
+
+
+def _example(model: type[SpecModel], path: Path, value: Any) -> str:
+    """`write zero: {stage: 3}`, with the keys of the mapping at `path`; "" in a list."""
+    found = _model_at(model, path)
+    if found is None or not path or isinstance(path[-1], int):
+        return ""
+    fields = found.model_fields.items()
+    names = [field.alias or name for name, field in fields if field.is_required()]
+    names = names or [field.alias or name for name, field in fields][:3]
+    is_single = len(names) == 1 and isinstance(value, (str, int, float))
+    shown = as_text(value) if is_single else "..."
+    return f"write {path[-1]}: {{{', '.join(f'{name}: {shown}' for name in names)}}}"
 
 
 def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
@@ -155,7 +175,7 @@ def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
         return f"{detail['input']!r} is not one of the choices", did_you_mean(
             str(detail["input"]), known
         )
-    if kind in ("dict_type", "model_type", "model_attributes_type"):
+    if kind in ("dict_type", *_NO_MODEL):
         return "expected a mapping", "write `key: value` lines below it"
     if kind in ("tuple_type", "list_type"):
         return "expected a list", "write `[a, b]`, or lines that start with `- `"
@@ -163,6 +183,8 @@ def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
         return f"{detail['input']} is less than {context['ge']}", f"write {context['ge']} or more"
     if kind == "less_than_equal":
         return f"{detail['input']} is more than {context['le']:,}", f"write {context['le']} or less"
+    if kind == "too_long":
+        return f"more than {context['max_length']} items", "combine some of them"
     return str(detail["msg"]).lower(), ""
 
 
@@ -184,12 +206,18 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
 
 
 def _known_keys(model: type[SpecModel], path: Path) -> Iterator[str]:
-    for step in path:
-        if step not in model.model_fields:  # an index of a list, or a name that the user chose
-            continue
-        model = _model_in(model.model_fields[str(step)].annotation) or model
-    for name, field in model.model_fields.items():
+    for name, field in (_model_at(model, path) or model).model_fields.items():
         yield field.alias or name
+
+
+def _model_at(model: type[SpecModel], path: Path) -> type[SpecModel] | None:
+    """The innermost model on the way to `path`; None if there is none below `model`."""
+    found = None
+    for step in path:
+        fields = (found or model).model_fields
+        if step in fields:  # not an index of a list, nor a name that the user chose
+            found = _model_in(fields[str(step)].annotation) or found
+    return found
 
 
 def _model_in(annotation: Any) -> type[SpecModel] | None:

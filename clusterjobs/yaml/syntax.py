@@ -10,6 +10,7 @@ import re
 import yaml
 
 from clusterjobs.errors import Location, Problem
+from clusterjobs.yaml.causes import find_cause
 
 # libyaml treats these as line breaks and folds them inside quotes. Editors do not, and in YAML 1.2
 # only the carriage return is one. Values would change silently, and line numbers would be wrong.
@@ -50,6 +51,10 @@ def syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
         if isinstance(character, int):
             what = f"the character U+{character:04X} is not allowed in YAML"
     else:
+        begun = getattr(error, "context_mark", None)
+        if cause := find_cause(text, mark.line, begun and begun.line):
+            where = Location(file, cause.line + 1, cause.column + 1, line_of(text, cause.line))
+            return Problem(f"not YAML: {cause.what}", where, hint=cause.hint)
         mark, what = _opening(error, mark, what, text)
         line, column = mark.line, mark.column
     where = Location(file, line + 1, column + 1, line_of(text, line))

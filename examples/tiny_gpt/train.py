@@ -59,8 +59,9 @@ def record_signals() -> list[int]:
 
 
 def stop_file_exists() -> bool:
-    """The job script creates this file when the time limit is near."""
-    return Path(os.environ.get("CLUSTERJOBS_STOP_FILE", "/nowhere")).exists()
+    """The job script creates this file when the time limit is near. Unset or empty: no file."""
+    stop_file = os.environ.get("CLUSTERJOBS_STOP_FILE")
+    return bool(stop_file) and Path(stop_file).exists()
 
 
 def train_step(

@@ -27,11 +27,13 @@ SECOND = (
     '"nodes": "n[1-2]", "seconds": 80, "ended": 99}\n'
 )
 
-SQUEUE = """\
+RUNNING = f"12|RUNNING|None|3:00|n[1-2]|{os.getuid()}|tiny"
+SQUEUE = f"""\
 case $* in
-  *'%A|%T|'*) printf '%s\\n' '12|RUNNING|None|3:00|n[1-2]' ;;
+  *'%A|%T|'*) printf '%s\\n' '{RUNNING}' ;;
   *'%A|%F|%i') printf '%s\\n' '12|12|12' '21|20|20_3' '20|20|20_4' ;;
 esac"""
+PENDING = f"13|PENDING|Resources|1:00:00||{os.getuid()}|tiny"
 
 
 def write_plan(folder: pathlib.Path, name: str, file: str, *settings: str) -> None:
@@ -145,7 +147,7 @@ def test_following_ends_with_the_job(
     clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
 ) -> None:
     log = spec.parent / "logs" / "12" / "job.log"
-    once = f"[[ -e {slurm}/asked ]] || echo '12|RUNNING|None|3:00|n1'\n"
+    once = f"[[ -e {slurm}/asked ]] || echo '{RUNNING}'\n"
     grow = f': > {slurm}/asked\necho "and this is the end" >> {log}'
     program(slurm / "squeue", once + grow)
     done = clusterjobs("logs", spec, "--follow")
@@ -158,7 +160,7 @@ def test_a_spec_without_jobs_says_where_it_looked(
     (tmp_path / "exp.yaml").write_text(SPEC.format(logs="/nowhere/logs"))
     done = clusterjobs("status", tmp_path / "exp.yaml")
     assert done.code == 1
-    assert done.err.startswith("no job of exp.yaml has written to /nowhere/logs yet\n")
+    assert done.err.startswith("no job of exp.yaml is in the queue, and none has written to /n")
 
 
 def test_logs_may_lie_where_a_variable_says(
@@ -223,5 +225,5 @@ def test_specs_that_share_a_logs_folder_see_their_own_jobs_only(
     lonely = spec.with_name("lonely.yaml")
     lonely.write_text(spec.read_text())
     refused = clusterjobs("status", lonely)
-    assert "no job of lonely.yaml has written to" in refused.err
+    assert "no job of lonely.yaml is in the queue, and none has written to" in refused.err
     assert "the jobs of other specs there: 7" in refused.err

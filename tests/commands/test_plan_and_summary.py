@@ -21,7 +21,8 @@ SPEC = {
 
 
 def planned(clusterjobs: Callable[..., Any], *arguments: str, **keys: object) -> str:
-    pathlib.Path("exp.yaml").write_text(yaml.safe_dump({**SPEC, **keys}))
+    spec = {key: value for key, value in {**SPEC, **keys}.items() if value is not None}
+    pathlib.Path("exp.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
     outcome = clusterjobs("plan", "exp.yaml", *arguments)
     assert outcome.code == 0, outcome.err
     return str(outcome.out)
@@ -47,7 +48,11 @@ def test_the_plan_for_scripts_keeps_its_names(
         "batch": {"micro": 4, "accumulation": 2, "global": 128},
     }
     assert list(sections) == ["derived", "sbatch", "srun", "environment", "command"]
-    assert [row["value"] for row in sections["command"]][:2] == ["python3", "train.py"]
+    assert sections["command"][0] == {
+        "name": "python3 train.py",
+        "value": "",
+        "reason": "script (exp.yaml:5)",
+    }
     names = [row["name"] for row in sections["derived"]]
     assert len(names) == len(set(names))
 
@@ -77,3 +82,62 @@ def test_a_limit_that_is_none_has_no_meaning_beside_it(
         lines = planned(clusterjobs, time_limit=written).splitlines()
         assert [line.split()[2:] for line in lines if line.startswith("time limit")] == [[written]]
     assert "the partition's own" in planned(clusterjobs)
+
+
+def command_of(clusterjobs: Callable[..., Any], **keys: object) -> list[tuple[str, str, str]]:
+    rows = json.loads(planned(clusterjobs, "--json", **keys))["sections"]["command"]
+    return [(row["name"], row["value"], row["reason"].partition(" (")[0]) for row in rows]
+
+
+def test_the_command_has_a_row_for_each_argument_with_its_key(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    args = {"lr": "1e-4", "flag": True, "files": ["a", "b c"], "note": "{{ parameters.NOTE }}"}
+    assert command_of(
+        clusterjobs, prefix=["nsys", "profile"], args=args, parameters={"NOTE": "x"}
+    ) == [
+        ("nsys profile", "", "prefix"),
+        ("python3 train.py", "", "script"),
+        ("--lr", "1e-4", "args.lr"),
+        ("--flag", "", "args.flag"),
+        ("--files", "a 'b c'", "args.files"),
+        ("--note", '"$NOTE"', "args.note"),
+        ("--deepspeed", "", "framework: deepspeed"),
+        ("--deepspeed_config", '"$job_dir/ds_config.json"', "batch, precision, zero and ds_config"),
+    ]
+
+
+def test_arguments_in_a_list_have_the_key_of_their_item(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    keys = {"framework": "torchrun", "args": ["--lr=1e-4", "--seed", "3"]}
+    assert command_of(clusterjobs, **keys)[1:] == [
+        ("--lr", "1e-4", "args[0]"),
+        ("--seed", "3", "args[1]"),
+    ]
+
+
+def test_derived_arguments_of_a_framework_name_the_key_they_come_from(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    model = {"layers": 2, "hidden": 64, "heads": 2, "sequence": 8}
+    rows = command_of(clusterjobs, framework="megatron-deepspeed", model=model, precision="bf16")
+    origins = {name: origin for name, _, origin in rows}
+    assert origins["--num-layers"] == "model.layers"
+    assert origins["--bf16"] == "precision"
+    assert origins["--global-batch-size"] == "batch.global"
+    fairseq = {"cli": "fairseq-hydra-train", "arch": "roberta_base", "data": "/fsx/d"}
+    keys = {"framework": "fairseq", "script": None, "fairseq": fairseq, "model": model}
+    rows = command_of(clusterjobs, **keys)
+    origins = {name: origin for name, _, origin in rows}
+    assert origins["++model.encoder_layers"] == "model.layers"
+    assert origins["optimization.update_freq"] == "batch"
+    assert origins["task.data"] == "fairseq.data"
+
+
+def test_the_table_of_the_command_shows_where_an_argument_comes_from(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    table = planned(clusterjobs, args={"lr": "1e-4"}).partition("\ncommand\n")[2]
+    rows = [line.split() for line in table.splitlines()]
+    assert ["--lr", "1e-4", "args.lr", "(exp.yaml:10)"] in rows

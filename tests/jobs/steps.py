@@ -15,7 +15,11 @@ import time
 # Each launcher's own names.
 RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK")
 SIZES = ("WORLD_SIZE", "HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE")
-STOP = pathlib.Path(os.environ.get("CLUSTERJOBS_STOP_FILE", "/nowhere"))
+STOP = os.environ.get("CLUSTERJOBS_STOP_FILE", "")
+
+
+def is_told() -> bool:
+    return bool(STOP) and pathlib.Path(STOP).exists()
 
 
 def parse_args() -> argparse.Namespace:
@@ -70,7 +74,7 @@ def train(args: argparse.Namespace) -> int:
             if step == args.fail_at:
                 return 7
             print(step, file=trace, flush=True)
-            told = STOP.exists() and not args.deaf
+            told = is_told() and not args.deaf
             if told or step % args.save_every == 0 or step == args.steps:
                 save(args, step)
             if told:
@@ -83,12 +87,12 @@ def told_by_the_launcher(names: tuple[str, ...]) -> int:
 
 
 def wait_for_all(args: argparse.Namespace, pids: list[pathlib.Path]) -> None:
-    while not all(pid.exists() for pid in pids) and (args.deaf or not STOP.exists()):
+    while not all(pid.exists() for pid in pids) and (args.deaf or not is_told()):
         time.sleep(0.05)
 
 
 def wait_for_rank_0(args: argparse.Namespace, end: pathlib.Path) -> int:
-    while not end.exists() and (args.deaf or not STOP.exists()):
+    while not end.exists() and (args.deaf or not is_told()):
         time.sleep(0.1)
     return 0
 

@@ -20,7 +20,9 @@ def main(home: Path) -> None:
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)
     os.setresuid(65534, 65534, 65534)
-    os.environ.update(HOME=str(home), PATH="/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+    os.environ.update(
+        HOME=str(home), PATH="/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
+    )
     os.environ.pop("XDG_CACHE_HOME", None)
     os.chdir(home)
     (home / "job.sh").write_text(JOB)

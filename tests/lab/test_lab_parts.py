@@ -112,7 +112,9 @@ def test_without_packages_the_error_names_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError) as error:
         find_slurm(tmp_path / "cache")
-    assert "slurmctld slurmd slurm-client" in error.value.problems[0].hint
+    (problem,) = error.value.problems
+    assert "slurmctld slurmd slurm-client" in problem.hint
+    assert problem.what.endswith("cannot be downloaded: apt-cache is missing")
 
 
 def test_commands_of_a_stopped_lab_report_it(tmp_path: Path) -> None:

@@ -250,31 +250,6 @@ def test_a_warning_of_nvidia_smi_is_no_gpu(preflight) -> None:
     assert code == 0, said
 
 
-@pytest.mark.parametrize(
-    ("cuda", "release", "is_good"),
-    [("12.4", "12.6", True), ("12.4", "11.8", False), ("12.4", "1.2", False)],
-)
-def test_nvcc_must_be_of_torchs_cuda(preflight, tmp_path, cuda, release, is_good) -> None:
-    """torch/version.py as torch 2.6 has it; nvcc's words are those of CUDA 12."""
-    torch = tmp_path / "site" / "torch"
-    torch.mkdir(parents=True)
-    (torch / "__init__.py").write_text("raise ImportError('nobody shall import it')")
-    (torch / "version.py").write_text(
-        f"from typing import Optional\n__version__ = '2.6.0'\ncuda: Optional[str] = '{cuda}'\n"
-    )
-    preflight.environment["PYTHONPATH"] = str(tmp_path / "site")
-    preflight.environment["CUDA_HOME"] = str(tmp_path / "cuda")
-    (tmp_path / "cuda/bin").mkdir(parents=True)
-    nvcc = f"#!/bin/bash\necho 'Cuda compilation tools, release {release}, V{release}.77'\n"
-    (tmp_path / "cuda/bin/nvcc").write_text(nvcc)
-    (tmp_path / "cuda/bin/nvcc").chmod(0o755)
-    preflight.program("ninja", "#!/bin/bash\n")
-    code, said = preflight.run("build")
-    assert f"nvcc {release}, torch's CUDA {cuda}" in said
-    if "no Python.h" not in said:  # which not every machine has
-        assert code == (0 if is_good else FAILED), said
-
-
 def test_pyxis_is_looked_for_in_the_help_of_srun(preflight) -> None:
     plain = (preflight.folder / "bin" / "srun").read_text()
     code, said = preflight.run("containers")

@@ -118,6 +118,49 @@ def test_a_tool_that_fails_is_called_again(tmp_path, bucket) -> None:
     assert "s3://corpus/other: An error occurred (InternalError)" in done.stdout
 
 
+def test_a_denied_bucket_is_not_asked_again_and_the_job_is_told(tmp_path, bucket) -> None:
+    write_tree(bucket.folder / "books", 5, 1000)
+    bucket.environment["STAGE_DIR"] = str(tmp_path)
+    bucket.fault(deny=99)
+    for words in ([], ["--check"]):
+        done = bucket(*words, "s3://corpus/books", tmp_path / "to")
+        assert done.returncode == 1
+        assert "stage failed: s3://corpus/books: An error occurred (AccessDenied)" in done.stdout
+        (tmp_path / "source_failed").unlink()
+    assert len(bucket.calls()) == 2
+
+
+def test_objects_that_may_be_listed_and_not_read_are_not_asked_for_again(tmp_path, bucket) -> None:
+    write_tree(bucket.folder / "books", 5, 1000)
+    bucket.environment["STAGE_DIR"] = str(tmp_path)
+    bucket.fault(forbid=99)
+    done = bucket("s3://corpus/books", tmp_path / "to")
+    assert done.returncode == 1
+    assert "AccessDenied" in done.stdout
+    assert "again" not in done.stdout
+    assert (tmp_path / "source_failed").exists()
+
+
+def test_a_check_only_asks_whether_there_are_objects(tmp_path, bucket) -> None:
+    write_tree(bucket.folder / "books", 5, 1000)
+    (bucket.folder / "vocab.json").write_text("{}")
+    for source in ("s3://corpus/books", "s3://corpus/vocab.json", "s3://corpus"):
+        done = bucket("--check", source, tmp_path / "to")
+        assert (done.returncode, done.stdout) == (0, "")
+    assert not (tmp_path / "to").exists()
+    done = bucket("--check", "s3://corpus/nothing", tmp_path / "to")
+    assert (done.returncode, "s3://corpus/nothing: no objects found" in done.stdout) == (1, True)
+
+
+def test_a_check_asks_nothing_where_the_data_is(tmp_path, bucket) -> None:
+    write_tree(bucket.folder / "books", 5, 1000)
+    assert bucket("s3://corpus/books", tmp_path / "to").returncode == 0
+    calls = len(bucket.calls())
+    bucket.fault(deny=99)
+    assert bucket("--check", "s3://corpus/books", tmp_path / "to").returncode == 0
+    assert len(bucket.calls()) == calls
+
+
 def test_with_kms_an_etag_is_no_checksum(tmp_path, bucket) -> None:
     if bucket.has("s5cmd"):
         pytest.skip("only aws can tell")

@@ -23,6 +23,13 @@ def test_a_venv_inside_is_a_whole_path_or_starts_with_a_variable(venv: str, plan
     assert plan.environment.venv is None
 
 
+def test_a_parameter_in_front_of_a_venv_inside_must_have_an_absolute_default() -> None:
+    software = {"container": PYXIS, "venv": "{{ parameters.VENV }}"}
+    (problem,) = problems_of(software=software, parameters={"VENV": "venvs/a"})
+    assert problem.path == "parameters.VENV"
+    assert "must be absolute, not venvs/a" in problem.what
+
+
 def test_a_relative_venv_inside_is_refused() -> None:
     (problem,) = problems_of(software={"container": PYXIS, "venv": "venv"})
     assert problem.path == "software.venv"

@@ -41,6 +41,7 @@ def test_a_variable_is_set_once_unless_it_is_a_search_path() -> None:
     ("name", "value"),
     [
         ("RDMAV_FORK_SAFE", 1),
+        ("RDMAV_HUGEPAGES_SAFE", 1),
         ("NCCL_BUFFERSIZE", 1),
         ("FI_EFA_USE_HUGE_PAGE", 1),
     ],
@@ -51,10 +52,27 @@ def test_what_breaks_a_job_is_refused(name: str, value: int) -> None:
     assert problem.hint
 
 
-@pytest.mark.parametrize("name", ["NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_DISABLE"])
-def test_what_is_needless_is_a_warning(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "why", "hint"),
+    [
+        ("NCCL_ALGO", "overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)"),
+        ("NCCL_PROTO", "overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)"),
+        ("NCCL_IB_DISABLE", "has no effect with EFA", "remove it"),
+        ("NCCL_TREE_THRESHOLD", "has no effect in NCCL 2.5 and later", "remove it"),
+        ("FI_EFA_TX_MIN_CREDITS", "is an old workaround", "remove it"),
+        ("NCCL_ASYNC_ERROR_HANDLING", "is the old name", "it is on by default in torch 2.2"),
+    ],
+)
+def test_what_is_needless_is_a_warning(name: str, why: str, hint: str) -> None:
     (warning,) = plan_of(env={name: "1"}).warnings
     assert (warning.path, warning.warning) == (f"env.{name}", True)
+    assert (warning.what, warning.hint) == (f"{name} {why}", hint)
+
+
+def test_conda_and_venv_exclude_each_other() -> None:
+    (problem,) = problems_of(software={"conda": "/fsx/conda/env", "venv": "/fsx/venv"})
+    assert (problem.path, problem.warning) == ("software.venv", False)
+    assert "exclude each other" in problem.what
 
 
 def test_device_rdma_is_refused_where_it_aborts_and_needless_elsewhere() -> None:
@@ -64,3 +82,28 @@ def test_device_rdma_is_refused_where_it_aborts_and_needless_elsewhere() -> None
     (warning,) = plan_of(cluster="p4d-a100", **keys).warnings
     assert warning.warning
     assert not plan_of(cluster="p3dn-v100", env={"FI_EFA_USE_DEVICE_RDMA": 0}).warnings
+
+
+NEW = {"TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE"}
+OLD = {"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}
+
+
+@pytest.mark.parametrize(
+    ("torch", "names"),
+    [
+        (None, NEW | OLD),
+        ("2", NEW | OLD),
+        ("2.7.1", OLD),
+        ("2.8", NEW | OLD),
+        ("2.9", NEW),
+        ("2.13.0", NEW),
+        ("3.0", NEW),
+        ("1.13", OLD),
+    ],
+)
+def test_the_flight_recorders_variables_are_those_of_the_specs_torch(
+    torch: str | None, names: set[str]
+) -> None:
+    plan = plan_of(software={"requires": {"torch": torch}} if torch else None)
+    found = {one.name for one in plan.environment.variables}
+    assert found & (NEW | OLD) == names

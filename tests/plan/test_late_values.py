@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plans import plan_of
+from plans import plan_of, problems_of
 
 
 def warnings(**keys: object) -> list[str]:
@@ -17,3 +17,10 @@ def test_a_shell_variable_in_an_argument_is_a_warning_for_it_stays_literal() -> 
 def test_plain_dollars_and_expanded_places_are_no_warning() -> None:
     assert warnings(args={"price": "$5", "code": "$(x)"}, env={"OUT": "${HOME}/x"}) == []
     assert warnings(logs="${HOME}/logs") == []
+
+
+def test_the_default_of_a_parameter_is_no_parameter() -> None:
+    parameters = {"A": "1", "B": "{{ parameters.A }}"}
+    (problem,) = problems_of(parameters=parameters)
+    assert (problem.path, problem.warning) == ("parameters.B.default", False)
+    assert problem.what == "a default cannot be another parameter"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+
 import pytest
 from plans import config_of, plan_of, problems_of, queue
 
@@ -88,7 +91,7 @@ def test_what_the_spec_sets_itself_has_the_last_word() -> None:
 def test_a_check_that_cannot_apply_is_a_warning() -> None:
     plan = plan_of(nodes=1, preflight=["nccl", "containers", "gpus"])
     said = [problem.what for problem in plan.warnings]
-    assert "there is nothing that nccl could check in this job" in said
+    assert "nccl has nothing to check in this job" in said
     assert [one.word for one in plan.preflight.checks] == ["seconds=60", "gpus=8", "processes"]
 
 
@@ -151,3 +154,50 @@ def test_each_framework_says_which_packages_it_needs_and_whether_it_compiles(
         [packages] if packages else []
     )
     assert ("build" in words) is compiles
+
+
+def test_every_check_of_the_docs_may_be_chosen() -> None:
+    page = (pathlib.Path(__file__).parents[2] / "docs/preflight.md").read_text(encoding="utf-8")
+    names = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert {"gpus", "build", "nccl"} < set(names)
+    assert not problems_of(preflight=names)
+
+
+MEGATRON = {
+    "framework": "megatron-deepspeed",
+    "script": "pretrain_gpt.py",
+    "batch": {"micro": 1},
+    "model": {"layers": 2, "hidden": 64, "heads": 4, "sequence": 64, "vocab": 100},
+}
+NEOX = {"framework": "gpt-neox", "checkpoints": {"path": "/fsx/saved"}, "configs": ["small.yml"]}
+
+
+@pytest.mark.parametrize(
+    ("script", "folder"),
+    [
+        ("pretrain_gpt.py", "\0PWD\0/megatron/data"),
+        ("code/pretrain_gpt.py", "\0PWD\0/code/megatron/data"),
+        ("/fsx/Megatron/pretrain_gpt.py", "/fsx/Megatron/megatron/data"),
+        ("${HOME}/pretrain_gpt.py", "\0HOME\0/megatron/data"),
+    ],
+)
+def test_apex_and_the_helpers_of_megatron_are_checked(script: str, folder: str) -> None:
+    words = words_of(**{**MEGATRON, "script": script})
+    assert "imports=torch,apex.multi_tensor_apply,amp_C" in words
+    assert f"helpers={folder}" in words
+
+
+def test_gpt_neox_compiles_helpers_and_needs_no_apex() -> None:
+    words = words_of(**NEOX, script="train.py")
+    assert "helpers=\0PWD\0/megatron/data" in words
+    assert not any(word.startswith("imports") for word in words)
+
+
+def test_what_only_gpus_need_is_not_checked_without_them() -> None:
+    words = words_of(**MEGATRON, cluster="small", ranks_per_node=1)
+    assert not any(word.startswith(("imports", "build")) for word in words)
+
+
+def test_other_frameworks_compile_no_helpers() -> None:
+    for keys in ({}, {"framework": "deepspeed", "batch": {"micro": 1}}):
+        assert not any(word.startswith(("helpers", "imports")) for word in words_of(**keys))

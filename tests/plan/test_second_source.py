@@ -127,7 +127,7 @@ def test_without_a_service_that_links_them_buckets_are_copied() -> None:
 
 def test_a_fabric_that_the_nodes_have_and_the_group_lacks_is_a_warning() -> None:
     (warning,) = plan_of(instance_type="dgx-1").warnings
-    assert warning.what == "queue gpu has no InfiniBand: 2 dgx-1 will talk over TCP"
+    assert warning.what == "queue gpu has no InfiniBand: 2 dgx-1 would use TCP"
 
 
 def test_what_nobody_knows_is_asked_for_and_never_taken_for_nothing() -> None:

@@ -66,6 +66,20 @@ def test_a_time_limit_of_more_digits_than_python_reads_is_no_slurm_time() -> Non
 
 
 @pytest.mark.parametrize(
+    ("keys", "how"),
+    [
+        ({}, "by a file"),
+        ({"framework": "gpt-neox", "configs": ["small.yml"], "batch": {"micro": 1}}, "never"),
+    ],
+)
+def test_the_plan_says_how_the_ranks_are_asked_to_save(keys: dict[str, object], how: str) -> None:
+    saved = {"path": "/fsx/saved", "marker": "latest"}
+    plan = plan_of(time_limit="1:00:00", checkpoints=saved, restarts={"time_limit": 3}, **keys)
+    (said,) = [one.value for one in plan.derived if one.name == "asked to save"]
+    assert said == how
+
+
+@pytest.mark.parametrize(
     ("time_limit", "words", "hint"),
     [
         ("24:00", "24 minutes", "for hours write 24:00:00, for minutes 00:24:00"),

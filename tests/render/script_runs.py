@@ -17,6 +17,7 @@ from typing import Any
 
 from clusterjobs import resources
 from clusterjobs.frameworks import option_models
+from clusterjobs.lab.polling import until
 from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.resolve import resolve
@@ -43,14 +44,15 @@ def as_yaml(data: object) -> str:
     )
 
 
-def script(spec_file: str = "spec.yaml", **keys: object) -> str:
+def script(spec_file: str = "spec.yaml", cluster_text: str | None = None, **keys: object) -> str:
     """job.sh of a small spec; a script takes the place of the command."""
+    cluster = cluster_text or SMALL
     base = {key: value for key, value in BASE.items() if key != "command" or "script" not in keys}
     text = as_yaml({**base, **keys})
     spec = load_spec(text, spec_file, option_models())
-    facts = cluster_facts(read_cluster(SMALL, "small.yaml", {})[0])
+    facts = cluster_facts(read_cluster(cluster, "small.yaml", {})[0])
     plan = resolve(spec, facts)
-    return render_script(plan, Inputs((spec_file, text), ("small.yaml", SMALL))).text
+    return render_script(plan, Inputs((spec_file, text), ("small.yaml", cluster))).text
 
 
 @dataclass(frozen=True)
@@ -83,15 +85,19 @@ def run_script(
     why: str = "None",
     environment: Mapping[str, str] | None = None,
     stand_ins: Mapping[str, str] | None = None,
+    signal: int | None = None,
 ) -> Run:
-    """Run a script in `folder`, where it is also submitted from; further runs add to its logs."""
+    """Run a script in `folder`, where it is also submitted from; further runs add to its logs.
+
+    `signal`: sent to the script when the file `started` exists; then `signalled` is made.
+    """
     programs = folder / "bin"
     programs.mkdir(exist_ok=True)
     for name, body in {**STAND_INS, **(stand_ins or {})}.items():
         (programs / name).write_text(f"#!/bin/bash\nexport SLURM_LOCALID=0\n{body}\n")
         (programs / name).chmod(0o755)
     (folder / "job.sh").write_text(text)
-    done = subprocess.run(
+    process = subprocess.Popen(
         ["bash", folder / "job.sh"],
         env={
             "PATH": f"{programs}:{os.environ['PATH']}",
@@ -101,20 +107,25 @@ def run_script(
             "REQUESTS": str(folder / "requests"),
             "SLURM_JOB_ID": JOB_ID,
             "SLURM_JOB_NODELIST": "node-1",
+            "SLURMD_NODENAME": "node-1",
             "SLURM_SUBMIT_DIR": str(folder),
             **(environment or {}),
         },
         cwd=folder,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
+    if signal is not None:
+        until((folder / "started").exists, 30, lambda: "the script does not start")
+        process.send_signal(signal)
+        (folder / "signalled").touch()
+    stdout, stderr = process.communicate(timeout=60)
     return Run(
-        done.returncode,
+        process.returncode,
         [json.loads(line) for line in lines_of(folder / "logs" / JOB_ID / "attempts.jsonl")],
         lines_of(folder / "requests"),
-        (done.stdout + done.stderr).decode(errors="replace"),
+        (stdout + stderr).decode(errors="replace"),
         folder,
     )
 

@@ -21,7 +21,7 @@ SQUEUE = 'case $* in *%A*) echo 2 ;; *) echo "$STATE:$WHY" ;; esac'
 @pytest.mark.parametrize("said", CASES)
 def test_each_thing_that_can_go_wrong_is_reported(tmp_path: pathlib.Path, said: str) -> None:
     container = {"runtime": "docker", "image": "a/b:1"}
-    text = script(software={"container": container}, launcher="torchrun")
+    text = script(software={"container": container}, launcher="torchrun", command=["true"])
     run = run_script(
         tmp_path,
         text,

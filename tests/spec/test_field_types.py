@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -145,8 +146,8 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.package_version, ">=2", "its beginning"),
         (field_types.package_version, "2.", "its beginning"),
         (field_types.interface, "e/5", "ip link"),
-        (field_types.bucket, "s3://ab", "s3://my-bucket/folder"),
-        (field_types.bucket, "s3://my-bucket/a b", "s3://my-bucket/folder"),
+        (field_types.bucket, "s3://ab", "3 to 63 characters"),
+        (field_types.bucket, "s3://my-bucket/a b", "only letters, digits"),
         (field_types.repository, "gs://my-bucket", "s3://my-bucket/folder"),
         (field_types.repository, "S3:/x", "s3://my-bucket/folder"),
         (field_types.repository, "~/x", "${HOME}"),
@@ -193,7 +194,7 @@ def test_refuses_and_says_what_to_write(
 )
 def test_takes_the_longest_text_and_no_longer_one(read: Callable[[Any], Any], longest: str) -> None:
     assert read(longest) == longest
-    with pytest.raises(ValueError, match=r"more than|longer than|is not a"):
+    with pytest.raises(ValueError, match=r"more than|longer than|is not (a|the)"):
         read(longest + "x")
 
 
@@ -218,3 +219,38 @@ def test_numbers_have_bounds(kind: Any, least: int, most: int) -> None:
 def test_a_number_is_an_integer_without_quotes(value: object) -> None:
     with pytest.raises(ValidationError, match=r"expected an integer|a parameter cannot be used"):
         TypeAdapter(field_types.Count).validate_python(value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
+        *(
+            "MASTER_ADDR",
+            "MASTER_PORT",
+            "LD_PRELOAD",
+            "BASH_ENV",
+            "ENV",
+            "IFS",
+            "PS4",
+            "DLTS_HOSTFILE",
+        ),
+        *("POSIXLY_CORRECT", "GLOBIGNORE", "TMOUT", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
+    ],
+)
+def test_variables_of_launchers_bash_and_slurm_are_reserved(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is reserved"):
+        reserved_names.environment_name(name)
+
+
+def test_variables_that_bash_sets_itself_are_reserved() -> None:
+    """Those that a fresh bash lists, except the ones it takes from its environment."""
+    listed = subprocess.run(
+        ["env", "-i", "bash", "--norc", "-c", "compgen -v"], capture_output=True, text=True
+    )
+    free = {"HOME", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "PATH", "SHELL", "TERM"}
+    names = set(listed.stdout.split()) - free
+    assert {"EUID", "PPID", "RANDOM"} < names
+    for name in (*names, "SRANDOM", "FUNCNAME", "PIPESTATUS", "OLDPWD", "PS1", "PS4"):
+        with pytest.raises(ValueError, match="is reserved"):
+            reserved_names.environment_name(name)

@@ -70,12 +70,12 @@ def test_set_leaves_the_rest_and_the_text_alone() -> None:
     ("setting", "place"),
     [
         ("nodes=x", "--set:1:7"),
-        ("nodes", "--set:1:7"),
-        ("=4", "--set:1:2"),
-        ("nodes.x=4", "--set:1:9"),
-        ("args.2=4", "--set:1:8"),
+        ("nodes", "--set:1:1"),
+        ("=4", "--set:1:1"),
+        ("nodes.x=4", "--set:1:1"),
+        ("args.2=4", "--set:1:1"),
         ("nodes=[1", "--set:1:7"),
-        ("nods=1", "--set:1:6"),
+        ("nods=1", "--set:1:1"),
         ("nodes=!x 1", "--set:1:7"),
     ],
 )

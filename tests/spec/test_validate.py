@@ -59,7 +59,7 @@ def test_null_is_a_value_in_json_and_for_a_secret() -> None:
         ("nodes: 0\n", "nodes", "0 is less than 1", "write 1 or more"),
         ("ssh: {port: 65536}\n", "ssh.port", "65536 is more than 65,535", "write 65535 or less"),
         ("precision: fp8\n", "precision", "'fp8' is not one of the choices", "known: fp32"),
-        ("software: 5\n", "software", "expected a mapping", "key: value"),
+        ("software: 5\n", "software", "expected a mapping", "write software: {venv: ..."),
         ("software: {modules: gcc}\n", "software.modules", "expected a list", "[a, b]"),
         ("args: {lr: {a: 1}}\n", "args.lr", "expected a single value, not a mapping", "number"),
         ("args: [a, [1]]\n", "args[1]", "expected a single value, not a list", "number"),

@@ -13,6 +13,7 @@ from clusterjobs.frameworks.fairseq.command_line import (
     argument_keys,
     flag_of,
     hydra_command,
+    override_of,
     train_command,
 )
 from clusterjobs.frameworks.fairseq.settings import (
@@ -78,7 +79,21 @@ class Fairseq(Framework):
             command(experiment, fairseq, settings, on_cpus),
             is_python=False,
             environment=_environment(experiment),
+            origins=_origins(settings, diagnostics),
         )
+
+
+_OF_FAIRSEQ = {"--config-dir": "config_dir", "--config-name": "config_name", "task.data": "data"}
+
+
+def _origins(settings: list[Setting], diagnostics: Diagnostics) -> dict[str, str]:
+    """The key of the spec for each derived flag or override."""
+    keys = {name: ("fairseq", key) for name, key in _OF_FAIRSEQ.items()}
+    origins = {name: diagnostics.describe_key(path) for name, path in keys.items()}
+    for setting in settings:
+        for name in (flag_of(setting), override_of(setting).partition("=")[0]):
+            origins[name] = diagnostics.describe_key(setting.origin)
+    return origins
 
 
 def _environment(experiment: Experiment) -> tuple[Variable, ...]:

@@ -64,6 +64,7 @@ class GptNeoX(Framework):
     reads_precision = True
     packages = ("torch", "deepspeed")
     compiles_extensions = True
+    helpers = "megatron/data"  # compile_helper of megatron/data/data_utils.py
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)

@@ -4,8 +4,8 @@
 #     /bin/bash -p -c "$(cat preflight_hardware.sh preflight_software.sh preflight_node.sh)" \
 #       preflight TOKEN SECONDS CHECK=WANTED...
 #
-# Each result is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, absent), what
-# was seen, what is wanted, with tabs between. TOKEN is the name of a file that the batch host has
+# Each result is a line for preflight.py: `preflight`, node, check, verdict (ok, bad, warn, absent),
+# what was seen, what is wanted, with tabs between. TOKEN is the name of a file that the batch host has
 # created in the folders and deletes together with what is written here. Results that come later
 # than SECONDS are discarded.
 #

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One result. `verdict`: ok, bad, or absent (hardware that a lab lacks, which is no fault)."""
+    """One result. `verdict`: ok, bad, warn, or absent (hardware that a lab lacks)."""
 
     node: str
     check: str
@@ -118,9 +118,14 @@ def print_verdict(nodes: list[str], rows: list[Row], bad: list[Row], seconds: fl
     if not bad:
         count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
         print(f"clusterjobs: preflight passed on {count} in {seconds:.1f} s")
+    _print_faults("warns of", [row for row in rows if row.verdict == "warn"])
+    _print_faults("failed on", bad)
+
+
+def _print_faults(verb: str, rows: list[Row]) -> None:
     faults: dict[tuple[str, str, str], list[str]] = {}
-    for row in bad:
+    for row in rows:
         faults.setdefault((row.check, row.seen, row.wanted), []).append(row.node)
     for (check, seen, wanted), where in faults.items():
         who = f"{'node' if len(where) == 1 else 'nodes'} {hostlist(where)}"
-        print(f"clusterjobs: preflight failed on {who}: {check}: {seen}; wanted: {wanted}")
+        print(f"clusterjobs: preflight {verb} {who}: {check}: {seen}; wanted: {wanted}")

@@ -19,6 +19,7 @@ import tempfile
 import time
 from typing import Any, Iterator, List, NamedTuple, Tuple
 
+from stage_lab import folder_for
 from stage_log import (
     StageError,
     Stopped,
@@ -49,8 +50,9 @@ def export(one: Export, settled: float) -> None:
     """Update the target. Raises StageError if that fails."""
     if not os.path.isdir(one.source):
         return  # nothing has been written yet
-    is_bucket = one.target.startswith("s3://")
-    left = _to_bucket(one) if is_bucket else _to_folder(one, settled)
+    folder = folder_for(one.target) or one.target
+    is_bucket = folder.startswith("s3://")
+    left = _to_bucket(one) if is_bucket else _to_folder(Export(one.source, folder), settled)
     if left and not settled:
         raise StageError("%s: changed while it was copied" % printable(left[0]))
 

@@ -17,8 +17,10 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Sequence
 
+from stage_lab import is_lab
 from stage_log import (
     Progress,
+    SourceError,
     StageError,
     format_size,
     log,
@@ -26,8 +28,8 @@ from stage_log import (
     os_failure,
     plural,
     printable,
+    report_failure,
     report_files,
-    report_status,
 )
 
 MAX_PENDING = 512  # files requested and not restored yet: this limits the servers' queue
@@ -40,15 +42,18 @@ _POLL_SECONDS = 0.5
 def preload(folder: str) -> None:
     """Raises StageError if a file is not restored."""
     lfs = shutil.which("lfs")
-    if lfs is None:
-        raise StageError("%s: no lfs on this node, so this is not Lustre" % printable(folder))
+    if lfs is None and not is_lab():
+        raise SourceError("%s: no lfs on this node, so this is not Lustre" % printable(folder))
     sizes = _files(folder)
     if not sizes:
         what = "the folder is empty" if os.path.isdir(folder) else "no such folder"
-        raise StageError(
+        raise SourceError(
             "%s: %s: is it associated with the bucket (cluster.yaml; pcluster update-cluster), "
             "and has FSx listed it?" % (printable(folder), what)
         )
+    if lfs is None:
+        report_files("preload %s" % printable(folder), "a folder of the lab", sizes.values())
+        return
     for number in range(ROUNDS + 1):
         released = _released(lfs, list(sizes))
         if not released:
@@ -171,10 +176,10 @@ def main() -> int:
     try:
         preload(options.folder)
     except StageError as error:
-        report_status("preload failed", str(error))
+        report_failure("preload", error)
         return 1
     except (OSError, subprocess.TimeoutExpired) as error:
-        report_status("preload failed", "%s: %s" % (printable(options.folder), error))
+        report_failure("preload", StageError("%s: %s" % (printable(options.folder), error)))
         return 1
     return 0
 

@@ -1,5 +1,6 @@
 """Copy a data set to its target once, complete and verified: `stage.py SOURCE TARGET`.
 
+With --check it only asks whether a bucket can be read, so that a job fails before other data comes.
 SOURCE is a folder, a file or s3://bucket/prefix. Of all jobs that start together one copies and the
 others wait. A job that finds the record of an earlier copy, and the files unchanged, continues at
 once. A job that is stopped while it copies keeps what it has copied for the next one.
@@ -15,6 +16,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from stage_commit import commit_copy
 from stage_copy import copy_files
+from stage_lab import source_for
 from stage_list import path_of, scan
 from stage_lock import Lock
 from stage_log import (
@@ -24,13 +26,14 @@ from stage_log import (
     os_failure,
     printable,
     raise_on_signals,
+    report_failure,
     report_files,
     report_status,
 )
 from stage_record import StagedCopy, StagePaths, find_changes, matches_record, source_state
 from stage_verify import verify_target
 
-_FLAGS = ("--unpack", "--refresh", "--reread")
+_FLAGS = ("--unpack", "--refresh", "--reread", "--check")
 
 
 class Options(NamedTuple):
@@ -41,6 +44,7 @@ class Options(NamedTuple):
     unpack: bool = False  # the source is an archive
     refresh: bool = False  # list the source again
     reread: bool = False  # read the contents of all files again
+    check: bool = False  # only whether the bucket can be read, unless the data is there already
 
 
 class Stage:
@@ -48,7 +52,7 @@ class Stage:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.source: str = options.source
+        self.source: str = source_for(options.source)
         self.is_s3 = self.source.startswith("s3://")
         self.paths = StagePaths(options.target)
         self.name = "stage %s" % printable(self.paths.target)
@@ -58,11 +62,21 @@ class Stage:
 
     def run(self) -> None:
         """Raises StageError if the data cannot be made complete."""
+        if self.options.check:
+            self._check_source()
+            return
+        if self.source != self.options.source and self.options.source.startswith("s3://"):
+            log("%s: in the lab, %s stands for the bucket" % (self.name, printable(self.source)))
         record = self._valid_record()
         if record is None:
             self._run_locked()
         else:
             self._report_up_to_date(record)
+
+    def _check_source(self) -> None:
+        record = self.paths.load_record()
+        if self.is_s3 and (record is None or record["source"] != self._identity()):
+            importlib.import_module("stage_s3").check_source(self.source)
 
     def _valid_record(self) -> Optional[Dict[str, Any]]:
         """The record, if the target is as recorded and the source has not changed."""
@@ -166,7 +180,7 @@ def _parse_arguments(words: Sequence[str]) -> Options:
     """Without argparse, which takes longer to import than a thousand files to copy."""
     paths = [word for word in words if word not in _FLAGS]
     if len(paths) != 2 or any(path.startswith("-") for path in paths):
-        sys.exit("usage: stage.py [--unpack] [--refresh] [--reread] SOURCE TARGET\n\n%s" % __doc__)
+        sys.exit("usage: stage.py [%s] SOURCE TARGET\n\n%s" % ("] [".join(_FLAGS), __doc__))
     return Options(paths[0], paths[1], *(flag in words for flag in _FLAGS))
 
 
@@ -178,11 +192,10 @@ def main() -> int:
     try:
         Stage(options).run()
     except StageError as error:
-        report_status("stage failed", str(error))
+        report_failure("stage", error)
         return 1
     except OSError as error:
-        failure = os_failure(str(error.filename or options.target), error)
-        report_status("stage failed", str(failure))
+        report_failure("stage", os_failure(str(error.filename or options.target), error))
         return 1
     except Stopped as stopped:
         report_status("stage %s" % printable(options.target), "stopped; copied files are kept")

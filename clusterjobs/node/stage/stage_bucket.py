@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+import tempfile
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from stage_log import StageError, log, printable, tool_environment
+from stage_log import SourceError, StageError, kill_tool, log, printable, tool_environment
 
 ROUNDS = 3
+# S3's error codes, as s5cmd and aws print them, after which a retry gets the same answer.
+_REFUSED = re.compile(
+    r"\b(AccessDenied|AllAccessDisabled|Forbidden|InvalidAccessKeyId|NoSuchBucket)\b|\(403\)"
+)
 
 _MAX_HEAD_REQUESTS = 10  # for encrypted objects; each starts aws once
 
@@ -26,7 +32,7 @@ class Bucket:
         aws = shutil.which("aws")
         self.s5cmd, self.aws = _s5cmd(), [aws] if aws else []
         if not self.s5cmd and not self.aws:
-            raise StageError("%s: neither s5cmd nor aws is installed on this node" % source)
+            raise SourceError("%s: neither s5cmd nor aws is installed on this node" % source)
         self.is_single_object = False
         self.count = 0
         self._encrypted = 0
@@ -43,10 +49,24 @@ class Bucket:
             found.update(("", row) for key, row in self._rows(self._prefix) if key == self._prefix)
             self.is_single_object = True
         if not found:
-            raise StageError("%s: no objects found" % self.source)
+            raise SourceError("%s: no objects found" % self.source)
         found = {name: row for name, row in found.items() if not name.endswith("/")}
         self.count = len(found)
         return found
+
+    def check(self) -> None:
+        """Ask for the first object, which takes no longer for a million. Raises StageError."""
+        prefixes = [self._prefix + "/", self._prefix] if self._prefix else [""]
+        if not any(self._has_objects(prefix) for prefix in prefixes):
+            raise SourceError("%s: no objects found" % self.source)
+
+    def _has_objects(self, prefix: str) -> bool:
+        if self.s5cmd:  # it has no limit, so it is killed at its first line
+            command = [*self.s5cmd, "--json", "ls", "s3://%s/%s*" % (self._name, prefix)]
+            return bool(_first_line(command, self.source, "no object found"))
+        command = [*self.aws, "s3api", "list-objects-v2", "--bucket", self._name]
+        command += ["--prefix", prefix, "--max-items", "1", "--query", "Contents[].[Key,Size,ETag]"]
+        return (json.loads(self._run([*command, "--output", "json"]) or "null") or []) != []
 
     def _rows(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
         rows = self._rows_of_s5cmd(prefix) if self.s5cmd else self._rows_of_aws(prefix)
@@ -81,8 +101,9 @@ class Bucket:
             message = done.stderr.decode(errors="replace").strip()
             if empty in message:
                 return ""
-        last = message.splitlines()[-1] if message else "no message"
-        raise StageError("%s: %s" % (self.source, last))
+            if is_refusal(message):
+                break
+        raise failure(self.source, message)
 
     def etag_is_checksum(self, name: str) -> bool:
         """Whether the ETag of an object, which did not match, is a checksum.
@@ -120,6 +141,39 @@ class Bucket:
                 "stage: the ETag of %s cannot be checked: only sizes are compared, "
                 "of this object and of others like it" % printable(self.key_of(name))
             )
+
+
+def is_refusal(message: str) -> bool:
+    """Whether a tool's message says that S3 would refuse a retry as well."""
+    return _REFUSED.search(message) is not None
+
+
+def failure(source: str, message: str) -> StageError:
+    """The error for what a tool has said on stderr."""
+    kind = SourceError if is_refusal(message) else StageError
+    return kind("%s: %s" % (source, message.splitlines()[-1] if message else "no message"))
+
+
+def _first_line(command: List[str], source: str, empty: str) -> bytes:
+    """The first line of a tool's output, which is killed then; b"" if it fails with `empty`."""
+    with tempfile.TemporaryFile() as errors:
+        tool = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=tool_environment(),
+            start_new_session=True,
+        )
+        assert tool.stdout is not None
+        line = tool.stdout.readline()
+        if not line and tool.wait():
+            errors.seek(0)
+            message = errors.read().decode(errors="replace").strip()
+            if empty not in message:
+                raise failure(source, message)
+        kill_tool(tool)
+        tool.stdout.close()
+        return line
 
 
 def _s5cmd() -> List[str]:

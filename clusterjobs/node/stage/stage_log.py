@@ -17,6 +17,10 @@ class StageError(Exception):
     """What went wrong, with the name of the file."""
 
 
+class SourceError(StageError):
+    """The source is missing, empty or denied: another attempt would get the same answer."""
+
+
 class Stopped(BaseException):
     """SIGTERM or SIGINT was received."""
 
@@ -78,6 +82,14 @@ def mark_progress() -> None:
     folder = os.environ.get("STAGE_DIR")
     if folder:
         open(os.path.join(folder, "data_staged"), "a").close()
+
+
+def report_failure(what: str, error: StageError) -> None:
+    """Report why it failed, and tell the job script if another attempt would fail, too."""
+    report_status("%s failed" % what, str(error))
+    folder = os.environ.get("STAGE_DIR")
+    if folder and isinstance(error, SourceError):
+        open(os.path.join(folder, "source_failed"), "a").close()
 
 
 def format_size(count: float) -> str:

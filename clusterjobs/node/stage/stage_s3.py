@@ -6,12 +6,12 @@ import os
 import time
 from typing import Any, Dict, Optional
 
-from stage_bucket import ROUNDS, Bucket, Objects
+from stage_bucket import ROUNDS, Bucket, Objects, is_refusal
 from stage_copy import check_space, make_folders
 from stage_download import Download
 from stage_list import EMPTY, Listing, path_of
 from stage_lock import Lock
-from stage_log import Progress, StageError, log, plural, printable
+from stage_log import Progress, SourceError, StageError, log, plural, printable
 from stage_record import Checksums, SmallFileRows, StagedCopy, StagePaths, remove, unchanged_files
 from stage_verify_objects import ObjectVerifier, size_of
 
@@ -29,6 +29,11 @@ def copy_objects(
     make_folders(paths.copy, listing)
     checksums.update(_fetch(bucket, paths, wanted, paths.copy, lock))
     return StagedCopy(listing, checksums, SmallFileRows([], []), objects)
+
+
+def check_source(source: str) -> None:
+    """Whether the bucket can be listed and has objects there. Raises StageError."""
+    Bucket(source).check()
 
 
 def fetch_object(source: str, path: str, paths: StagePaths, lock: Lock) -> Objects:
@@ -65,6 +70,8 @@ def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lo
         checksums.update(good)
         if not bad:
             return checksums
+        if is_refusal(error):
+            break
         left = {name: left[name] for name in bad}
         for name in bad:
             remove(path_of(to, name))
@@ -74,7 +81,8 @@ def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lo
             time.sleep(2**number)
     path, why = sorted(bad.items())[0]
     key = printable(bucket.key_of(path))
-    raise StageError("%s: %s (%s)%s" % (key, why, plural(len(bad), "object"), error))
+    kind = SourceError if is_refusal(error) else StageError
+    raise kind("%s: %s (%s)%s" % (key, why, plural(len(bad), "object"), error))
 
 
 def _listing(objects: Objects, source: str) -> Listing:

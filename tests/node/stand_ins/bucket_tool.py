@@ -83,6 +83,8 @@ def option(words: list[str], name: str) -> str:
 
 def deliver(key: str, source: pathlib.Path, target: pathlib.Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
+    if due("forbid"):
+        stop("An error occurred (AccessDenied) when calling the GetObject operation: Denied")
     if due("lose", key):
         return
     shutil.copyfile(source, target)
@@ -206,6 +208,8 @@ def main() -> None:
         calls.write(json.dumps([tool, *sys.argv[1:]]) + "\n")
     if due("fail"):
         stop("An error occurred (InternalError) when calling: We encountered an internal error")
+    if due("deny"):
+        stop("An error occurred (AccessDenied) when calling the ListObjectsV2 operation: Denied")
     {"aws": aws, "s5cmd": s5cmd}[tool](sys.argv[1:])
 
 

@@ -5,7 +5,7 @@
 #   clusterjobs render spec.yaml
 #   clusterjobs plan spec.yaml # shows the reason for every value
 #
-# shellcheck disable=SC1091,SC2016,SC2153,SC2317,SC2329 # literal `$`; functions called by traps
+# shellcheck disable=SC1091,SC2016,SC2064,SC2153,SC2317,SC2329 # literal `$`; traps and what they call
 
 #SBATCH --job-name=hvd
 #SBATCH --partition=train
@@ -21,7 +21,7 @@
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@240
 
-set -euo pipefail
+set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from the calling shell
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
@@ -126,18 +126,23 @@ start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   with_timeout mkdir -p -- "$job_dir"
-  exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
+  exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
   background_pids=()
   budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=3)
   trap finish EXIT
+  local signal # some would end the job without `finish`
+  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
+    trap "exit $((128 + signal))" "$signal"
+  done
+  trap : PIPE # the job does not end with its log
   trap on_term TERM
   trap on_time_limit USR1
   unset_inherited_variables
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "hvd", "spec": {"file": "spec.yaml", "sha256": "e3cf5b7d5f2933b6c8eaedafcaa91fd936e0293101663a972b07558c36da5868", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "horovod", "launcher": "horovodrun", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "horovod.learning_rate_factor": 16, "told to save": "by a file", "signal": "USR1, 240 s before the limit", "mount /fsx": "/fsx", "mount /opt/amazon": "/opt/amazon", "container.shm": "576g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "hvd", "spec": {"file": "spec.yaml", "sha256": "e3cf5b7d5f2933b6c8eaedafcaa91fd936e0293101663a972b07558c36da5868", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "horovod", "launcher": "horovodrun", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "horovod.learning_rate_factor": 16, "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "mount /fsx": "/fsx", "mount /opt/amazon": "/opt/amazon", "container.shm": "576g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }
@@ -159,8 +164,9 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR
-  unset MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}"
-  unset "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
+  unset MASTER_PORT PYTHONPATH PYTHONHOME PYTHONSAFEPATH PYTHONINSPECT POSIXLY_CORRECT
+  unset "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}" "${!SQUEUE_@}"
+  unset "${!SCANCEL_@}" "${!SCONTROL_@}"
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
@@ -199,8 +205,7 @@ ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this 
 finish() {
   local status=$?
   set +e # each step is tried, even if one before it fails
-  trap - EXIT
-  trap '' USR1
+  trap - EXIT; trap '' {1..16} {24..31} {34..64}
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
   [[ -n $reason ]] || reason=failure
@@ -336,6 +341,7 @@ remove_old_containers() {
     || fail 'not every node is ready for its container'
 }
 
+: "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
 main "$@"
 exit # programs follow
 

@@ -5,7 +5,7 @@
 #   clusterjobs render spec.yaml
 #   clusterjobs plan spec.yaml # shows the reason for every value
 #
-# shellcheck disable=SC1091,SC2016,SC2153,SC2317,SC2329 # literal `$`; functions called by traps
+# shellcheck disable=SC1091,SC2016,SC2064,SC2153,SC2317,SC2329 # literal `$`; traps and what they call
 
 #SBATCH --job-name=gpt
 #SBATCH --partition=train
@@ -21,7 +21,7 @@
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@240
 
-set -euo pipefail
+set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from the calling shell
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
@@ -69,6 +69,9 @@ main() {
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
   [[ -e '/home/ubuntu/it'\''s a $vocab' || -e /scratch/vocab ]] || fail 'no data source /home/ubuntu/it'\''s a $vocab here: correct the spec'\''s data[2].source, or put it there'
+  [[ -n $(find /fsx/corpus/books/ -mindepth 1 -print -quit 2> /dev/null) ]] || fail 'nothing in /fsx/corpus/books: is it associated with s3://my-corpus/books (cluster.yaml; pcluster update-cluster), and has FSx listed it?'
+  stage python3 -B "$job_dir/stage.py" --unpack --check s3://my-corpus/eval.tar.gz "/fsx/eval sets/$USER"
+  stage python3 -B "$job_dir/stage.py" --check s3://my-corpus/more /fsx/more
 
   # ---- stage: copy and verify the data before any rank starts --------------------------------
   on_every_node=(
@@ -109,7 +112,7 @@ start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   with_timeout mkdir -p -- "$job_dir"
-  exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
+  exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
@@ -117,12 +120,17 @@ start_job() { # JOB_FOLDER
   background_pids=()
   budgets=(--budget=time_limit=5 --budget=failure=0 --budget=node_failure=3)
   trap finish EXIT
+  local signal # some would end the job without `finish`
+  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
+    trap "exit $((128 + signal))" "$signal"
+  done
+  trap : PIPE # the job does not end with its log
   trap on_term TERM
   trap on_time_limit USR1
   (( attempt > 1 )) || rm -f -- "$job_dir/data.jsonl"
   unset_inherited_variables
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "gpt", "spec": {"file": "spec.yaml", "sha256": "37a8c0b0a2f8fdeba3d473c2ac132c8caa689c31211b1922dd806a9b97f5cedc", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "told to save": "by a file", "signal": "USR1, 240 s before the limit", "data[0]": "/fsx/corpus/books: shown by FSx for Lustre, and preloaded before the training", "data[1]": "/scratch/books: copied to every node's own disk", "data[2]": "/scratch/vocab: copied to every node's own disk", "data[3]": "/fsx/eval sets/${USER}: unpacked once, for all nodes", "data[4]": "/fsx/more: copied once, for all nodes", "checkpoints.export": "/home/ubuntu/saved: copied by the job", "logs.export": "s3://my-corpus/logs: copied by the job", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "gpt", "spec": {"file": "spec.yaml", "sha256": "37a8c0b0a2f8fdeba3d473c2ac132c8caa689c31211b1922dd806a9b97f5cedc", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "data[0]": "/fsx/corpus/books: shown by FSx for Lustre, and preloaded before the training", "data[1]": "/scratch/books: copied to every node's own disk", "data[2]": "/scratch/vocab: copied to every node's own disk", "data[3]": "/fsx/eval sets/${USER}: unpacked once, for all nodes", "data[4]": "/fsx/more: copied once, for all nodes", "checkpoints.export": "/home/ubuntu/saved: copied by the job", "logs.export": "s3://my-corpus/logs: copied by the job", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }
@@ -144,8 +152,9 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR
-  unset MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}"
-  unset "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
+  unset MASTER_PORT PYTHONPATH PYTHONHOME PYTHONSAFEPATH PYTHONINSPECT POSIXLY_CORRECT
+  unset "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}" "${!SQUEUE_@}"
+  unset "${!SCANCEL_@}" "${!SCONTROL_@}"
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
@@ -193,8 +202,7 @@ ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this 
 finish() {
   local status=$?
   set +e # each step is tried, even if one before it fails
-  trap - EXIT
-  trap '' USR1
+  trap - EXIT; trap '' {1..16} {24..31} {34..64}
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
   if [[ -n $child ]]; then
@@ -309,10 +317,13 @@ find_python() { # prints the system's own, which is on no shared folder, or else
 }
 
 stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs status`
+  rm -f -- "$job_dir/source_failed"
   STAGE_DIR=$job_dir run_child "$@"
+  [[ ! -e $job_dir/source_failed ]] || fail 'another attempt would fail in the same way'
   (( child_status == 0 )) # not the code itself: where one node failed, srun's may be another's
 }
 
+: "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
 main "$@"
 exit # programs follow
 
@@ -352,6 +363,9 @@ end of stage_files.py
 : <<'end of stage_glob_groups.py'
 (the text of stage_glob_groups.py)
 end of stage_glob_groups.py
+: <<'end of stage_lab.py'
+(the text of stage_lab.py)
+end of stage_lab.py
 : <<'end of stage_list.py'
 (the text of stage_list.py)
 end of stage_list.py

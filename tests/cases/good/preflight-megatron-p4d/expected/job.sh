@@ -5,7 +5,7 @@
 #   clusterjobs render spec.yaml
 #   clusterjobs plan spec.yaml # shows the reason for every value
 #
-# shellcheck disable=SC1091,SC2016,SC2153,SC2317,SC2329 # literal `$`; functions called by traps
+# shellcheck disable=SC1091,SC2016,SC2064,SC2153,SC2317,SC2329 # literal `$`; traps and what they call
 
 #SBATCH --job-name=preflight
 #SBATCH --partition=train
@@ -19,7 +19,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 
-set -euo pipefail
+set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from the calling shell
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
@@ -39,9 +39,7 @@ main() {
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
   export TORCH_NCCL_DUMP_ON_TIMEOUT=1 # record which rank waits in a hang
-  export TORCH_FR_BUFFER_SIZE=20000 # collectives in that record
   export TORCH_NCCL_TRACE_BUFFER_SIZE=20000 # collectives in that record (older name)
-  export TORCH_FR_DUMP_TEMP_FILE="$job_dir/nccl-trace-rank-" # where the record is written
   # where the record is written (older name)
   export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
@@ -91,7 +89,9 @@ END
     names # every node finds MASTER_ADDR by its name
     port # MASTER_PORT is free, and every node can call it
     'packages=torch==2.6,deepspeed==0.19.8' # what the job's Python must have
+    'imports=torch,apex.multi_tensor_apply,amp_C' # megatron-deepspeed imports them on GPUs
     build # megatron-deepspeed compiles extensions when it starts
+    "helpers=$PWD/megatron/data" # megatron-deepspeed compiles helpers.cpp there when it starts
   )
   check_nodes
 
@@ -150,18 +150,23 @@ start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   with_timeout mkdir -p -- "$job_dir"
-  exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
+  exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
   child=''
   background_pids=()
   trap finish EXIT
+  local signal # some would end the job without `finish`
+  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
+    trap "exit $((128 + signal))" "$signal"
+  done
+  trap : PIPE # the job does not end with its log
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "preflight", "spec": {"file": "spec.yaml", "sha256": "7caea6c7429dbf65259c97cb73c1354815af1c2eaf68c9db55e07ca65ea73a49", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 128, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 128, "model.vocab_padded": 50304, "batch.accumulation": 2, "ds_config.train_batch_size": 2048, "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "500:$job_dir", "preflight.folder /fsx/check points/preflight": "/fsx/check points/preflight", "preflight.space /fsx/check points/preflight": "500:/fsx/check points/preflight", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch==2.6,deepspeed==0.19.8", "preflight.build": "yes", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "preflight", "spec": {"file": "spec.yaml", "sha256": "7caea6c7429dbf65259c97cb73c1354815af1c2eaf68c9db55e07ca65ea73a49", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 128, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 128, "model.vocab_padded": 50304, "batch.accumulation": 2, "ds_config.train_batch_size": 2048, "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "500:$job_dir", "preflight.folder /fsx/check points/preflight": "/fsx/check points/preflight", "preflight.space /fsx/check points/preflight": "500:/fsx/check points/preflight", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch==2.6,deepspeed==0.19.8", "preflight.imports": "torch,apex.multi_tensor_apply,amp_C", "preflight.build": "yes", "preflight.helpers /megatron/data": "$PWD/megatron/data", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }
@@ -183,8 +188,9 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR
-  unset MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}"
-  unset "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
+  unset MASTER_PORT PYTHONPATH PYTHONHOME PYTHONSAFEPATH PYTHONINSPECT POSIXLY_CORRECT
+  unset "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}" "${!SQUEUE_@}"
+  unset "${!SCANCEL_@}" "${!SCONTROL_@}"
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
@@ -232,8 +238,7 @@ ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this 
 finish() {
   local status=$?
   set +e # each step is tried, even if one before it fails
-  trap - EXIT
-  trap '' USR1
+  trap - EXIT; trap '' {1..16} {24..31} {34..64}
   [[ $reason == bad_node ]] || trap 'reason=cancelled' TERM # caused by our requeuehold
   kill -- "${background_pids[@]}" 2>/dev/null
   if [[ -n $child ]]; then
@@ -313,6 +318,7 @@ end_if_stopped() { # a check that was stopped has found nothing
   [[ -z $reason ]] || exit 1
 }
 
+: "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
 main "$@"
 exit # programs follow
 

@@ -5,7 +5,7 @@
 #   clusterjobs render spec.yaml
 #   clusterjobs plan spec.yaml # shows the reason for every value
 #
-# shellcheck disable=SC1091,SC2016,SC2153,SC2317,SC2329 # literal `$`; functions called by traps
+# shellcheck disable=SC1091,SC2016,SC2064,SC2153,SC2317,SC2329 # literal `$`; traps and what they call
 
 #SBATCH --job-name=big-run
 #SBATCH --partition=train
@@ -20,7 +20,7 @@
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
 
-set -euo pipefail
+set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from the calling shell
 
 main() {
   start_job "/fsx/logs/big-run/$SLURM_JOB_ID" # job.log is written there
@@ -85,11 +85,16 @@ start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   with_timeout mkdir -p -- "$job_dir"
-  exec > >(trap '' TERM && exec tee -a -- "$job_dir/job.log") 2>&1
+  exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
   trap finish EXIT
+  local signal # some would end the job without `finish`
+  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
+    trap "exit $((128 + signal))" "$signal"
+  done
+  trap : PIPE # the job does not end with its log
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
@@ -115,8 +120,9 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK MASTER_ADDR
-  unset MASTER_PORT PYTHONPATH PYTHONHOME "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}"
-  unset "${!PMIX_@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
+  unset MASTER_PORT PYTHONPATH PYTHONHOME PYTHONSAFEPATH PYTHONINSPECT POSIXLY_CORRECT
+  unset "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!PMI_@}" "${!PMIX_@}" "${!SQUEUE_@}"
+  unset "${!SCANCEL_@}" "${!SCONTROL_@}"
 }
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
@@ -148,8 +154,7 @@ ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this 
 finish() {
   local status=$?
   set +e # each step is tried, even if one before it fails
-  trap - EXIT
-  trap '' TERM USR1
+  trap - EXIT; trap '' {1..16} {24..31} {34..64}
   [[ -n $reason ]] || reason=failure
   [[ $reason != *failure ]] || ask_slurm_for_reason
   [[ $reason != time_limit ]] || status=124
@@ -166,4 +171,5 @@ finish() {
   exit "$status"
 }
 
+: "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
 main "$@"

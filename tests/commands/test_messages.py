@@ -1,0 +1,102 @@
+"""Messages about common mistakes: each says what to write instead."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from clusterjobs import resources
+from clusterjobs.commands.show import format_problem
+from clusterjobs.errors import Problem
+
+SPEC = "name: a\ncluster: p4d-a100\nframework: deepspeed\nscript: t.py\nbatch: {micro: 8}\n"
+CONFIG = resources.cluster_configs_dir() / "p4d-a100.yaml"
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "hint"),
+    [
+        ("partition: long", "partition is an option of sbatch", "write queue: long"),
+        ("time: 90", "time is an option of sbatch", "write time_limit: 90"),
+        ("cpus-per-task: 9", "cpus-per-task is an option of", "write cpus_per_task: 9"),
+        ("t: 90", "t is an option of sbatch", "write time_limit: 90"),
+        ("account: ml", "account is an option of sbatch", "write sbatch: {account: ml}"),
+        ("mail_type: END", "mail_type is an option of", "write sbatch: {mail-type: END}"),
+        ("gpus: 16", "gpus is an option of", "write gpus_per_node, the GPUs of each node"),
+        ("zero: 3", "expected a mapping", "write zero: {stage: 3}"),
+        ("checkpoints: /fsx/c", "expected a mapping", "write checkpoints: {path: /fsx/c}"),
+        ("parallel: 8", "expected a mapping", "write parallel: {tensor: ..., pipeline: ...}"),
+        ("env: A", "expected a mapping", "write `key: value` lines below it"),
+        ("launcher: mpirun", "is not started by mpirun", "srun, torchrun, deepspeed, deepspeed-p"),
+        ("launcher: srunn", "no launcher 'srunn'", "did you mean srun? known: srun, torchrun"),
+        ("data: [{source: 's3://b/x', target: /a}]", "'b' is not the name", "3 to 63 characters"),
+        ("data: [{source: 's3://B_b', target: /a}]", "'B_b' is not the name", "only lowercase"),
+        ("data: [{source: 's3://bbb/a b', target: /a}]", "'a b' is not a prefix", "only letters"),
+        ("data: [{source: 's3:/bbb', target: /a}]", "'s3:/bbb' is not a bucket", "write s3://"),
+    ],
+)
+def test_the_hint_is_what_to_write(
+    clusterjobs: Callable[..., object], folder: pathlib.Path, line: str, what: str, hint: str
+) -> None:
+    (folder / "exp.yaml").write_text(f"{SPEC}{line}\n")
+    outcome = clusterjobs("render", "exp.yaml")
+    assert outcome.code == 1
+    assert what in outcome.err
+    assert hint in outcome.err.partition("hint: ")[2]
+    assert "problems" not in outcome.err
+
+
+def test_a_cluster_config_in_place_of_a_spec_is_one_problem(
+    clusterjobs: Callable[..., object],
+) -> None:
+    for command in ("render", "plan", "status"):
+        outcome = clusterjobs(command, CONFIG)
+        assert outcome.code == 1
+        assert "p4d-a100.yaml:9:1 a ParallelCluster config, not a spec" in outcome.err
+        assert "name it in a spec, `cluster: p4d-a100`" in outcome.err
+        assert outcome.err.count("hint:") == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "caret"),
+    [("nodez=4", "^^^^^"), ("nodes=four", "      ^^^^"), ("batch.micr=4", "^^^^^^^^^^")],
+)
+def test_the_caret_of_a_setting_is_below_the_mistake(
+    clusterjobs: Callable[..., object], folder: pathlib.Path, setting: str, caret: str
+) -> None:
+    (folder / "exp.yaml").write_text(SPEC)
+    err = clusterjobs("render", "exp.yaml", "--set", setting).err
+    assert f"    1 | {setting}\n      | {caret}\n" in err
+
+
+@pytest.mark.parametrize("command", ["show", "site", "upgrade"])
+def test_a_name_that_is_no_config_lists_the_names(
+    clusterjobs: Callable[..., object], folder: pathlib.Path, command: str
+) -> None:
+    outcome = clusterjobs("clusters", command, "p4.yaml")
+    assert outcome.code == 1
+    assert "there is no file p4.yaml" in outcome.err
+    if command != "upgrade":  # which changes a file
+        outcome = clusterjobs("clusters", command, "p4")
+        assert outcome.code == 1
+        assert "there is no cluster config 'p4'" in outcome.err
+        assert "p4d-a100, p4de-a100, p5-h100" in outcome.err
+
+
+@pytest.mark.parametrize("command", [[], ["render"], ["clusters", "show"], ["lab", "up"]])
+def test_every_command_has_a_short_option_for_help(
+    clusterjobs: Callable[..., object], command: list[str]
+) -> None:
+    short, long = clusterjobs(*command, "-h"), clusterjobs(*command, "--help")
+    assert (short.code, short.out) == (0, long.out)
+    assert short.out.startswith("Usage: clusterjobs")
+
+
+def test_a_user_can_do_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem("wrong", hint="right", warning=True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" in format_problem(problem)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert format_problem(problem) == "warning: wrong\n   hint: right"

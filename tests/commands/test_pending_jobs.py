@@ -1,0 +1,143 @@
+"""status, logs and cancel for jobs that have written nothing, among others, and in a lab."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+SPEC = "name: tiny\ncluster: small\nframework: command\ncommand: ['true']\nlogs: {logs}\n"
+
+
+def row(job_id: int, state: str, name: str = "tiny", user_id: int | None = None) -> str:
+    user_id = os.getuid() if user_id is None else user_id
+    return f"{job_id}|{state}|Resources|1:00:00||{user_id}|{name}"
+
+
+@pytest.fixture
+def spec(tmp_path: pathlib.Path) -> pathlib.Path:
+    file = tmp_path / "exp.yaml"
+    file.write_text(SPEC.format(logs=tmp_path / "logs"))
+    return file
+
+
+@pytest.fixture
+def queue(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pathlib.Path]:
+    """`queue(*rows)`: what squeue answers; the folder of it and of a scancel that records."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def answer(*rows: str) -> pathlib.Path:
+        listed = " ".join(f"'{one}'" for one in rows)
+        program(folder / "squeue", f"(( ! {len(rows)} )) || printf '%s\\n' {listed}")
+        program(folder / "scancel", f'printf "%s\\n" "$@" > {folder}/cancelled')
+        return folder
+
+    return answer
+
+
+def program(file: pathlib.Path, body: str) -> None:
+    file.write_text(f"#!/bin/bash\n{body}\n")
+    file.chmod(0o755)
+
+
+def write_job(folder: pathlib.Path, name: str = "tiny", file: str = "exp.yaml") -> None:
+    folder.mkdir(parents=True)
+    plan = {"name": name, "spec": {"file": file, "set": []}}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    (folder / "job.log").write_text(f"this is job {folder.name}\n")
+
+
+def test_status_shows_a_pending_job_that_has_written_nothing(clusterjobs, spec, queue) -> None:
+    queue(row(13, "PENDING"))
+    done = clusterjobs("status", spec)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[1].split() == ["13", "PENDING", "0", "waits:", "Resources"]
+    (job,) = json.loads(clusterjobs("status", spec, "13", "--json").out)["jobs"]
+    assert (job["state"], job["state_reason"], job["attempts"]) == ("PENDING", "Resources", [])
+
+
+def test_a_pending_job_of_another_name_user_or_spec_is_not_shown(clusterjobs, spec, queue) -> None:
+    write_job(spec.parent / "logs" / "9")
+    write_job(spec.parent / "logs" / "12", file="other.yaml")  # requeued, so it has a folder
+    queue(
+        row(10, "PENDING", name="other"),
+        row(11, "PENDING", user_id=os.getuid() + 1),
+        row(12, "PENDING"),
+    )
+    jobs = json.loads(clusterjobs("status", spec, "--json").out)["jobs"]
+    assert [job["job_id"] for job in jobs] == ["9"]
+
+
+def test_status_prints_json_where_there_is_no_job(clusterjobs, spec, queue) -> None:
+    queue()
+    done = clusterjobs("status", spec, "--json")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == {"slurm": True, "jobs": []}
+    unknown = clusterjobs("status", spec, "99", "--json")
+    assert unknown.code == 1
+    assert json.loads(unknown.out) == {"slurm": True, "jobs": []}
+    assert "no job of exp.yaml is in the queue" in unknown.err
+
+
+def test_logs_of_a_pending_job_say_that_it_waits(clusterjobs, spec, queue) -> None:
+    write_job(spec.parent / "logs" / "9")
+    queue(row(13, "PENDING"))
+    assert clusterjobs("logs", spec, "9").out == "this is job 9\n"
+    for words in ([], ["13"]):
+        done = clusterjobs("logs", spec, *words)
+        assert (done.code, done.out) == (1, "")
+        assert "job 13 is PENDING (Resources): it has no log yet" in done.err
+        assert f"clusterjobs logs {spec} 13 --follow" in done.err
+
+
+def test_logs_follow_a_pending_job_until_it_has_started_and_ended(clusterjobs, spec, queue) -> None:
+    folder = queue(row(13, "PENDING"))
+    log = spec.parent / "logs" / "13" / "job.log"
+    start = f"/bin/mkdir -p {log.parent}; echo started > {log}; : > {folder}/asked"
+    pending = f"echo '{row(13, 'PENDING')}'"
+    program(folder / "squeue", f"[[ -e {folder}/asked ]] || {pending}\n{start}")
+    done = clusterjobs("logs", spec, "--follow")
+    assert (done.code, done.out) == (0, "started\n")
+
+
+def test_cancel_ends_the_jobs_it_knows_and_names_the_others(clusterjobs, queue) -> None:
+    folder = queue("12|12|12", "14|14|14")
+    done = clusterjobs("cancel", "12", "99", "14", "12", "98")
+    assert done.code == 1
+    assert done.out == "job 12 is cancelled\njob 14 is cancelled\n"
+    assert "no job 99 is in the queue" in done.err
+    assert "no job 98 is in the queue" in done.err
+    assert (folder / "cancelled").read_text() == "--\n12\n14\n"
+
+
+def test_without_a_known_job_scancel_is_not_called(clusterjobs, queue) -> None:
+    folder = queue("12|12|12")
+    assert clusterjobs("cancel", "99").code == 1
+    assert not (folder / "cancelled").exists()
+
+
+def test_in_a_labs_shell_the_jobs_are_those_below_the_labs_folder(
+    clusterjobs, tmp_path, queue, monkeypatch
+) -> None:
+    queue()
+    lab = tmp_path / "clusterjobs" / "labs" / "mine"
+    write_job(lab / "shared" / "fsx" / "logs" / "5")
+    facts = {"cluster": "small", "slurm": "22.05", "nodes": [], "shared": ["/fsx"]}
+    (lab / "lab.json").write_text(json.dumps(facts))
+    spec = tmp_path / "exp.yaml"
+    spec.write_text(SPEC.format(logs="/fsx/logs"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    outside = clusterjobs("logs", spec)
+    assert outside.code == 1
+    assert 'to see those of a lab: eval "$(clusterjobs lab env)"' in outside.err
+    monkeypatch.setenv("CLUSTERJOBS_LAB", "mine")
+    assert clusterjobs("logs", spec).out == "this is job 5\n"
+    (job,) = json.loads(clusterjobs("status", spec, "--json").out)["jobs"]
+    assert job["log"] == str(lab / "shared" / "fsx" / "logs" / "5" / "job.log")
+    monkeypatch.setenv("CLUSTERJOBS_LAB", "never-started")
+    assert clusterjobs("logs", spec).code == 1
