@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from clusterjobs.commands.show import styled
 from clusterjobs.errors import one_problem
 
 if TYPE_CHECKING:
