@@ -94,8 +94,9 @@ def _validators() -> list[str]:
         importlib.import_module(f"pcluster.validators.{info.name}")
         for info in pkgutil.iter_modules(pcluster.validators.__path__)
     ]
-    classes = {one for module in modules for _, one in inspect.getmembers(module, inspect.isclass)}
-    return sorted(f"validator {one.__name__}" for one in classes if issubclass(one, Validator))
+    members = [one for module in modules for one in inspect.getmembers(module, inspect.isclass)]
+    # by the modules' names: a class that was used once has another name (AsyncTimedUrlValidator)
+    return sorted({f"validator {name}" for name, one in members if issubclass(one, Validator)})
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def _empty_types(data: Data) -> Iterator[Deprecation]:
 
 _PLACEHOLDER = re.compile(
     r"<[^<>]+>|\$\{[^}]*\}|\$\([^)]*\)|\$[A-Za-z_]\w*|\A![A-Za-z]|\A[@%]\w+[@%]"
-    r"|(?i:\byour[-_]\w+|\bchange[-_]?me\b|\breplace[-_]?me\b|-x{4,}\b)"  # subnet-xxxxxxxx
+    r"|(?i:\byour[-_]\w+|\bchange[-_]?me\b|\breplace[-_]?(?:me\b|with)|-x{4,}\b|-xx(?:-xx)+\b)"
 )
 
 
