@@ -12,16 +12,21 @@ import click
 from clusterjobs.errors import Problem
 
 _MAX_SOURCE = 120
+_MAX_SHOWN = 100
 
 
 def show_problems(problems: Iterable[Problem]) -> None:
     """Each problem with its place, its source line, a caret and a hint, to standard error."""
     shown = list(problems)
-    for problem in shown:
+    only = ""
+    if len(shown) > _MAX_SHOWN:
+        only = f"; the first {_MAX_SHOWN} of {len(shown):,} messages are shown"
+        shown.sort(key=lambda problem: problem.warning)  # no error is left out for a warning
+    for problem in shown[:_MAX_SHOWN]:
         click.echo(format_problem(problem), err=True)
     errors = sum(not problem.warning for problem in shown)
     if errors > 1:
-        click.echo(f"{errors} problems", err=True)
+        click.echo(f"{errors:,} problems{only}", err=True)
 
 
 def format_problem(problem: Problem) -> str:

@@ -6,6 +6,7 @@ CloudFormation template around a config); it must not know what the config says.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
@@ -44,7 +45,7 @@ _VERSION_2_HINT = "pcluster3-config-converter, which comes with ParallelCluster 
 def _load_masked(masked: str, source: str, file: str, error: InputError) -> Document:
     """The document of the masked text, but holding the original: positions are the same."""
     try:
-        return load(masked, file, rules="1.1")._replace(text=source)
+        return dataclasses.replace(load(masked, file, rules="1.1"), text=source)
     except InputError:
         raise error from None
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
 from collections.abc import Iterable, Mapping
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.storage import is_below
 from clusterjobs.spec.experiment import Container, Parameter
 from clusterjobs.spec.references import expanding, is_absolute, show, split_variables
 
@@ -137,7 +137,7 @@ def _check_mounts(container: Container, automatic: list[str], diagnostics: Diagn
                 diagnostics.problem(
                     path, f"{show(target)} is mounted twice: {whose}", "remove one of the two"
                 )
-            elif _is_below(target, other) or _is_below(other, target):
+            elif is_below(target, other) or is_below(other, target):
                 diagnostics.problem(
                     path,
                     f"{show(target)} and {show(other)} overlap: one is inside the other: {whose}",
@@ -148,7 +148,3 @@ def _check_mounts(container: Container, automatic: list[str], diagnostics: Diagn
 
 def _normal(path: str) -> str:
     return re.sub("/+", "/", path).rstrip("/")
-
-
-def _is_below(inner: str, outer: str) -> bool:
-    return pathlib.PurePosixPath(inner).is_relative_to(outer)

@@ -5,6 +5,7 @@ It uses facts of the cluster and the node type. Other modules decide what is sta
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -78,4 +79,10 @@ def find_storage(facts: ClusterFacts, partition: str, node_type: NodeType) -> St
 
 def is_below(folder: str, outer: str) -> bool:
     """Whether `folder` is `outer` or below it."""
-    return pathlib.PurePosixPath(folder).is_relative_to(outer)
+    wanted = _parts(outer)
+    return _parts(folder)[: len(wanted)] == wanted
+
+
+@functools.lru_cache(maxsize=4096)
+def _parts(path: str) -> tuple[str, ...]:
+    return pathlib.PurePosixPath(path).parts

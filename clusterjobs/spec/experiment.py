@@ -13,6 +13,8 @@ from clusterjobs.spec import commands, field_types, images
 from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.model import SpecModel
 
+_MAX_ITEMS = 500  # of lists whose items are compared with each other
+
 
 class Mount(SpecModel):
     """A folder of the node, mounted in the container at `target`."""
@@ -31,7 +33,9 @@ class Container(SpecModel):
 
     runtime: Literal["pyxis", "apptainer", "docker"]
     image: images.Image
-    mounts: tuple[Annotated[Mount, BeforeValidator(images.mount)], ...] = ()
+    mounts: Annotated[
+        tuple[Annotated[Mount, BeforeValidator(images.mount)], ...], Field(max_length=_MAX_ITEMS)
+    ] = ()
     efa: Literal["image", "host"] = "image"
     shm: images.Size | None = None
     writable: bool = False
@@ -261,7 +265,7 @@ class Experiment(SpecModel):
     batch: Batch | None = None
     precision: Literal["fp32", "fp16", "bf16"] | None = None
 
-    data: tuple[Data, ...] = ()
+    data: Annotated[tuple[Data, ...], Field(max_length=_MAX_ITEMS)] = ()
     checkpoints: Checkpoints | None = None
     restarts: Restarts | None = None
     logs: Annotated[Logs, BeforeValidator(_logs)] = Field(default_factory=Logs)

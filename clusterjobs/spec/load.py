@@ -122,12 +122,15 @@ def _read_setting(item: str, number: int) -> Override:
         whole = Location("--set", number, 1, item, len(item))
         raise one_problem(f"{item!r} is not key=value", whole, hint="write --set nodes=4")
     where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
+    at_key = Location("--set", number, 1, item, len(key))
+    path = tuple(_step(part) for part in key.split("."))
+    if len(path) > yaml_document.MAX_DEPTH:
+        raise one_problem(f"nested deeper than {yaml_document.MAX_DEPTH} levels", at_key)
     try:
         value = yaml_document.load(text, "--set").value
     except InputError as error:
         raise InputError([Problem(p.what, where, key, p.hint) for p in error.problems]) from None
-    at_key = Location("--set", number, 1, item, len(key))
-    return Override(tuple(_step(part) for part in key.split(".")), value, where, at_key)
+    return Override(path, value, where, at_key)
 
 
 def _step(part: str) -> str | int:

@@ -183,6 +183,8 @@ def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
         return f"{detail['input']} is less than {context['ge']}", f"write {context['ge']} or more"
     if kind == "less_than_equal":
         return f"{detail['input']} is more than {context['le']:,}", f"write {context['le']} or less"
+    if kind == "too_long":
+        return f"more than {context['max_length']} items", "combine some of them"
     return str(detail["msg"]).lower(), ""
 
 

@@ -7,8 +7,9 @@ safe_load, which ParallelCluster uses for its configs).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+import functools
+from dataclasses import dataclass
+from typing import Any
 
 import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
@@ -36,7 +37,49 @@ _WRONG_FILE = "is this the right file?"
 _MAX_DIGITS = 4000  # Python refuses to read longer whole numbers
 
 
-class Document(NamedTuple):
+class Mappings:
+    """The keys and values of mapping nodes; each node is read once, however often it is used."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._pairs: dict[MappingNode, list[tuple[Node, Node]]] = {}
+        self._entries: dict[MappingNode, dict[str, tuple[Node, Node]]] = {}
+
+    def entry(self, node: MappingNode, name: str | int) -> tuple[Node, Node] | None:
+        """The key and the value of that name, the first one if it is given twice."""
+        if node not in self._entries:
+            pairs = reversed(self.pairs(node))
+            self._entries[node] = {
+                key.value: (key, value) for key, value in pairs if isinstance(key, ScalarNode)
+            }
+        return self._entries[node].get(name) if isinstance(name, str) else None
+
+    def pairs(self, node: MappingNode) -> list[tuple[Node, Node]]:
+        """Keys and values; by the 1.1 rules with `<<` merged, own keys first."""
+        if node not in self._pairs:
+            self._pairs[node] = []  # a mapping that merges itself gets nothing from it
+            self._pairs[node] = self._merged(node)
+        return self._pairs[node]
+
+    def _merged(self, node: MappingNode) -> list[tuple[Node, Node]]:
+        sources: list[Node] = []
+        own: list[tuple[Node, Node]] = []
+        for key, value in node.value:
+            if self._rules == "1.1" and key.tag == "merge":
+                sources += value.value if isinstance(value, SequenceNode) else [value]
+            else:
+                own.append((key, value))
+        names = {key.value for key, _ in own if isinstance(key, ScalarNode)}
+        for source in sources:
+            for key, value in self.pairs(source) if isinstance(source, MappingNode) else ():
+                if isinstance(key, ScalarNode) and key.value not in names:
+                    names.add(key.value)
+                    own.append((key, value))
+        return own
+
+
+@dataclass(frozen=True)
+class Document:
     """One YAML document. `value` is plain data; positions are looked up on demand."""
 
     value: Any
@@ -44,6 +87,7 @@ class Document(NamedTuple):
     text: str
     rules: Rules
     root: Node | None
+    mappings: Mappings
 
     def locate(self, path: Path) -> Location:
         """The position of the value at `path`, or of its nearest parent if it is missing."""
@@ -65,15 +109,26 @@ class Document(NamedTuple):
     def _walk(self, path: Path) -> tuple[Node | None, Node | None]:
         node, key = self.root, None
         for step in path:
-            found = _child(node, step, self.rules)
+            found = self._child(node, step)
             if found is None:  # a scalar may be the short form of a mapping
                 return (node if isinstance(node, ScalarNode) else key or node, key)
             key, node = found
         return node, key
 
+    def _child(self, node: Node | None, step: str | int) -> tuple[Node | None, Node] | None:
+        if isinstance(node, MappingNode):
+            return self.mappings.entry(node, step)
+        if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+            return None, node.value[step]
+        return None
+
+    @functools.cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
+
     def _location(self, node: Node) -> Location:
         start, end = node.start_mark, node.end_mark
-        line = line_of(self.text, start.line)
+        line = self._lines[start.line].rstrip("\r") if start.line < len(self._lines) else ""
         last = end.column if end.line == start.line else len(line)
         block = not isinstance(node, ScalarNode) and end.line != start.line
         width = 1 if block else max(1, last - start.column)
@@ -114,12 +169,13 @@ def load(text: str, file: str, rules: Rules = "core") -> Document:
         where = Location(file, line + 1, column + 1, line_of(text, line))
         raise one_problem(_TOO_DEEP, where, hint=_WRONG_FILE) from None
     if root is None:
-        return Document(None, file, text, rules, None)
-    reader = _Reader(Document(None, file, text, rules, root))
+        return Document(None, file, text, rules, None, Mappings(rules))
+    mappings = Mappings(rules)
+    reader = _Reader(Document(None, file, text, rules, root, mappings))
     value = reader.read(root, 0)
     if reader.problems:
         raise InputError(reader.problems)
-    return Document(value, file, text, rules, root)
+    return Document(value, file, text, rules, root, mappings)
 
 
 def dotted(path: Path) -> str:
@@ -228,7 +284,7 @@ class _Reader:
     def _mapping(self, node: MappingNode, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         first: dict[str, Node] = {}
-        for key, value in _pairs(node, self.document.rules):
+        for key, value in self.document.mappings.pairs(node):
             if type(key) is not ScalarNode:
                 self._problem(*self._about_key(key))
                 continue
@@ -264,31 +320,3 @@ class _Reader:
     def _stop(self, what: str, node: Node) -> None:
         self._problem(what, node, _WRONG_FILE)
         raise InputError(self.problems)
-
-
-def _pairs(node: MappingNode, rules: Rules) -> Iterator[tuple[Node, Node]]:
-    """A mapping's keys and values; by the 1.1 rules with `<<` merged, own keys first."""
-    merged: list[MappingNode] = []
-    own: set[str] = set()
-    for key, value in node.value:
-        if rules == "1.1" and key.tag == "merge":
-            sources = value.value if isinstance(value, SequenceNode) else [value]
-            merged.extend(source for source in sources if isinstance(source, MappingNode))
-        else:
-            own.add(key.value if isinstance(key, ScalarNode) else "")
-            yield key, value
-    for source in merged:
-        for key, value in _pairs(source, rules):
-            if key.value not in own:
-                own.add(key.value)
-                yield key, value
-
-
-def _child(node: Node | None, step: str | int, rules: Rules) -> tuple[Node | None, Node] | None:
-    if isinstance(node, MappingNode):
-        for key, value in _pairs(node, rules):
-            if key.value == step:
-                return key, value
-    elif isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return None, node.value[step]
-    return None

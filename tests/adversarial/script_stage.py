@@ -115,6 +115,7 @@ class Stage:
             "SIDECARS": str(sidecars),
             "SLURM_JOB_ID": JOB_ID,
             "SLURM_JOB_NODELIST": "node-[1-2]",
+            "SLURMD_NODENAME": "node-1",
             "SLURM_CPUS_ON_NODE": "4",
             "SLURM_SUBMIT_DIR": str(self.folder / "submit"),
             **env,
