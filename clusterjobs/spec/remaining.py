@@ -5,7 +5,7 @@ It knows the paths of problems; it must not know the meaning of any key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from clusterjobs.diagnostics import Locator
@@ -16,17 +16,15 @@ from clusterjobs.spec.validate import OptionModels, validate
 from clusterjobs.yaml.document import Path, dotted
 
 _ROUNDS = 5  # removing a value can leave a mapping without a required key
+_MANY = 100  # nobody corrects more at once, and each takes time
 
 
 def remaining_experiment(
-    data: Any, problems: Iterable[Problem], source: Locator, option_models: OptionModels
+    data: Any, problems: Sequence[Problem], source: Locator, option_models: OptionModels
 ) -> tuple[Experiment, SpecModel | None] | None:
     """What the models make of `data` without the values that have problems; None if nothing."""
-    for _ in range(_ROUNDS):
-        for problem in problems:
-            data = _without(data, (), problem.path)
-        if not isinstance(data, dict):
-            return None
+    for _ in range(_ROUNDS if len(problems) <= _MANY else 0):
+        data = _without(data, {problem.path for problem in problems})
         found: list[Problem] = []
         experiment, options = validate({"name": "unnamed", **data}, source, option_models, found)
         if experiment and not found:
@@ -35,28 +33,23 @@ def remaining_experiment(
     return None
 
 
-def _without(value: Any, path: Path, wrong: str) -> Any:
-    """`value`, which is at `path`, without the value at `wrong`, or what should contain it."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    kept = {
-        step: _without(item, (*path, step), wrong) if isinstance(item, (dict, list)) else item
-        for step, item in items
-        if not _is_wrong(item, dotted((*path, step)), wrong)
-    }
+def _without(data: dict[str, Any], wrong: set[str]) -> Any:
+    """`data` without the values at these paths; without the mapping that lacks a key of them."""
+    there: set[str] = set()
+    _kept(data, (), wrong, there)
+    lacking = {path.rpartition(".")[0] for path in wrong - there}
+    return _kept(data, (), wrong | lacking, there)
+
+
+def _kept(value: Any, path: Path, wrong: set[str], found: set[str]) -> Any:
+    """The value at `path` without what is `wrong` in it, which is added to `found`."""
+    if not isinstance(value, (dict, list)):
+        return value
+    kept = {}
+    for step, item in value.items() if isinstance(value, dict) else enumerate(value):
+        name = dotted((*path, step))
+        if name in wrong:
+            found.add(name)
+        else:
+            kept[step] = _kept(item, (*path, step), wrong, found)
     return kept if isinstance(value, dict) else list(kept.values())
-
-
-def _is_wrong(value: Any, path: str, wrong: str) -> bool:
-    """Whether `wrong` is the path of this value, or of a key that it lacks."""
-    if path == wrong:
-        return True
-    return wrong.startswith(f"{path}.") and not _has(value, wrong[len(path) + 1 :])
-
-
-def _has(value: Any, rest: str) -> bool:
-    """Whether a mapping has a key that `rest` starts with; a list is searched by its items."""
-    if isinstance(value, list):
-        return True
-    return isinstance(value, dict) and any(
-        rest == key or rest.startswith((f"{key}.", f"{key}[")) for key in value
-    )

@@ -48,7 +48,8 @@ def _unclosed_quote(lines: Sequence[str], last: int) -> Cause | None:
         if column is None:
             continue
         quote = line[column]
-        closing = next((one for one in lines[number + 1 : last + 1] if quote in one), None)
+        following = (lines[index] for index in range(number + 1, last + 1))
+        closing = next((one for one in following if quote in one), None)
         if closing is not None and re.match(r"\s*[\w/$.{-]", closing.partition(quote)[2]):
             is_whole = re.fullmatch(r"\s*(?:- +)?(?:[\w.-]+: +)?", line[:column])
             hint = f"write {line.strip()}{quote}" if is_whole else f"add the closing {quote}"

@@ -9,6 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
+from clusterjobs.commands.further_problems import independent
+from clusterjobs.errors import Problem
+
 SPEC = """\
 name: a
 cluster: p4d-a100
@@ -38,6 +41,8 @@ def paths(err: str) -> list[str]:
             ["nodes", "model.layers"],
         ),
         ("restarts: {time_limit: 1}\ncheckpoints: {marker: a}\n", ["checkpoints.path"]),
+        # Warnings wait until the errors are gone.
+        ("env: {'1': a}\nworkdir: /elsewhere\n", ["env.1"]),
         # The list keeps its other items.
         ("data: [{source: /a/b, target: c}, {source: 1}]\n", ["data[1].target"]),
     ],
@@ -49,6 +54,35 @@ def test_errors_that_do_not_depend_on_each_other_are_told_together(
     outcome = clusterjobs("render", "exp.yaml")
     assert outcome.code == 1
     assert sorted(paths(outcome.err)) == sorted(expected)
+
+
+def problem(path: str, hint: str = "", warning: bool = False) -> Problem:
+    return Problem("wrong", None, path, hint, warning)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found", "is_told"),
+    [
+        (problem("args.lr"), problem("args.seed"), True),
+        (problem("args.lr"), problem("args.lr"), False),
+        (problem("args.lr"), problem("args"), False),
+        (problem("args"), problem("args[0]"), False),
+        (problem("args.lr"), problem("args.lr.x"), False),
+        (problem("args.l"), problem("args.lr"), True),
+        (problem("args.lr"), problem(""), False),
+        (problem("args.lr"), problem("sbatch.acount", warning=True), False),
+        (problem("nodez", "did you mean nodes?"), problem("batch.global"), False),
+        (problem("partition", "write queue: x"), problem("queue"), False),
+        (problem("framework"), problem("restarts"), False),
+        (problem("framework"), problem("parallel"), False),
+        (problem("time_limit"), problem("restarts.grace_seconds"), False),
+        (problem("time_limit"), problem("sbatch.acount"), True),
+    ],
+)
+def test_what_may_follow_from_a_wrong_value_is_not_told(
+    wrong: Problem, found: Problem, is_told: bool
+) -> None:
+    assert list(independent([found], [wrong])) == [found] * is_told
 
 
 def test_a_spec_comes_from_standard_input(

@@ -71,8 +71,8 @@ CASES = [
     ),
     # Other errors keep the parser's words.
     (
-        "name: a\nlogs: a: b\n",
-        (2, 8),
+        "a:\n  b: 1\nlogs: a: b\n",
+        (3, 8),
         "mapping values are not allowed in this context",
         "quote a value that contains ': '",
     ),
