@@ -132,7 +132,9 @@ def test_derived_arguments_of_a_framework_name_the_key_they_come_from(
     assert origins["--bf16"] == "precision"
     assert origins["--global-batch-size"] == "batch.global"
     fairseq = {"cli": "fairseq-hydra-train", "arch": "roberta_base", "data": "/fsx/d"}
+    args = {"optimizer": "adam", "lr": "5e-4"}
     keys = {"framework": "fairseq", "script": None, "fairseq": fairseq, "model": model}
+    keys["args"] = args
     rows = command_of(clusterjobs, **keys)
     origins = {name: origin for name, _, origin in rows}
     assert origins["++model.encoder_layers"] == "model.layers"

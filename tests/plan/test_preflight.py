@@ -167,6 +167,7 @@ MEGATRON = {
     "framework": "megatron-deepspeed",
     "script": "pretrain_gpt.py",
     "batch": {"micro": 1},
+    "args": {"train-iters": 10, "lr": 1e-4},
     "model": {"layers": 2, "hidden": 64, "heads": 4, "sequence": 64, "vocab": 100},
 }
 NEOX = {"framework": "gpt-neox", "checkpoints": {"path": "/fsx/saved"}, "configs": ["small.yml"]}
