@@ -1,1 +1,1 @@
-"""One file a subcommand. Only here are files read and written, and people spoken to."""
+"""The command line, one file per subcommand. Only this package reads, writes and prints."""

@@ -1,4 +1,4 @@
-"""clusterjobs cancel: end jobs, so that they do not come back."""
+"""clusterjobs cancel: cancel jobs, so that they do not restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _JOB_ID = re.compile("[0-9]+(_[0-9]+)?")
 def cancel(job_ids: tuple[str, ...]) -> None:
     """Cancel jobs. Their ranks may save first, for Slurm's KillWait; nothing is requeued.
 
-    An id that is not in the queue is reported; the other jobs are cancelled all the same.
+    An id that is not in the queue is reported; the other jobs are still cancelled.
     """
     if bad := [job_id for job_id in job_ids if not _JOB_ID.fullmatch(job_id)]:
         hint = "it is a number, or 123_4 for a task of an array"

@@ -19,7 +19,7 @@ _LONG = 60
 
 
 def list_text(configs: Sequence[Config]) -> str:
-    """One row for every compute resource of every config."""
+    """One row per compute resource of each config."""
     rows = [["name", "queue", "nodes", "GPUs of a node", "EFA", "shared", "USD/hour, all nodes"]]
     for config in configs:
         mounts = ", ".join(mount.directory for mount in config.cluster.mounts)
@@ -43,12 +43,12 @@ def _gpus(row: NodesRow) -> str:
 
 
 def _number(value: float | None) -> str:
-    """`-` is none, `?` is unknown."""
+    """A number: `-` for none, `?` if it is unknown."""
     return "?" if value is None else f"{value:g}" if value else "-"
 
 
 def _about_prices(rows: Iterable[NodesRow]) -> str:
-    """Where the prices are from, and which prices there are where one is missing."""
+    """The sources of the prices; for a missing one, the prices that are known."""
     shown = list(rows)
     prices = sorted({row.price for row in shown if row.price})
     about = [_about_price(price) for price in prices]
@@ -73,7 +73,7 @@ _PURCHASES = {"ONDEMAND": "on demand", "SPOT": "spot", "CAPACITY_BLOCK": "in a C
 
 
 def show_text(config: Config) -> str:
-    """Head node, queues, storage, and what Slurm makes of them."""
+    """Head node, queues, storage, and their names in Slurm."""
     cluster, rows = config.cluster, node_rows(config.cluster)
     head = text(at(config.data, "HeadNode", "InstanceType")) or "?"
     price = head_node_price(head, cluster.region)
@@ -120,7 +120,7 @@ def _storage_text(config: Config) -> str:
 
 
 def _slurm_text(config: Config) -> str:
-    """Node names and features; nothing where the config leaves something unknown."""
+    """Node names and features; empty if the config leaves something open."""
     try:
         partitions = slurm_partitions(config.cluster, config.document)
     except InputError:
@@ -131,7 +131,7 @@ def _slurm_text(config: Config) -> str:
 
 
 def cluster_data(config: Config) -> dict[str, Any]:
-    """The same for scripts. Names and shapes are kept from version to version."""
+    """The same as data. Names and structure are stable across versions."""
     cluster = config.cluster
     return {
         "name": cluster.name,

@@ -1,4 +1,4 @@
-"""clusterjobs clusters: what cluster configs hold, how they differ, and what is old in them."""
+"""clusterjobs clusters: show, compare and upgrade cluster configs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def show(cluster: str, site: pathlib.Path | None, as_json: bool) -> None:
 @clusters.command()
 @click.argument("cluster")
 def site(cluster: str) -> None:
-    """Print what a site.yaml lacks for CLUSTER, to be filled in.
+    """Print the values that site.yaml lacks for CLUSTER, for you to fill in.
 
     \b
     Examples:
@@ -152,8 +152,8 @@ _WHEN = {
 def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
     """Bring an older config FILE up to ParallelCluster 3.16, as far as that is safe.
 
-    Shows a diff first; --write makes the changes. Comments and order stay. What needs a decision
-    of yours is listed with the line and the change to make.
+    Shows a diff; --write makes the changes. Comments and order are kept. Changes that need your
+    decision are listed with their lines.
 
     \b
     Examples:

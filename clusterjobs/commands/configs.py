@@ -1,4 +1,4 @@
-"""A ParallelCluster config that is named on the command line: found, read, its site put in."""
+"""Finds and reads a ParallelCluster config named on the command line, with the site's values."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from clusterjobs.yaml.syntax import line_of
 
 @dataclass(frozen=True)
 class Config:
-    """A config with its facts. `data` is its plain data with the site's values put in.
+    """A config with its facts. `data` is its plain data with the site's values.
 
-    `unresolved` are the references that the site does not answer; they stay as they are written.
+    `unresolved`: the references without a value in site.yaml; they are kept as written.
     """
 
     cluster: Cluster
@@ -34,7 +34,7 @@ class Config:
 
 
 def find_config_file(name_or_path: str) -> pathlib.Path:
-    """A ready config by its name, or a file, seen from here. Raises InputError."""
+    """A ready config by its name, or a file. Raises InputError."""
     path = pathlib.Path(name_or_path)
     is_file = path == STDIN or path.exists() or is_path(name_or_path)
     if name_or_path in cluster_names() or not is_file:
@@ -43,12 +43,12 @@ def find_config_file(name_or_path: str) -> pathlib.Path:
 
 
 def read_config(file: pathlib.Path, site: pathlib.Path | None = None) -> Config:
-    """Read a config leniently. Raises InputError where it is none."""
+    """Read a config leniently. Raises InputError if the file is not a config."""
     return config_of(read_text(file), file, site)
 
 
 def config_of(text: str, file: pathlib.Path, site: pathlib.Path | None = None) -> Config:
-    """The same of a text that has been read; `site` in place of the site.yaml that is found."""
+    """The same for a text; `site` replaces the site.yaml that would be found."""
     searched = [site] if site else site_files(file)
     there = [path for path in searched if site or path.is_file()]
     values = load_site([(str(path), read_text(path)) for path in there])
@@ -63,7 +63,7 @@ def config_of(text: str, file: pathlib.Path, site: pathlib.Path | None = None) -
 
 
 def _with_written(value: Any, written: Any) -> Any:
-    """The references that were not answered, as they are written."""
+    """The unresolved references, as they are written."""
     if isinstance(value, dict):
         return {key: _with_written(item, written[key]) for key, item in value.items()}
     if isinstance(value, list):
@@ -90,5 +90,5 @@ def refuse_config(text: str, file: str) -> None:
 
 
 def is_spec(text: str) -> bool:
-    """Whether a file is meant as an experiment; by its keys, as it may be no YAML at all."""
+    """Whether a file is meant to be a spec. Decided by its keys, since it may not be valid YAML."""
     return bool(_KEYS_OF_A_SPEC.search(text)) and not _KEYS_OF_A_CONFIG.search(text)

@@ -32,7 +32,7 @@ def diff(spec: pathlib.Path, output: pathlib.Path, settings: tuple[str, ...]) ->
     outputs = load_project(spec, settings).outputs()
     changes = changed_files(output, outputs)
     for name in changes:
-        if name != MANIFEST:  # it changes whenever another file does
+        if name != MANIFEST:  # it changes with every other file
             for line in _diff(output / name, outputs.get(name, "")):
                 click.echo(styled(printable(line), fg=_COLOURS.get(line[:1])))
     if not changes:

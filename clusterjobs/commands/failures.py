@@ -1,4 +1,4 @@
-"""How a command's failure is told: the input's problems, or a bug of ours with a log of it."""
+"""Reports a failure: problems of the input, or an internal error, which is also logged."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from clusterjobs.errors import InputError
 
 
 def report_failure(error: Exception, arguments: list[str]) -> int:
-    """Tell the user, and return the exit code: 1 for the input, 3 for a bug."""
+    """Report it, and return the exit code: 1 for invalid input, 3 for an internal error."""
     if isinstance(error, InputError):
         show_problems(error.problems)
         return 1
-    if isinstance(error, BrokenPipeError):  # `clusterjobs plan x | head`: nobody reads on
+    if isinstance(error, BrokenPipeError):  # `clusterjobs plan x | head`: the reader has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
@@ -39,7 +39,7 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
 
 
 def _write_log(error: Exception, arguments: list[str]) -> pathlib.Path:
-    """Versions and the traceback. Only places in code: no values, which might be secret."""
+    """Versions and the traceback, without values, which may be secret."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [
         f"clusterjobs {__version__}, Python {platform.python_version()}, {platform.system()}",

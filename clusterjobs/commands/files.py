@@ -1,4 +1,4 @@
-"""Reading the files that a person names, and the site files that lie about."""
+"""Reads the files named on the command line, and the site files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STDIN = pathlib.Path("-")
 
 
 def shown_path(path: pathlib.Path) -> str:
-    """The path as it is shorter to read: from here, if it is below here."""
+    """The path, relative to the working folder if it is below it."""
     try:
         return str(path.relative_to(pathlib.Path.cwd()))
     except ValueError:
@@ -30,14 +30,14 @@ def shown_name(path: pathlib.Path) -> str:
 
 
 def site_files(beside: pathlib.Path) -> list[pathlib.Path]:
-    """Where a site.yaml may be, the nearest first: beside that file, here, for this user."""
+    """The possible site.yaml files, highest precedence first: beside the file, here, the user's."""
     config_home = os.environ.get("XDG_CONFIG_HOME") or str(pathlib.Path.home() / ".config")
     folders = [beside.parent, pathlib.Path(), pathlib.Path(config_home) / "clusterjobs"]
     return list(dict.fromkeys(folder / SITE_FILE for folder in folders))
 
 
 def read_sites(files: Sequence[pathlib.Path]) -> tuple[tuple[str, str], ...]:
-    """(file, text) of those that exist."""
+    """(name, text) of the files that exist."""
     return tuple((str(file), read_text(file)) for file in files if file.is_file())
 
 
@@ -60,7 +60,7 @@ def read_text(path: pathlib.Path) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _read_once(stream: BinaryIO) -> bytes:
-    """A stream's bytes, also if it is read again: `validate` looks at a file before it loads it."""
+    """The bytes of a stream; kept, since `validate` reads a file twice."""
     return stream.read(MAX_BYTES + 1)
 
 

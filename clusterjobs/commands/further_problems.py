@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from clusterjobs.errors import Problem
 
-# Keys that are checked against each other: if one is wrong, nothing is said of the others.
+# Keys that are checked against each other: if one is wrong, problems of the others are left out.
 _TOGETHER = (
     {
         *("cluster", "queue", "instance_type", "nodes", "gpus_per_node", "ranks_per_node"),
@@ -43,7 +43,7 @@ def _key(path: str) -> str:
 
 
 def _meant(problem: Problem) -> str:
-    """The key that an unknown key was probably meant to be."""
+    """The known key that an unknown key probably stands for."""
     found = re.match(r"(?:did you mean|write) (\w+)", problem.hint)
     return found[1] if found else ""
 

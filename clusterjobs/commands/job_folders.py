@@ -54,7 +54,7 @@ _LAB_HINT = '; to see those of a lab: eval "$(clusterjobs lab env)"'
 
 
 def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJobs:
-    """Those whose plan.json names the spec, and this user's of its name without one."""
+    """The jobs whose plan.json names the spec, and this user's pending jobs of the same name."""
     text = read_text(spec)
     refuse_config(text, shown_name(spec))
     experiment = load_spec(text, shown_name(spec), option_models()).experiment

@@ -1,4 +1,4 @@
-"""What `lab run` submits: a script as it is, or a spec, rendered, with its buckets in the lab."""
+"""The script that `lab run` submits: a given one, or a spec's, with folders for its buckets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def split_settings(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The values of `--set` among words behind the spec, and the others, which are for sbatch."""
+    """Of the words after the spec: the values of `--set`, and the others, which go to sbatch."""
     settings: list[str] = []
     others: list[str] = []
     rest = iter(words)
@@ -61,5 +61,5 @@ def _bring_buckets(plan: Plan, lab: LabFolder) -> None:
 
 
 def _fixed(urls: Iterator[str]) -> list[str]:
-    """Those in buckets, without those that only the nodes know."""
+    """The sources in buckets, without those that contain variables of the nodes."""
     return [url for url in urls if url.startswith("s3://") and not has_variable(url)]

@@ -1,4 +1,4 @@
-"""clusterjobs logs: what a job of a spec has written, from its first attempt on."""
+"""clusterjobs logs: prints the log of a job of a spec, with all its attempts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Examples:
   clusterjobs logs exp.yaml
   clusterjobs logs exp.yaml 1234 --follow
 """
-_SECONDS = 2.0  # between two looks: the file lies on a file system that others use too
+_SECONDS = 2.0  # between two reads: the file system is shared with others
 
 
 @click.command(epilog=_EXAMPLES)
@@ -27,7 +27,7 @@ _SECONDS = 2.0  # between two looks: the file lies on a file system that others 
 @click.argument("job_id", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
-    """Print the log of a job of SPEC, of the newest where JOB_ID is left out."""
+    """Print the log of a job of SPEC; without JOB_ID, of the newest one."""
     queued = queued_jobs() or {}
     found = spec_jobs(spec, queued)
     wanted = found.chosen(job_id)

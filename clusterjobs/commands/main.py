@@ -1,6 +1,6 @@
-"""The command line: subcommands loaded when they are called, and the one error boundary.
+"""The entry point: loads a subcommand when it is called, and handles all errors.
 
-Exit codes: 0 fine, 1 the input, 2 usage, 3 our bug.
+Exit codes: 0 success, 1 invalid input, 2 usage error, 3 internal error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import click
 
 from clusterjobs import __version__
 
-# name -> (module, what --help says). In a table, so that --help imports no subcommand.
+# name -> (module, text of --help): --help imports no subcommand.
 _COMMANDS = {
     "render": ("render", "Write the job script and the config files of a spec."),
     "plan": ("plan", "Show every derived value with its reason; write nothing."),
@@ -72,17 +72,17 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The entry point. Ends the process with the exit code."""
-    gc.set_threshold(100_000)  # imports leave no garbage: to look for it is time lost
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is no error
+    """Run the command line, and end the process with the exit code."""
+    gc.set_threshold(100_000)  # imports create no garbage: skip the collection
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names that a terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])
-    gc.freeze()  # the whole process goes: what lives in it needs no search for garbage first
+    gc.freeze()  # the process ends: skip the last collection
     sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit code; every kind of failure is told here."""
+    """Run one command line and return its exit code. All failures are reported here."""
     try:
         result = cli.main(arguments, prog_name="clusterjobs", standalone_mode=False)
         return result if isinstance(result, int) else 0

@@ -1,4 +1,4 @@
-"""What a job reads and this machine does not have, where it has the folder that should hold it."""
+"""Warns about inputs of a job that are missing here, if their folder exists on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterjobs.spec.references import has_variable
 
 
 def missing_inputs(plan: Plan) -> tuple[Problem, ...]:
-    """Warnings: the folder's namesake on the cluster may hold other things than the one here."""
+    """Warnings only: the folder of the same name on the cluster may have other files."""
     return tuple(_missing(plan))
 
 
@@ -34,7 +34,7 @@ def _missing(plan: Plan) -> Iterator[Problem]:
 
 
 def _fixed(path: str) -> pathlib.Path | None:
-    """None where a variable of the nodes, or the folder of sbatch's call, says which it is."""
+    """The absolute path; None if it depends on a node's variable or on where sbatch is called."""
     is_fixed = path.startswith("/") and not has_variable(path)
     return pathlib.Path(path) if is_fixed else None
 
@@ -44,6 +44,6 @@ def _is_missing(path: pathlib.Path) -> bool:
         path.lstat()
     except FileNotFoundError:
         return True
-    except OSError:  # not for us to see, or no path at all
+    except OSError:  # no permission, or not a valid path
         pass
     return False

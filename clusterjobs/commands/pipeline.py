@@ -1,4 +1,4 @@
-"""From the files that a person names to a plan and its outputs: what several commands share."""
+"""Makes a plan and its files from a spec: shared by several commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Project:
 
     @functools.cached_property
     def fitted(self) -> ClusterFiles:
-        """What the source writes for the job. Raises InputError where it cannot be as needed."""
+        """The files of the cluster's source. Raises InputError if it cannot serve the job."""
         try:
             found = self.source.fit(self.plan.links)
         except InputError as error:
@@ -46,7 +46,7 @@ class Project:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Of the plan, of the fitting, and of what this machine lacks."""
+        """Warnings of the plan, of the cluster's files, and about inputs that are missing here."""
         return (*self._of_the_spec, *self.fitted.problems)
 
     @functools.cached_property
@@ -69,9 +69,9 @@ class _Cluster(NamedTuple):
 def load_project(
     spec: pathlib.Path, settings: Sequence[str] = (), to_write: bool = True
 ) -> Project:
-    """Read all files that the spec leads to, and make the plan. Raises InputError.
+    """Read the spec and the files that it names, and make the plan. Raises InputError.
 
-    `to_write`: a config that cannot be written is reported beside the problems of the spec.
+    `to_write`: a cluster config that cannot be written is reported with the spec's problems.
     """
     text = read_text(spec)
     refuse_config(text, shown_name(spec))
@@ -108,7 +108,7 @@ def _read_cluster(loaded: Spec, spec: pathlib.Path) -> _Cluster:
 
 
 def _plan(loaded: Spec, source: ConfigSource, spec: pathlib.Path, to_write: bool) -> Plan:
-    """The plan; problems of the spec's code and of the cluster are reported with its own."""
+    """The plan. Problems of the spec's code and of the cluster are reported with its own."""
     problems = code_problems(loaded)
     try:
         plan = resolve(loaded, source.facts, _read_configs(loaded, spec))
@@ -121,7 +121,7 @@ def _plan(loaded: Spec, source: ConfigSource, spec: pathlib.Path, to_write: bool
 
 
 def _unfit(source: ClusterSource) -> tuple[Problem, ...]:
-    """Why the source can write nothing, whatever the job is."""
+    """Why the source cannot write its files for any job."""
     try:
         source.fit()
     except InputError as error:
@@ -130,7 +130,7 @@ def _unfit(source: ClusterSource) -> tuple[Problem, ...]:
 
 
 def _read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
-    """The program's own config files that are on this machine: beside the spec, or in workdir."""
+    """The program's own config files found on this machine, beside the spec or in workdir."""
     folders = [spec.parent, spec.parent / (loaded.experiment.workdir or ".")]
     found: dict[str, str] = {}
     for name in config_files(loaded):

@@ -1,4 +1,4 @@
-"""clusterjobs plan: every derived value with its reason."""
+"""clusterjobs plan: prints each derived value with its reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Examples:
 @set_option
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def plan(spec: pathlib.Path, settings: tuple[str, ...], as_json: bool) -> None:
-    """Show what follows from SPEC: each derived value, directive and variable with its reason."""
+    """Show each value derived from SPEC, each directive and variable, with its reason."""
     project = load_project(spec, settings, to_write=False)
     show_problems(project.plan.warnings)
     if as_json:
@@ -42,7 +42,7 @@ def plan(spec: pathlib.Path, settings: tuple[str, ...], as_json: bool) -> None:
 
 
 def plan_text(plan: Plan) -> str:
-    """The plan as tables: value, and why."""
+    """The plan as tables of values and reasons."""
     sections = [summary(plan)]
     for title, rows in _sections(plan):
         cells = [[f"  {name}", str(value), reason] for name, value, reason in rows]
@@ -95,7 +95,7 @@ def _with_source(reason: str, source: str) -> str:
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
-    """The plan for scripts. Names and shapes are kept from version to version."""
+    """The plan as data. Names and structure are stable across versions."""
     job, placement, batch = plan.job, plan.placement, plan.batch
     shape = placement.shape
     return {

@@ -1,4 +1,4 @@
-"""The spec's own lines of bash, read by bash without being run."""
+"""Checks the spec's own lines of bash with `bash -n`, which does not run them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterjobs.yaml.document import dotted
 
 
 def code_problems(spec: Spec) -> tuple[Problem, ...]:
-    """The `setup` lines that bash cannot read; nothing if there is no bash here."""
+    """Problems of the `setup` lines; none if this machine has no bash."""
     experiment = spec.experiment
     code = {("setup",): experiment.setup, ("software", "setup"): experiment.software.setup}
     return tuple(
@@ -25,7 +25,7 @@ _HINT = "it would end the job on nodes that are paid for: try it with bash -n"
 
 
 def _complaint(code: str) -> str:
-    import subprocess  # for the few specs that have code of their own
+    import subprocess  # only for specs with code
 
     bash = shutil.which("bash")
     if bash is None:

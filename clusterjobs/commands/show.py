@@ -1,4 +1,4 @@
-"""How problems and tables look on a terminal, and without one."""
+"""Formats problems and tables, with styles on a terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MAX_SHOWN = 100
 
 
 def show_problems(problems: Iterable[Problem]) -> None:
-    """Each problem with its place, its source line, a caret and a hint, to standard error."""
+    """Print each problem with its position, source line, caret and hint to standard error."""
     shown = list(problems)
     only = ""
     if len(shown) > _MAX_SHOWN:
         only = f"; the first {_MAX_SHOWN} of {len(shown):,} messages are shown"
-        shown.sort(key=lambda problem: problem.warning)  # no error is left out for a warning
+        shown.sort(key=lambda problem: problem.warning)  # errors first
     for problem in shown[:_MAX_SHOWN]:
         click.echo(format_problem(problem), err=True)
     errors = sum(not problem.warning for problem in shown)
@@ -30,7 +30,7 @@ def show_problems(problems: Iterable[Problem]) -> None:
 
 
 def format_problem(problem: Problem) -> str:
-    """One problem as text, with styles that `click.echo` drops where there is no terminal."""
+    """One problem as text, with styles; `click.echo` removes them if there is no terminal."""
     level = "info: " if problem.info else "warning: " if problem.warning else ""
     kind = styled(level, fg="yellow") if level else ""
     place = styled(printable(str(problem.where)), bold=True) + " " if problem.where else ""
@@ -44,7 +44,7 @@ def format_problem(problem: Problem) -> str:
 
 
 def styled(text: str, **style: Any) -> str:
-    """Text with a style, unless the user wants none (no-color.org)."""
+    """The text with a style, unless NO_COLOR is set (no-color.org)."""
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
@@ -64,12 +64,12 @@ def _source_lines(problem: Problem) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """No control character of an input reaches the terminal."""
+    """The text without control characters, which could change the terminal."""
     return "".join("?" if unicodedata.category(c) in ("Cc", "Cf") else c for c in text)
 
 
 def _blank(text: str) -> str:
-    """Spaces as wide as the text: wide characters take two columns."""
+    """Spaces of the width of the text: wide characters take two columns."""
     return "".join("  " if unicodedata.east_asian_width(c) in "WF" else " " for c in text)
 
 
@@ -77,9 +77,9 @@ _WIDE = 44
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they need to be, the last one ragged.
+    """A table with aligned columns.
 
-    A cell wider than most screens' share puts the rest of its row on the next line.
+    A very wide cell moves the rest of its row to the next line.
     """
     if not rows:
         return ""

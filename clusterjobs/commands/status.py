@@ -1,4 +1,4 @@
-"""clusterjobs status: how the jobs of a spec are doing, and how their attempts ended."""
+"""clusterjobs status: shows the states of a spec's jobs, and how their attempts ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HEAD = ("job", "state", "attempts", "last checkpoint", "why")
 def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
     """Show the jobs of SPEC, or each attempt of one: why it ended, its last checkpoint, its data.
 
-    It reads what the jobs have written into `logs`, and asks Slurm for those that wait or run.
+    It reads the files of the jobs below `logs`, and asks Slurm about pending and running jobs.
     """
     queued = queued_jobs()
     found = spec_jobs(spec, queued)
@@ -44,7 +44,7 @@ def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"slurm": queued is not None, "jobs": jobs}, indent=2))
     if job_id or not as_json:
-        found.chosen(job_id)  # an error if there is none
+        found.chosen(job_id)  # raises if there is none
     if not as_json:
         if queued is None:
             click.echo("there is no Slurm here: only what the jobs have written is known", err=True)

@@ -1,4 +1,4 @@
-"""clusterjobs submit: render a spec and hand it to sbatch."""
+"""clusterjobs submit: renders a spec and passes the script to sbatch."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def submit(
     as_json: bool,
     sbatch_options: tuple[str, ...],
 ) -> None:
-    """Render SPEC and submit it, with SBATCH_OPTIONS behind `--`.
+    """Render SPEC and submit it; SBATCH_OPTIONS follow `--`.
 
-    Variables of another job that this shell may be part of (SLURM_*, RANK ...) are not handed on.
+    Variables of another job (SLURM_*, RANK ...) are not passed on.
     """
     from clusterjobs.slurm.submit import submit as hand_to_sbatch
 

@@ -1,4 +1,4 @@
-"""The plan in a few lines, for who has just rendered it."""
+"""A short summary of a plan, printed after a render."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterjobs.spec.references import show
 
 
 def summary(plan: Plan) -> str:
-    """Name, shape and the numbers that cost nights when they are wrong."""
+    """The job, its cluster, and the numbers that matter most."""
     job, shape, batch = plan.job, plan.placement.shape, plan.batch
     rows = [
         ("job", f"{job.name}: {job.title}"),
@@ -34,7 +34,7 @@ def summary(plan: Plan) -> str:
 
 
 def _time_limit(written: str | None) -> str:
-    """With what it means: 24:00 is minutes to Slurm, and hours to many people."""
+    """The time limit with its meaning in words: to Slurm, 24:00 is 24 minutes."""
     if written is None:
         return "the partition's own; with none, the job may run for ever"
     seconds = seconds_of(written)

@@ -40,7 +40,7 @@ class _Options:
     site: pathlib.Path | None
     overrides: Overrides
     validate: Validate | None
-    validators_ran: bool = True  # becomes False if ParallelCluster's validators did not run
+    validators_ran: bool = True  # False if ParallelCluster's validators did not run
 
 
 @click.command(epilog=_EXAMPLES)
@@ -122,7 +122,7 @@ def _about_wrapping(config: Config) -> list[Problem]:
 
 
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
-    from clusterjobs.commands.pipeline import load_project  # all of planning and rendering
+    from clusterjobs.commands.pipeline import load_project  # includes all checks of the plan
     from clusterjobs.parallelcluster.source import ConfigFiles, ConfigSource
 
     project = load_project(file, options.settings)

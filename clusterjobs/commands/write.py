@@ -1,4 +1,4 @@
-"""Writing a render's files: whole or not at all, and never over what somebody else wrote."""
+"""Writes the rendered files: completely or not at all, and never over other files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusterjobs.render.outputs import MANIFEST
 
 
 def changed_files(folder: pathlib.Path, outputs: Mapping[str, str]) -> dict[str, str]:
-    """File name -> new, changed, or stale (written by an earlier render, needed no more)."""
+    """File name -> new, changed, or stale (from an earlier render, no longer needed)."""
     changes = {}
     for name, text in outputs.items():
         current = _read(folder / name)
@@ -28,7 +28,7 @@ def changed_files(folder: pathlib.Path, outputs: Mapping[str, str]) -> dict[str,
 
 
 def write_outputs(folder: pathlib.Path, outputs: Mapping[str, str], force: bool) -> dict[str, str]:
-    """Write what has changed and remove what is stale; the manifest comes last.
+    """Write changed files and remove stale ones; the manifest is written last.
 
     Raises InputError, before anything is written, for files that clusterjobs did not write or
     that were edited since, unless `force`.
@@ -51,7 +51,7 @@ def write_outputs(folder: pathlib.Path, outputs: Mapping[str, str], force: bool)
 
 @contextlib.contextmanager
 def _alone_in(folder: pathlib.Path) -> Iterator[None]:
-    """Two renders at once would each take the other's files for edited ones."""
+    """A lock: each of two renders at the same time would take the other's files for edited ones."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -80,7 +80,7 @@ def _refuse_foreign(folder: pathlib.Path, changes: Mapping[str, str]) -> None:
 
 
 def _recorded(folder: pathlib.Path) -> dict[str, str]:
-    """What the folder's manifest says that clusterjobs wrote there: name -> digest."""
+    """The files that clusterjobs wrote to the folder, by its manifest: name -> digest."""
     try:
         manifest = json.loads(_read(folder / MANIFEST) or b"{}")
         outputs = manifest["outputs"] if manifest["written_by"] == "clusterjobs" else {}
@@ -91,7 +91,7 @@ def _recorded(folder: pathlib.Path) -> dict[str, str]:
 
 
 def _is_file_name(name: str) -> bool:
-    """A manifest is a file like any other: what it names may lie anywhere, or nowhere."""
+    """Whether it is a plain file name: a manifest may have been edited."""
     return name == pathlib.Path(name).name and name not in ("", "..") and name.isprintable()
 
 
@@ -105,7 +105,7 @@ def _read(path: pathlib.Path) -> bytes | None:
 
 
 def _replace(path: pathlib.Path, text: str) -> None:
-    """A reader sees the old file or the new one, never half of it."""
+    """Replace a file atomically: a reader sees the old file or the new one."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(descriptor)
     temporary = pathlib.Path(name)
@@ -119,7 +119,7 @@ def _replace(path: pathlib.Path, text: str) -> None:
 
 
 def _mode(path: pathlib.Path) -> int:
-    """What a plain `open` would have given; a script can also be run."""
+    """The mode that `open` would give; a script is also executable."""
     umask = os.umask(0)
     os.umask(umask)
     return (0o777 if path.suffix == ".sh" else 0o666) & ~umask
