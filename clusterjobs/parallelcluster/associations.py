@@ -1,7 +1,7 @@
 """Links of folders to buckets as data repository associations of the cluster's file systems.
 
-This layer knows which file system a folder lies on and what FSx allows there; it must not know
-text, nor why an experiment wants a link.
+This module knows the file system of a folder and what FSx allows there. It must not know text, or
+why a job needs a link.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST = 8  # of one file system: FsxDraValidator of ParallelCluster 3.16
 
 
 class Addition(NamedTuple):
-    """An entry to be added below `settings`, the place of a file system's settings."""
+    """An entry to add below `settings`, the path of a file system's settings."""
 
     settings: Path
     entry: dict[str, Any]
@@ -30,7 +30,7 @@ class Addition(NamedTuple):
 def plan_additions(
     data: dict[str, Any], wanted: Sequence[BucketLink]
 ) -> tuple[list[Addition], list[Problem]]:
-    """What has to be added to a config, and what cannot be."""
+    """The entries to add to a config, and the problems that prevent others."""
     additions: list[Addition] = []
     problems: list[Problem] = []
     for association in wanted:
@@ -45,7 +45,7 @@ def plan_additions(
 def _plan(
     data: dict[str, Any], wanted: BucketLink, additions: Sequence[Addition]
 ) -> Addition | Problem | None:
-    """The addition, the problem, or None where nothing is to be done."""
+    """The addition, or the problem, or None if nothing has to be added."""
     found = _storage_of(data, wanted.folder)
     if found is None:
         return Problem(
@@ -67,7 +67,7 @@ def _plan(
 
 
 def _storage_of(data: dict[str, Any], folder: str) -> tuple[Path, dict[str, Any], str] | None:
-    """The settings of the file system that a folder lies on, and the folder's path within it."""
+    """The settings of the folder's file system, and the folder's path in it."""
     found: list[tuple[int, Path, dict[str, Any], str]] = []
     for index, storage in enumerate(items(at(data, "SharedStorage"))):
         mount = "/" + (text(at(storage, "MountDir")) or "").strip("/")
@@ -86,7 +86,7 @@ def _entries(settings: Any) -> Iterator[dict[str, Any]]:
 
 
 def _covers(entry: dict[str, Any], inside: str, bucket_path: str) -> bool:
-    """Whether an association already shows just this prefix in just this folder."""
+    """Whether an association already links exactly this prefix to this folder."""
     folder, prefix = text(at(entry, "FileSystemPath")), text(at(entry, "DataRepositoryPath"))
     if folder is None or prefix is None or not _within(inside, folder):
         return False
@@ -134,7 +134,7 @@ def _entry(inside: str, wanted: BucketLink, others: Sequence[dict[str, Any]]) ->
 
 
 def _free_name(inside: str, taken: Sequence[str]) -> str:
-    """Of the folder's last part; ParallelCluster allows letters, digits, - and _, 30 in all."""
+    """A new name from the folder's last part; at most 30 letters, digits, `-` and `_`."""
     last = inside.rstrip("/").rpartition("/")[2] or "root"
     base = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in last)[:24]
     names = [base, *(f"{base}-{number}" for number in range(2, MOST + 2))]
@@ -142,7 +142,7 @@ def _free_name(inside: str, taken: Sequence[str]) -> str:
 
 
 def _of_its_owner(name: str, inside: str, wanted: BucketLink) -> Problem:
-    """An existing file system is its owner's: a warning says what it needs, nothing is changed."""
+    """A warning that says what an existing file system needs: only its owner can change it."""
     return Problem(
         f"{name} is left as it is, and may lack the association of {inside} "
         f"with {wanted.bucket_path}",

@@ -1,7 +1,7 @@
-"""Values of other people's configs, taken for what they are or else as unknown.
+"""Reads single values of any config; a value that cannot be read is unknown (None).
 
-This layer knows what placeholders look like and which forms ParallelCluster accepts for a number
-or a yes; it must not know what any key means. None is "unknown", and nothing here raises.
+This module knows placeholders, and the forms of numbers and booleans that ParallelCluster accepts.
+It must not know what any key means. Nothing here raises.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 # `<subnet>`, `${SUBNET}`, `{{ subnet }}`, and CloudFormation's `!Ref Subnet` as yaml_source
-# hands it on. `{SUBNET}` is a YAML mapping and unknown for that reason.
+# passes it on. `{SUBNET}` is a YAML mapping, and therefore unknown.
 _PLACEHOLDER = re.compile(r"<[^<>]*>|\$\{|\$\(|\{\{|\A!|\A[@%]")
 
 _TRUE = frozenset(("true", "yes", "on", "t", "y", "1"))
@@ -18,19 +18,19 @@ _FALSE = frozenset(("false", "no", "off", "f", "n", "0"))
 
 
 def at(value: Any, *keys: str) -> Any:
-    """The value below nested mappings, None where one of them is missing or is no mapping."""
+    """The value in nested mappings; None if one of them is missing or is not a mapping."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def items(value: Any) -> list[Any]:
-    """A list as it is, and anything else as an empty one."""
+    """The list, or an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
 def text(value: Any) -> str | None:
-    """Text that is no placeholder; a number (`CapacityType: 1`, an all-digit id) becomes text."""
+    """Text that is not a placeholder; a number (`CapacityType: 1`) becomes text."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     known = str(value)
@@ -38,15 +38,15 @@ def text(value: Any) -> str | None:
 
 
 def placeholder(value: Any) -> str:
-    """What stands where a value was to be filled in: `${TYPE}`, `{TYPE}`; "" where nothing does."""
+    """The placeholder that was not filled in, `${TYPE}` or `{TYPE}`; "" if there is none."""
     if isinstance(value, dict) and len(value) == 1 and None in value.values():
         return f"{{{next(iter(value))}}}"
     written = value.strip() if isinstance(value, str) and text(value) is None else ""
-    return re.sub(r"\A< (.+) >\Z", r"{{ \1 }}", written)  # as masked below
+    return re.sub(r"\A< (.+) >\Z", r"{{ \1 }}", written)  # as `mask_placeholders` leaves it
 
 
 def number(value: Any) -> int | None:
-    """A whole number, also as text: marshmallow's Int takes "4" too."""
+    """An integer, also as text: marshmallow's Int accepts "4"."""
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     known = text(value)
@@ -54,7 +54,7 @@ def number(value: Any) -> int | None:
 
 
 def truth(value: Any) -> bool | None:
-    """True or false, also in the words and numbers that marshmallow's Bool takes."""
+    """True or false, also as the words and numbers that marshmallow's Bool accepts."""
     known = str(value).strip().lower()
     return True if known in _TRUE else False if known in _FALSE else None
 
@@ -76,7 +76,7 @@ def bare_references(source: str) -> list[tuple[int, str]]:
     return [(m.start("value"), m["value"]) for m in found if m["value"].startswith("{{")]
 
 
-# A command that was copied along with the config, or the end of the here-document around it.
+# A shell command that was copied with the config, or the end of a here-document.
 _SHELL_LINE = re.compile(
     r"""(?m)^(?:\$[ ])?
         (?:(?:pcluster|aws|cat|sed|envsubst|echo|export|source|sudo)[ \t]

@@ -1,7 +1,7 @@
-"""What a ParallelCluster config says about its cluster, as plain facts.
+"""The content of a ParallelCluster config, as data classes.
 
-Here are only the shapes. `read.py` fills them from a config, leniently: None means that the
-config does not say. Nothing here knows experiments, Slurm's files or AWS.
+`read.py` fills them from a config, leniently: None means that the config does not say. They know
+no experiments, no files of Slurm, and no AWS account.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from clusterjobs.yaml.document import Path
 class ComputeResource(NamedTuple):
     """One entry of `ComputeResources`. `path` is its place in the config.
 
-    `max_count` is None where the config holds a placeholder: ParallelCluster's default of 10
-    would be a claim that nobody made. The weights are Slurm's (`StaticNodePriority`). `placeholder`
-    stands where the instance type was to be filled in.
+    `max_count`: None if the config has a placeholder, since ParallelCluster's default of 10 would
+    be a guess. The weights are Slurm's (`StaticNodePriority`). `placeholder`: the text that was not
+    replaced by an instance type.
     """
 
     name: str
@@ -33,7 +33,7 @@ class ComputeResource(NamedTuple):
 
 
 class S3Access(NamedTuple):
-    """One entry of `S3Access`. `*` in `bucket` is any text; below a `KeyName` nothing is listed."""
+    """One entry of `S3Access`. `*` in `bucket` is any text; a `KeyName` does not allow listing."""
 
     bucket: str
     has_key_name: bool
@@ -43,10 +43,9 @@ class S3Access(NamedTuple):
 class Queue(NamedTuple):
     """One entry of `SlurmQueues`; Slurm's partition of the same name.
 
-    `s3_access`: the buckets that its nodes may read, None where the config does not say it all.
-    `scratch_dir` is where local disks are mounted on nodes that have some (`nvme_gb` of the
-    instance type). `custom_ami` is the queue's own image, else the cluster's. `max_time`: Slurm's
-    MaxTime in seconds.
+    `s3_access`: the buckets that its nodes may read; None if the config does not tell all.
+    `scratch_dir`: where local disks are mounted, if the instance type has some. `custom_ami`: the
+    queue's own image, else the cluster's. `max_time`: Slurm's MaxTime in seconds.
     """
 
     name: str
@@ -66,7 +65,7 @@ class Queue(NamedTuple):
 class Mount(NamedTuple):
     """One entry of `SharedStorage`: a folder that all nodes share, always an absolute path.
 
-    `capacity_gib`: of a file system that the config makes; of one that is there already, unknown.
+    `capacity_gib`: known only for a file system that the config creates.
     """
 
     directory: str
@@ -79,9 +78,8 @@ class Mount(NamedTuple):
 class Cluster(NamedTuple):
     """The facts of one config. `name` is the config's file name without its ending.
 
-    `mounts_complete` is False where some mount's folder is a placeholder, so that a folder
-    missing from `mounts` may be shared all the same. `path` is the config's place in its file:
-    () except inside a CloudFormation template.
+    `mounts_complete`: False if the folder of a mount is a placeholder: other folders may be shared,
+    too. `path`: the config's path in its file, () except inside a CloudFormation template.
     """
 
     name: str

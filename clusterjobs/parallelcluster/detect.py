@@ -1,7 +1,7 @@
-"""Is this file a ParallelCluster 3 config, and where in it does the config stand?
+"""Detects whether a file is a ParallelCluster 3 config, and where the config is in it.
 
-This layer knows what the file could be instead (a ParallelCluster 2 config, an experiment, a
-CloudFormation template around a config); it must not know what the config says.
+This module knows the alternatives (a ParallelCluster 2 config, a spec, a CloudFormation template
+around a config). It must not know what the config's keys mean.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _WHAT_IT_IS = "a ParallelCluster 3 config has Scheduling: with SlurmQueues:"
 
 
 def load_config(source: str, file: str) -> Document:
-    """The YAML, with the rules of ParallelCluster's own reader.
+    """Read the YAML by the rules of ParallelCluster's own reader.
 
-    Where unquoted placeholders (`SubnetId: {{ SUBNET }}`) make it no YAML, it is read without
-    them. Raises InputError, also for an unquoted `{{ site.x }}`, which must be quoted.
+    If unquoted placeholders (`SubnetId: {{ SUBNET }}`) make it invalid, it is read without them.
+    Raises InputError, also for an unquoted `{{ site.x }}`, which must be quoted.
     """
     if found := _VERSION_2.search(source):
         where = _location(source, file, found.start(), found.end() - found.start())
@@ -43,7 +43,7 @@ _VERSION_2_HINT = "pcluster3-config-converter, which comes with ParallelCluster 
 
 
 def _load_masked(masked: str, source: str, file: str, error: InputError) -> Document:
-    """The document of the masked text, but holding the original: positions are the same."""
+    """The document of the masked text, with the original text: positions are the same."""
     try:
         return dataclasses.replace(load(masked, file, rules="1.1"), text=source)
     except InputError:
@@ -63,7 +63,7 @@ def _unquoted_site_values(source: str, file: str) -> list[Problem]:
 
 
 def find_config(document: Document) -> Path:
-    """Where the config stands: () for a file of its own. Raises InputError where it is none."""
+    """The config's path in the file, usually (). Raises InputError if there is no config."""
     value = document.value
     if value is None:
         raise one_problem("the file is empty", document.locate(()), hint=_WHAT_IT_IS)
@@ -75,7 +75,7 @@ def find_config(document: Document) -> Path:
 
 
 def _search(value: Any, path: Path) -> Path | None:
-    """The first mapping with queues in it, outermost first."""
+    """The path of the outermost mapping with queues."""
     if isinstance(value, dict):
         if _has_queues(at(value, "Scheduling")):
             return path
@@ -125,7 +125,7 @@ def _why_not(document: Document) -> Problem:
 
 
 def _text_of_a_config(value: Any, path: Path) -> Path | None:
-    """The path of a scalar that holds a whole config, as with CloudFormation's `!Sub |`."""
+    """The path of a scalar that contains a whole config, as after CloudFormation's `!Sub |`."""
     if isinstance(value, str):
         is_config = re.search(r"(?m)^Scheduling:\s*$", value) and "SlurmQueues:" in value
         return path if is_config else None

@@ -1,6 +1,6 @@
-"""New entries written into YAML text, each with a comment above it; all other text stays.
+"""Inserts entries into YAML text, each with a comment above it; all other text is kept.
 
-This layer knows blocks, flows and indentation; it must not know what any key means.
+This module knows block and flow style and indentation; it must not know what any key means.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 
 
 def _opens(text: str, start: int, brackets: str) -> bool:
-    """Whether a flow begins there, behind its anchor and tag."""
+    """Whether a flow collection starts there, after its anchor and tag."""
     found = _PROPERTIES.match(text, start)
     return text[found.end() if found else start] in brackets
 
@@ -72,7 +72,7 @@ def _indent(text: str, index: int) -> str:
 
 
 def _end_of_last(document: Document, path: Path) -> int:
-    """Where the last scalar or flow below `path` ends: a block's own end is behind comments."""
+    """The end of the last scalar or flow below `path`: a block's own end is after its comments."""
     value = _value(document.value, path)
     start, end = document.span(path)
     if _opens(document.text, start, "[{") or not isinstance(value, (dict, list)) or not value:
@@ -88,7 +88,7 @@ def _after_line(text: str, index: int, indent: str, comment: str, lines: list[st
 
 
 def _with_comment(text: str, index: int, comment: str) -> str:
-    """The comment on a line of its own, above the line of `index`."""
+    """The text with the comment on a line above the line of `index`."""
     start = text.rfind("\n", 0, index) + 1
     line = text[start:]
     indent = line[: len(line) - len(line.lstrip(" "))]
@@ -96,7 +96,7 @@ def _with_comment(text: str, index: int, comment: str) -> str:
 
 
 def _before_bracket(text: str, end: int, new: str) -> str:
-    """`new` as the last entry of the flow that ends at `end`."""
+    """The text with `new` as the last entry of the flow that ends at `end`."""
     inner = text[: end - 1].rstrip()
     separator = "" if inner[-1] in "[{" else " " if inner[-1] == "," else ", "
     return f"{inner}{separator}{new}{text[end - 1 :]}"

@@ -1,7 +1,7 @@
-"""What a plan needs to know of a cluster, out of a ParallelCluster config and the catalogue.
+"""Makes cluster facts from a ParallelCluster config and the catalogue.
 
-This layer knows what is ParallelCluster's own: folders that it always shares, the node sizes that
-it gives to Slurm, where it mounts local disks. It must not know experiments.
+This module knows ParallelCluster's conventions: which folders it always shares, the node sizes that
+it gives to Slurm, and where it mounts local disks. It must not know experiments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clusterjobs.parallelcluster import config
 from clusterjobs.parallelcluster.s3_access import S3Rules
 from clusterjobs.parallelcluster.slurm_nodes import slurm_cpus
 
-# Shared without standing in SharedStorage.
+# Shared, although they are not in SharedStorage.
 _ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
 _KINDS = {"FsxLustre": "lustre", "FsxOntap": "ontap", "FsxOpenZfs": "openzfs"}
 _TERMS = Terms(
@@ -30,7 +30,7 @@ _TERMS = Terms(
 
 
 def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
-    """The facts of a config. Its Slurm is that of ParallelCluster 3.16.1 (its release notes)."""
+    """The facts of a config. The Slurm version is that of ParallelCluster 3.16.1."""
     return ClusterFacts(
         name=cluster.name,
         partitions=tuple(map(_partition, cluster.queues)),
@@ -81,7 +81,7 @@ def _node_group(resource: config.ComputeResource) -> NodeGroup:
 
 
 def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> NodeType:
-    """The smallest of each number, for ParallelCluster gives Slurm no more than that."""
+    """The smallest of each number: ParallelCluster gives Slurm no more."""
     if not types:
         return NodeType(name)
     fewest = min(types, key=lambda found: found.gpus)
@@ -108,7 +108,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 def _least(numbers: Iterable[_Number | None]) -> _Number | None:
-    """The smallest; None, which is unknown, where one of them is."""
+    """The smallest; None (unknown) if one of them is unknown."""
     known: list[_Number] = []
     for number in numbers:
         if number is None:

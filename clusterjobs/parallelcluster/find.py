@@ -1,6 +1,6 @@
-"""Which file a spec's `cluster:` means.
+"""Finds the config file for a spec's `cluster:`.
 
-This layer knows folders and names; it must not read the files.
+This module knows folders and names; it must not read the files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ENDINGS = (".yaml", ".yml")
 def find_cluster(
     name_or_path: str, relative_to: pathlib.Path, where: Location | None = None
 ) -> pathlib.Path:
-    """A ready config by its name, or a path seen from the folder `relative_to`.
+    """A ready config by its name, or a path relative to `relative_to`.
 
     Raises InputError at `where`, with the nearest known name as a hint.
     """
@@ -33,7 +33,7 @@ def find_cluster(
 
 
 def is_path(name_or_path: str) -> bool:
-    """Whether it means a file of the user's and not the name of a ready config."""
+    """Whether it is a path, not the name of a ready config."""
     return "/" in name_or_path or name_or_path.endswith(_ENDINGS)
 
 

@@ -1,6 +1,6 @@
-"""What a cluster has and costs, as rows for people and scripts.
+"""What a cluster has and what it costs, as rows.
 
-This layer knows facts, catalogue and prices; it must not know how rows are printed.
+This module knows facts, catalogue and prices; it must not know how rows are printed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NodesRow:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """All nodes together, when all of them run."""
+        """The price of all nodes together."""
         if self.price is None or self.max_nodes is None:
             return None
         return self.price.usd_per_hour * self.max_nodes
@@ -47,7 +47,7 @@ class NodesRow:
 
 @dataclass(frozen=True)
 class StorageRow:
-    """One shared folder. `size` and `speed` in words, "" where they are not said."""
+    """One shared folder. `size` and `speed` as text, "" if they are not given."""
 
     directory: str
     kind: str
@@ -56,7 +56,7 @@ class StorageRow:
 
 
 def node_rows(cluster: Cluster) -> list[NodesRow]:
-    """A row for every compute resource, in the config's order."""
+    """One row per compute resource, in the order of the config."""
     return [
         _node_row(cluster, queue, resource)
         for queue in cluster.queues
@@ -98,7 +98,7 @@ def _accelerator(found: InstanceType | None) -> str:
 
 
 def _price(cluster: Cluster, queue: Queue, resource: ComputeResource) -> Price | None:
-    """None for several types: nobody knows beforehand which one a node will be."""
+    """None for several types: it is not known in advance which one a node will have."""
     if len(resource.instance_types) != 1:
         return None
     return find_price(resource.instance_types[0], cluster.region or "", queue.capacity_type)
@@ -110,7 +110,7 @@ def head_node_price(instance_type: str, region: str | None) -> Price | None:
 
 
 def storage_rows(data: dict[str, Any]) -> list[StorageRow]:
-    """A row for every entry of SharedStorage whose folder is known."""
+    """One row per entry of SharedStorage whose folder is known."""
     return [
         _storage_row(entry)
         for entry in items(at(data, "SharedStorage"))

@@ -1,8 +1,8 @@
-"""The facts of any ParallelCluster 3 config, read leniently.
+"""Reads any ParallelCluster 3 config, leniently.
 
-This layer knows ParallelCluster's keys; it must not know Slurm, AWS accounts or experiments.
-Real configs hold placeholders, old values and other people's templates: what cannot be read is
-unknown and never an error. Only a file that is no ParallelCluster config at all is refused.
+This module knows ParallelCluster's keys; it must not know Slurm, AWS accounts or experiments. Real
+configs have placeholders and old values: a value that cannot be read is unknown, not an error. Only
+a file that is not a ParallelCluster config is refused.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ DEFAULT_SCRATCH_DIR = "/scratch"
 def read_cluster(source: str, file: str, site: Mapping[str, object]) -> tuple[Cluster, Document]:
     """The facts of a config, and its document for the positions of its values.
 
-    `site` holds what `{{ site.x }}` stands for; what it lacks is unknown here. Raises InputError
-    where the text is not YAML, or is something else than a ParallelCluster 3 config.
+    `site`: the values of `{{ site.x }}`; without one, the value is unknown. Raises InputError if the
+    text is not YAML, or not a ParallelCluster 3 config.
     """
     document = load_config(source, file)
     path = find_config(document)
@@ -61,7 +61,7 @@ _SCRATCH_DIR = ("ComputeSettings", "LocalStorage", "EphemeralVolume", "MountDir"
 
 
 def _entries(data: Any, path: Path, key: str) -> list[tuple[dict[str, Any], Path]]:
-    """The mappings in the list under `key`, each with its place in the file."""
+    """The mappings in the list under `key`, each with its path."""
     return [
         (entry, (*path, key, index))
         for index, entry in enumerate(items(at(data, key)))
@@ -89,19 +89,19 @@ def _queue(data: dict[str, Any], path: Path, custom_ami: str | None) -> Queue:
 
 
 def _max_time(settings: Any) -> int | None:
-    """Of a queue. Slurm takes its keys in any case (slurm.conf(5)); 0 would let no job run."""
+    """A queue's MaxTime. Slurm ignores the case of keys (slurm.conf(5)); 0 would allow no job."""
     values = settings.items() if isinstance(settings, dict) else ()
     written = next((text(value) for key, value in values if key.lower() == "maxtime"), None)
     return seconds_of(written) or None if written else None
 
 
-_WITHOUT_S3 = ("AmazonSSMManagedInstanceCore",)  # AWS's managed policies that let nobody read it
+_WITHOUT_S3 = ("AmazonSSMManagedInstanceCore",)  # AWS's, without access to buckets
 
 
 def _s3_access(iam: Any) -> tuple[S3Access, ...] | None:
-    """None where a role or a policy may allow more, or a placeholder may be any bucket.
+    """None if a role or a policy may allow more, or if a bucket is a placeholder.
 
-    An entry allows the bucket and all in it, or by a KeyName the objects of that name alone
+    An entry allows the whole bucket, or with a KeyName only the objects of that name
     (S3Access.resource_regex of ParallelCluster 3.16).
     """
     policies = [
@@ -143,14 +143,14 @@ def _compute_resource(data: dict[str, Any], path: Path) -> ComputeResource:
 
 
 def _count(data: dict[str, Any], key: str, default: int) -> int | None:
-    """The default only where the key is absent: a placeholder stands for any number."""
+    """The default only if the key is missing: a placeholder can be any number."""
     return number(data[key]) if key in data else default
 
 
 def _placement_group(queue: dict[str, Any], resources: list[dict[str, Any]]) -> bool | None:
-    """Whether every compute resource has one; its own setting goes before the queue's.
+    """Whether each compute resource has one; its own setting overrides the queue's.
 
-    ParallelCluster makes one group a compute resource, not one a queue
+    ParallelCluster creates one group per compute resource, not per queue
     (SlurmQueue.get_placement_group_settings_for_compute_resource).
     """
     of_queue = _one_placement_group(at(queue, "Networking", "PlacementGroup"))
@@ -164,14 +164,14 @@ def _placement_group(queue: dict[str, Any], resources: list[dict[str, Any]]) -> 
 
 
 def _one_placement_group(value: Any) -> bool | None:
-    """A name or id alone switches it on, unless Enabled says no."""
+    """A name or an id is enough to enable it, unless Enabled is false."""
     enabled = truth(at(value, "Enabled"))
     named = at(value, "Name") or at(value, "Id")
     return True if enabled is None and named else enabled
 
 
 def _mount(data: dict[str, Any], path: Path) -> Mount | None:
-    """None where the folder is unknown. ParallelCluster mounts a relative folder below /."""
+    """None if the folder is unknown. ParallelCluster mounts a relative folder below /."""
     directory = text(at(data, "MountDir"))
     if directory is None:
         return None

@@ -1,8 +1,8 @@
 """The text of `cluster.yaml`: an admin's config with the site's values and what a job needs.
 
-This layer knows text, positions and YAML's scalars; what a job needs is planned elsewhere. Only
-the scalars with references are replaced, where they stand, and entries are added with a comment
-that gives their reason, so comments and order stay as the admin wrote them.
+This module knows text, positions and YAML's scalars; other modules decide what a job needs. Only
+scalars with references are replaced, and entries are added with a comment that gives the reason, so
+the admin's comments and order are kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from clusterjobs.parallelcluster.site import (
 from clusterjobs.spec.references import Scalar
 from clusterjobs.yaml.document import Document, dotted, load
 
-# What needs no quotes, in block or flow, whatever stands around it.
+# Text that needs no quotes, neither in block nor in flow style.
 _PLAIN = re.compile(r"[A-Za-z](?:[\w/-]|\.(?=\w))*(?:://[\w./-]*[\w/])?", re.ASCII)
 _ANCHOR = re.compile(r"(?:![^\s]*\s+)?(&[^\s]+\s+)")
 
@@ -51,9 +51,9 @@ class FitChange(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """`cluster.yaml`, what was changed for the job, and what could not be.
+    """`cluster.yaml`, the changes for the job, and the problems.
 
-    `data` is what the text holds, and `problems` has warnings as well as errors.
+    `data` is the content of the text; `problems` include warnings.
     """
 
     text: str
@@ -104,11 +104,11 @@ _HOW_TO_SAVE = "save what stands under ClusterConfiguration in a file of its own
 
 
 class UnwritableError(InputError):
-    """The config can be read, but no text of it is a ParallelCluster config yet."""
+    """The config can be read, but with its placeholders it is not valid YAML."""
 
 
 def _check_bare_placeholders(document: Document) -> None:
-    """Raises UnwritableError: facts are read around placeholders with which it is not YAML."""
+    """Raise UnwritableError if unquoted placeholders make the config invalid YAML."""
     try:
         load(document.text, document.file, rules="1.1")
     except InputError as error:
@@ -124,7 +124,7 @@ def _check_bare_placeholders(document: Document) -> None:
 
 
 def _add(document: Document, addition: Addition) -> Document:
-    """The document with the entry in it. Raises InputError where YAML anchors are in the way."""
+    """The document with the entry. Raises InputError if a YAML anchor prevents it."""
     expected = copy.deepcopy(document.value)
     settings = expected
     for step in addition.settings:
@@ -149,7 +149,7 @@ def _change(addition: Addition) -> FitChange:
 
 
 def _replace_scalars(document: Document, substitution: Substitution) -> str:
-    """Spans, not paths, are replaced: an alias is a second path to the same text."""
+    """Replace each span of text once: an alias is a second path to the same span."""
     spans = {document.span(path): value for path, value in substitution.replaced.items()}
     text = document.text
     for (start, end), value in sorted(spans.items(), reverse=True):
@@ -158,14 +158,14 @@ def _replace_scalars(document: Document, substitution: Substitution) -> str:
 
 
 def _replacement(written: str, value: Scalar) -> str:
-    """The value in place of `written`, which may hold an anchor in front and line ends behind."""
+    """The text that replaces `written`, which may start with an anchor and end with line breaks."""
     anchor = _ANCHOR.match(written)
     behind = written[len(written.rstrip()) :]
     return (anchor[1] if anchor else "") + dump_scalar(value) + behind
 
 
 def dump_scalar(value: Scalar) -> str:
-    """One line of YAML 1.1 that reads back as exactly this value, in a block or in a flow."""
+    """One line of YAML 1.1 that is read back as exactly this value, in block and flow style."""
     if isinstance(value, str):
         return value if _needs_no_quotes(value) else _quoted(value)
     if isinstance(value, float):
@@ -186,7 +186,7 @@ def _quoted(text: str) -> str:
 
 
 def _assert_same_data(text: str, file: str, expected: Any) -> None:
-    """Our bug, never the user's, if what was written does not read back: compared with types."""
+    """Assert that the text is read back as the same data and types; a failure is a bug."""
     if repr(load(text, file, rules="1.1").value) != repr(expected):
         raise AssertionError(f"{file}: the fitted text does not hold the substituted data")
 

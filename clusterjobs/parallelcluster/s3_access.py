@@ -1,4 +1,4 @@
-"""Which buckets the nodes of a queue may use, by its Iam.S3Access."""
+"""The buckets that the nodes of a queue may access, by its Iam.S3Access."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class S3Rules(NamedTuple):
     rules: tuple[S3Access, ...]
 
     def lack(self, bucket: str, writes: bool) -> Lack | None:
-        """What is missing, with the entry that would give it; None: nothing is."""
+        """What is missing, with the entry that would grant it; None if nothing is missing."""
         entry = f"{{BucketName: {bucket}{', EnableWriteAccess: true' if writes else ''}}}"
         hint = f"Iam.S3Access of the queue needs {entry}, and the cluster an update"
         what = self._lack(bucket, writes)
         return Lack(what, hint) if what else None
 
     def _lack(self, bucket: str, writes: bool) -> str:
-        """Both directions list the bucket, which a KeyName never allows."""
+        """Reading and writing both list the bucket, which a KeyName does not allow."""
         named = [rule for rule in self.rules if fnmatch.fnmatchcase(bucket, rule.bucket)]
         whole = [rule for rule in named if not rule.has_key_name]
         if not named:

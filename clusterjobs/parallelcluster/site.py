@@ -1,7 +1,7 @@
-"""A site's values put into a parsed ParallelCluster config.
+"""Replaces the references of a parsed ParallelCluster config by the site's values.
 
-This layer knows references and where they stand; it must not know what the config means. A value
-goes into the parsed scalar, so it can never change the structure around it.
+This module knows references and their positions; it must not know what the config means. A value
+replaces part of a parsed scalar, so it cannot change the structure around it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clusterjobs.yaml.document import Document, Path
 
 
 class Unresolved(NamedTuple):
-    """A scalar that could not be rendered: `names` are the site values that it lacks."""
+    """A scalar with missing site values: `names`."""
 
     path: Path
     names: tuple[str, ...]
@@ -25,10 +25,10 @@ class Unresolved(NamedTuple):
 
 
 class Substitution:
-    """The config's data with the site's values in it.
+    """The config's data with the site's values.
 
-    `value` has None where a scalar is `unresolved`; `replaced` has what every scalar with a
-    reference became.
+    `value`: None stands for each `unresolved` scalar. `replaced`: the new values of all scalars
+    with a reference.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ def _render_scalar(
 
 
 def _site_value(name: str, site: Mapping[str, object]) -> Scalar:
-    """The value of `site.x`; None where the site does not give it, or leaves it blank."""
+    """The value of `site.x`; None if it is missing or blank."""
     if not name.startswith("site."):
         raise BadReferenceError(
             f"{name} is not known here: a cluster config holds only site values, {{{{ site.x }}}}"
@@ -95,11 +95,11 @@ def _site_value(name: str, site: Mapping[str, object]) -> Scalar:
 
 
 class MissingValuesError(InputError):
-    """The site does not give all values; nothing else is wrong with the references."""
+    """Site values are missing; the references themselves are valid."""
 
 
 def missing_values(substitution: Substitution) -> tuple[str, ...]:
-    """`site.region`, ...: the values that the site does not give, in the config's order."""
+    """`site.region`, ...: the missing values, in the order of the config."""
     names = (name for one in substitution.unresolved for name in one.names)
     return tuple(dict.fromkeys(names))
 

@@ -1,4 +1,4 @@
-"""The lines that a site.yaml lacks for a config, with the values left blank.
+"""Makes the lines that a site.yaml lacks for a config, with blank values.
 
 It knows references and their paths in the config; it must not read or write files.
 """
@@ -13,14 +13,14 @@ from clusterjobs.yaml.document import Document, dotted
 
 
 class SiteForm(NamedTuple):
-    """`lines` can be appended to a site.yaml; the keys in `blank` are there, without a value."""
+    """`lines` can be appended to a site.yaml; the keys in `blank` exist there without a value."""
 
     lines: tuple[str, ...]
     blank: tuple[str, ...]
 
 
 def site_form(document: Document, site: Mapping[str, object]) -> SiteForm:
-    """What the site does not give; each line's comment names the key of the config."""
+    """The missing values; each line's comment names the key of the config."""
     substitution = substitute(document, site)
     used = {
         name: dotted(one.path) for one in reversed(substitution.unresolved) for name in one.names

@@ -1,6 +1,6 @@
-"""The partitions and nodes that ParallelCluster makes of a config in Slurm.
+"""The partitions and nodes that ParallelCluster creates in Slurm from a config.
 
-This layer knows what the head node's generator does (aws-parallelcluster-cookbook,
+This module knows what the head node's generator does (aws-parallelcluster-cookbook,
 slurm/config_renderer.py and config_utils.py); it must not know experiments or run Slurm.
 """
 
@@ -16,16 +16,16 @@ from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Queue
 from clusterjobs.yaml.document import Document, Path
 
-# cookbook attribute realmemory_to_ec2memory_ratio: what the kernel leaves of the memory
+# cookbook attribute realmemory_to_ec2memory_ratio: the rest is used by the kernel
 _MEMORY_RATIO = 0.95
 
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes that are alike: one `NodeName=` line of ParallelCluster's slurm.conf.
+    """Identical nodes: one `NodeName=` line of ParallelCluster's slurm.conf.
 
     Static and dynamic nodes of one compute resource are two groups. `real_memory` is in MiB
-    (Slurm's RealMemory), `gres` is "" where there are no GPUs, else `gpu:a100:8`.
+    (Slurm's RealMemory), `gres` is "" without GPUs, else `gpu:a100:8`.
     """
 
     prefix: str  # "train-dy-p4d-": the node names are prefix + 1 .. prefix + count
@@ -58,10 +58,9 @@ class Partition:
 
 
 def slurm_partitions(cluster: Cluster, document: Document | None = None) -> tuple[Partition, ...]:
-    """One partition a queue, the first one the default.
+    """One partition per queue; the first one is the default.
 
-    Raises InputError with everything that the config leaves unknown; `document` gives the
-    problems their positions.
+    Raises InputError with everything that is unknown; `document` has the positions.
     """
     if problems := list(_unknown(cluster, document)):
         raise InputError(problems)
@@ -94,11 +93,11 @@ def _group(queue: Queue, resource: ComputeResource, static: bool) -> NodeGroup:
     )
 
 
-# Of several instance types each number is the smallest, so that any of them can serve the node.
+# For several instance types, the smallest of each number: a node may have any of them.
 
 
 def slurm_cpus(types: Sequence[InstanceType], disable_smt: bool) -> int:
-    """Slurm's CPUs of a node that may be of any of `types`."""
+    """The CPUs, as Slurm counts them, of a node that may have any of these types."""
     vcpus = min(found.vcpus for found in types)
     return vcpus // min(found.threads_per_core for found in types) if disable_smt else vcpus
 
@@ -117,7 +116,7 @@ def _features(
     types: Sequence[InstanceType], resource: ComputeResource, static: bool
 ) -> tuple[str, ...]:
     features = ["static" if static else "dynamic"]
-    if len(types) == 1:  # of several it is unknown which one a node will be
+    if len(types) == 1:  # with several types it is not known which one a node will have
         features.append(types[0].name)
     features.append(resource.name)
     if resource.efa:
@@ -167,7 +166,7 @@ def _unknown_of_resource(resource: ComputeResource) -> list[tuple[Path, str, str
 
 
 def _similar(name: str) -> str:
-    """Names of the same family: a like-sounding type of another is no better guess."""
+    """Suggests types of the same family only: other similar names are not better guesses."""
     family = name.partition(".")[0] + "."
     siblings = [other for other in instance_type_names() if other.startswith(family)]
     return did_you_mean(name, siblings) or _REFRESH

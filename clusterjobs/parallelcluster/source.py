@@ -24,7 +24,7 @@ FILE = "cluster.yaml"
 
 
 class ConfigFiles(NamedTuple):
-    """`cluster.yaml` with what was changed in it for the job.
+    """`cluster.yaml`, and its changes for the job.
 
     `data` is its content; None if it is not written, because values of the site are missing.
     """
@@ -37,11 +37,11 @@ class ConfigFiles(NamedTuple):
     is_own: bool
 
     def notice(self, folder: pathlib.Path) -> str:
-        """What was added, that the cluster needs it, and how to keep it.
+        """Which entries were added, and how to update the cluster.
 
-        ParallelCluster adds and removes associations of a cluster that runs, each by its name
-        (update_policy of DataRepositoryAssociations in its schema, 3.16): with another spec's
-        cluster.yaml it would remove these.
+        ParallelCluster adds and removes the associations of a running cluster by name
+        (update_policy of DataRepositoryAssociations in its schema, 3.16): an update with another
+        spec's cluster.yaml would remove these.
         """
         if not self.changes:
             return ""
@@ -62,7 +62,7 @@ class ConfigFiles(NamedTuple):
 
 
 class ConfigSource:
-    """A config and the site's values. `is_own`: it is the user's, and none of the ready ones."""
+    """A config and the site's values. `is_own`: it is the user's own, not a ready one."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ConfigSource:
         site_files: Sequence[str] = (),
         is_own: bool = True,
     ) -> None:
-        """Raises InputError where the text is no ParallelCluster config."""
+        """Raises InputError if the text is not a ParallelCluster config."""
         self.cluster, self.document = read_cluster(text, file, site)
         self.facts = cluster_facts(self.cluster)
         self._site, self._site_files, self._is_own = site, site_files, is_own

@@ -1,1 +1,1 @@
-"""Talking to Slurm through its own commands."""
+"""Calls Slurm's commands: sbatch, squeue, scancel."""

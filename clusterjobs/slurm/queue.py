@@ -1,4 +1,4 @@
-"""What Slurm knows of jobs now: squeue and scancel."""
+"""The jobs that are in Slurm's queue: squeue and scancel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterjobs.errors import InputError, Problem, one_problem
 
 @dataclass(frozen=True)
 class Queued:
-    """A job that has not ended. `state` and `reason` in Slurm's words."""
+    """A job that has not ended. `state` and `reason` as Slurm prints them."""
 
     state: str
     reason: str
@@ -31,7 +31,7 @@ def queued_jobs() -> dict[str, Queued] | None:
 
 @dataclass(frozen=True)
 class Cancelled:
-    """The ids that were cancelled, those of them that stand for a whole array, and unknown ids."""
+    """The cancelled ids, those of them that mean a whole array, and the unknown ids."""
 
     job_ids: tuple[str, ...]
     arrays: frozenset[str]
@@ -39,10 +39,10 @@ class Cancelled:
 
 
 def cancel(job_ids: Sequence[str]) -> Cancelled:
-    """scancel for those that are in the queue.
+    """Cancel those that are in the queue.
 
-    An array's id is also that of one of its tasks, and then means all of them; 123_4 is a task.
-    Raises InputError with scancel's words.
+    The id of an array means all its tasks; 123_4 is one task. Raises InputError with scancel's
+    message.
     """
     rows = _squeue("%A|%F|%i", fields=3)
     if rows is None:

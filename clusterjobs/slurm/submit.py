@@ -1,4 +1,4 @@
-"""A rendered script handed to sbatch, without what this shell inherited from another job."""
+"""Submits a rendered script with sbatch, without variables of another job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clusterjobs.errors import InputError, Problem, one_problem
 
-# Where Slurm is, and not what a job of it is like.
+# Variables that locate Slurm; they do not describe a job.
 _KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
 _JOBS_OWN = ("SLURM_", "SLURMD_", "SRUN_", "PMI_", "PMIX_", "OMPI_", "TORCHELASTIC_")
 _RANKS_OWN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -16,16 +16,16 @@ _RANKS_OWN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True)
 class Submitted:
-    """What `sbatch --parsable` said; no job id where it only tested."""
+    """The output of `sbatch --parsable`; no job id after --test-only."""
 
     job_id: int | None
     cluster: str | None
 
 
 def submit(script: str, options: Sequence[str], environment: Mapping[str, str]) -> Submitted:
-    """Give sbatch the script's text. Raises InputError with sbatch's own words.
+    """Pass the script's text to sbatch. Raises InputError with sbatch's message.
 
-    The text and not a file's name: another render may write that file meanwhile.
+    The text, not the file: another render may rewrite the file at the same time.
     """
     command = ["sbatch", "--parsable", *options]
     try:
