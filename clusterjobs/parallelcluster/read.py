@@ -27,8 +27,8 @@ DEFAULT_SCRATCH_DIR = "/scratch"
 def read_cluster(source: str, file: str, site: Mapping[str, object]) -> tuple[Cluster, Document]:
     """The facts of a config, and its document for the positions of its values.
 
-    `site`: the values of `{{ site.x }}`; without one, the value is unknown. Raises InputError if the
-    text is not YAML, or not a ParallelCluster 3 config.
+    `site`: the values of `{{ site.x }}`; without one, the value is unknown. Raises InputError if
+    the text is not YAML, or not a ParallelCluster 3 config.
     """
     document = load_config(source, file)
     path = find_config(document)
