@@ -13,6 +13,8 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import expanding
 
+_COMMAND_LINE = re.compile(r"(\S*/)?(python[\d.]*|bash|sh|torchrun|deepspeed|srun)\s|\S+\.py\s+-")
+
 
 def script_of(experiment: Experiment, diagnostics: Diagnostics) -> str | None:
     """The spec's script, without which a Python framework has nothing to run."""
@@ -24,6 +26,12 @@ def script_of(experiment: Experiment, diagnostics: Diagnostics) -> str | None:
         )
     if experiment.script is None:
         diagnostics.missing("script", "script is missing", "add `script: train.py`")
+    elif _COMMAND_LINE.match(experiment.script):
+        diagnostics.problem(
+            ("script",),
+            "script is a file, and not a command line",
+            "write script: train.py, and its arguments under args",
+        )
     return experiment.script and expanding(experiment.script)
 
 

@@ -71,7 +71,7 @@ class DeepSpeed(Framework):
         refuse_parallel(
             task.experiment,
             ("tensor",),
-            "DeepSpeed divides no layers by it, and counts every rank as data parallel",
+            "DeepSpeed does not divide layers among ranks: each rank is data parallel",
             diagnostics,
         )
         check_rules(RULES, _Settings(given_arguments(task.experiment), options), diagnostics)

@@ -142,11 +142,13 @@ def how_to_give(config: str) -> str:
 def _hint(
     names: Sequence[str], config: str, site: Mapping[str, object], site_files: Sequence[str]
 ) -> str:
+    keys = {name: name.removeprefix("site.").partition(".")[0] for name in names}
+    if all(key in site for key in keys.values()):
+        return "the site.yaml has these keys without a value: fill them in"
     hint = how_to_give(config)
     if len(site_files) > 1:
         hint += f" (searched: {', '.join(site_files)})"
-    for name in names:
-        key = name.removeprefix("site.").partition(".")[0]
-        if similar := nearest(key, [str(one) for one in site if str(one) != key]):
+    for name, key in keys.items():
+        if key not in site and (similar := nearest(key, map(str, site))):
             hint += f"; {name}: did you mean site.{similar}?"
     return hint

@@ -88,8 +88,7 @@ class ConfigSource:
         except (MissingValuesError, UnwritableError) as error:
             (problem,) = error.problems
             if links:
-                what = f"{FILE} cannot be written, and the job needs it: {problem.what}"
-                raise InputError([problem._replace(what=what)]) from None
+                raise InputError([_needed(links[0], problem)]) from None
             why, hint = problem.what, problem.hint
             if isinstance(error, MissingValuesError):
                 names = missing_values(substitute(self.document, self._site))
@@ -98,3 +97,10 @@ class ConfigSource:
             about = Problem(what, hint=hint, warning=True, info=True)
             return ConfigFiles({}, None, (about,), (), file, self._is_own)
         return ConfigFiles({FILE: text}, data, problems, changes, file, self._is_own)
+
+
+def _needed(link: BucketLink, problem: Problem) -> Problem:
+    """Why a job with this link cannot do without cluster.yaml."""
+    what = f"{link.folder} needs an association with {link.bucket_path} in {FILE}, which cannot be "
+    what += f"written: {problem.what}"
+    return Problem(what, link.where, hint=f"{problem.hint}; or copy the data: via: copy")

@@ -83,7 +83,7 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
     if shape.gpus_per_node:
         yield Directive("gpus-per-node", shape.gpus_per_node, "gpus_per_node")
     if placement.constraint:
-        yield Directive("constraint", placement.constraint, "the queue mixes instance types")
+        yield Directive("constraint", placement.constraint, "the queue has several instance types")
     if placement.exclusive:
         yield Directive("exclusive", True, "whole nodes: the network cards are not divided")
         yield Directive("mem", 0, "--exclusive alone leaves the default memory limit")

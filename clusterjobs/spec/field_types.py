@@ -185,10 +185,15 @@ def time_limit(value: Any) -> str:
     return text
 
 
+_OPTION = re.compile(r"[A-Za-z]|[a-z][a-z0-9-]*")
+
+
 def directive_name(value: str) -> str:
     """The name of an sbatch or srun option, without its dashes."""
-    if not re.fullmatch(r"[A-Za-z]|[a-z][a-z0-9-]*", value):
-        raise ValueError("not an option's long name: write it without dashes, mail-type")
+    if not _OPTION.fullmatch(value):
+        name = value.lstrip("-").replace("_", "-")
+        meant = name if _OPTION.fullmatch(name) else "a long name, mail-type"
+        raise ValueError(f"not an option's name: write {meant}")
     return value
 
 
@@ -238,7 +243,7 @@ def _integer(value: Any) -> Any:
     if isinstance(value, str) and value.isdecimal() and len(value) < 8:
         raise ValueError(f"expected an integer, not text: write {int(value)} without quotes")
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("expected an integer: write one, for example 12")
+        raise ValueError("expected an integer: for example 12")
     return int(value)
 
 

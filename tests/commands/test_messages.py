@@ -25,6 +25,7 @@ CONFIG = resources.cluster_configs_dir() / "p4d-a100.yaml"
         ("account: ml", "account is an option of sbatch", "write sbatch: {account: ml}"),
         ("mail_type: END", "mail_type is an option of", "write sbatch: {mail-type: END}"),
         ("gpus: 16", "gpus is an option of", "write gpus_per_node, the GPUs of each node"),
+        ("sbatch: {mail_type: END}", "not an option's name", "write mail-type"),
         ("zero: 3", "expected a mapping", "write zero: {stage: 3}"),
         ("checkpoints: /fsx/c", "expected a mapping", "write checkpoints: {path: /fsx/c}"),
         ("parallel: 8", "expected a mapping", "write parallel: {tensor: ..., pipeline: ...}"),
@@ -100,3 +101,27 @@ def test_a_user_can_do_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" in format_problem(problem)
     monkeypatch.setenv("NO_COLOR", "1")
     assert format_problem(problem) == "warning: wrong\n   hint: right"
+
+
+@pytest.mark.parametrize(
+    "script", ["python train.py", "/usr/bin/python3 train.py --lr 1", "train.py --lr 1"]
+)
+def test_a_script_that_is_a_command_line_is_refused(
+    clusterjobs: Callable[..., object], folder: pathlib.Path, script: str
+) -> None:
+    (folder / "exp.yaml").write_text(SPEC.replace("script: t.py", f"script: {script}"))
+    outcome = clusterjobs("render", "exp.yaml")
+    assert "script: script is a file, and not a command line" in outcome.err
+    (folder / "exp.yaml").write_text(SPEC.replace("script: t.py", "script: my python/train.py"))
+    assert clusterjobs("render", "exp.yaml").code == 0
+
+
+def test_a_key_without_its_group_is_that_of_the_optimization(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    fairseq = "{cli: fairseq-hydra-train, arch: a, data: /fsx/d, task: t}"
+    text = SPEC.replace("deepspeed\nscript: t.py", f"fairseq\nfairseq: {fairseq}")
+    (folder / "exp.yaml").write_text(f"{text}args: {{lr: 1e-4, max-update: 9}}\n")
+    said = clusterjobs("render", "exp.yaml").err
+    assert "did you mean optimization.lr?" in said
+    assert "did you mean optimization.max_update?" in said

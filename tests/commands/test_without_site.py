@@ -76,3 +76,15 @@ def test_problems_of_the_spec_come_without_those_of_the_site(
     assert outcome.code == 1
     assert "is more than queue train can have" in outcome.err
     assert "not given" not in outcome.err
+
+
+def test_a_site_with_blank_values_is_to_be_filled_in(
+    clusterjobs: Callable[..., object], spec: pathlib.Path
+) -> None:
+    (spec.parent / "site.yaml").write_text(clusterjobs("clusters", "site", "p4d-a100").out)
+    spec.write_text(f"{SPEC}data: [{{source: 's3://my-bucket/a', target: /fsx/a}}]\n")
+    outcome = clusterjobs("render", "exp.yaml")
+    assert outcome.code == 1
+    assert outcome.err.startswith("exp.yaml:5:45 /fsx/a needs an association with s3://my-bucket/a")
+    hint = outcome.err.partition("hint: ")[2]
+    assert hint.startswith("the site.yaml has these keys without a value: fill them in; or copy")

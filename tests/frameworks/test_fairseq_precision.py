@@ -88,7 +88,7 @@ def test_fairseq_itself_takes_bf16_for_a_tpu_in_one_program_and_not_in_the_other
     """The config says fp16, as fairseq's own do; the arguments that we write win."""
     (tmp_path / "base.yaml").write_text(CONFIG)
     config = {"config_dir": str(tmp_path), "config_name": "base"}
-    spec = keys(HYDRA, precision="bf16")
+    spec = {**keys(HYDRA, precision="bf16"), "args": {"optimization.lr": [1e-4]}}
     plan = plan_of(**{**spec, "fairseq": {**spec["fairseq"], **config}})
     plain = ["fairseq-train", "/d", "--arch", "roberta_base", "--task", "masked_lm", "--bf16"]
     hydra = [word for word in plan.launch.words if "\0" not in word]

@@ -69,7 +69,9 @@ def neox_spec(jobs, name: str, **keys: Any) -> dict[str, Any]:
     configs = jobs.folder / f"{name}-configs"
     configs.mkdir()
     records = f"/fsx/records/{name}"
-    (configs / "small.yml").write_text(yaml.safe_dump({"num-layers": 4, "lr_decay_iters": 9}))
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 64}
+    small = {"num-layers": 4, "lr_decay_iters": 9, "train_iters": 9, **sizes}
+    (configs / "small.yml").write_text(yaml.safe_dump(small))
     (configs / "setup.yml").write_text(yaml.safe_dump({"tensorboard_dir": records}))
     common = {
         "framework": "gpt-neox",

@@ -62,6 +62,7 @@ def neox(jobs, tools: pathlib.Path, name: str, does: str, **keys: Any) -> dict[s
         args=[],
         configs=[os.fspath(configs / "small.yml")],
         batch={"micro": 2, "global": 16},
+        model={"layers": 4, "hidden": 64, "heads": 4, "sequence": 64},
         software={"venv": os.fspath(jobs.venv)},
         secrets=["A_KEY"],
         setup=[f"export IMAGE_PATH={shlex.quote(os.fspath(tools))}"],

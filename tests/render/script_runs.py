@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import signal as signals
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -112,6 +113,7 @@ def run_script(
             **(environment or {}),
         },
         cwd=folder,
+        preexec_fn=_catch_all_signals,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -128,6 +130,12 @@ def run_script(
         (stdout + stderr).decode(errors="replace"),
         folder,
     )
+
+
+def _catch_all_signals() -> None:
+    """A script that a shell starts in the background ignores SIGINT and SIGQUIT, and keeps that."""
+    for number in (signals.SIGINT, signals.SIGQUIT):
+        signals.signal(number, signals.SIG_DFL)
 
 
 def lines_of(file: pathlib.Path) -> list[str]:

@@ -39,6 +39,7 @@ def _unknown(argument: Argument) -> Iterator[Finding]:
     known = table("fairseq-hydra-train")
     name = argument.name.replace("-", "_")
     whole = [key for key in known.types if key.endswith(f".{name}")]
+    whole.sort(key=lambda key: not key.startswith("optimization."))  # has the usual lr, max_update
     near = whole[0] if whole else known.nearest(argument.name)
     if near:
         what = f"fairseq-hydra-train has no key {argument.name}"

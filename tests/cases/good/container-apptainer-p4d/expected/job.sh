@@ -23,7 +23,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- /fsx/code/gpt
+  with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/gpt
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------

@@ -23,7 +23,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- "$HOME/bert"
+  with_timeout cd -- "$HOME/bert" # a trial: on a dead mount, the next line would hang
   cd -- "$HOME/bert"
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
@@ -255,7 +255,7 @@ stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs stat
   rm -f -- "$job_dir/source_failed"
   STAGE_DIR=$job_dir run_child "$@"
   [[ ! -e $job_dir/source_failed ]] || fail 'another attempt would fail in the same way'
-  (( child_status == 0 )) # not the code itself: where one node failed, srun's may be another's
+  (( child_status == 0 )) # 1, whatever the code: srun's may be that of another node
 }
 
 # Containers may be left behind by a crash, or still be on their way out: remove those of this user

@@ -25,7 +25,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- /fsx/code/train
+  with_timeout cd -- /fsx/code/train # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/train
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
@@ -227,7 +227,7 @@ start_attempt() { # record a lost node before this attempt, and stop after one r
   decide begin
   case $decision in
     start) ;;
-    stop) fail 'this restart is one too many' ;;
+    stop) fail 'no restarts are left (restarts in the spec)' ;;
     *) printf 'clusterjobs: attempt.py does not run: this attempt is not counted\n' ;;
   esac
 }

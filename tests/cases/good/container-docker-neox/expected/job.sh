@@ -23,7 +23,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- /fsx/code/gpt-neox
+  with_timeout cd -- /fsx/code/gpt-neox # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/gpt-neox
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------

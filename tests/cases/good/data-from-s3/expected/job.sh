@@ -24,7 +24,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- /fsx/code/gpt
+  with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/gpt
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
@@ -202,7 +202,7 @@ stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs stat
   rm -f -- "$job_dir/source_failed"
   STAGE_DIR=$job_dir run_child "$@"
   [[ ! -e $job_dir/source_failed ]] || fail 'another attempt would fail in the same way'
-  (( child_status == 0 )) # not the code itself: where one node failed, srun's may be another's
+  (( child_status == 0 )) # 1, whatever the code: srun's may be that of another node
 }
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"

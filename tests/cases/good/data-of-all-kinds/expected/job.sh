@@ -25,7 +25,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- /fsx/code/gpt
+  with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/gpt
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
@@ -229,7 +229,7 @@ start_attempt() { # record a lost node before this attempt, and stop after one r
   decide begin
   case $decision in
     start) ;;
-    stop) fail 'this restart is one too many' ;;
+    stop) fail 'no restarts are left (restarts in the spec)' ;;
     *) printf 'clusterjobs: attempt.py does not run: this attempt is not counted\n' ;;
   esac
 }
@@ -320,7 +320,7 @@ stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs stat
   rm -f -- "$job_dir/source_failed"
   STAGE_DIR=$job_dir run_child "$@"
   [[ ! -e $job_dir/source_failed ]] || fail 'another attempt would fail in the same way'
-  (( child_status == 0 )) # not the code itself: where one node failed, srun's may be another's
+  (( child_status == 0 )) # 1, whatever the code: srun's may be that of another node
 }
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"

@@ -24,7 +24,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "/fsx/logs/bert-large/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- /fsx/code/bert
+  with_timeout cd -- /fsx/code/bert # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/bert
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------

@@ -28,7 +28,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "$HOME/logs/every key/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- "$HOME/my code"
+  with_timeout cd -- "$HOME/my code" # a trial: on a dead mount, the next line would hang
   cd -- "$HOME/my code"
 
   # ---- parameters: change one with `NAME=value sbatch job.sh` --------------------------------

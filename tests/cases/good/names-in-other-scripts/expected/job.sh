@@ -24,7 +24,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "/fsx/logs/Übung-größe-日本語/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- '/fsx/código'
+  with_timeout cd -- '/fsx/código' # a trial: on a dead mount, the next line would hang
   cd -- '/fsx/código'
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------

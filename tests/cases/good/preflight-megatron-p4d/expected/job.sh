@@ -23,7 +23,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- /fsx/code/Megatron-DeepSpeed
+  with_timeout cd -- /fsx/code/Megatron-DeepSpeed # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/Megatron-DeepSpeed
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
@@ -242,7 +242,7 @@ finish() {
   local status=$?
   set +e # each step is tried, even if one before it fails
   trap - EXIT; trap '' {1..16} {24..31} {34..64}
-  [[ $reason == bad_node ]] || trap 'reason=cancelled' TERM # caused by our requeuehold
+  [[ $reason == bad_node ]] || trap 'reason=cancelled' TERM # requeuehold also sends SIGTERM
   kill -- "${background_pids[@]}" 2>/dev/null
   if [[ -n $child ]]; then
     kill -- "$child" 2>/dev/null

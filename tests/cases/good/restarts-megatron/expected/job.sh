@@ -25,7 +25,7 @@ set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
-  with_timeout cd -- /fsx/code/Megatron-DeepSpeed
+  with_timeout cd -- /fsx/code/Megatron-DeepSpeed # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/Megatron-DeepSpeed
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
@@ -231,7 +231,7 @@ start_attempt() { # record a lost node before this attempt, and stop after one r
   decide begin
   case $decision in
     start) ;;
-    stop) fail 'this restart is one too many' ;;
+    stop) fail 'no restarts are left (restarts in the spec)' ;;
     *) printf 'clusterjobs: attempt.py does not run: this attempt is not counted\n' ;;
   esac
 }

@@ -191,7 +191,7 @@ start_attempt() { # record a lost node before this attempt, and stop after one r
   decide begin
   case $decision in
     start) ;;
-    stop) fail 'this restart is one too many' ;;
+    stop) fail 'no restarts are left (restarts in the spec)' ;;
     *) printf 'clusterjobs: attempt.py does not run: this attempt is not counted\n' ;;
   esac
 }
