@@ -79,7 +79,7 @@ def show_text(config: Config) -> str:
     price = head_node_price(head, cluster.region)
     facts = [
         ["config", cluster.file],
-        ["region", cluster.region or "not said"],
+        ["region", cluster.region or "unknown"],
         ["image", " ".join(part for part in (cluster.os, cluster.custom_ami) if part) or "?"],
         ["head node", f"{head}, {price.usd_per_hour:.2f} USD/hour" if price else head],
     ]

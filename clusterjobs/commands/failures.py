@@ -28,7 +28,10 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
         click.echo(f"clusterjobs: cannot write: {error.strerror}", err=True)
         return 1
-    click.echo(f"clusterjobs: a bug of ours, not of your input: {type(error).__name__}", err=True)
+    click.echo(
+        f"clusterjobs: internal error, not a mistake in your input: {type(error).__name__}",
+        err=True,
+    )
     try:
         log = _write_log(error, arguments)
     except OSError as failure:

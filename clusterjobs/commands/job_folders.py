@@ -65,7 +65,8 @@ def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJo
     planned = {one.job_id for one in folders if one.plan}
     for job_id, job in (queued or {}).items():
         is_ours = job.name == experiment.name and job.user_id == os.getuid()
-        if is_ours and job_id not in planned:
+        is_here = job.state != "RUNNING" or (logs / job_id).is_dir()  # else in another `logs`
+        if is_ours and is_here and job_id not in planned:
             own[job_id] = logs / job_id
     ordered = {job_id: own[job_id] for job_id in sorted(own, key=int)}
     return SpecJobs(spec.name, logs, ordered, others)

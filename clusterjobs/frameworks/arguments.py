@@ -133,27 +133,41 @@ def refuse_derived(position: str | int, name: str, origin: str, diagnostics: Dia
     )
 
 
-NOT_PASSED_ON = "your program is not told: every rank holds the whole model"
-_ABOUT_PARALLELISM = re.compile(r"tensor|pipe|parallel|stage|(?:^|_)(?:tp|pp|mp)(?:_|$)", re.I)
+_NAMES = {
+    "tensor": re.compile(r"tensor|model_parallel|(?:^|_)(?:tp|mp)(?:_|$)", re.I),
+    "pipeline": re.compile(r"pipe|(?:^|_)pp(?:_|$)", re.I),
+}
 
 
 def refuse_parallel(
     experiment: Experiment, keys: Iterable[str], why: str, diagnostics: Diagnostics
 ) -> None:
-    """Refuse sizes of `parallel` that nothing passes on to the program."""
-    words = _from_list(experiment.command or ())
-    passed = {
-        value
-        for one in (*given_arguments(experiment), *words)
-        if _ABOUT_PARALLELISM.search(one.key)
-        for value in one.values
-    }
+    """Refuse sizes of `parallel` that no argument of the script mentions."""
+    for key in _not_passed_on(experiment, keys):
+        diagnostics.problem(("parallel", key), _size(experiment, key, why), _pass_on(key))
+
+
+def warn_of_parallel(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    """Warn about them: a program may also get its sizes from a file or a variable."""
+    for key in _not_passed_on(experiment, _NAMES):
+        what = _size(experiment, key, "it is not passed to your script")
+        diagnostics.problem(("parallel", key), what, _pass_on(key), warning=True)
+
+
+def _not_passed_on(experiment: Experiment, keys: Iterable[str]) -> Iterator[str]:
+    given = (*given_arguments(experiment), *_from_list(experiment.command or ()))
     for key in keys:
         size = getattr(experiment.parallel, key)
-        if size > 1 and str(size) not in passed:
-            example = f'{{{key}-parallel: "{{{{ parallel.{key} }}}}"}}'
-            diagnostics.problem(
-                ("parallel", key),
-                f"{key}: {size}, but {why}",
-                f"args: {example} for a script that has it, or framework: megatron-deepspeed",
-            )
+        named = (one for one in given if _NAMES[key].search(one.key))
+        values = (value for one in named for value in one.values)
+        if size > 1 and not any(one == str(size) or not one.isdecimal() for one in values):
+            yield key
+
+
+def _size(experiment: Experiment, key: str, why: str) -> str:
+    return f"{key}: {getattr(experiment.parallel, key)}, but {why}"
+
+
+def _pass_on(key: str) -> str:
+    example = f'{{{key}-parallel: "{{{{ parallel.{key} }}}}"}}'
+    return f"args: {example} for a script that has it, or framework: megatron-deepspeed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import NOT_PASSED_ON, arguments_of, refuse_parallel
+from clusterjobs.frameworks.arguments import arguments_of, warn_of_parallel
 from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.provenance import Provenance
 
@@ -24,7 +24,7 @@ class Command(Framework):
                 "framework: command runs a command, not a script",
                 f"write command: [python3, {experiment.script}], or framework: torchrun",
             )
-        refuse_parallel(experiment, ("tensor", "pipeline"), NOT_PASSED_ON, diagnostics)
+        warn_of_parallel(experiment, diagnostics)
         if experiment.command is None:
             diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")
             return None

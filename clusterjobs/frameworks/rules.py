@@ -1,4 +1,4 @@
-"""Mistakes that a framework does not forgive, as rules: data beside a small function each.
+"""Mistakes that a framework does not tolerate, as rules: data beside a small function each.
 
 Knows how a rule is stated and reported; it must not know any framework.
 """

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import (
-    NOT_PASSED_ON,
-    arguments_of,
-    refuse_parallel,
-    script_of,
-)
+from clusterjobs.frameworks.arguments import arguments_of, script_of, warn_of_parallel
 from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.provenance import Provenance
 
@@ -24,7 +19,7 @@ class Torchrun(Framework):
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         script = script_of(task.experiment, diagnostics)
-        refuse_parallel(task.experiment, ("tensor", "pipeline"), NOT_PASSED_ON, diagnostics)
+        warn_of_parallel(task.experiment, diagnostics)
         if script is None:
             return None
         return Program((script, *arguments_of(task.experiment)), is_python=True)

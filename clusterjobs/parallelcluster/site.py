@@ -136,7 +136,7 @@ def not_given(names: Sequence[str]) -> str:
 def how_to_give(config: str) -> str:
     """The command that adds the missing values to the site.yaml of the working folder."""
     cluster = shlex.quote(short_name(config))
-    return f"clusterjobs clusters site {cluster} >> site.yaml, and fill them in"
+    return f"fill them in after `clusterjobs clusters site {cluster} >> site.yaml`"
 
 
 def _hint(

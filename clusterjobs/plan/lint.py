@@ -24,7 +24,7 @@ def check_intentions(
     diagnostics: Diagnostics,
 ) -> None:
     """Warn about idle GPUs, a slow network, folders on one node, and values that are not used."""
-    gpus_key = "ranks_per_node" if experiment.ranks_per_node else "gpus_per_node"
+    gpus_key = "ranks_per_node" if experiment.gpus_per_node is None else "gpus_per_node"
     cpus_key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
     _check_time_limit(experiment.time_limit, diagnostics)
     _check_precision(experiment.precision, placement, diagnostics)

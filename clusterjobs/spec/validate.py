@@ -193,7 +193,7 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
     path: list[str | int] = []
     for position, step in enumerate(loc):
         inside = isinstance(data, dict) and step in data
-        item = isinstance(data, list) and isinstance(step, int)
+        item = isinstance(data, list) and type(step) is int and step < len(data)
         if inside or item:
             path.append(step)
             data = data[step]

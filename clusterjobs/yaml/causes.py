@@ -130,7 +130,9 @@ def _wrong_indent(lines: Sequence[str], number: int) -> Cause | None:
     indent = len(this["indent"])
     if indent > len(before["indent"]) and before["value"]:
         what = f"{this['key']} is indented deeper than {before['key']}, which has a value already"
-    elif all(len(found["indent"]) != indent for _, found in above):
+    elif indent <= len(before["indent"]) and all(
+        len(found["indent"]) != indent for _, found in above
+    ):
         what = f"{this['key']} is indented like no line above it"
     else:
         return None

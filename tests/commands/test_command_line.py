@@ -149,7 +149,7 @@ def test_a_failure_of_ours_exits_3_with_a_log_that_holds_no_value_of_the_spec(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     outcome = clusterjobs("render", spec, "--set", f"args.x={SECRET}")
     assert outcome.code == 3
-    assert "a bug of ours" in outcome.err
+    assert "internal error" in outcome.err
     assert "Traceback" not in outcome.err
     assert SECRET not in outcome.err
     (log,) = tmp_path.glob("clusterjobs-*.log")
@@ -171,7 +171,7 @@ def test_a_failure_of_ours_without_a_place_for_the_log_is_told_all_the_same(
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at/all")
     outcome = clusterjobs("render", spec)
     assert outcome.code == 3
-    assert "a bug of ours" in outcome.err
+    assert "internal error" in outcome.err
     assert SECRET not in outcome.err
 
 

@@ -125,3 +125,43 @@ def test_a_key_without_its_group_is_that_of_the_optimization(
     said = clusterjobs("render", "exp.yaml").err
     assert "did you mean optimization.lr?" in said
     assert "did you mean optimization.max_update?" in said
+
+
+@pytest.mark.parametrize("item", ["true", "3", '"{{ nodes }}"'])
+def test_a_secret_that_is_no_name_is_refused(
+    clusterjobs: Callable[..., object], folder: pathlib.Path, item: str
+) -> None:
+    (folder / "exp.yaml").write_text(f"{SPEC}nodes: 2\nsecrets: [{item}]\n")
+    outcome = clusterjobs("render", "exp.yaml")
+    assert outcome.code == 1
+    assert "secrets" in outcome.err
+
+
+@pytest.mark.parametrize("block", ["args:\n  note: see: this", "before:\n  - a\n  - b: c: d"])
+def test_a_value_with_a_colon_is_to_be_quoted_also_in_the_first_line_of_a_block(
+    clusterjobs: Callable[..., object], folder: pathlib.Path, block: str
+) -> None:
+    (folder / "exp.yaml").write_text(f"{SPEC}{block}\n")
+    assert "quote a value that contains ': '" in clusterjobs("render", "exp.yaml").err
+
+
+def test_gpus_that_idle_are_reported_where_they_were_given(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    keys = "ranks_per_node: 8\ngpus_per_node: 0\n"
+    (folder / "exp.yaml").write_text(f"{SPEC}{keys}")
+    assert (
+        "gpus_per_node: 8 of 8 GPUs of every node are idle" in clusterjobs("plan", "exp.yaml").err
+    )
+
+
+def test_choices_that_code_of_the_users_adds_are_accepted(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    fairseq = "fairseq: {arch: my_arch, data: /fsx/d, task: my_task}"
+    args = "args: {optimizer: mine, lr: 1e-4, lr-scheduler: mine}"
+    text = SPEC.replace("deepspeed\nscript: t.py", f"fairseq\n{fairseq}")
+    (folder / "exp.yaml").write_text(f"{text}{args}\n")
+    assert clusterjobs("render", "exp.yaml").code == 1
+    (folder / "exp.yaml").write_text(f"{text}{args[:-1]}, user-dir: /fsx/code/mine}}\n")
+    assert clusterjobs("render", "exp.yaml").code == 0

@@ -26,7 +26,7 @@ def test_everything_but_the_clusters_config_is_rendered(
     outcome = clusterjobs("render", "exp.yaml")
     assert outcome.code == 0
     what = f"cluster.yaml is not written (the job runs without it): {MISSING} are not given"
-    hint = "clusterjobs clusters site p4d-a100 >> site.yaml, and fill them in"
+    hint = "fill them in after `clusterjobs clusters site p4d-a100 >> site.yaml`"
     assert outcome.err == f"info: {what}\n   hint: {hint}\n"
     assert sorted(path.name for path in (spec.parent / "generated").iterdir()) == [
         "job.sh",

@@ -66,8 +66,8 @@ def test_the_demo_says_what_is_next_and_clean_removes_all_its_files(
 def test_the_next_steps_are_commands_that_exist(clusterjobs) -> None:
     text = (ROOT / "tools" / "demo.sh").read_text()
     (steps,) = re.findall(r"<<'END'\n(.*?)\nEND\n", text, re.DOTALL)
-    commands = re.findall(r"clusterjobs ([a-z]+)(?: (up|run))?", steps)
-    assert commands == [("plan", ""), ("lab", "up"), ("lab", "run")]
+    commands = re.findall(r"clusterjobs ([a-z]+)(?: (up|run|down))?", steps)
+    assert commands == [("plan", ""), ("lab", "up"), ("lab", "run"), ("lab", "down")]
     assert (
         clusterjobs("plan", ROOT / "examples" / "tiny-gpt.yaml", "--set", "args.lr=1e-3").code == 0
     )

@@ -122,7 +122,7 @@ def test_fit_names_every_missing_site_value_at_once() -> None:
     assert problem.where
     assert (problem.where.line, problem.where.column) == (3, 36)
     assert problem.hint == (
-        "clusterjobs clusters site ours.yaml >> site.yaml, and fill them in "
+        "fill them in after `clusterjobs clusters site ours.yaml >> site.yaml` "
         "(searched: exp/site.yaml, home/site.yaml)"
     )
 

@@ -123,23 +123,32 @@ def test_tensor_groups_within_nodes_are_not(nodes: int, tensor: int) -> None:
     assert [one.path for one in found if one.path == "parallel.tensor"] == []
 
 
+def about_parallel(**keys: object) -> list[Problem]:
+    """The errors, or else the warnings, about `parallel`."""
+    found = problems_of(CONFIG, **keys) or plan_of(CONFIG, **keys).warnings
+    return [one for one in found if one.path.startswith("parallel.")]
+
+
 @pytest.mark.parametrize("framework", ["deepspeed", "torchrun", "command"])
 def test_tensor_ranks_that_no_program_is_told_of_are_refused(framework: str) -> None:
     program = {"command": "./train", "script": None} if framework == "command" else {}
     keys = {"framework": framework, "nodes": 2, "batch": {"micro": 2}, **program}
-    (problem,) = errors_of(**keys, parallel={"tensor": 2})
-    assert problem.path == "parallel.tensor"
+    (problem,) = about_parallel(**keys, parallel={"tensor": 2})
+    assert (problem.path, problem.warning) == ("parallel.tensor", framework != "deepspeed")
     assert "{tensor-parallel: " in problem.hint
-    assert errors_of(**keys, parallel={"tensor": 2}, args={"epochs": 2})
-    assert not errors_of(**keys, parallel={"tensor": 2}, args={"tp-size": 2})
-    assert not errors_of(**keys, parallel={"tensor": 2}, args=["--tensor-parallel=2"])
-    assert bool(errors_of(**keys, parallel={"pipeline": 2})) is (framework != "deepspeed")
+    for useless in ({"epochs": 2}, {"zero-stage": 2}, {"sequence-parallel": 2}, {"tp": 4}):
+        assert about_parallel(**keys, parallel={"tensor": 2}, args=useless)
+    assert not about_parallel(**keys, parallel={"tensor": 2}, args={"tp-size": 2})
+    assert not about_parallel(**keys, parallel={"tensor": 2}, args=["--tensor-parallel=2"])
+    late = {"parameters": {"TP": 2}, "args": {"tp": "{{ parameters.TP }}"}}
+    assert not about_parallel(**keys, parallel={"tensor": 2}, **late)
+    assert bool(about_parallel(**keys, parallel={"pipeline": 2})) is (framework != "deepspeed")
 
 
 def test_a_command_that_names_its_tensor_ranks_is_accepted() -> None:
     keys = {"framework": "command", "script": None, "parallel": {"tensor": 4}}
-    assert not errors_of(**keys, command=["./train", "--tp", "4"])
-    assert errors_of(**keys, command=["./train", "--tp", "8"])
+    assert not about_parallel(**keys, command=["./train", "--tp", "4"])
+    assert about_parallel(**keys, command=["./train", "--tp", "8"])
 
 
 @pytest.mark.parametrize(

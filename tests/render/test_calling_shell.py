@@ -8,7 +8,9 @@ import subprocess
 import pytest
 from script_runs import run_script, script
 
-SHOW = 'echo "seen: $SHELLOPTS $- ${POSIXLY_CORRECT-} ${PYTHONSAFEPATH-} ${PYTHONINSPECT-}"'
+SHOW = (
+    'echo "seen: $SHELLOPTS $BASHOPTS $- ${POSIXLY_CORRECT-} ${PYTHONSAFEPATH-} ${PYTHONINSPECT-}"'
+)
 
 
 def run_beside(folder: pathlib.Path, name: str, environment: dict[str, str]) -> tuple[int, str]:
@@ -17,14 +19,16 @@ def run_beside(folder: pathlib.Path, name: str, environment: dict[str, str]) -> 
     keys = {
         "command": ["bash", "-c", SHOW],
         "before": [["true"]],
-        "setup": [": > twice; : > twice"],
+        "setup": [": > twice; : > twice", 'echo "script: $-"'],
     }
     run = run_script(
         folder / name, script(logs=str(folder / name / "logs"), **keys), environment=environment
     )
     assert run.reasons == ["completed"], run.log
-    (seen,) = [line for line in run.log.splitlines() if "seen: " in line and "echo" not in line]
-    return run.code, seen
+    marks = ("seen: ", "script: ")
+    seen = [line for line in run.log.splitlines() if line.lstrip("0: ").startswith(marks)]
+    assert len(seen) == len(marks)
+    return run.code, " ".join(seen)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,7 @@ def run_beside(folder: pathlib.Path, name: str, environment: dict[str, str]) -> 
         {"SHELLOPTS": "braceexpand:xtrace:verbose"},
         {"SHELLOPTS": "noclobber:noglob:allexport:keyword"},
         {"SHELLOPTS": "posix"},
+        {"SHELLOPTS": "monitor"},
         {"POSIXLY_CORRECT": "1"},
         {"BASHOPTS": "extglob"},
         {"PYTHONSAFEPATH": "1", "PYTHONINSPECT": "1"},

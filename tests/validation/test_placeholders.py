@@ -180,4 +180,4 @@ def test_a_job_that_changes_the_config_needs_it(
     data = 'data: [{source: "s3://bucket/x", target: /fsx/x, via: association}]\n'
     assert render(folder, CONFIG.replace("us-east-1", "{{ region }}"), data) == 1
     told = capsys.readouterr().err
-    assert "the job needs it: {{ region }} was not filled in" in told
+    assert "cluster.yaml, which cannot be written: {{ region }} was not filled in" in told

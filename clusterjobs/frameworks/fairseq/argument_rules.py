@@ -44,7 +44,7 @@ def scalars_of_hydra(given: Given) -> Iterator[Finding]:
 
 
 @rule(
-    "an `arch`, `task`, `criterion` or `optimizer` that fairseq does not have",
+    "an `arch`, `task` or `criterion` that fairseq does not have",
     "its parser refuses it, unless `user-dir` adds it",
     "fairseq/options.py",
     warning=True,

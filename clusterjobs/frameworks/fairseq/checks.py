@@ -6,7 +6,7 @@ Source: fairseq 0.12, fairseq/options.py, fairseq/trainer.py and fairseq_cli/tra
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import refuse_derived
+from clusterjobs.frameworks.arguments import argument_key, refuse_derived
 from clusterjobs.frameworks.fairseq.argument_rules import ARGUMENT_RULES
 from clusterjobs.frameworks.fairseq.command_line import argument_keys, flag_of
 from clusterjobs.frameworks.fairseq.given import Given
@@ -34,7 +34,10 @@ def check_values(given: Given, diagnostics: Diagnostics) -> None:
     """Check the arguments, by the rules first: they say more than the tables of flags."""
     check_rules((*ARGUMENT_RULES, *TRAINING_RULES), given, diagnostics)
     if not given.is_hydra:
-        check_arguments(given.task.experiment, diagnostics, table("fairseq-train"))
+        known = table("fairseq-train")
+        choices = (name for name, kind in known.types.items() if isinstance(kind, list))
+        extended = set(map(argument_key, choices)) if given.has("user_dir") else ()
+        check_arguments(given.task.experiment, diagnostics, known, extended)
         return
     for finding in override_findings(given):
         diagnostics.problem(*finding)

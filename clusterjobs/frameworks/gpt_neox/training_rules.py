@@ -63,11 +63,12 @@ def no_stage(config: Config) -> Iterator[Finding]:
     "`zero_optimization` with stage 2 or 3 and `pipe_parallel_size: 1`",
     "1 is a pipeline, too; DeepSpeed asserts a stage below 2 for it",
     "neox_arguments/arguments.py, calculate_derived; DeepSpeed runtime/pipe/engine.py",
+    warning=True,
 )
 def stage_with_a_pipeline_of_one(config: Config) -> Iterator[Finding]:
     stage = config.number("zero_optimization", "stage")
     if stage is not None and stage >= 2 and config.value("pipe_parallel_size") == 1:
-        what = f"a pipeline of one stage is a pipeline: ZeRO {stage:g} cannot be combined with it"
+        what = f"GPT-NeoX 2.0 makes a pipeline of one stage, which ZeRO {stage:g} does not allow"
         yield Finding(("pipe_parallel_size",), what, "write 0, which is no pipeline")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from clusterjobs.frameworks.megatron_deepspeed.given import Given
 from clusterjobs.frameworks.rules import Finding, Rule, rule
 
+_OF_TASKS = ("task", "epochs")  # tasks/main.py: its epochs give the length, some need no lr
 _VALIDATE = "megatron/arguments.py, validate_args"
 _SCHEDULER = "megatron/optimizer_param_scheduler.py"
 _TRAINING = "megatron/training.py, get_optimizer_param_scheduler"
@@ -19,12 +20,12 @@ _TRAINING = "megatron/training.py, get_optimizer_param_scheduler"
 def iterations_and_samples(given: Given) -> Iterator[Finding]:
     if given.number("train_iters") and given.number("train_samples"):
         what = "train-samples and train-iters are both given"
-        yield given.finding("train_samples", what, "remove one of them")
+        yield given.finding("train_samples", what, "remove train-iters, or train-samples")
 
 
 @rule("neither `train-iters` nor `train-samples`", "it raises an exception", _TRAINING)
 def no_length(given: Given) -> Iterator[Finding]:
-    alone = ("train_iters", "train_samples", "skip_train", "inference")
+    alone = ("train_iters", "train_samples", "skip_train", "inference", *_OF_TASKS)
     if not any(given.has(name) for name in alone):
         what = "train-iters is missing: how long to train"
         yield Finding(
@@ -96,7 +97,7 @@ def warmup_beyond_decay(given: Given) -> Iterator[Finding]:
 
 @rule("no `lr`", "the optimizer fails: its learning rate is None", "megatron/optimizer/__init__.py")
 def no_learning_rate(given: Given) -> Iterator[Finding]:
-    if not given.has("lr") and not given.has("inference"):
+    if not any(given.has(name) for name in ("lr", "inference", *_OF_TASKS)):
         what = "lr is missing: the learning rate"
         yield Finding(("args", "lr"), what, "add `lr: 1.5e-4` to args")
 
@@ -136,9 +137,14 @@ def ramp(given: Given) -> Iterator[Finding]:
         return
     values = [int(word) if word.isdecimal() else None for word in flag.values]
     start, step = (values[0], values[1]) if len(values) == 3 else (None, None)
+    all_ranks = samples.micro * given.task.parallelism.data
+    hint = f"write rampup-batch-size: [{all_ranks}, {all_ranks}, 300000]"
     if len(values) != 3:
         what = f"{len(values)} values, and three are needed: start, increment, samples"
-        yield Finding(flag.path, what, "write rampup-batch-size: [16, 8, 300000]")
+        yield Finding(flag.path, what, hint)
+    elif start and step and (start % all_ranks or step % all_ranks):
+        what = f"{start} and {step} are not multiples of micro x data parallel = {all_ranks}"
+        yield Finding(flag.path, what, hint)
     elif start and step and (samples.global_ - start) % step:
         what = f"from {start} in steps of {step}, the batch does not reach {samples.global_}"
         yield Finding(flag.path, what, "global - start must be a multiple of the increment")

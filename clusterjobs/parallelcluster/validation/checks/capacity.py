@@ -68,7 +68,7 @@ def _types(path: Path, resource: Data) -> Iterator[tuple[Path, str]]:
 
 
 def _check_offer(path: Path, kind: str, region: str) -> Iterator[Finding]:
-    """A region's list lacks the type, though another has it; or nobody knows the type."""
+    """A region's list lacks the type, though another has it; or the type is unknown."""
     if not is_known(kind):
         yield _unknown_type(path, kind)
     elif zones_of_type(kind, region) == () and region in region_names():

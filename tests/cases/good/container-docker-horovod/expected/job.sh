@@ -21,7 +21,7 @@
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@240
 
-set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from the calling shell
+set +aCfkmvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # whatever the caller has set
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
@@ -137,7 +137,7 @@ start_job() { # JOB_FOLDER
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
     trap "exit $((128 + signal))" "$signal"
   done
-  trap : PIPE # the job does not end with its log
+  trap : PIPE # sent by mistake, it ends nothing
   trap on_term TERM
   trap on_time_limit USR1
   unset_inherited_variables

@@ -19,7 +19,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 
-set +aCfkvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # nothing from the calling shell
+set +aCfkmvx +o posix -Beuo pipefail; export -n SHELLOPTS BASHOPTS # whatever the caller has set
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
@@ -138,7 +138,7 @@ start_job() { # JOB_FOLDER
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
     trap "exit $((128 + signal))" "$signal"
   done
-  trap : PIPE # the job does not end with its log
+  trap : PIPE # sent by mistake, it ends nothing
   trap on_term TERM
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
