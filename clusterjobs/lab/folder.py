@@ -31,6 +31,7 @@ from clusterjobs.lab.root_view import root_view
 from clusterjobs.lab.shape import HEAD_NODE, NETWORK, LabSpec
 
 SCRIPTS = Path(__file__).with_name("scripts")
+_HOSTS = Path("/etc/hosts")
 _RECREATED = ("nodes", "spool", "state", "log", "dev", "commands", "bin", "root")
 
 
@@ -145,6 +146,8 @@ class LabFolder:
         added = {directory: self.shared(directory) for directory in spec.shared}
         added |= {node.scratch: self / "nodes" for node in spec.nodes}  # each node has its own
         added[slurm_conf.LAB] = self.path
+        if not _HOSTS.exists():  # on a minimal system, init.sh needs a file to mount over
+            added["/etc/hosts"] = self / "hosts"
         for directory in spec.shared:
             self.shared(directory).mkdir(parents=True, exist_ok=True)
         (self / "view").write_text(root_view(added))

@@ -10,12 +10,14 @@ import pytest
 
 from clusterjobs.errors import InputError
 from clusterjobs.growing_file import GrowingFile
-from clusterjobs.lab.folder import SCRIPTS
+from clusterjobs.lab import folder
+from clusterjobs.lab.folder import SCRIPTS, LabFolder
 from clusterjobs.lab.jobs import JobEnd, parse_job
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.namespaces import InitProcess, _how_to_allow
 from clusterjobs.lab.packages import find_slurm
 from clusterjobs.lab.root_view import root_view
+from clusterjobs.lab.shape import LabSpec
 
 
 def shown(state: str, exit_code: str = "0:0", more: str = "") -> str:
@@ -61,6 +63,18 @@ def test_the_view_adds_a_folder_deep_down_and_keeps_its_neighbours(tmp_path: Pat
         f"bind\t{tmp_path}/opt/tools\t/opt/tools",
         "bind\t/lab/shared\t/opt/shared",
     ]
+
+
+def test_a_machine_without_a_hosts_file_gets_the_labs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = LabFolder(tmp_path)
+    spec = LabSpec("small", (), shared=("/fsx",))
+    lab._write_view(spec)
+    assert "/etc/hosts" not in (tmp_path / "view").read_text()
+    monkeypatch.setattr(folder, "_HOSTS", tmp_path / "none")
+    lab._write_view(spec)
+    assert f"bind\t{tmp_path}/hosts\t/etc/hosts\n" in (tmp_path / "view").read_text()
 
 
 def test_an_added_folder_hides_the_machines_own(tmp_path: Path) -> None:
