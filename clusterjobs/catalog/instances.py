@@ -1,7 +1,7 @@
 """Properties of AWS instance types: GPUs, memory, network, local disks.
 
 This module must not know clusters, Slurm or experiments. The data is in `instance_types.json`,
-written by `refresh.py`. It is JSON because that loads in a millisecond.
+written by `refresh.py`. It is JSON because that loads in a few milliseconds.
 """
 
 from __future__ import annotations
