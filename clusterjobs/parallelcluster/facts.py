@@ -85,8 +85,8 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
     if not types:
         return NodeType(name)
     fewest = min(types, key=lambda found: found.gpus)
-    interfaces = _least(found.efa_interfaces for found in types)
-    slowest = _least(found.network_gbps for found in types)
+    interfaces = least(found.efa_interfaces for found in types)
+    slowest = least(found.network_gbps for found in types)
     device = min(types, key=lambda found: found.accelerators)
     return NodeType(
         name,
@@ -107,7 +107,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
 _Number = TypeVar("_Number", int, float)
 
 
-def _least(numbers: Iterable[_Number | None]) -> _Number | None:
+def least(numbers: Iterable[_Number | None]) -> _Number | None:
     """The smallest; None (unknown) if one of them is unknown."""
     known: list[_Number] = []
     for number in numbers:

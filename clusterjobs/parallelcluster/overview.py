@@ -12,6 +12,7 @@ from clusterjobs.catalog.instances import InstanceType, find_instance_type
 from clusterjobs.catalog.prices import Price, find_price
 from clusterjobs.parallelcluster.coerce import at, items, number, text
 from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Queue
+from clusterjobs.parallelcluster.facts import least
 
 
 @dataclass(frozen=True)
@@ -65,24 +66,32 @@ def node_rows(cluster: Cluster) -> list[NodesRow]:
 
 
 def _node_row(cluster: Cluster, queue: Queue, resource: ComputeResource) -> NodesRow:
-    found = next(map(find_instance_type, resource.instance_types), None)
+    types = [find_instance_type(name) for name in resource.instance_types]
+    known = [one for one in types if one] if None not in types else []
+    fewest = min(known, key=lambda one: (one.gpus, one.accelerators), default=None)
+    memory = _least_of(known, "memory_mib")
     return NodesRow(
         queue=queue.name,
         name=resource.name,
         instance_types=resource.instance_types,
         min_nodes=resource.min_count,
         max_nodes=resource.max_count,
-        gpus=found.gpus if found else None,
-        gpu=_gpu(found),
-        accelerator=_accelerator(found),
-        efa_interfaces=(found.efa_interfaces if found else None) if resource.efa else 0,
-        network_gbps=found.network_gbps if found else None,
-        memory_gib=found.memory_mib // 1024 if found else None,
-        vcpus=found.vcpus if found else None,
-        nvme_gb=found.nvme_gb if found else None,
+        gpus=fewest.gpus if fewest else None,
+        gpu=_gpu(fewest),
+        accelerator=_accelerator(fewest),
+        efa_interfaces=_least_of(known, "efa_interfaces") if resource.efa else 0,
+        network_gbps=_least_of(known, "network_gbps"),
+        memory_gib=None if memory is None else memory // 1024,
+        vcpus=_least_of(known, "vcpus"),
+        nvme_gb=_least_of(known, "nvme_gb"),
         capacity=queue.capacity_type,
         price=_price(cluster, queue, resource),
     )
+
+
+def _least_of(types: list[InstanceType], field: str) -> Any:
+    """Of several types the smallest number, as the plan uses it; None if it is unknown."""
+    return least(getattr(one, field) for one in types) if types else None
 
 
 def _gpu(found: InstanceType | None) -> str:

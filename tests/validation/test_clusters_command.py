@@ -120,6 +120,19 @@ def test_numbers_of_a_type_that_is_not_known_are_unknown_and_not_zero(
     assert (nodes["gpus"], nodes["vcpus"], nodes["efa_interfaces"]) == (None, None, None)
 
 
+@pytest.mark.parametrize("types", [("c5a.large", "t2.micro"), ("t2.micro", "c5a.large")])
+def test_of_several_types_the_smallest_numbers_are_shown(
+    capsys: Capture, tmp_path: pathlib.Path, types: tuple[str, str]
+) -> None:
+    instances = ", ".join(f"{{InstanceType: {name}}}" for name in types)
+    text = base_text("p4d-a100").replace("InstanceType: p4d.24xlarge", f"Instances: [{instances}]")
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    assert run(["clusters", "show", str(file), "--json"]) == 0
+    (nodes,) = json.loads(capsys.readouterr().out)["nodes"]
+    assert (nodes["vcpus"], nodes["memory_gib"], nodes["gpus"]) == (1, 1, 0)
+
+
 def test_accelerators_are_shown(capsys: Capture, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text(base_text("p4d-a100").replace("p4d.24xlarge", "trn1.32xlarge"))
