@@ -9,9 +9,9 @@ import click
 
 from clusterjobs.commands.options import output_option, set_option, spec_argument
 from clusterjobs.commands.pipeline import load_project
-from clusterjobs.commands.show import show_problems
+from clusterjobs.commands.show import printable, show_problems
 from clusterjobs.commands.summary import summary
-from clusterjobs.commands.write import changed_files, write_outputs
+from clusterjobs.commands.write import changed_files, recorded_spec, write_outputs
 
 _EXAMPLES = """\b
 Examples:
@@ -36,6 +36,7 @@ def render(
     show_problems(project.warnings)
     if check:
         return _check(output, outputs)
+    previous = recorded_spec(output)
     changes = write_outputs(output, outputs, force)
     click.echo(summary(project.plan))
     click.echo()
@@ -43,6 +44,8 @@ def render(
         click.echo(f"  {output / name}{_note(changes.get(name, 'unchanged'))}")
     for name in sorted(set(changes) - set(outputs)):
         click.echo(f"  {output / name} (removed: no longer needed)")
+    if previous != recorded_spec(output) and previous:
+        click.echo(f"\n{output} had the files of {printable(previous)}; -o selects another folder")
     if added := project.fitted.notice(output):
         click.echo(f"\n{added}")
     click.echo(f"\nsubmit it with: sbatch {shlex.quote(str(output / 'job.sh'))}")

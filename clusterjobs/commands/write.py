@@ -79,13 +79,25 @@ def _refuse_foreign(folder: pathlib.Path, changes: Mapping[str, str]) -> None:
         raise InputError(problems)
 
 
+def recorded_spec(folder: pathlib.Path) -> str:
+    """The file name of the spec that the folder's files were rendered from; "" if unknown."""
+    try:
+        return str(json.loads(_read(folder / MANIFEST) or b"{}")["inputs"]["spec"][0]["name"])
+    except _DAMAGED:
+        return ""
+
+
+# A manifest may have been edited.
+_DAMAGED = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)
+
+
 def _recorded(folder: pathlib.Path) -> dict[str, str]:
     """The files that clusterjobs wrote to the folder, by its manifest: name -> digest."""
     try:
         manifest = json.loads(_read(folder / MANIFEST) or b"{}")
         outputs = manifest["outputs"] if manifest["written_by"] == "clusterjobs" else {}
         names = {name: str(value) for name, value in outputs.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except _DAMAGED:
         return {}
     return {name: value for name, value in names.items() if _is_file_name(name)}
 

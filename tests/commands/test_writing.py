@@ -58,6 +58,16 @@ def test_a_second_render_changes_nothing(
     assert {path: path.stat().st_ino for path in (folder / "out").iterdir()} == before
 
 
+def test_the_files_of_another_spec_are_replaced_with_a_notice(
+    render: Callable[..., object], clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    notice = "out had the files of spec.yaml; -o selects another folder\n"
+    assert notice not in render().out
+    assert notice not in render(SPEC.replace("./run", "./walk")).out
+    (folder / "other.yaml").write_text(SPEC)
+    assert notice in clusterjobs("render", "other.yaml", "-o", "out").out
+
+
 def test_script_can_be_run_and_the_umask_is_kept(
     render: Callable[..., object], folder: pathlib.Path
 ) -> None:
