@@ -5,7 +5,7 @@ Knows how a rule is stated and reported; it must not know any framework.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -52,6 +52,12 @@ def rule(
 
 def check_rules(rules: Iterable[Rule[T]], subject: T, diagnostics: Diagnostics) -> None:
     """Report all mistakes that the rules find in `subject`."""
+    for finding in findings_of(rules, subject):
+        diagnostics.problem(*finding)
+
+
+def findings_of(rules: Iterable[Rule[T]], subject: T) -> Iterator[Finding]:
+    """All mistakes that the rules find in `subject`."""
     for one in rules:
         for finding in one.find(subject):
-            diagnostics.problem(finding.path, finding.what, finding.hint, warning=one.warning)
+            yield finding._replace(warning=one.warning)

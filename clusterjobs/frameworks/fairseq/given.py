@@ -6,21 +6,20 @@ Knows how both programs' arguments are written; it must not know what any of the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from clusterjobs.frameworks.arguments import Argument, given_arguments
 from clusterjobs.frameworks.base import Task
 from clusterjobs.frameworks.fairseq.command_line import argument_keys
 from clusterjobs.frameworks.fairseq.settings import Settings
-from clusterjobs.frameworks.rules import Finding
+from clusterjobs.frameworks.given import GivenArguments
 
 
-class Given(NamedTuple):
-    """A spec's arguments by the last part of their names, and the rest of the spec."""
+@dataclass(frozen=True)
+class Given(GivenArguments):
+    """A spec's arguments by the last part of their names, and fairseq's settings."""
 
-    task: Task
     settings: Settings
-    arguments: Mapping[str, Argument]
 
     @property
     def is_hydra(self) -> bool:
@@ -31,26 +30,6 @@ class Given(NamedTuple):
     def is_complete(self) -> bool:
         """Whether no config file of the user's has further settings."""
         return self.settings.config_name is None
-
-    def has(self, key: str) -> bool:
-        """Whether the argument is given."""
-        return key in self.arguments
-
-    def text(self, key: str) -> str | None:
-        """The argument's only value."""
-        found = self.arguments.get(key)
-        return found.values[0] if found and len(found.values) == 1 else None
-
-    def number(self, key: str) -> float | None:
-        """The argument's value, if it is a number now."""
-        try:
-            return float(self.text(key) or "")
-        except ValueError:
-            return None
-
-    def finding(self, key: str, what: str, hint: str) -> Finding:
-        """A mistake at one argument."""
-        return Finding(self.arguments[key].path, what, hint)
 
     def written(self, group: str, key: str) -> str:
         """A setting as it is written in `args`: max-update, or optimization.max_update."""
@@ -67,7 +46,7 @@ def given_of(task: Task, settings: Settings) -> Given:
         for position, _, key in argument_keys(task.experiment)
         if position in values
     }
-    return Given(task, settings, found)
+    return Given(task, found, settings)
 
 
 def _overrides(task: Task) -> Iterator[Argument]:

@@ -7,15 +7,16 @@ from typing import Any
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.flags import mapping_findings, table
-from clusterjobs.frameworks.gpt_neox.config import Config, check_rules, report
+from clusterjobs.frameworks.gpt_neox.config import Config, report
 from clusterjobs.frameworks.gpt_neox.model_rules import MODEL_RULES
 from clusterjobs.frameworks.gpt_neox.training_rules import TRAINING_RULES
-from clusterjobs.frameworks.rules import Finding
+from clusterjobs.frameworks.rules import Finding, findings_of
 
 
 def check_config(config: Config, diagnostics: Diagnostics) -> None:
     """Check all keys that are known, by the rules first: they say more."""
-    check_rules((*TRAINING_RULES, *MODEL_RULES), config, diagnostics)
+    for finding in findings_of((*TRAINING_RULES, *MODEL_RULES), config):
+        report(finding, config, diagnostics)
     for finding in _names_and_types(config):
         report(finding, config, diagnostics)
 

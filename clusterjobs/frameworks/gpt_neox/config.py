@@ -5,12 +5,13 @@ Knows where a key is written; it must not know what any key means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import Location, Problem
-from clusterjobs.frameworks.rules import Finding, Rule
+from clusterjobs.frameworks.ds_config import leaves
+from clusterjobs.frameworks.rules import Finding
 from clusterjobs.yaml.document import Document, Path, dotted
 
 
@@ -73,13 +74,6 @@ class Config(NamedTuple):
         return found[0] if found else None
 
 
-def check_rules(rules: Iterable[Rule[Config]], config: Config, diagnostics: Diagnostics) -> None:
-    """Report all mistakes that the rules find; a finding's path begins with a key of the config."""
-    for one in rules:
-        for finding in one.find(config):
-            report(finding._replace(warning=one.warning), config, diagnostics)
-
-
 def report(finding: Finding, config: Config, diagnostics: Diagnostics) -> None:
     """Report a finding where its key is written, or at `configs` where it is missing."""
     given = config.keys.get(str(finding.path[0])) if finding.path else None
@@ -106,15 +100,4 @@ def written_values(config: Config) -> Iterator[tuple[Path, Any]]:
     """The single values of the user's files, each with its path."""
     for name, given in config.keys.items():
         if given.document is not None:
-            yield from _leaves((name,), given.value)
-
-
-def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaves((*path, key), item)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _leaves((*path, index), item)
-    else:
-        yield path, value
+            yield from leaves(given.value, (name,))

@@ -45,7 +45,7 @@ _OF_ITERATIONS = ("lr_decay_iters", "lr_warmup_iters")
 def samples_beside_iterations(given: Given) -> Iterator[Finding]:
     for name in _OF_SAMPLES if given.number("train_iters") else ():
         if given.has(name) and given.number(name) != 0:
-            flag = given.flags[name].name
+            flag = given.arguments[name].name
             what = f"{flag} counts samples, and train-iters iterations"
             yield given.finding(name, what, f"train-samples: with it, or {_in_iterations(name)}")
 
@@ -62,7 +62,7 @@ def _in_iterations(name: str) -> str:
 def iterations_beside_samples(given: Given) -> Iterator[Finding]:
     for name in _OF_ITERATIONS if given.number("train_samples") else ():
         if given.has(name) and given.number(name) != 0:
-            flag = given.flags[name].name
+            flag = given.arguments[name].name
             what = f"{flag} counts iterations, and train-samples samples"
             instead = name[:-6].replace("_", "-") + "-samples"
             yield given.finding(name, what, f"write {instead}, or train-iters")
@@ -72,7 +72,7 @@ def iterations_beside_samples(given: Given) -> Iterator[Finding]:
 def warmup_twice(given: Given) -> Iterator[Finding]:
     for name in ("lr_warmup_iters", "lr_warmup_samples"):
         if given.has("lr_warmup_fraction") and given.number(name):
-            what = f"{given.flags[name].name} beside lr-warmup-fraction"
+            what = f"{given.arguments[name].name} beside lr-warmup-fraction"
             yield given.finding(name, what, "remove one of them")
 
 
@@ -132,7 +132,7 @@ def weight_decay_style(given: Given) -> Iterator[Finding]:
     "megatron/microbatches.py",
 )
 def ramp(given: Given) -> Iterator[Finding]:
-    flag, samples = given.flags.get("rampup_batch_size"), given.task.samples
+    flag, samples = given.arguments.get("rampup_batch_size"), given.task.samples
     if flag is None or samples is None:
         return
     values = [int(word) if word.isdecimal() else None for word in flag.values]
