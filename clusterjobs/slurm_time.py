@@ -36,7 +36,7 @@ def seconds_of(text: str) -> int | None:
 
 
 def slurm_time(seconds: int) -> str:
-    """`12:00:00`, `2-00:00:00`: a form that nobody takes for another."""
+    """`12:00:00`, `2-00:00:00`: an unambiguous form."""
     minutes, second = divmod(seconds, 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)

@@ -27,7 +27,7 @@ def finalize(value: object) -> str:
         return value
     if type(value) is int:
         return str(value)
-    raise UnquotedError(f"a template prints {value!r}, which nobody quoted")
+    raise UnquotedError(f"a template prints {value!r}, which is not quoted")
 
 
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]+")

@@ -75,5 +75,5 @@ def _squeue(columns: str, fields: int) -> list[list[str]] | None:
 
 
 def _refused(program: str, said: str) -> InputError:
-    lines = said.strip().splitlines() or ["it failed without a word"]
+    lines = said.strip().splitlines() or ["it failed without a message"]
     return InputError(Problem(f"{program}: {line}") for line in lines)

@@ -16,7 +16,7 @@ from clusterjobs.spec.validate import OptionModels, validate
 from clusterjobs.yaml.document import Path, dotted
 
 _ROUNDS = 5  # removing a value can leave a mapping without a required key
-_MANY = 100  # nobody corrects more at once, and each takes time
+_MANY = 100  # enough for one round of corrections; each takes time
 
 
 def remaining_experiment(

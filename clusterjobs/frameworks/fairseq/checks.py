@@ -151,7 +151,7 @@ def _name_of(setting: Setting) -> str:
 
 
 def _check_precision(experiment: Experiment, fairseq: Settings, diagnostics: Diagnostics) -> None:
-    """fairseq-train takes bf16 for a TPU's; fairseq-hydra-train uses it on GPUs, too."""
+    """Refuse bf16 with fairseq-train, which then uses a TPU; fairseq-hydra-train can use GPUs."""
     if fairseq.cli == "fairseq-hydra-train":
         return
     hint = "fairseq: {cli: fairseq-hydra-train}, which trains in bf16 on GPUs"

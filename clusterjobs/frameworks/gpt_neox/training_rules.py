@@ -173,7 +173,7 @@ _OVERWRITTEN = {
 
 @rule(
     "`lr`, `clip_grad`, `batch_size` or `zero_stage` beside the key that it follows from",
-    "it overwrites them in silence: lr by optimizer.params.lr, or 0.001",
+    "it silently overwrites them: lr by optimizer.params.lr, or 0.001",
     _DERIVED,
     warning=True,
 )

@@ -129,7 +129,7 @@ def _loss_scale(
 def _check_optimizer(
     flags: Mapping[str, Argument], own: Mapping[str, Any], diagnostics: Diagnostics
 ) -> None:
-    """What ds_config says of the optimizer must be what Megatron's flags say: only they count."""
+    """The optimizer in ds_config must agree with Megatron's flags: only the flags are used."""
     for name, default, path, value in _optimizer_parameters(own):
         flag = flags.get(name)
         if not _is_number(value):

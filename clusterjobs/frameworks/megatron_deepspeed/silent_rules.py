@@ -1,4 +1,4 @@
-"""Rules about what Megatron-DeepSpeed takes without a word and does not do, or does otherwise.
+"""Rules about arguments that Megatron-DeepSpeed silently ignores or changes.
 
 Source: deepspeedai/Megatron-DeepSpeed, where no other is named.
 """
@@ -14,7 +14,7 @@ from clusterjobs.frameworks.rules import Finding, Rule, rule
 
 @rule(
     "`sequence-parallel` without tensor ranks",
-    "it switches it off without a word",
+    "it silently switches it off",
     "megatron/arguments.py, validate_args",
     warning=True,
 )
