@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import subprocess
@@ -14,7 +15,6 @@ from node_programs import command
 
 from clusterjobs.lab.polling import until
 
-NO_SSHD = b'{"port": 1, "file": ""}\n'
 # Says that it has begun, and that it was told to end; then it saves.
 SAVES = (
     'trap "sleep 0.5; touch {0}/saved.$RANK; exit 9" TERM; touch {0}/begun.$RANK; '
@@ -41,13 +41,14 @@ class Attempt:
         }
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def serve(self, *launcher: object, settings: bytes = NO_SSHD) -> subprocess.Popen[bytes]:
+    def serve(self, *launcher: object, **settings: str) -> subprocess.Popen[bytes]:
         words = command("ssh_serve.py", self.place, "node0", "--", *launcher)
         options: Any = {"stdin": subprocess.PIPE, "cwd": self.folder, "env": self.environment}
         serving = subprocess.Popen(words, **options)
         self.processes.append(serving)
         assert serving.stdin
-        serving.stdin.write(settings)
+        no_sshd = {"name": self.name, "port": 1, "file": ""}
+        serving.stdin.write(json.dumps({**no_sshd, **settings}).encode() + b"\n")
         serving.stdin.flush()
         return serving
 

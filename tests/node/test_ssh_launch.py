@@ -89,6 +89,5 @@ def test_an_sshd_that_does_not_start_ends_the_node(first: Attempt, capfd) -> Non
     for name, does in (("sshd", "exit 255"), ("ssh", "exec sleep 600")):
         (first.folder / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
         (first.folder / "bin" / name).chmod(0o755)
-    settings = b'{"port": 1, "private": "no key", "public": "no key"}\n'
-    assert first.serve("true", settings=settings).wait(60) == 1
+    assert first.serve("true", private="no key", public="no key").wait(60) == 1
     assert "sshd ended with 255" in capfd.readouterr().err

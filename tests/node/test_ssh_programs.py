@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -134,7 +135,8 @@ def test_another_user_starts_nothing(attempts) -> None:  # noqa: F811
     pid = os.fork()  # another user need not be able to read the program
     if pid == 0:
         os.setuid(65534)
-        connection = ssh_run.connect(one.name)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.connect(f"\0{one.name}")
         with contextlib.suppress(OSError):
             ssh_run.send_request(connection, ["touch", str(one.folder / "foreign")])
             connection.recv(1)
@@ -143,3 +145,39 @@ def test_another_user_starts_nothing(attempts) -> None:  # noqa: F811
     assert (one.folder / "own").exists()
     assert not (one.folder / "foreign").exists()
     assert serving.poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
+def test_no_rank_is_handed_to_another_user(attempts, capfd) -> None:  # noqa: F811
+    """Who has taken the name of the socket first gets no command, no variable and no output."""
+    one = attempts()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(f"\0{one.name}")
+        listening.settimeout(60)
+        asking, answer = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setuid(65534)
+                listening.listen()  # whose socket it is counts from here
+                answer.send(b"listening")
+                answer.send(listening.accept()[0].recv(1000) or b"nothing")
+            finally:
+                os._exit(0)
+    with asking, answer:
+        assert asking.recv(1000) == b"listening"
+        rank = one.rank(0, "true")
+        assert asking.recv(1000) == b"nothing"
+        assert os.waitpid(pid, 0)[1] == 0
+    assert rank.wait(60) == 1
+    assert "another user answers as" in capfd.readouterr().err
+
+
+def test_other_users_cannot_guess_the_name_of_the_socket(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(node_programs()["ssh_settings.py"].parent))
+    import ssh_settings
+
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    names = {ssh_settings.socket_name() for _ in range(3)}
+    assert len(names) == 3
+    assert all(name.startswith("clusterjobs-4711-0-") for name in names)

@@ -12,14 +12,13 @@ import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
 import time
 from typing import Any, Callable
 
-from ssh_run import receive_request
+from ssh_run import peer_of, receive_request
 
 GRACE_SECONDS = 25  # less than the default of Slurm's KillWait, 30 s
 POLL_SECONDS = 0.2
@@ -83,8 +82,7 @@ class Node:
 
     def answer(self, connection: socket.socket) -> None:
         with connection:
-            peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            if struct.unpack("3i", peer)[1] != os.getuid():
+            if peer_of(connection) != os.getuid():
                 return  # any process can connect
             request, files = receive_request(connection)
             if not request["command"]:

@@ -18,6 +18,7 @@ import pathlib
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 from typing import Any
@@ -45,9 +46,17 @@ def connect(name: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for _ in range(600):
         if not connection.connect_ex(f"\0{name}"):
+            if peer_of(connection) != os.getuid():  # any process can take the name
+                sys.exit(f"clusterjobs: another user answers as {name} on {socket.gethostname()}")
             return connection
         time.sleep(0.1)
     sys.exit(f"clusterjobs: {name} does not answer on {socket.gethostname()}")
+
+
+def peer_of(connection: socket.socket) -> int:
+    """The user number of the process at the other end."""
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("3i", peer)[1])
 
 
 def command_of(what: str) -> list[str]:

@@ -34,8 +34,7 @@ FOR_ANY_PROGRAM = ("HOME", "LD_LIBRARY_PATH", "PATH")
 def main(place: str, *words: str) -> int:
     folder, end = pathlib.Path(place), words.index("--")
     settings = json.loads(os.fdopen(0, "rb", buffering=0, closefd=False).readline().decode())
-    attempt = os.environ.get("SLURM_RESTART_COUNT", "0")
-    name = f"clusterjobs-{os.environ['SLURM_JOB_ID']}-{attempt}"  # of this attempt alone
+    name = settings["name"]
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(f"\0{name}")
     listening.listen(1000)

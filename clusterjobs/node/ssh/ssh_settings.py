@@ -1,4 +1,4 @@
-"""Makes what the nodes of a job need to reach each other by ssh: a port, a key and configs.
+"""Makes what the nodes of a job need to reach each other by ssh: names, a port, a key, configs.
 
     ssh_settings.py              for one launch: a new key, and a free port
     ssh_settings.py PORT [KEY]   for an sshd that already runs on the nodes
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import secrets
 import socket
 import subprocess
 import sys
@@ -19,6 +20,12 @@ import tempfile
 from typing import Any
 
 MEMORY = "/dev/shm"
+
+
+def socket_name() -> str:
+    """The name of ssh_serve.py's sockets: of this attempt, and unknown to other users."""
+    attempt = os.environ.get("SLURM_RESTART_COUNT", "0")
+    return f"clusterjobs-{os.environ['SLURM_JOB_ID']}-{attempt}-{secrets.token_hex(8)}"
 
 
 def find_port() -> int:
@@ -84,4 +91,4 @@ def server_config(settings: dict[str, Any], forced: str) -> str:
 if __name__ == "__main__":
     given = sys.argv[1:]
     own = {"port": int(given[0]), "file": "".join(given[1:])} if given else make_key()
-    sys.stdout.write(json.dumps({"port": find_port(), **own}) + "\n")
+    sys.stdout.write(json.dumps({"name": socket_name(), "port": find_port(), **own}) + "\n")
