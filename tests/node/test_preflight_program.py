@@ -176,6 +176,17 @@ def test_folders_mounts_and_space(preflight, tmp_path: pathlib.Path) -> None:
     assert re.search(rf"space {folder}: [\d.]+ GiB; wanted: 1000000 GiB free", said)
 
 
+def test_a_link_that_another_user_has_planted_is_not_written_to(preflight, tmp_path) -> None:
+    """In a folder where everyone may write: the batch host's file shows the names of the nodes'."""
+    folder, own = tmp_path / "folder", tmp_path / "own"
+    folder.mkdir()
+    own.write_text("own\n")
+    preflight.fault("node-2", f'ln -s {own} "{folder}/$6.node-2"')  # the sixth word is the token
+    _, said = preflight.run(f"folder={folder}")
+    assert own.read_text() == "own\n", said
+    assert list(folder.iterdir()) == []
+
+
 def test_what_follows_from_a_missing_mount_is_no_fault_of_its_own(preflight, tmp_path) -> None:
     """Of node-1 it is the batch host's, so that the others see nothing of what was made there."""
     answers = (

@@ -16,7 +16,7 @@
 #
 # Before bash 5.1 a here-string is a file in /tmp, which may be full: lists are split as words.
 # shellcheck disable=SC2206
-set -f
+set -fC # -C: a file or link that another user has planted is not written to
 
 node=${SLURMD_NODENAME:-$HOSTNAME}
 token=$1
@@ -181,7 +181,7 @@ check_folder() { # PATH
   elif { printf '%065536d' 0 > "$own"; } 2> /dev/null; then # a full disk takes only an empty file
     report "folder $1" ok 'the same, writable' "$wanted"
   else
-    output=$({ printf '%065536d' 0 > "$own"; } 2>&1)
+    output=$({ rm -f -- "$own"; printf '%065536d' 0 > "$own"; } 2>&1)
     report "folder $1" bad "${output##*: }" "$wanted"
   fi
 }
