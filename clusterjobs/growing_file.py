@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import os
 from pathlib import Path
+
+from clusterjobs.regular_file import open_regular
 
 
 class GrowingFile:
@@ -12,13 +15,16 @@ class GrowingFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._offset = 0
+        self._owner: int | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def new_text(self) -> str:
         """The new text: "" while the file is missing, all of it if a requeued job rewrote it."""
         try:
-            with self.path.open("rb") as file:
-                if self.path.stat().st_size < self._offset:
+            with open_regular(self.path) as file:
+                now = os.fstat(file.fileno())
+                self._owner = now.st_uid
+                if now.st_size < self._offset:
                     self._offset = 0
                 file.seek(self._offset)
                 added = file.read()
@@ -26,3 +32,7 @@ class GrowingFile:
             return ""
         self._offset += len(added)
         return self._decoder.decode(added)
+
+    def is_foreign(self) -> bool:
+        """Whether the text that was read last is that of another user."""
+        return self._owner not in (None, os.geteuid())

@@ -10,6 +10,7 @@ import click
 
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.options import spec_argument
+from clusterjobs.commands.show import printable
 from clusterjobs.errors import one_problem
 from clusterjobs.growing_file import GrowingFile
 from clusterjobs.slurm.queue import queued_jobs
@@ -39,9 +40,18 @@ def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
         if not follow:
             raise one_problem(said, hint=f"wait for it: clusterjobs logs {spec} {wanted} --follow")
         click.echo(said, err=True)
-    click.echo(log.new_text(), nl=False)
+    _print_new_text(log)
     with contextlib.suppress(BrokenPipeError):
         while follow and wanted in (queued_jobs() or {}):
             time.sleep(_SECONDS)
-            click.echo(log.new_text(), nl=False)
-    click.echo(log.new_text(), nl=False)
+            _print_new_text(log)
+    _print_new_text(log)
+
+
+def _print_new_text(log: GrowingFile) -> None:
+    """Another user's text without the characters that could change the terminal."""
+    try:
+        text = log.new_text()
+    except OSError as error:
+        raise one_problem(f"cannot read {log.path}: {error.strerror}") from None
+    click.echo(printable(text, kept="\n\r\t") if log.is_foreign() else text, nl=False)

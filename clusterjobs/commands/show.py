@@ -63,9 +63,11 @@ def _source_lines(problem: Problem) -> list[str]:
     ]
 
 
-def printable(text: str) -> str:
-    """The text without control characters, which could change the terminal."""
-    return "".join("?" if unicodedata.category(c) in ("Cc", "Cf") else c for c in text)
+def printable(text: str, kept: str = "") -> str:
+    """The text without control characters, except `kept`: they could change the terminal."""
+    return "".join(
+        "?" if unicodedata.category(c) in ("Cc", "Cf") and c not in kept else c for c in text
+    )
 
 
 def _blank(text: str) -> str:

@@ -13,6 +13,7 @@ from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.show import printable, table
 from clusterjobs.jobs.records import read_attempts, read_data
+from clusterjobs.regular_file import open_regular
 from clusterjobs.slurm.queue import Queued, queued_jobs
 
 _EXAMPLES = """\b
@@ -75,9 +76,11 @@ def _job(job_id: str, folder: pathlib.Path, queued: Queued | None) -> dict[str, 
 
 
 def _text(file: pathlib.Path) -> str:
+    """Its text; "" if there is none that this user may read."""
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+        with open_regular(file) as opened:
+            return opened.read().decode("utf-8", "replace")
+    except OSError:
         return ""
 
 

@@ -10,6 +10,8 @@ import json
 import pathlib
 from typing import Any, NamedTuple
 
+from clusterjobs.regular_file import open_regular
+
 
 class JobFolder(NamedTuple):
     """The folder `<logs>/<job id>` of one job; `plan` is the content of its plan.json."""
@@ -31,8 +33,9 @@ class JobFolder(NamedTuple):
 
 
 def job_folders(logs: pathlib.Path) -> list[JobFolder]:
-    """The folders of all jobs below `logs`, the newest job last."""
-    paths = [path for path in logs.glob("[0-9]*") if path.name.isdecimal() and path.is_dir()]
+    """The folders of all jobs below `logs`, the newest job last; links are not followed."""
+    found = [path for path in logs.glob("[0-9]*") if path.name.isdecimal()]
+    paths = [path for path in found if path.is_dir() and not path.is_symlink()]
     return [
         JobFolder(path.name, path, _read_plan(path / "plan.json"))
         for path in sorted(paths, key=lambda path: int(path.name))
@@ -42,7 +45,8 @@ def job_folders(logs: pathlib.Path) -> list[JobFolder]:
 def _read_plan(path: pathlib.Path) -> dict[str, Any]:
     """An empty plan if the file is missing or damaged: the job's spec is unknown."""
     try:
-        plan = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        with open_regular(path) as file:
+            plan = json.loads(file.read().decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return {}
     return plan if isinstance(plan, dict) else {}
