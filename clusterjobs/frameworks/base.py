@@ -19,6 +19,7 @@ from clusterjobs.spec.references import expanding, is_absolute, variable
 from clusterjobs.yaml.document import Path
 
 JOB_DIR = variable("job_dir")  # the job's own folder on the shared storage, made by the script
+TOKEN = variable("token")  # random: in names of folders on a node that other users cannot guess
 
 EXIT_MINUTES = variable("exit_minutes")  # minutes until a training with stop_channel "clock" ends
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import LogLine, Task, Variable
+from clusterjobs.frameworks.base import TOKEN, LogLine, Task, Variable
 from clusterjobs.frameworks.ds_config_rules import DsConfig, check_keys
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.field_types import Stage
@@ -112,7 +112,7 @@ def extensions_folder() -> Variable:
     """The folder in which DeepSpeed compiles kernels; a killed build leaves its lock there."""
     return Variable(
         "TORCH_EXTENSIONS_DIR",
-        f"/tmp/torch-extensions-{variable('SLURM_JOB_ID')}-{variable('attempt')}",
+        f"/tmp/torch-extensions-{variable('SLURM_JOB_ID')}-{variable('attempt')}-{TOKEN}",
         "a new folder per node and attempt: the lock of a killed build hangs all ranks",
         "pytorch 189245",
     )

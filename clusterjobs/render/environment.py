@@ -6,7 +6,7 @@ import functools
 import textwrap
 from typing import Any
 
-from clusterjobs.frameworks.base import Variable
+from clusterjobs.frameworks.base import TOKEN, Variable
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.secrets import Secret
 from clusterjobs.render import shell
@@ -22,6 +22,7 @@ def environment_context(plan: Plan) -> dict[str, Any]:
         "kept_slurm": _kept(environment.kept_slurm),
         "unset": [ShellText(f"unset {line}") for line in wrapped(unset)],
         "variables": [line for one in environment.variables for line in _export(one)],
+        "has_token": any(TOKEN in one.value for one in environment.variables),
         "secrets": [_secret(one) for one in environment.secrets],
         "has_modules": bool(environment.modules),
         "modules": command_text(environment.modules),
@@ -65,8 +66,8 @@ def _secret(secret: Secret) -> dict[str, Any]:
     """The lines that read the value when the job runs: no file and no command line contains it."""
     name = secret.name
     if secret.file is not None:
-        value = f"$(< {shell.quote(secret.file)})"
-        complaint = f"the secret {name} is empty: its file has no text"
+        value = f"$(cat -- {shell.quote(secret.file)})"  # bash ends the script if `<` finds no file
+        complaint = f"the secret {name} is empty: its file is missing or has no text"
     else:
         value = f"$({program_text(secret.command)})"
         complaint = f"the secret {name} is empty: its command printed nothing"

@@ -150,7 +150,7 @@ def test_ranks_are_told_what_no_launcher_tells_them() -> None:
     said = {one.name: one for one in plan_of(**SMALL, gpus_per_node=4).environment.variables}
     assert said["LOCAL_SIZE"].value == "4"
     folder = show(said["TORCH_EXTENSIONS_DIR"].value)
-    assert folder == "/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
+    assert folder == "/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
     assert "CUDA_DEVICE_MAX_CONNECTIONS" not in said
 
 

@@ -48,7 +48,7 @@ def test_a_job_whose_own_folder_does_not_answer_ends_and_names_it(jobs: Jobs) ->
     told, log = ended(jobs, "/fsx/logs/")
     assert told.exit_code == 1, log
     assert log == (
-        f"clusterjobs: failed, or no answer in 60 s: mkdir -p -- /fsx/logs/{told.job_id}\n"
+        f"clusterjobs: failed, or no answer in 60 s: make_job_folder /fsx/logs/{told.job_id}\n"
     )
     assert told.ranks == {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def check_ranks(jobs, ended, world: int = 4) -> None:
         assert record["MASTER_ADDR"] == jobs.lab.facts.nodes[0]
         assert record["MASTER_PORT"] == str(12000 + int(ended.job_id) % 20000)
         folder = record["environment"]["TORCH_EXTENSIONS_DIR"]
-        assert folder == f"/tmp/torch-extensions-{ended.job_id}-1"
+        assert re.fullmatch(f"/tmp/torch-extensions-{ended.job_id}-1-[A-Za-z0-9]{{12}}", folder)
 
 
 def hosts_of(jobs, ended) -> str:

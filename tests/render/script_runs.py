@@ -87,10 +87,12 @@ def run_script(
     environment: Mapping[str, str] | None = None,
     stand_ins: Mapping[str, str] | None = None,
     signal: int | None = None,
+    **process_options: Any,
 ) -> Run:
     """Run a script in `folder`, where it is also submitted from; further runs add to its logs.
 
     `signal`: sent to the script when the file `started` exists; then `signalled` is made.
+    `process_options`: of Popen, for example the script's user.
     """
     programs = folder / "bin"
     programs.mkdir(exist_ok=True)
@@ -98,6 +100,7 @@ def run_script(
         (programs / name).write_text(f"#!/bin/bash\nexport SLURM_LOCALID=0\n{body}\n")
         (programs / name).chmod(0o755)
     (folder / "job.sh").write_text(text)
+    options: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **process_options}
     process = subprocess.Popen(
         ["bash", folder / "job.sh"],
         env={
@@ -115,8 +118,7 @@ def run_script(
         cwd=folder,
         preexec_fn=_catch_all_signals,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        **options,
     )
     if signal is not None:
         until((folder / "started").exists, 120, lambda: "the script does not start")
@@ -127,7 +129,7 @@ def run_script(
         process.returncode,
         [json.loads(line) for line in lines_of(folder / "logs" / JOB_ID / "attempts.jsonl")],
         lines_of(folder / "requests"),
-        (stdout + stderr).decode(errors="replace"),
+        ((stdout or b"") + (stderr or b"")).decode(errors="replace"),
         folder,
     )
 

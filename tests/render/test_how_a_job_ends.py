@@ -108,6 +108,27 @@ def test_what_follows_may_end_well(run, tmp_path: pathlib.Path) -> None:
     assert (end.code, end.reasons, end.requeues) == (0, ["completed"], 0), end.log
 
 
+@pytest.mark.parametrize(
+    "secret",
+    [
+        {"file": "/nowhere/key"},
+        {"file": "${NOT_SET_HERE}/key"},
+        {"file": "/dev/null"},
+        {"command": ["false"]},
+        {"command": ["no-such-program"]},
+        None,
+    ],
+    ids=str,
+)
+def test_a_secret_that_is_not_there_is_not_tried_again(
+    run, tmp_path: pathlib.Path, secret: Any
+) -> None:
+    end = run(with_restarts(tmp_path, ranks="touch trained", secrets={"A_KEY": secret}))
+    assert (end.code, end.reasons, end.requeues) == (1, ["not_started"], 0), end.log
+    assert "clusterjobs: the secret A_KEY is " in end.log
+    assert not (end.folder / "trained").exists()
+
+
 def test_restarts_end_with_their_budget(run, tmp_path: pathlib.Path) -> None:
     step = 'touch "$CHECKPOINTS/$SLURM_RESTART_COUNT"; exit 9'
     text = with_restarts(tmp_path, ranks=step, env={"CHECKPOINTS": f"{tmp_path}/checkpoints"})

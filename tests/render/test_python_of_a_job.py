@@ -23,7 +23,7 @@ TOOLS = (
     "rm",
     "sleep",
 )
-TOOLS += ("find", "sort", "tail", "tee", "timeout", "tr", "true")
+TOOLS += ("chmod", "find", "id", "namei", "sort", "stat", "tail", "tee", "timeout", "tr", "true")
 
 
 def python_of(version: str, file: pathlib.Path) -> pathlib.Path:

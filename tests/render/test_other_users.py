@@ -1,0 +1,208 @@
+"""What another user of the cluster plants reaches no job: its folder is its own, or it ends."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shlex
+import stat
+from collections.abc import Iterator
+
+import pytest
+from script_runs import JOB_ID, script
+from two_users import (
+    ACCESS_LIST,
+    OTHER,
+    OWNER,
+    TEAM,
+    Place,
+    identity,
+    needs_two_users,
+    place_of_two_users,
+    planted_module,
+)
+
+pytestmark = needs_two_users
+REFUSED = " safe from other users: set `logs` to a folder of yours or your group's"
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with place_of_two_users() as made:
+        yield made
+
+
+def text_of(place: Place, ranks: str = "true", **keys: object) -> str:
+    """A job with a program in its folder: attempt.py."""
+    keys = {"logs": str(place.shared / "logs"), **keys}
+    return script(
+        nodes=1,
+        command=["bash", "-c", ranks],
+        time_limit="1-00:00:00",
+        checkpoints={"path": str(place.home / "checkpoints")},
+        restarts={"failure": 2},
+        **keys,
+    )
+
+
+def plant_folder(place: Place, folder: str) -> None:
+    module = planted_module(place.proof)
+    assert place.plant(f'mkdir {folder}; echo "{module}" > {folder}/json.py') == 0
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_a_job_folder_that_another_user_has_made_is_not_used(place: Place, mode: int) -> None:
+    place.logs(mode)
+    plant_folder(place, f"shared/logs/{JOB_ID}")
+    run = place.run(text_of(place, f"touch {place.proof}/rank"))
+    assert place.proofs() == []
+    assert (run.code, run.requeues) == (1, 0)
+    assert REFUSED in run.log
+
+
+def test_a_planted_job_log_is_not_written_to(place: Place) -> None:
+    place.logs(0o1777)
+    own = place.home / ".bashrc"
+    own.write_text("own\n")
+    os.chown(own, OWNER, OWNER)
+    folder = f"shared/logs/{JOB_ID}"
+    assert place.plant(f"mkdir {folder}; ln -s {own} {folder}/job.log") == 0
+    run = place.run(text_of(place))
+    assert own.read_text() == "own\n"
+    assert REFUSED in run.log
+
+
+def test_a_link_in_place_of_the_job_folder_is_not_followed(place: Place) -> None:
+    place.logs(0o1777)
+    own = place.make(place.home / ".config", 0o700, OWNER)
+    assert place.plant(f"ln -s {own} shared/logs/{JOB_ID}") == 0
+    run = place.run(text_of(place))
+    assert list(own.iterdir()) == []
+    assert REFUSED in run.log
+
+
+def test_a_job_folder_is_not_exchanged_between_two_attempts(place: Place) -> None:
+    logs = place.logs(0o777)
+    place.run(text_of(place, "exit 9"))
+    place.plant(f"mv {logs}/{JOB_ID} {logs}/old")
+    plant_folder(place, f"shared/logs/{JOB_ID}")
+    run = place.run(text_of(place), environment={"SLURM_RESTART_COUNT": "1"})
+    assert place.proofs() == []
+    assert "drwxrwxrwx" in run.log
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        "mkdir -m 1777 shared/logs",
+        "mkdir -m 1777 open; ln -s $PWD/open shared/logs",
+        f"mkdir shared/logs && /usr/bin/python3 -c {shlex.quote(ACCESS_LIST)} shared/logs",
+    ],
+    ids=["folder", "link", "access list"],
+)
+def test_a_logs_folder_that_another_user_has_made_is_not_used(place: Place, plant: str) -> None:
+    place.shared.chmod(0o1777)
+    place.folder.chmod(0o1777)
+    if place.plant(plant):
+        pytest.skip("the file system of /tmp has no access lists")
+    place.run(text_of(place, "exit 9"))
+    place.plant(f"mv shared/logs/{JOB_ID} shared/logs/old")
+    place.plant(f"mkdir shared/logs/{JOB_ID}")
+    place.plant(f'echo "{planted_module(place.proof)}" > shared/logs/{JOB_ID}/json.py')
+    run = place.run(text_of(place), environment={"SLURM_RESTART_COUNT": "1"})
+    assert place.proofs() == []
+    assert REFUSED in run.log
+
+
+def test_nobody_else_writes_into_the_folder_of_a_job_without_umask(place: Place) -> None:
+    place.logs(0o755, OWNER)
+    run = place.run(text_of(place, ": > rank; exit 9", workdir=str(place.home)), umask=0)
+    assert run.requeues == 1
+    folder = place.shared / "logs" / JOB_ID
+    written = [folder, *folder.iterdir(), place.home / "rank", place.home / "checkpoints"]
+    assert [path for path in written if path.stat().st_mode & stat.S_IWOTH] == []
+    for name in (".", "attempt.py", "attempts.jsonl", "job.log"):
+        assert place.plant(f"[[ -w {folder}/{name} ]]") == 1
+
+
+def test_secrets_that_a_job_prints_are_for_its_user_alone(place: Place) -> None:
+    place.logs(0o755, OWNER)
+    copy = place.home / "slurm.out"
+    text = text_of(place, 'echo "$A_KEY"', secrets=["A_KEY"])
+    with copy.open("wb") as out:
+        os.chown(copy, OWNER, OWNER)
+        run = place.run(text, environment={"A_KEY": "do-not-show"}, stdout=out)
+    assert run.code == 0, run.log
+    log = place.shared / "logs" / JOB_ID / "job.log"
+    for file in (copy, log):
+        assert "do-not-show" in file.read_text()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert place.plant(f"cat {file} > /dev/null") == 1
+    assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("mode", "user", "group"),
+    [
+        (0o755, OWNER, 0),
+        (0o700, OWNER, 0),
+        (0o1777, 0, 0),
+        (0o2775, 0, TEAM),
+        (0o2775, OTHER, TEAM),
+    ],
+)
+def test_the_usual_folders_for_logs_are_used(
+    place: Place, mode: int, user: int, group: int
+) -> None:
+    """Also by a second attempt; others may read, as the umask of the user allows."""
+    place.shared.chmod(0o1777)
+    place.logs(mode, user, group)
+    mine = identity(OWNER, TEAM)
+    for count, umask in (("0", 0o022), ("1", 0o002)):
+        environment = {"SLURM_RESTART_COUNT": count}
+        run = place.run(text_of(place, "exit 9"), environment=environment, umask=umask, **mine)
+        assert (run.code, run.requeues) == (9, int(count) + 1), run.log
+    folder = place.shared / "logs" / JOB_ID
+    assert stat.S_IMODE(folder.stat().st_mode) & 0o777 == 0o755
+    assert len((folder / "attempts.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_team_may_be_kept_out_by_the_umask(place: Place) -> None:
+    place.logs(0o755, OWNER)
+    place.run(text_of(place), umask=0o077)
+    folder = place.shared / "logs" / JOB_ID
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "job.log").stat().st_mode) == 0o600
+
+
+def test_a_logs_folder_that_is_not_there_is_made(place: Place) -> None:
+    place.shared.chmod(0o1777)
+    run = place.run(text_of(place, logs=str(place.shared / "a" / "b c")))
+    assert run.code == 0, run.log
+    made: pathlib.Path = place.shared / "a" / "b c" / JOB_ID
+    assert (made / "job.log").exists()
+
+
+def test_extensions_are_not_loaded_from_a_folder_of_another_user(place: Place) -> None:
+    """torch builds them there, or finds them built."""
+    text = script(
+        nodes=1,
+        framework="deepspeed",
+        launcher="srun",
+        script="train.py",
+        precision="bf16",
+        batch={"micro": 1},
+        logs=str(place.home / "logs"),
+        workdir=str(place.home),
+    )
+    (place.home / "train.py").touch()
+    planted = f"/tmp/torch-extensions-{JOB_ID}-1"
+    assert place.plant(f"mkdir {planted} && echo planted > {planted}/cpu_adam.so") == 0
+    try:
+        python = 'ls -ld "$TORCH_EXTENSIONS_DIR"; ls "$TORCH_EXTENSIONS_DIR"'
+        run = place.run(text, stand_ins={"python3": python})
+    finally:
+        place.plant(f"rm -r {planted}")
+    assert run.code == 0, run.log
+    assert "cpu_adam.so" not in run.log
+    assert f"drwx------ 2 {OWNER}" in run.log
