@@ -12,6 +12,7 @@ from clusterjobs.cluster.source import ClusterFiles, ClusterSource
 from clusterjobs.commands.configs import refuse_config
 from clusterjobs.commands.files import read_sites, read_text, shown_name, shown_path, site_files
 from clusterjobs.commands.missing import missing_inputs
+from clusterjobs.commands.shared_logs import unsafe_logs
 from clusterjobs.commands.shell_check import code_problems
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.frameworks import option_models
@@ -51,7 +52,7 @@ class Project:
 
     @functools.cached_property
     def _of_the_spec(self) -> tuple[Problem, ...]:
-        return (*self.plan.warnings, *missing_inputs(self.plan))
+        return (*self.plan.warnings, *missing_inputs(self.plan), *unsafe_logs(self.plan))
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""

@@ -1,0 +1,52 @@
+"""Warns about a `logs` folder on this machine in which a job would not start.
+
+The rule is that of `make_job_folder` in the job script: no other user may change or replace a job's
+folder.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+
+from clusterjobs.errors import Problem
+from clusterjobs.plan.plan import Plan
+from clusterjobs.spec.references import has_variable
+
+
+def unsafe_logs(plan: Plan) -> tuple[Problem, ...]:
+    """A warning only: the folder of the same name on the cluster may be another one."""
+    logs = plan.job.folder.rpartition("/")[0]
+    unsafe = None if has_variable(logs) else _unsafe_folder(pathlib.Path(logs))
+    if unsafe is None:
+        return ()
+    return (
+        Problem(
+            f"other users can change or replace {unsafe}: if the nodes have the same folder, "
+            "the job ends before it writes there",
+            path="logs",
+            hint="choose a folder of yours or your group's (docs/job-script.md, Other users)",
+            warning=True,
+        ),
+    )
+
+
+def _unsafe_folder(path: pathlib.Path) -> pathlib.Path | None:
+    """The first folder on the way to `path` that is not safe; None also if that is unknown."""
+    users = {pathlib.Path("/usr").stat().st_uid, os.geteuid()}
+    groups = {os.getegid(), *os.getgroups()}
+    is_in_open = False
+    try:
+        real = path.resolve()
+        for folder in (*reversed(real.parents), real):
+            now = folder.stat()
+            is_own, is_open = now.st_uid in users, bool(now.st_mode & stat.S_IWOTH)
+            if is_open and not (is_own and now.st_mode & stat.S_ISVTX):
+                return folder
+            if is_in_open and not is_own and now.st_gid not in groups:
+                return folder
+            is_in_open = is_open
+    except (OSError, RuntimeError):  # it is not here, cannot be read, or is a circle of links
+        pass
+    return None
