@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import importlib
 import io
+import os
 import sys
 from typing import Any
 
@@ -74,6 +75,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line, and end the process with the exit code."""
     gc.set_threshold(100_000)  # imports create no garbage: skip the collection
+    os.umask(os.umask(0o077) | 0o002)  # else other users could change the scripts that it writes
     if isinstance(sys.stdout, io.TextIOWrapper):  # names that a terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])

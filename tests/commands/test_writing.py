@@ -346,3 +346,12 @@ def test_diff_of_a_folder_that_is_not_there_shows_whole_files(
     assert outcome.code == 0
     assert "--- /dev/null" in outcome.out
     assert "+++ none/job.sh" in outcome.out
+
+
+def test_no_script_is_writable_for_everyone(folder: pathlib.Path) -> None:
+    (folder / "spec.yaml").write_text(SPEC)
+    program = "from clusterjobs.commands.main import main; main()"
+    words = [sys.executable, "-c", program, "render", "spec.yaml", "-o", "out"]
+    subprocess.run(words, umask=0, capture_output=True, check=True)
+    made = [folder / "out", *(folder / "out").iterdir()]
+    assert {oct(path.stat().st_mode & 0o777) for path in made} == {"0o775", "0o664"}
