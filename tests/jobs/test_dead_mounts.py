@@ -57,7 +57,7 @@ def test_checkpoints_that_do_not_answer_end_the_job_once(jobs: Jobs) -> None:
     keys = {"checkpoints": {"path": "/fsx/saved"}, "restarts": {"failure": 3}}
     told, log = ended(jobs, "/fsx/saved", **keys)
     assert told.exit_code == 1, log
-    assert "failed, or no answer in 60 s: mkdir -p -- /fsx/saved" in told.log
+    assert "failed, or no answer in 60 s: make_safe_folder /fsx/saved" in told.log
     assert reasons(jobs, told.job_id) == ["not_started"]
     assert told.ranks == {}
 
@@ -67,6 +67,6 @@ def test_a_folder_that_may_not_be_made_ends_the_job_once(jobs: Jobs) -> None:
     keys = {"checkpoints": {"path": "/fsx/file/below"}, "restarts": {"failure": 3}}
     told, log = ended(jobs, "nowhere", **keys)
     assert told.exit_code == 1, log
-    assert "failed, or no answer in 60 s: mkdir -p -- /fsx/file/below" in told.log
+    assert "failed, or no answer in 60 s: make_safe_folder /fsx/file/below" in told.log
     assert "Not a directory" in told.log
     assert reasons(jobs, told.job_id) == ["not_started"]

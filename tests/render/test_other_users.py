@@ -23,7 +23,7 @@ from two_users import (
 )
 
 pytestmark = needs_two_users
-REFUSED = " safe from other users: set `logs` to a folder of yours or your group's"
+REFUSED = " a folder of yours or your group's\n"
 
 
 @pytest.fixture
@@ -35,14 +35,9 @@ def place() -> Iterator[Place]:
 def text_of(place: Place, ranks: str = "true", **keys: object) -> str:
     """A job with a program in its folder: attempt.py."""
     keys = {"logs": str(place.shared / "logs"), **keys}
-    return script(
-        nodes=1,
-        command=["bash", "-c", ranks],
-        time_limit="1-00:00:00",
-        checkpoints={"path": str(place.home / "checkpoints")},
-        restarts={"failure": 2},
-        **keys,
-    )
+    checkpoints = {"path": str(place.home / "checkpoints")}
+    keys = {"checkpoints": checkpoints, "restarts": {"failure": 2}, **keys}
+    return script(nodes=1, command=["bash", "-c", ranks], time_limit="1-00:00:00", **keys)
 
 
 def plant_folder(place: Place, folder: str) -> None:
@@ -196,13 +191,38 @@ def test_extensions_are_not_loaded_from_a_folder_of_another_user(place: Place) -
         workdir=str(place.home),
     )
     (place.home / "train.py").touch()
-    planted = f"/tmp/torch-extensions-{JOB_ID}-1"
+    number = str(900_000_000 + os.getpid())  # in /tmp itself, where other tests may run
+    planted = f"/tmp/torch-extensions-{number}-1"
     assert place.plant(f"mkdir {planted} && echo planted > {planted}/cpu_adam.so") == 0
     try:
         python = 'ls -ld "$TORCH_EXTENSIONS_DIR"; ls "$TORCH_EXTENSIONS_DIR"'
-        run = place.run(text, stand_ins={"python3": python})
+        environment = {"SLURM_JOB_ID": number}
+        run = place.run(text, stand_ins={"python3": python}, environment=environment)
     finally:
         place.plant(f"rm -r {planted}")
     assert run.code == 0, run.log
     assert "cpu_adam.so" not in run.log
     assert f"drwx------ 2 {OWNER}" in run.log
+
+
+def test_no_checkpoint_of_another_user_is_loaded(place: Place) -> None:
+    """A pickle may run any code."""
+    place.logs(0o1777)
+    checkpoints = place.make(place.shared / "open", 0o777) / "checkpoints"
+    code = f"touch {place.proof}/loaded"
+    assert place.plant(f"mkdir {checkpoints}; echo {code} > {checkpoints}/1") == 0
+    text = text_of(place, f"bash {checkpoints}/1", checkpoints={"path": str(checkpoints)})
+    run = place.run(text)
+    assert place.proofs() == []
+    assert (run.code, run.requeues) == (1, 0)
+    assert f"cannot make {checkpoints} safe from other users" in run.log
+
+
+@pytest.mark.parametrize(("mode", "group"), [(0o2775, TEAM), (0o1777, 0)])
+def test_the_usual_folders_for_checkpoints_are_used(place: Place, mode: int, group: int) -> None:
+    place.logs(0o1777)
+    checkpoints = place.make(place.shared / "checkpoints", mode, 0, group)
+    text = text_of(place, f"touch {checkpoints}/1", checkpoints={"path": str(checkpoints)})
+    run = place.run(text, **identity(OWNER, TEAM))
+    assert run.code == 0, run.log
+    assert (checkpoints / "1").exists()
