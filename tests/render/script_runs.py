@@ -84,34 +84,36 @@ def run_script(
     text: str,
     state: str = "RUNNING",
     why: str = "None",
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str | None] | None = None,
     stand_ins: Mapping[str, str] | None = None,
     signal: int | None = None,
 ) -> Run:
     """Run a script in `folder`, where it is also submitted from; further runs add to its logs.
 
-    `signal`: sent to the script when the file `started` exists; then `signalled` is made.
+    A variable of `environment` that is None is missing. `signal`: sent to the script when the file
+    `started` exists; then `signalled` is made.
     """
     programs = folder / "bin"
     programs.mkdir(exist_ok=True)
     for name, body in {**STAND_INS, **(stand_ins or {})}.items():
         (programs / name).write_text(f"#!/bin/bash\nexport SLURM_LOCALID=0\n{body}\n")
         (programs / name).chmod(0o755)
-    (folder / "job.sh").write_text(text)
+    (folder / "job.sh").write_text(text.replace("/opt/slurm/bin", str(programs)))
+    given: dict[str, str | None] = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "LC_ALL": "C.UTF-8",
+        "STATE": state,
+        "WHY": why,
+        "REQUESTS": str(folder / "requests"),
+        "SLURM_JOB_ID": JOB_ID,
+        "SLURM_JOB_NODELIST": "node-1",
+        "SLURMD_NODENAME": "node-1",
+        "SLURM_SUBMIT_DIR": str(folder),
+        **(environment or {}),
+    }
     process = subprocess.Popen(
-        ["bash", folder / "job.sh"],
-        env={
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "LC_ALL": "C.UTF-8",
-            "STATE": state,
-            "WHY": why,
-            "REQUESTS": str(folder / "requests"),
-            "SLURM_JOB_ID": JOB_ID,
-            "SLURM_JOB_NODELIST": "node-1",
-            "SLURMD_NODENAME": "node-1",
-            "SLURM_SUBMIT_DIR": str(folder),
-            **(environment or {}),
-        },
+        ["/bin/bash", folder / "job.sh"],
+        env={name: value for name, value in given.items() if value is not None},
         cwd=folder,
         preexec_fn=_catch_all_signals,
         stdin=subprocess.DEVNULL,
