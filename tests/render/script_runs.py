@@ -123,6 +123,7 @@ def run_script(
     if signal is not None:
         until((folder / "started").exists, 30, lambda: "the script does not start")
         process.send_signal(signal)
+        process.send_signal(signals.SIGCONT)  # it may have stopped the script
         (folder / "signalled").touch()
     stdout, stderr = process.communicate(timeout=60)
     return Run(
