@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint fmt bench clean
+.PHONY: help demo quick test faults lint fmt bench clean
 
 BIN := .venv/bin
 PYTEST_ARGS ?=
@@ -26,6 +26,10 @@ test: ## lint, types, layers and all tests
 	@tools/setup.sh dev train aws
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(PYTEST_ARGS)
+
+faults: ## the whole fault suite with its long forms, and a table of what came out
+	@tools/setup.sh dev train aws
+	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --faults $(PYTEST_ARGS)
 
 lint: ## ruff, mypy, import-linter, shellcheck
 	@tools/setup.sh dev

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import fault_suite
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -28,6 +30,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Rewrite the expected files of tests/cases instead of comparing with them.",
     )
+    parser.addoption(
+        "--faults",
+        action="store_true",
+        help="Run the whole fault suite, with its long forms, and nothing else (make faults).",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The long forms of the fault suite run only with --faults, or if -m names their marker."""
+    if "faults" in config.option.markexpr:
+        return
+    if config.option.faults:
+        others = {item for item in items if not fault_suite.belongs(item)}
+    else:
+        others = {item for item in items if item.get_closest_marker("faults")}
+    config.hook.pytest_deselected(items=[item for item in items if item in others])
+    items[:] = [item for item in items if item not in others]
 
 
 @dataclass(frozen=True)
@@ -97,6 +116,19 @@ def fault_table() -> list[str]:
 
 
 @pytest.fixture
+def fault_counts(
+    record_property: Callable[[str, object], None],
+) -> Iterator[collections.Counter[str]]:
+    """What a test adds to the table of `make faults`: the keys of fault_suite.COLUMNS.
+
+    Counts of 0 show that the test looks for it: fault_counts["wrong_data"] += 0.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    yield counts
+    record_property("fault_counts", dict(counts))
+
+
+@pytest.fixture
 def tally(request: pytest.FixtureRequest) -> Iterator[collections.Counter[str]]:
     """Counts of this test: tried, intact, refused, executed, directives, directives wrong."""
     counts: collections.Counter[str] = collections.Counter()
@@ -129,6 +161,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _FAULTS:
         terminalreporter.section("faults")
         for line in _FAULTS:
+            terminalreporter.write_line(line)
+    if terminalreporter.config.option.faults:
+        terminalreporter.section("summary of the fault suite")
+        reports = itertools.chain.from_iterable(terminalreporter.stats.values())
+        tests = (one for one in reports if isinstance(one, pytest.TestReport))
+        for line in fault_suite.Groups().add(tests).lines():
             terminalreporter.write_line(line)
 
 

@@ -107,7 +107,8 @@ class ClusterFacts(NamedTuple):
     """A cluster. `mounts_complete`: False if a folder that is not in `mounts` may be shared, too.
 
     `shared_folders` are shared, but are not mounts themselves. `bucket_service`: the service whose
-    Lustre file systems can link a folder to a bucket; "" if there is none.
+    Lustre file systems can link a folder to a bucket; "" if there is none. `slurm_commands`: the
+    folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
     """
 
     name: str
@@ -117,6 +118,7 @@ class ClusterFacts(NamedTuple):
     shared_folders: tuple[str, ...] = ("/home",)
     slurm_version: str | None = None
     bucket_service: str = ""
+    slurm_commands: str = ""
     terms: Terms = Terms()
 
     def partition(self, name: str) -> Partition:

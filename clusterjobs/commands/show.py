@@ -16,8 +16,11 @@ _MAX_SHOWN = 100
 
 
 def show_problems(problems: Iterable[Problem]) -> None:
-    """Print each problem with its position, source line, caret and hint to standard error."""
-    shown = list(problems)
+    """Print each problem with its position, source line, caret and hint to standard error.
+
+    Those of a file that several others use are printed once.
+    """
+    shown = list(dict.fromkeys(problems))
     only = ""
     if len(shown) > _MAX_SHOWN:
         only = f"; the first {_MAX_SHOWN} of {len(shown):,} messages are shown"

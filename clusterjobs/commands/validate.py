@@ -7,7 +7,7 @@ import pathlib
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +20,7 @@ from clusterjobs.errors import InputError, Location, Problem
 
 if TYPE_CHECKING:
     from clusterjobs.parallelcluster.validation.account_overrides import Overrides
-    from clusterjobs.parallelcluster.validation.check import Validate
+    from clusterjobs.parallelcluster.validation.check import Report, Validate
     from clusterjobs.yaml.document import Document
 
 _EXAMPLES = """\b
@@ -41,6 +41,7 @@ class _Options:
     overrides: Overrides
     validate: Validate | None
     validators_ran: bool = True  # False if ParallelCluster's validators did not run
+    reports: dict[str, Report] = field(default_factory=dict)  # of each config, as JSON
 
 
 @click.command(epilog=_EXAMPLES)
@@ -140,7 +141,11 @@ def _validate_config(
     from clusterjobs.parallelcluster.validation.check import check_config
     from clusterjobs.parallelcluster.validation.finding import problems
 
-    report = check_config(data, options.overrides, options.validate)
+    config = json.dumps(data, default=repr)
+    report = options.reports.get(config)
+    if report is None:  # it takes seconds, and many specs may have the same config
+        report = check_config(data, options.overrides, options.validate)
+        options.reports[config] = report
     options.validators_ran = options.validators_ran and report.validators_ran
     return problems(document, base, report.findings)
 

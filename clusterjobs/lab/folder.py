@@ -146,6 +146,7 @@ class LabFolder:
         added = {directory: self.shared(directory) for directory in spec.shared}
         added |= {node.scratch: self / "nodes" for node in spec.nodes}  # each node has its own
         added[slurm_conf.LAB] = self.path
+        added["/opt/slurm/bin"] = self / "commands"  # where ParallelCluster has Slurm's commands
         if not _HOSTS.exists():  # on a minimal system, init.sh needs a file to mount over
             added["/etc/hosts"] = self / "hosts"
         for directory in spec.shared:

@@ -39,6 +39,7 @@ def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
         shared_folders=_ALWAYS_SHARED,
         slurm_version="25.11.8",
         bucket_service="FSx for Lustre",
+        slurm_commands="/opt/slurm/bin",  # the cookbook's slurm install_dir
         terms=_TERMS,
     )
 

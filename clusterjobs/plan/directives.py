@@ -89,6 +89,7 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
         yield Directive("mem", 0, "--exclusive alone leaves the default memory limit")
     if experiment.time_limit is not None:
         yield Directive("time", experiment.time_limit, "time_limit")
+    yield Directive("propagate", "NONE", "limits of the node, not of the calling shell: ulimit -s")
     yield Directive("output", "%x-%j.out", "beside where sbatch was called; always exists")
     yield Directive("open-mode", "append", "a requeued job goes on in the same log")
     if experiment.checkpoints is not None:

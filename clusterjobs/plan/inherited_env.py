@@ -21,14 +21,13 @@ _RANKS = (
     "NODE_RANK",
     "GROUP_RANK",
     "ROLE_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
 )
-_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH", "PYTHONINSPECT")
+# They change how bash works. The script unsets POSIXLY_CORRECT and FUNCNEST before all else.
+_BASH = ("BASH_COMPAT", "CDPATH", "EXECIGNORE", "GLOBIGNORE", "TMOUT")
 
 # Families of variables, by their prefix.
 PREFIXES = (
-    *("TORCHELASTIC_", "OMPI_COMM_", "PMI_", "PMIX_"),
+    *("PYTHON", "TORCHELASTIC_", "OMPI_COMM_", "PMI"),
     *("SQUEUE_", "SCANCEL_", "SCONTROL_"),  # SQUEUE_STATES=PENDING would hide running jobs
 )
 
@@ -84,8 +83,13 @@ def own_slurm_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
     return (*_SBATCH_SETS, *sorted(handed))
 
 
+def is_unset(name: str) -> bool:
+    """Whether the job unsets it, so that a value from the calling shell never arrives."""
+    return name in (*_RANKS, *_BASH) or name.startswith(PREFIXES)
+
+
 def inherited_variables(gpus_per_node: int) -> tuple[str, ...]:
     """The other variables that the job unsets first of all."""
     # With GPUs, Slurm sets it for this job; without GPUs it belongs to another job.
     devices = () if gpus_per_node else ("CUDA_VISIBLE_DEVICES",)
-    return (*_RANKS, *_PYTHON, "POSIXLY_CORRECT", *devices)
+    return (*_RANKS, *_BASH, *devices)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Shape, folder_on_the_node
 from clusterjobs.plan.directives import Directive, sbatch_directives
@@ -16,7 +17,8 @@ from clusterjobs.spec.experiment import Experiment
 class Job(NamedTuple):
     """`title`: "2 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun".
 
-    `folder`: the job's own folder. `workdir`: where the ranks run; None: where sbatch was called.
+    `path`: folders of commands that the script needs, whatever PATH the caller has. `folder`: the
+    job's own folder. `workdir`: where the ranks run; None: where sbatch was called.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Job(NamedTuple):
     framework: str
     title: str
     directives: tuple[Directive, ...]
+    path: tuple[str, ...]
     folder: str
     workdir: str | None
     parameters: tuple[Parameter, ...]
@@ -32,7 +35,7 @@ class Job(NamedTuple):
 
 def plan_job(
     experiment: Experiment,
-    cluster: str,
+    cluster: ClusterFacts,
     launcher: str,
     placement: Placement,
     parameters: tuple[Parameter, ...],
@@ -42,10 +45,11 @@ def plan_job(
     """The section `job`. `further`: directives that other sections need."""
     return Job(
         experiment.name,
-        cluster,
+        cluster.name,
         experiment.framework,
         _title(placement.shape, placement.node_type.name, experiment.framework, launcher),
         sbatch_directives(experiment, placement, further, diagnostics),
+        (*filter(None, [cluster.slurm_commands]), "/usr/bin", "/bin"),
         folder_on_the_node(f"{experiment.logs.path}/${{SLURM_JOB_ID}}"),
         folder_on_the_node(experiment.workdir) if experiment.workdir else None,
         parameters,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.plan.inherited_env import is_unset
 from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import has_variable, variable
 
@@ -67,6 +68,10 @@ def _check(
     if has_variable(default):
         diagnostics.problem(
             (*path, "default"), "a default cannot be another parameter", "write it out"
+        )
+    elif is_unset(name):
+        diagnostics.problem(
+            path, f"{name} never arrives: the job unsets it first", "choose another name"
         )
     elif name in env and env[name] != variable(name):
         diagnostics.problem(path, f"{name} is set by env: too", "choose another name for one")

@@ -61,7 +61,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted.restarts, wanted.checkpoints, wanted.time_limit, framework, launcher, *both
     )
     further = restarts.directives if restarts else ()
-    job = plan_job(wanted, facts.name, launcher.name, placement, parameters, further, diagnostics)
+    job = plan_job(wanted, facts, launcher.name, placement, parameters, further, diagnostics)
     storage = find_storage(facts, placement.partition, placement.node_type)
     inputs = plan_inputs(wanted, program, diagnostics)
     data_paths = framework.data_paths(wanted, spec.options, texts or {})

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import folder_on_the_node
+from clusterjobs.plan.inherited_env import is_unset
 from clusterjobs.spec import experiment as spec
 
 
@@ -31,6 +32,12 @@ def plan_secrets(
                 ("secrets", name),
                 "file and command: a secret comes from one of them",
                 "remove one",
+            )
+        if secret.file is None and secret.command is None and is_unset(name):
+            diagnostics.problem(
+                ("secrets", name),
+                f"{name} never arrives: the job unsets it first",
+                "choose another name, or read the secret from a file",
             )
         for key, others in (("env", env), ("parameters", parameters)):
             if name in others:

@@ -21,6 +21,7 @@ def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str
         "version": ShellText(__version__),
         "rendered_from": shell.comment(rendered_from),
         "directives": [shell.directive(one.name, one.value) for one in job.directives],
+        "path": shell.quote(":".join(job.path)),
         "folder": shell.quote(job.folder),
         "has_workdir": job.workdir is not None,
         "workdir": shell.quote(job.workdir or "."),

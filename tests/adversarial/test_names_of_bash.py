@@ -80,7 +80,12 @@ _BY_A_WORD = re.compile(
     r"\bfor (\w+) in\b|\bread(?: -\w+(?: \d+)?)* (\w+)|\bmapfile -t (\w+)|\{(\w+)\}[<>]"
 )
 _DECLARED = re.compile(r"\b(?:local|export)((?: +[A-Za-z_]\w*(?:=\S*)?)+)")
-_GROW = {"PATH", "LD_LIBRARY_PATH"}  # the spec's own value stays in what the script makes of it
+_GROW = {
+    "HOME",
+    "USER",
+    "PATH",
+    "LD_LIBRARY_PATH",
+}  # the spec's own value stays in what the script makes of it
 _FOR_ONE_COMMAND = {"IFS", "STAGE_DIR"}
 _BY_A_KEY = {"HOROVOD_GLOO_IFACE"}  # horovod.interface; without it the spec's own is taken
 

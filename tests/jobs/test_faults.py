@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -79,15 +80,20 @@ def lost_steps(job: Running) -> list[int]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_fault_costs_the_steps_since_the_last_checkpoint(
-    case: Case, ended: dict[str, Future[Ended]], fault_table: list[str]
+    case: Case,
+    ended: dict[str, Future[Ended]],
+    fault_table: list[str],
+    fault_counts: Counter[str],
 ) -> None:
     job, exit_code = ended[case.name].result()
     lost = lost_steps(job)
+    fault_counts["lost_steps"] += sum(max(0, steps - SAVE_EVERY) for steps in lost)
     reasons = tuple(one["reason"] for one in job.records())
     fault_table.append(
         f"{case.fault}, {case.moment}: {', '.join(reasons)}; exit code {exit_code}; "
         f"steps repeated: {', '.join(map(str, lost)) or 'none'}"
     )
+    fault_counts["wrong_records"] += reasons != case.reasons
     assert reasons == case.reasons, job.log()
     assert exit_code in case.exit_codes, job.log()
     assert all(0 <= steps <= SAVE_EVERY for steps in lost), (lost, job.log())
@@ -96,11 +102,14 @@ def test_a_fault_costs_the_steps_since_the_last_checkpoint(
 
 
 def test_at_the_time_limit_20_of_20_jobs_save_and_are_requeued(
-    ended: dict[str, Future[Ended]], fault_table: list[str]
+    ended: dict[str, Future[Ended]], fault_table: list[str], fault_counts: Counter[str]
 ) -> None:
+    fault_counts["tried"] = len(LIMITED)
     jobs = [ended[case.name].result() for case in LIMITED]
     for job, exit_code in jobs:
         reasons = [one["reason"] for one in job.records()]
+        fault_counts["lost_steps"] += sum(map(abs, lost_steps(job)))
+        fault_counts["wrong_records"] += set(reasons[:-1]) != {"time_limit"}
         assert exit_code == 0, job.log()
         assert reasons[-1] == "completed", job.log()
         assert set(reasons[:-1]) == {"time_limit"}, job.log()

@@ -84,37 +84,38 @@ def run_script(
     text: str,
     state: str = "RUNNING",
     why: str = "None",
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str | None] | None = None,
     stand_ins: Mapping[str, str] | None = None,
     signal: int | None = None,
     **process_options: Any,
 ) -> Run:
     """Run a script in `folder`, where it is also submitted from; further runs add to its logs.
 
-    `signal`: sent to the script when the file `started` exists; then `signalled` is made.
-    `process_options`: of Popen, for example the script's user.
+    A variable of `environment` that is None is missing. `signal`: sent to the script when the file
+    `started` exists; then `signalled` is made. `process_options`: of Popen, for example the user.
     """
     programs = folder / "bin"
     programs.mkdir(exist_ok=True)
     for name, body in {**STAND_INS, **(stand_ins or {})}.items():
         (programs / name).write_text(f"#!/bin/bash\nexport SLURM_LOCALID=0\n{body}\n")
         (programs / name).chmod(0o755)
-    (folder / "job.sh").write_text(text)
+    (folder / "job.sh").write_text(text.replace("/opt/slurm/bin", str(programs)))
+    given: dict[str, str | None] = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "LC_ALL": "C.UTF-8",
+        "STATE": state,
+        "WHY": why,
+        "REQUESTS": str(folder / "requests"),
+        "SLURM_JOB_ID": JOB_ID,
+        "SLURM_JOB_NODELIST": "node-1",
+        "SLURMD_NODENAME": "node-1",
+        "SLURM_SUBMIT_DIR": str(folder),
+        **(environment or {}),
+    }
     options: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **process_options}
     process = subprocess.Popen(
-        ["bash", folder / "job.sh"],
-        env={
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "LC_ALL": "C.UTF-8",
-            "STATE": state,
-            "WHY": why,
-            "REQUESTS": str(folder / "requests"),
-            "SLURM_JOB_ID": JOB_ID,
-            "SLURM_JOB_NODELIST": "node-1",
-            "SLURMD_NODENAME": "node-1",
-            "SLURM_SUBMIT_DIR": str(folder),
-            **(environment or {}),
-        },
+        ["/bin/bash", folder / "job.sh"],
+        env={name: value for name, value in given.items() if value is not None},
         cwd=folder,
         preexec_fn=_catch_all_signals,
         stdin=subprocess.DEVNULL,
@@ -123,6 +124,7 @@ def run_script(
     if signal is not None:
         until((folder / "started").exists, 120, lambda: "the script does not start")
         process.send_signal(signal)
+        process.send_signal(signals.SIGCONT)  # it may have stopped the script
         (folder / "signalled").touch()
     stdout, stderr = process.communicate(timeout=120)
     return Run(

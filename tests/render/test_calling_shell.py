@@ -2,33 +2,102 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
+import json
+import os
 import pathlib
+import pwd
+import re
 import subprocess
+import sys
 
 import pytest
-from script_runs import run_script, script
+from hostile_environments import ENVIRONMENTS, KEPT, OF_THE_SCRIPT, OWN, Environment
+from hypothesis import HealthCheck, Phase, given, settings
+from script_runs import Run, run_script, script
 
-SHOW = (
-    'echo "seen: $SHELLOPTS $BASHOPTS $- ${POSIXLY_CORRECT-} ${PYTHONSAFEPATH-} ${PYTHONINSPECT-}"'
-)
+ME = pwd.getpwuid(os.getuid())
+CLEAN: Environment = {"HOME": ME.pw_dir, "USER": ME.pw_name, "SLURM_JOB_USER": ME.pw_name}
+CLEAN |= {"A_KEY": "do-not-show"}
+
+RANK = """\
+import json, os, resource, shutil, signal, sys
+limits = [resource.getrlimit(one) for one in range(16)]
+found = [shutil.which(one) for one in ("scontrol", "srun", "mkdir", "awk")]
+environment = {**os.environ, "A_KEY": len(os.environ["A_KEY"])}
+print("seen:", json.dumps([sys.argv, environment, found, limits, os.getcwd(), sys.flags.optimize]))
+"""
+SHOW = """\
+echo "seen: $- $SHELLOPTS $BASHOPTS $(umask)" $(declare -F)
+exec "$0" rank.py 'a  *' "$@"
+"""
+_BY_THE_SHELL = {
+    "PATH",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "_",
+    "REQUESTS",
+    "MASTER_PORT",
+    "SLURM_SUBMIT_DIR",
+}
+_OF_THE_CALLER = {
+    *KEPT,
+    *OWN,
+    *(f"BASH_FUNC_{one}%%" for one in OF_THE_SCRIPT),
+    *_BY_THE_SHELL,
+    *("LC_ALL", "LANG", "LC_CTYPE", "LC_COLLATE", "LC_NUMERIC", "LANGUAGE"),
+    *("SECONDS", "HISTSIZE", "HISTFILESIZE"),  # of bash itself, by allexport and history
+}
 
 
-def run_beside(folder: pathlib.Path, name: str, environment: dict[str, str]) -> tuple[int, str]:
-    """The exit code, and the environment as a rank sees it."""
-    (folder / name).mkdir()
+def run_beside(folder: pathlib.Path, environment: Environment) -> Run:
+    folder.mkdir()
+    (folder / "rank.py").write_text(RANK)
+    (folder / "show.sh").write_text(SHOW)
     keys = {
-        "command": ["bash", "-c", SHOW],
+        "command": ["bash", "-c", SHOW, sys.executable, "b\nc"],
         "before": [["true"]],
-        "setup": [": > twice; : > twice", 'echo "script: $-"'],
+        "secrets": ["A_KEY"],
+        "setup": [": > twice; : > twice", 'echo "seen: script: $-"'],
+        "checkpoints": {"path": str(folder / "checkpoints")},
+        "restarts": {"failure": 1},
     }
-    run = run_script(
-        folder / name, script(logs=str(folder / name / "logs"), **keys), environment=environment
-    )
+    text = script(logs=str(folder / "logs"), **keys)
+    return run_script(folder, text, environment={**CLEAN, **environment})
+
+
+def seen(run: Run) -> list[object]:
+    """What the ranks saw, without what is the caller's own affair, and the names of this run."""
+    text = run.log.replace(str(run.folder), "FOLDER")
+    lines = [line.lstrip("0: ") for line in text.splitlines()]
+    found: list[object] = [line for line in lines if line.startswith("seen: ")]
+    return [_comparable(str(line)) for line in found]
+
+
+def _comparable(line: str) -> object:
+    if not line.startswith("seen: ["):
+        return re.sub(rf" declare -fx ({'|'.join(OF_THE_SCRIPT)})", "", line)  # the caller's, too
+    argv, environment, *others = json.loads(line.removeprefix("seen: "))
+    return [argv, {k: v for k, v in environment.items() if k not in _OF_THE_CALLER}, *others]
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    run = run_beside(tmp_path_factory.mktemp("clean") / "run", {})
     assert run.reasons == ["completed"], run.log
-    marks = ("seen: ", "script: ")
-    seen = [line for line in run.log.splitlines() if line.lstrip("0: ").startswith(marks)]
-    assert len(seen) == len(marks)
-    return run.code, " ".join(seen)
+    assert len(seen(run)) == 3
+    return seen(run)
+
+
+def check(folder: pathlib.Path, environment: Environment, clean: list[object]) -> None:
+    run = run_beside(folder, environment)
+    assert (run.code, run.reasons) == (0, ["completed"]), run.log
+    assert seen(run) == clean
+    assert 0 <= run.records[0]["seconds"] < 3600
+    assert "do-not-show" not in run.log
+    assert not (folder / "executed").exists()
 
 
 @pytest.mark.parametrize(
@@ -39,16 +108,77 @@ def run_beside(folder: pathlib.Path, name: str, environment: dict[str, str]) -> 
         {"SHELLOPTS": "posix"},
         {"SHELLOPTS": "monitor"},
         {"POSIXLY_CORRECT": "1"},
-        {"BASHOPTS": "extglob"},
+        {"BASHOPTS": "nocasematch:failglob:extglob:nullglob:lastpipe"},
         {"PYTHONSAFEPATH": "1", "PYTHONINSPECT": "1"},
+        {"PATH": None, "HOME": None, "USER": None, "LC_ALL": None},
+        {"PATH": "/nowhere"},
+        {"BASH_FUNC_mkdir%%": "() { :; }", "BASH_FUNC_builtin%%": "() { :; }"},
+        {"BASH_FUNC_scontrol%%": "() { :; }", "PATH": None},
+        {"FUNCNEST": "2"},
     ],
     ids=str,
 )
-def test_options_of_the_calling_shell_reach_no_rank(
-    tmp_path: pathlib.Path, environment: dict[str, str]
+def test_what_the_calling_shell_has_exported_reaches_no_rank(
+    tmp_path: pathlib.Path, environment: Environment, clean: list[object]
 ) -> None:
-    usual = run_beside(tmp_path, "usual", {})
-    assert run_beside(tmp_path, "hostile", environment) == usual
+    check(tmp_path / "run", environment, clean)
+
+
+def check_many(
+    examples: int,
+    clean: list[object],
+    folders: pathlib.Path,
+    fault_counts: collections.Counter[str],
+) -> None:
+    numbers = itertools.count()
+
+    @settings(  # to make a failing environment smaller would take minutes
+        max_examples=examples,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=[*HealthCheck],
+    )
+    @given(environment=ENVIRONMENTS)
+    def in_any(environment: Environment) -> None:
+        check(folders / str(next(numbers)), environment, clean)
+        fault_counts["tried"] += 1
+
+    fault_counts["wrong_records"] += 0
+    in_any()
+
+
+def test_a_job_runs_the_same_in_any_environment(
+    tmp_path: pathlib.Path, clean: list[object], fault_counts: collections.Counter[str]
+) -> None:
+    check_many(15, clean, tmp_path, fault_counts)
+
+
+@pytest.mark.faults
+def test_a_job_runs_the_same_in_500_environments(
+    tmp_path: pathlib.Path, clean: list[object], fault_counts: collections.Counter[str]
+) -> None:
+    check_many(500, clean, tmp_path, fault_counts)
+
+
+def test_functions_that_hide_no_command_are_kept(tmp_path: pathlib.Path) -> None:
+    """As `module`, which the shells of login nodes export."""
+    keys = {"command": ["true"], "setup": ["module load cuda"], "logs": str(tmp_path / "logs")}
+    environment = {"BASH_FUNC_module%%": '() { echo "module: $*"; }'}
+    run = run_script(tmp_path, script(**keys), environment=environment)
+    assert "module: load cuda" in run.log
+    assert run.reasons == ["completed"]
+
+
+def test_a_file_that_bash_reads_first_changes_nothing(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "before-all.sh"
+    file.write_text(
+        "set -x; shopt -s nocasematch failglob; mkdir() { exit 1; }; cd /; unset PATH\n"
+    )
+    keys = {"command": ["true"], "logs": str(tmp_path / "logs"), "before": [["true"]]}
+    stand_ins = {"srun": "exit 0"}
+    environment = {"BASH_ENV": str(file)}
+    run = run_script(tmp_path, script(**keys), environment=environment, stand_ins=stand_ins)
+    assert run.reasons == ["completed"], run.log
 
 
 def test_a_trace_of_the_calling_shell_puts_no_secret_into_the_log(tmp_path: pathlib.Path) -> None:

@@ -54,7 +54,8 @@ def run_job(tmp_path: pathlib.Path) -> Run:
     for name in TOOLS:
         (tools / name).symlink_to(str(shutil.which(name)))
     keys = {"restarts": {"failure": 1}, "checkpoints": {"path": str(tmp_path / "checkpoints")}}
-    text = script(nodes=1, command=["true"], **keys).replace("/usr/bin/", f"{tmp_path / 'usr'}/")
+    text = script(nodes=1, command=["true"], **keys).replace(":/usr/bin:/bin\n", "\n")
+    text = text.replace("/usr/bin/", f"{tmp_path / 'usr'}/")
     path = f"{job / 'bin'}:{tmp_path / 'path'}:{tools}"
     return run_script(job, text, environment={"PATH": path})
 

@@ -2,56 +2,129 @@
 
 from __future__ import annotations
 
+import collections
 import pathlib
+import random
 import signal
+from typing import NamedTuple
 
 import pytest
-from script_runs import run_script, script
+from script_runs import Run, run_script, script
 
 NOT_CAUGHT = {signal.SIGKILL, signal.SIGSTOP}
 FAULTS = {signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV}  # of bash itself
 STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}  # until SIGCONT
 HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGPIPE}
-MEANT = {signal.SIGTERM, signal.SIGUSR1}  # by Slurm: tests of restarts
-NAMED = {one for one in signal.valid_signals() if one <= 31}
-FATAL = sorted(NAMED - NOT_CAUGHT - FAULTS - STOPS - HARMLESS - MEANT)
-REAL_TIME = [signal.SIGRTMIN, signal.SIGRTMAX]
+CATCHABLE = sorted(signal.valid_signals() - NOT_CAUGHT - FAULTS)
 
-WAIT = [["bash", "-c", "touch started; until [[ -e signalled ]]; do sleep 0.05; done"]]
-PHASES = {
-    "before": {"before": WAIT, "command": ["true"]},
-    "training": {"command": WAIT[0]},
-    "after": {"command": ["true"], "after": WAIT},
+WAIT = "touch started; until [[ -e signalled ]]; do sleep 0.05; done"
+_STEP = ["bash", "-c", WAIT]
+_CHECK = 'run_child "$python" -BEsS "$job_dir/preflight.py"'
+_STAGE = 'STAGE_DIR=$job_dir run_child "$@"'
+# What the script calls in that phase waits for the signal.
+_REPLACED = {
+    "preflight": (_CHECK, f"run_child bash -c '{WAIT}' check"),
+    "staging": (_STAGE, f'STAGE_DIR=$job_dir run_child bash -c \'{WAIT}; exec "$@"\' stage "$@"'),
 }
-RESTARTS = {
-    "time_limit": "1:00:00",
-    "checkpoints": {"path": "/tmp/none", "marker": "latest"},
-    "restarts": {"failure": 1},
+_KEYS: dict[str, dict[str, object]] = {
+    "preflight": {"preflight": True},
+    "staging": {"data": [{"source": "/fsx/from", "target": "/fsx/to"}]},
+    "before": {"before": [_STEP]},
+    "training": {"command": _STEP},
+    "after": {"after": [_STEP]},
+    "finish": {"command": ["false"]},
 }
+# The second question to squeue is that of `finish`.
+_SECOND = f'if [[ -e asked ]]; then {WAIT}; else touch asked; fi; echo "$STATE:$WHY"'
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("number", [*FATAL, *REAL_TIME])
-def test_a_signal_that_ends_the_job_is_recorded_as_a_failure(
-    tmp_path: pathlib.Path, phase: str, number: int
+class Case(NamedTuple):
+    phase: str
+    number: int
+    restarts: bool
+
+    @property
+    def expected(self) -> tuple[int, str]:
+        """The exit code, and the reason in the record."""
+        restarts, number = self.restarts, self.number
+        if self.phase == "finish":  # the training has failed
+            return (143, "cancelled") if restarts and number == signal.SIGTERM else (1, "failure")
+        if number in HARMLESS | STOPS:
+            return 0, "completed"
+        if number == signal.SIGTERM:
+            return 143, "cancelled"
+        if number == signal.SIGUSR1 and restarts:
+            return (0, "completed") if self.phase == "after" else (124, "time_limit")
+        return 128 + number, "after_failure" if self.phase == "after" else "failure"
+
+    @property
+    def requeues(self) -> int:
+        return int(self.restarts and self.expected[1] in ("failure", "time_limit"))
+
+
+CASES = [
+    Case(phase, number, restarts)
+    for phase in _KEYS
+    for number in CATCHABLE
+    for restarts in (True, False)
+]
+
+
+def some_cases() -> list[Case]:
+    """Each signal that has a name in some phase, and in each phase some signals."""
+    named = [one for one in CASES if one.number < signal.SIGRTMIN]
+    random.Random(1).shuffle(named)
+    by_number = {one.number: one for one in named}
+    by_phase = {(one.phase, one.restarts): one for one in named}
+    return sorted({*by_number.values(), *by_phase.values()})
+
+
+def run_case(folder: pathlib.Path, case: Case) -> Run:
+    folder.mkdir(exist_ok=True)
+    (folder / "fsx" / "from").mkdir(parents=True)
+    keys = {"command": ["true"], **_KEYS[case.phase], "logs": str(folder / "logs")}
+    if case.restarts:
+        keys |= {"time_limit": "1:00:00", "checkpoints": {"path": "/fsx/none", "marker": "latest"}}
+        keys |= {"restarts": {"failure": 1, "time_limit": 1}}
+    text = script(**keys)
+    if case.phase in _REPLACED:
+        assert text.count(_REPLACED[case.phase][0]) == 1
+        text = text.replace(*_REPLACED[case.phase])
+    return run_script(
+        folder,
+        text.replace("/fsx", f"{folder}/fsx"),
+        stand_ins={"squeue": _SECOND} if case.phase == "finish" else {},
+        signal=case.number,
+    )
+
+
+def check(folder: pathlib.Path, case: Case) -> None:
+    run = run_case(folder, case)
+    code, reason = case.expected
+    seen = (run.code, run.reasons, run.recorded, run.requeues)
+    assert seen == (code, [reason], [code], case.requeues), run.log
+
+
+@pytest.mark.parametrize("case", some_cases(), ids=lambda one: f"{one.phase}-{one.number}")
+def test_the_record_is_what_slurm_sees(tmp_path: pathlib.Path, case: Case) -> None:
+    check(tmp_path, case)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("phase", _KEYS)
+def test_every_signal_in_a_phase(
+    tmp_path: pathlib.Path, phase: str, fault_counts: collections.Counter[str]
 ) -> None:
-    run = run_script(tmp_path, script(logs=str(tmp_path / "logs"), **PHASES[phase]), signal=number)
-    assert run.code == 128 + number
-    reason = "after_failure" if phase == "after" else "failure"
-    assert (run.reasons, run.recorded) == ([reason], [128 + number])
+    fault_counts["wrong_records"] += 0
+    for case in CASES:
+        if case.phase == phase:
+            check(tmp_path / f"{case.number}-{case.restarts}", case)
+            fault_counts["tried"] += 1
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("number", sorted(HARMLESS))
-def test_a_signal_that_means_nothing_changes_nothing(
-    tmp_path: pathlib.Path, phase: str, number: int
-) -> None:
-    run = run_script(tmp_path, script(logs=str(tmp_path / "logs"), **PHASES[phase]), signal=number)
-    assert (run.code, run.reasons) == (0, ["completed"]), run.log
-
-
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR2, signal.SIGXCPU])
-def test_a_job_with_restarts_restarts_after_it(tmp_path: pathlib.Path, number: int) -> None:
-    keys = {**PHASES["training"], **RESTARTS, "logs": str(tmp_path / "logs")}
-    run = run_script(tmp_path, script(**keys), signal=number)
-    assert (run.reasons, run.requeues) == (["failure"], 1), run.log
+@pytest.mark.parametrize("number", sorted(FAULTS))
+def test_a_fault_of_bash_is_a_failure(tmp_path: pathlib.Path, number: int) -> None:
+    """bash ends by the signal itself; the record has exit code 1."""
+    run = run_case(tmp_path, Case("training", number, False))
+    assert run.code == -number
+    assert (run.reasons, run.recorded) == (["failure"], [1])

@@ -15,6 +15,8 @@ from single_changes import base_text
 
 from clusterjobs import resources
 from clusterjobs.commands.main import run
+from clusterjobs.parallelcluster.validation import check
+from clusterjobs.parallelcluster.validation.finding import Finding
 
 EXAMPLES = resources.cluster_configs_dir().parent / "examples"
 SITE = str(EXAMPLES / "site.yaml")
@@ -68,6 +70,28 @@ def test_a_file_that_is_not_a_config_is_refused_with_location_and_hint(
     assert code == 1
     assert what in err
     assert hint in err
+
+
+def test_the_config_of_many_specs_is_checked_once_and_its_notices_are_printed_once(
+    validate: Validate, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = []
+    (tmp_path / "site.yaml").symlink_to(SITE)
+
+    def check_config(data: object, *_: object) -> check.Report:
+        checked.append(data)
+        notice = Finding("a notice of the config", ("Region",), "info")
+        return check.Report((notice,), validators_ran=True)
+
+    monkeypatch.setattr(check, "check_config", check_config)
+    spec = "name: a{}\ncluster: small\nframework: command\ncommand: [/bin/true]\n"
+    specs = [spec.format(number) for number in range(5)]
+    code, out, err = validate(*specs)
+    assert (code, len(checked)) == (0, 1), err
+    assert err.count("a notice of the config") == 1
+    assert out.count(": ok, warnings and notes: 1") == 5
+    rows = json.loads(validate(*specs, options=("--json",))[1])["files"]
+    assert [len(row["problems"]) for row in rows] == [1] * 5
 
 
 def test_problems_of_all_files_are_reported_together(validate: Validate) -> None:

@@ -1,0 +1,169 @@
+"""Signals to the script, its step and the whole job, in each phase: records agree with Slurm."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import itertools
+import pathlib
+import random
+import signal
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from rendered_jobs import Jobs, shape_of
+
+from clusterjobs.jobs.records import read_attempts
+from clusterjobs.lab.jobs import JobEnd
+from clusterjobs.lab.lab import Lab, running_lab
+from clusterjobs.lab.packages import Slurm
+from clusterjobs.lab.polling import until
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+NODES = 16
+WAYS = ("batch", "step", "full", "kill")
+PHASES = ("preflight", "staging", "before", "training", "after", "finish")
+SIGNALS = [one for one in range(1, 65) if one not in (4, 7, 8, 9, 11, 19, 32, 33)]
+
+# At first it waits, longer than a signal needs to arrive; in the next attempt it does not.
+WAIT = 'if [ ! -e "$0.sent" ]; then touch "$0.started"; for i in {1..80}; do sleep 0.05; done; fi'
+
+
+class Case(NamedTuple):
+    phase: str
+    way: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.phase}-{self.way}-{self.number}"
+
+
+CASES = [Case(*one) for one in itertools.product(PHASES, WAYS, SIGNALS)]
+CASES += [Case(phase, "cancel", signal.SIGTERM) for phase in PHASES]
+
+
+def some_cases(count: int) -> list[Case]:
+    """Each phase, each way, and then any."""
+    mixed = random.Random(2).sample(CASES, len(CASES))
+    first = {one.phase: one for one in mixed} | {one.way: one for one in mixed}
+    chosen = list(dict.fromkeys([*first.values(), *mixed]))
+    return chosen[:count]
+
+
+@pytest.fixture(scope="module")
+def lab(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("signals")
+    with running_lab(shape_of("small", NODES), folder, slurm) as running:
+        yield running
+
+
+def rendered(jobs: Jobs, case: Case) -> pathlib.Path:
+    folder = f"/fsx/{case.name}"
+    wait = ["bash", "-c", WAIT, f"{folder}/{case.phase}"]
+    phases: dict[str, Any] = {
+        "preflight": {"preflight": {"checks": ["clock"]}},
+        "staging": {"data": [{"source": "/fsx/from", "target": f"{folder}/to"}]},
+        "before": {"before": [wait]},
+        "training": {"command": wait},
+        "after": {"after": [wait]},
+    }
+    spec = jobs.spec(
+        case.name,
+        framework="command",
+        nodes=1,
+        time_limit="00:30:00",
+        setup=[f"mkdir -p {folder}; echo $$ > {folder}/pid"],
+        checkpoints={"path": f"{folder}/checkpoints", "marker": "latest"},
+        restarts={"failure": 2, "time_limit": 2},
+        **{
+            "command": ["false" if case.phase == "finish" else "true"],
+            **phases.get(case.phase, {}),
+        },
+    )
+    script = jobs.render(spec)
+    waits = f"bash -c '{WAIT}' {folder}/{case.phase}"
+    replaced = {
+        "preflight": ('run_child "$python" -BEsS "$job_dir/preflight.py"', f"run_child {waits}"),
+        "staging": ('run_child "$@"', f'{waits}; STAGE_DIR=$job_dir run_child "$@"'),
+        "finish": ("  [[ -n $reason ]] || reason=failure\n", f"  {waits}\n"),
+    }
+    if case.phase in replaced:
+        old, new = replaced[case.phase]
+        text = script.read_text()
+        assert text.count(old) == 1, old
+        script.write_text(text.replace(old, new + (old if case.phase == "finish" else "")))
+    return script
+
+
+def send(lab: Lab, case: Case, job_id: str, folder: pathlib.Path) -> None:
+    options = {"batch": ["--batch"], "step": [], "full": ["--full"]}
+    for number in (case.number, signal.SIGCONT):  # it may have stopped something
+        if case.way == "kill":
+            pid = (folder / "pid").read_text().strip()
+            node = lab.run(["squeue", "--noheader", "--jobs", job_id, "--format=%N"]).stdout.strip()
+            lab.node_run(node, ["kill", f"-{number}", pid])
+        elif case.way == "cancel":
+            lab.run(["scancel", job_id])
+        else:
+            lab.run(["scancel", *options[case.way], f"--signal={number}", job_id])
+
+
+def run_case(jobs: Jobs, case: Case, script: pathlib.Path) -> tuple[JobEnd, list[Any], str]:
+    folder = jobs.lab.folder.shared("/fsx") / case.name
+    job_id = jobs.submit(script)
+    logs = jobs.lab.folder.shared("/fsx") / "logs" / job_id
+    until((folder / f"{case.phase}.started").exists, 300, lambda: f"{case.name} does not start")
+    (folder / f"{case.phase}.sent").touch()
+    send(jobs.lab, case, job_id, folder)
+    end = jobs.lab.wait(job_id, 300)
+    log = (logs / "job.log").read_text(errors="replace")
+    file = logs / "attempts.jsonl"
+    return end, read_attempts(file.read_text() if file.exists() else ""), log
+
+
+def what_differs(case: Case, end: JobEnd, attempts: list[Any]) -> str:
+    """How the records and Slurm disagree, or how the restarts differ from the budget."""
+    reasons = [one.reason for one in attempts]
+    if not attempts or attempts[-1].exit_code != end.exit_code:
+        return "the exit code"
+    if (reasons[-1] == "completed") != (end.state == "COMPLETED"):
+        return "whether it has completed"
+    if (end.state == "CANCELLED") != (case.way == "cancel"):
+        return "whether it was cancelled"
+    if case.way == "cancel" and reasons != ["cancelled"]:
+        return "the reason"
+    allowed = 3 if case.phase == "finish" else 2  # its training fails each time
+    if reasons[-1] in ("failure", "time_limit") and len(reasons) < allowed:
+        return "the restarts"
+    if len(reasons) > allowed or set(reasons[:-1]) - {"failure", "time_limit"}:
+        return "the restarts"
+    return ""
+
+
+def check(jobs: Jobs, cases: list[Case], fault_counts: collections.Counter[str]) -> None:
+    (jobs.lab.folder.shared("/fsx") / "from").mkdir(exist_ok=True)
+    scripts = {case: rendered(jobs, case) for case in cases}
+    wrong = []
+    with concurrent.futures.ThreadPoolExecutor(NODES) as pool:
+        ended = {case: pool.submit(run_case, jobs, case, file) for case, file in scripts.items()}
+        for case, future in ended.items():
+            end, attempts, log = future.result()
+            fault_counts["tried"] += 1
+            if different := what_differs(case, end, attempts):
+                wrong.append((case.name, different, end, attempts, log[-1500:]))
+    fault_counts["wrong_records"] += len(wrong)
+    assert not wrong, "\n\n".join("\n".join(map(str, one)) for one in wrong)
+
+
+def test_records_agree_with_slurm(jobs: Jobs, fault_counts: collections.Counter[str]) -> None:
+    check(jobs, some_cases(10), fault_counts)
+
+
+@pytest.mark.faults
+def test_records_agree_with_slurm_after_300_signals(
+    jobs: Jobs, fault_counts: collections.Counter[str]
+) -> None:
+    check(jobs, some_cases(300), fault_counts)
