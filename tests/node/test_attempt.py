@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from node_programs import command
 
-from clusterjobs.node.job import attempt as program
+from clusterjobs.node.job import attempt_files as program
 
 BUDGETS = {"time_limit": 4, "failure": 3, "node_failure": 2}
 
