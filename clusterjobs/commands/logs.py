@@ -10,8 +10,10 @@ import click
 
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.options import spec_argument
+from clusterjobs.commands.status import no_record_note
 from clusterjobs.errors import one_problem
 from clusterjobs.growing_file import GrowingFile
+from clusterjobs.jobs.records import read_folder, unrecorded_attempts
 from clusterjobs.slurm.queue import queued_jobs
 
 _EXAMPLES = """\b
@@ -45,3 +47,11 @@ def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
             time.sleep(_SECONDS)
             click.echo(log.new_text(), nl=False)
     click.echo(log.new_text(), nl=False)
+    _note_missing_record(spec, wanted, found.folders[wanted])
+
+
+def _note_missing_record(spec: pathlib.Path, job_id: str, folder: pathlib.Path) -> None:
+    queued = queued_jobs()
+    if queued is not None and job_id not in queued:
+        for one in unrecorded_attempts(folder, read_folder(folder).attempts):
+            click.echo(no_record_note(job_id, one.number, str(spec)), err=True)

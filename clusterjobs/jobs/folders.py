@@ -10,6 +10,8 @@ import json
 import pathlib
 from typing import Any, NamedTuple
 
+_MAX_PLAN = 1 << 20  # bytes; a longer file is damaged
+
 
 class JobFolder(NamedTuple):
     """The folder `<logs>/<job id>` of one job; `plan` is the content of its plan.json."""
@@ -42,7 +44,10 @@ def job_folders(logs: pathlib.Path) -> list[JobFolder]:
 def _read_plan(path: pathlib.Path) -> dict[str, Any]:
     """An empty plan if the file is missing or damaged: the job's spec is unknown."""
     try:
-        plan = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        with path.open("rb") as file:
+            plan = json.loads(
+                file.read(_MAX_PLAN).decode(errors="replace")
+            )  # a longer one is damaged
     except (OSError, ValueError, RecursionError):
         return {}
     return plan if isinstance(plan, dict) else {}

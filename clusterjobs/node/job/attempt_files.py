@@ -79,7 +79,7 @@ def _modified(entry: Any) -> int:
 
 
 def first_line(path: str) -> str:
-    """The first line, or its beginning; "" without a regular file: a pipe might never be written."""
+    """The first line, or its beginning; "" if it is no regular file: nobody may write to a pipe."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
