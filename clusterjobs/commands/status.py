@@ -13,7 +13,8 @@ import click
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.show import printable, table
-from clusterjobs.jobs.records import MAX_RECORDS, NO_RECORD, read_folder, unrecorded_attempts
+from clusterjobs.jobs.records import NO_RECORD, read_folder, unrecorded_attempts
+from clusterjobs.node.job.attempt_files import MAX_RECORDS
 from clusterjobs.slurm.queue import Queued, queued_jobs
 
 _EXAMPLES = """\b

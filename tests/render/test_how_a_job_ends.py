@@ -231,3 +231,34 @@ def test_programs_behind_the_script_are_never_run_by_bash(tmp_path: pathlib.Path
         check=False,
     )
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_clock_that_was_set_back_gives_no_negative_seconds(
+    run, tmp_path: pathlib.Path, restarts: bool
+) -> None:
+    setup = ["SECONDS=-86400"]  # bash takes the seconds from the clock
+    end = run(with_restarts(tmp_path, setup=setup) if restarts else text_of(setup=setup))
+    assert end.records[-1]["seconds"] in range(60), end.log
+
+
+@pytest.mark.parametrize(
+    ("what", "restarts"),
+    [("a line of 100 MB", False), ("a line of 100 MB", True), ("a pipe", True)],
+)
+def test_any_marker_is_read_in_a_bounded_way(
+    run, tmp_path: pathlib.Path, what: str, restarts: bool
+) -> None:
+    marker = tmp_path / "checkpoints" / "latest"
+    marker.parent.mkdir()
+    if what == "a pipe":
+        os.mkfifo(marker)
+    else:
+        with marker.open("wb") as file:
+            file.write(b"step-" + b"7" * 1024)
+            file.truncate(100_000_000)
+    keys = {"checkpoints": {"path": str(marker.parent), "marker": "latest"}}
+    more = {"restarts": RESTARTS, "time_limit": "1-00:00:00"} if restarts else {}
+    end = run(text_of(**keys, **more))
+    assert end.reasons == ["completed"], end.log
+    assert end.records[0]["checkpoint"] == ("" if what == "a pipe" else "7" * 200)

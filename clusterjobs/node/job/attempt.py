@@ -167,9 +167,10 @@ class Job:
 
     def _records(self) -> List[Record]:
         try:
-            return read_records(read_end(self.log))
+            found: List[Record] = read_records(read_end(self.log))
         except OSError:
-            return []
+            found = []
+        return found
 
     def _path(self, name: str) -> str:
         return os.path.join(self.options.folder, name)
