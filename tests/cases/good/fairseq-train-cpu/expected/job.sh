@@ -84,7 +84,8 @@ start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   with_timeout mkdir -p -- "$job_dir"
-  exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
+  exec > >(trap '' {1..16} {24..31} {34..64}
+    while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
@@ -93,8 +94,7 @@ start_job() { # JOB_FOLDER
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
     trap "exit $((128 + signal))" "$signal"
   done
-  trap : PIPE # sent by mistake, it ends nothing
-  trap on_term TERM
+  trap : PIPE; trap on_term TERM # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   unset_inherited_variables
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
@@ -151,7 +151,7 @@ ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this 
 }
 
 finish() {
-  local status=$?
+  local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   set +e # each step is tried, even if one before it fails
   trap - EXIT; trap '' {1..16} {24..31} {34..64}
   [[ -n $reason ]] || reason=failure

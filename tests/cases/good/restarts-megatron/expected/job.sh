@@ -106,6 +106,7 @@ END
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
+  export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
@@ -119,19 +120,19 @@ start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
   with_timeout mkdir -p -- "$job_dir"
-  exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
+  exec > >(trap '' {1..16} {24..31} {34..64}
+    while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
   background_pids=()
-  budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=3)
+  budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=3 --budget=stalled=3)
   trap finish EXIT
   local signal # some would end the job without `finish`
   for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
     trap "exit $((128 + signal))" "$signal"
   done
-  trap : PIPE # sent by mistake, it ends nothing
-  trap on_term TERM
+  trap : PIPE; trap on_term TERM # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
   unset_inherited_variables
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
@@ -172,10 +173,13 @@ unpack_programs() ( # from the end of this script: sbatch keeps a copy of the sc
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
   (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
+  watch_ranks &
+  background_pids+=("$!")
   while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
   local status=0
   wait "$ranks" || status=$? # bash keeps it
   ranks=''
+  [[ -n $reason || ! -s $job_dir/watchdog ]] || reason=$(< "$job_dir/watchdog")
   [[ -n $reason ]] || ask_slurm_for_reason
   (( status != 0 || SECONDS < exit_second )) || reason=time_limit
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
@@ -208,7 +212,7 @@ ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this 
 }
 
 finish() {
-  local status=$?
+  local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
   set +e # each step is tried, even if one before it fails
   trap - EXIT; trap '' {1..16} {24..31} {34..64}
   trap 'reason=cancelled' TERM
@@ -244,6 +248,13 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
     exec "$python" -BEsS "$job_dir/attempt.py" "$@" --folder="$job_dir" --attempt="$attempt" \
       "${budgets[@]}" --checkpoints=/fsx/checkpoints/gpt2-345m --marker=/fsx/checkpoints/gpt2-345m/latest_checkpointed_iteration.txt
   ) || true
+}
+
+watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are gone
+  local python
+  python=$(find_python) || exit
+  exec "$python" -BEsS "$job_dir/watchdog.py" --ranks="$ranks" --folder="$job_dir" --job="$slurm_job_id" \
+    --attempt="$attempt" --nodes=2 --checkpoints=/fsx/checkpoints/gpt2-345m --marker=/fsx/checkpoints/gpt2-345m/latest_checkpointed_iteration.txt
 }
 
 record_and_decide() {
@@ -311,3 +322,12 @@ exit # programs follow
 : <<'end of attempt.py'
 (the text of attempt.py)
 end of attempt.py
+: <<'end of attempt_files.py'
+(the text of attempt_files.py)
+end of attempt_files.py
+: <<'end of watchdog.py'
+(the text of watchdog.py)
+end of watchdog.py
+: <<'end of watchdog_ranks.py'
+(the text of watchdog_ranks.py)
+end of watchdog_ranks.py
