@@ -70,7 +70,7 @@ class World:
         os.utime(self.folder / name, (self.now, self.now))
 
     def reason(self) -> str:
-        file = self.folder / "watchdog"
+        file = self.folder / f"watchdog.{ATTEMPT}"
         return file.read_text().strip() if file.exists() else ""
 
 

@@ -108,6 +108,25 @@ def test_what_follows_may_end_well(run, tmp_path: pathlib.Path) -> None:
     assert (end.code, end.reasons, end.requeues) == (0, ["completed"], 0), end.log
 
 
+@pytest.mark.parametrize(("budget", "requeues"), [(1, 1), (0, 0)])
+def test_stalled_ranks_are_stopped_and_restart_within_a_budget_of_their_own(
+    run, tmp_path: pathlib.Path, budget: int, requeues: int
+) -> None:
+    restarts = {"stall_seconds": 2, "stalled": budget}
+    text = with_restarts(tmp_path, ranks="exec sleep 1000", restarts=restarts)
+    end = run(text.replace('/watchdog.py" ', '/watchdog.py" --kill-seconds=0.1 '))
+    assert (end.code, end.reasons, end.requeues) == (137, ["stalled"], requeues), end.log
+    assert "no progress for 2 s (restarts.stall_seconds): the ranks are stopped" in end.log
+    assert f"scancel --signal=TERM {JOB_ID}" in end.requests
+    assert requeues or "no restart: restarts.stalled allows 0" in end.log
+
+
+def test_a_heartbeat_keeps_a_silent_training_alive(run, tmp_path: pathlib.Path) -> None:
+    beat = 'for _ in {1..40}; do touch "$CLUSTERJOBS_HEARTBEAT"; sleep 0.2; done'
+    end = run(with_restarts(tmp_path, ranks=beat, restarts={"stall_seconds": 6}))
+    assert (end.code, end.reasons) == (0, ["completed"]), end.log
+
+
 def test_restarts_end_with_their_budget(run, tmp_path: pathlib.Path) -> None:
     step = 'touch "$CHECKPOINTS/$SLURM_RESTART_COUNT"; exit 9'
     text = with_restarts(tmp_path, ranks=step, env={"CHECKPOINTS": f"{tmp_path}/checkpoints"})

@@ -79,7 +79,7 @@ class Job:
             # Slurm requeued the job: a node was lost, or a user ran `scontrol requeue`.
             self._append(previous, "node_failure", None, "", None)
             decision = "start" if self._may_restart("node_failure") else "stop"
-        for name in ("data_staged", "watchdog"):
+        for name in ("data_staged", f"watchdog.{self.attempt}"):
             _remove(self._path(name))
         if self.attempt > 1 and decision == "start":
             say(f"attempt {self.attempt}, from checkpoint {self.checkpoint or 'none'}")

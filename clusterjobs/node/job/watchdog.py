@@ -1,7 +1,7 @@
 """Ends ranks that have stalled, and a launcher that waits for ranks that are gone.
 
 It runs on the first node while the process `--ranks` lives, and writes the reason into the file
-`watchdog` of the job's folder before it ends that process. It never acts on a missing answer: a
+`watchdog.ATTEMPT` of the job's folder before it ends that process. It never acts on a missing answer: a
 Slurm that does not respond, or a node that cannot be asked, proves nothing.
 """
 
@@ -130,7 +130,9 @@ class Watchdog:
         options = self.options
         say(f"{why}: the ranks are stopped")
         try:
-            with open(os.path.join(options.folder, "watchdog"), "w", encoding="ascii") as file:
+            with open(
+                os.path.join(options.folder, f"watchdog.{options.attempt}"), "w", encoding="ascii"
+            ) as file:
                 file.write(f"{reason}\n")
         except OSError as error:
             say(f"the reason is not recorded: {error.strerror}")
