@@ -1,8 +1,8 @@
 """Ends ranks that have stalled, and a launcher that waits for ranks that are gone.
 
 It runs on the first node while the process `--ranks` lives, and writes the reason into the file
-`watchdog.ATTEMPT` of the job's folder before it ends that process. It never acts on a missing answer: a
-Slurm that does not respond, or a node that cannot be asked, proves nothing.
+`watchdog.ATTEMPT` of the job's folder before it ends that process. It never acts on a missing
+answer: a Slurm that does not respond, or a node that cannot be asked, proves nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import Any, List, Optional, Tuple
 
 from attempt import say
 from attempt_files import newest_checkpoint
+from watchdog_ranks import PIPES
 
 DEAD_ANSWERS = 3  # in a row: the launcher may be about to end
+FLIGHT_RECORD_SECONDS = 5  # in which PyTorch writes its record
 LONGEST_PAUSE = 3600.0  # between two questions to the nodes of a silent training
 SRUN = (
     *("srun", "--overlap", "--cpu-bind=none", "--mpi=none", "--input=none", "--chdir=/"),
@@ -129,15 +131,15 @@ class Watchdog:
         """End the ranks: the script reads the reason, and Slurm ends the rest with the job."""
         options = self.options
         say(f"{why}: the ranks are stopped")
+        path = os.path.join(options.folder, f"watchdog.{options.attempt}")
         try:
-            with open(
-                os.path.join(options.folder, f"watchdog.{options.attempt}"), "w", encoding="ascii"
-            ) as file:
+            with open(path, "w", encoding="ascii") as file:
                 file.write(f"{reason}\n")
         except OSError as error:
             say(f"the reason is not recorded: {error.strerror}")
         if reason == "stalled":
             self._on_nodes("stacks", timeout=90)
+            time.sleep(FLIGHT_RECORD_SECONDS if os.environ.get(PIPES) else 0)
         _output(["scancel", "--signal=TERM", options.job], timeout=30)
         end = time.monotonic() + options.kill_seconds
         while self.ranks_run() and time.monotonic() < end:
