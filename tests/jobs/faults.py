@@ -193,6 +193,10 @@ def cut_at_the_end(job: Running) -> None:
     start_node(job.lab, node)
 
 
+def kill_script(job: Running) -> None:
+    job.scancel("--batch", "--signal=KILL")
+
+
 def say_the_limit_is_near(job: Running) -> None:
     job.scancel("--batch", "--signal=USR1")  # what Slurm does for --signal=B:USR1@...
 
@@ -225,7 +229,8 @@ _ROWS: tuple[tuple[str, str, Fault, tuple[str, ...], tuple[int, ...], tuple[str,
         *((LIMIT, DONE), (0,), ("--deaf", "--seconds", "0.3")),
     ),
     ("error at step 15", "each time", nothing, (FAILED,) * 3, (7,), ("--fail-at", "15")),
-    ("disk full", SAVING, fill_disk, (FAILED,) * 3, (1, 143), ()),
+    ("disk full", SAVING, fill_disk, (FAILED,) * 3, (1, 143), ("--seconds", "1")),
+    ("script killed", AT_15, at_step(15, kill_script), (), (137,), ()),
 )
 LIMITED = tuple(
     Case(

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from script_runs import JOB_ID, Run, run_script, script
 
+from clusterjobs.jobs.records import unrecorded_attempts
+
 RESTARTS = {"failure": 2, "time_limit": 2}
 # Slurm ends the ranks before it signals the script; their exit code may be any.
 ENDS = {"well": "exit 0", "badly": "exit 15"}
@@ -144,6 +146,17 @@ def test_a_lost_node_is_known_by_the_next_attempt(run, tmp_path: pathlib.Path) -
     done = run(with_restarts(tmp_path), environment={"SLURM_RESTART_COUNT": "1"})
     assert done.reasons == ["node_failure", "completed"], done.log
     assert "attempt 2, from checkpoint none" in done.log
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_script_that_was_killed_leaves_an_attempt_without_a_record(
+    run, tmp_path: pathlib.Path, restarts: bool
+) -> None:
+    keys = {"ranks": "kill -KILL $SCRIPT", "setup": ["export SCRIPT=$$"]}
+    end = run(with_restarts(tmp_path, **keys) if restarts else text_of(**keys))
+    assert (end.code, end.records) == (-9, [])
+    (found,) = unrecorded_attempts(end.folder / "logs" / JOB_ID, ())
+    assert (found.number, found.reason) == (1, "no_record")
 
 
 def test_without_attempt_py_the_end_is_recorded_and_nothing_restarts(

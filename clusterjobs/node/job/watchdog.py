@@ -77,7 +77,10 @@ class Watchdog:
         stall = self.options.stall_seconds
         pause = min(self.options.check_seconds, (stall or 1000) / 4)
         started = time.monotonic()
-        time.sleep(pause)
+        while self.ranks_run() and time.monotonic() - started < pause:
+            time.sleep(min(pause, 1))  # it must not outlive the ranks, and hold the log open
+        if not self.ranks_run():
+            return
         state = self._progress()
         passed = min(time.monotonic() - started, 2 * pause)
         self.age += passed
