@@ -186,7 +186,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   local status=0
   wait "$ranks" || status=$? # bash keeps it
   ranks=''
-  [[ -n $reason || ! -s $job_dir/watchdog ]] || reason=$(< "$job_dir/watchdog")
+  [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
