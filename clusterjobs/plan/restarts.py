@@ -31,7 +31,6 @@ _HEARTBEAT = Variable(
     f"{JOB_DIR}/heartbeat",
     "touch this file while a long step makes progress",
 )
-_STALLED = 3  # restarts by default, as for lost nodes
 
 
 class Restarts(NamedTuple):
@@ -91,7 +90,7 @@ def plan_restarts(
     _check_checkpoints(checkpoints, diagnostics)
     _check_time_limit(time_limit, wanted.time_limit, asked_seconds, diagnostics)
     _check_signal(wanted.signal, framework, launcher, diagnostics)
-    if wanted.stalled is not None and wanted.stall_seconds is None:
+    if "stalled" in wanted.model_fields_set and wanted.stall_seconds is None:
         diagnostics.problem(
             ("restarts", "stalled"),
             "restarts.stalled needs stall_seconds: without it no attempt counts as stalled",
@@ -102,7 +101,7 @@ def plan_restarts(
         wanted.time_limit,
         wanted.failure,
         wanted.node_failure,
-        _STALLED if wanted.stalled is None else wanted.stalled,
+        wanted.stalled,
         wanted.stall_seconds,
         wanted.grace_seconds,
         signal_seconds,

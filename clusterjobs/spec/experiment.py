@@ -126,7 +126,7 @@ class Restarts(SpecModel):
     time_limit: Budget = 0
     failure: Budget = 0
     node_failure: Budget = 3
-    stalled: Budget | None = None
+    stalled: Budget = 3
     stall_seconds: Count | None = None
     grace_seconds: Count = 180
     signal: Literal["USR1", "USR2", "TERM"] | None = None
