@@ -11,8 +11,10 @@ import click
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.show import printable
+from clusterjobs.commands.status import no_record_note
 from clusterjobs.errors import one_problem
 from clusterjobs.growing_file import GrowingFile
+from clusterjobs.jobs.records import read_folder, unrecorded_attempts
 from clusterjobs.slurm.queue import queued_jobs
 
 _EXAMPLES = """\b
@@ -46,6 +48,7 @@ def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
             time.sleep(_SECONDS)
             _print_new_text(log)
     _print_new_text(log)
+    _note_missing_record(spec, wanted, found.folders[wanted])
 
 
 def _print_new_text(log: GrowingFile) -> None:
@@ -55,3 +58,10 @@ def _print_new_text(log: GrowingFile) -> None:
     except OSError as error:
         raise one_problem(f"cannot read {log.path}: {error.strerror}") from None
     click.echo(printable(text, kept="\n\r\t") if log.is_foreign() else text, nl=False)
+
+
+def _note_missing_record(spec: pathlib.Path, job_id: str, folder: pathlib.Path) -> None:
+    queued = queued_jobs()
+    if queued is not None and job_id not in queued:
+        for one in unrecorded_attempts(folder, read_folder(folder).attempts):
+            click.echo(no_record_note(job_id, one.number, str(spec)), err=True)

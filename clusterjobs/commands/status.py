@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -12,8 +13,8 @@ import click
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.show import printable, table
-from clusterjobs.jobs.records import read_attempts, read_data
-from clusterjobs.regular_file import open_regular
+from clusterjobs.jobs.records import NO_RECORD, read_folder, unrecorded_attempts
+from clusterjobs.node.job.attempt_files import MAX_RECORDS
 from clusterjobs.slurm.queue import Queued, queued_jobs
 
 _EXAMPLES = """\b
@@ -38,7 +39,7 @@ def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
     queued = queued_jobs()
     found = spec_jobs(spec, queued)
     jobs = [
-        _job(name, folder, (queued or {}).get(name))
+        _job(name, folder, queued)
         for name, folder in found.folders.items()
         if job_id in (None, name)
     ]
@@ -50,6 +51,8 @@ def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
         if queued is None:
             click.echo("there is no Slurm here: only what the jobs have written is known", err=True)
         _show(jobs, in_detail=job_id is not None)
+        for note in _notes(jobs, str(spec)):
+            click.echo(printable(note), err=True)
 
 
 def _show(jobs: list[dict[str, Any]], in_detail: bool) -> None:
@@ -62,7 +65,31 @@ def _show(jobs: list[dict[str, Any]], in_detail: bool) -> None:
             click.echo(table([_DATA_HEAD, *map(_data_row, jobs[0]["data"])]))
 
 
-def _job(job_id: str, folder: pathlib.Path, queued: Queued | None) -> dict[str, Any]:
+def _notes(jobs: list[dict[str, Any]], spec: str) -> Iterator[str]:
+    for job in jobs:
+        for file in job["cut"]:
+            yield f"{file} is very large: only its last {MAX_RECORDS >> 20} MiB were read"
+        if job["attempts"] and job["attempts"][-1]["reason"] == NO_RECORD:
+            yield no_record_note(job["job_id"], job["attempts"][-1]["number"], spec)
+
+
+def no_record_note(job_id: str, attempt: int, spec: str) -> str:
+    """What may have happened to an attempt without a record, and how to go on."""
+    return (
+        f"job {job_id}: attempt {attempt} began and has no record, and Slurm has ended the job: "
+        "its script was killed (kill -9, or out of memory), its node was lost, or its folder could "
+        "not be written. It does not restart by itself. To go on from the newest checkpoint: "
+        f"clusterjobs submit {spec}"
+    )
+
+
+def _job(
+    job_id: str, folder: pathlib.Path, all_queued: Mapping[str, Queued] | None
+) -> dict[str, Any]:
+    queued, records = (all_queued or {}).get(job_id), read_folder(folder)
+    attempts = records.attempts
+    if all_queued is not None and queued is None:
+        attempts += unrecorded_attempts(folder, attempts)
     return {
         "job_id": job_id,
         "state": queued.state if queued else "",
@@ -70,18 +97,10 @@ def _job(job_id: str, folder: pathlib.Path, queued: Queued | None) -> dict[str, 
         "time_left": queued.time_left if queued else "",
         "nodes": queued.nodes if queued else "",
         "log": str(folder / "job.log"),
-        "attempts": [asdict(one) for one in read_attempts(_text(folder / "attempts.jsonl"))],
-        "data": [asdict(one) for one in read_data(_text(folder / "data.jsonl"))],
+        "attempts": [asdict(one) for one in attempts],
+        "data": [asdict(one) for one in records.data],
+        "cut": records.cut,
     }
-
-
-def _text(file: pathlib.Path) -> str:
-    """Its text; "" if there is none that this user may read."""
-    try:
-        with open_regular(file) as opened:
-            return opened.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def _row(job: dict[str, Any]) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from clusterjobs.regular_file import open_regular
 
+_MAX_PLAN = 1 << 20  # bytes; a longer file is damaged
+
 
 class JobFolder(NamedTuple):
     """The folder `<logs>/<job id>` of one job; `plan` is the content of its plan.json."""
@@ -46,7 +48,7 @@ def _read_plan(path: pathlib.Path) -> dict[str, Any]:
     """An empty plan if the file is missing or damaged: the job's spec is unknown."""
     try:
         with open_regular(path) as file:
-            plan = json.loads(file.read().decode("utf-8", "replace"))
+            plan = json.loads(file.read(_MAX_PLAN).decode(errors="replace"))
     except (OSError, ValueError, RecursionError):
         return {}
     return plan if isinstance(plan, dict) else {}

@@ -1,20 +1,32 @@
-"""The records of a job: attempts.jsonl, whose schema is attempt.py's, and data.jsonl."""
+"""The records of a job: attempts.jsonl, whose schema is attempt.py's, and data.jsonl.
+
+It knows what a job's folder says about its attempts; it must not know Slurm.
+"""
 
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from clusterjobs.node.job.attempt import latest_by_attempt, read_records
+from clusterjobs.node.job.attempt_files import (
+    MAX_RECORDS,
+    first_line,
+    latest_by_attempt,
+    read_end,
+    read_records,
+)
+
+NO_RECORD = "no_record"  # the reason of an attempt that began, and whose end nobody recorded
 
 
 @dataclass(frozen=True)
 class Attempt:
     """One attempt of a job. `seconds` of its script, `ended` in seconds since 1970; None: unknown.
 
-    `reason` is one of `attempt.REASONS`.
+    `reason` is one of `attempt.REASONS`, or NO_RECORD.
     """
 
     number: int
@@ -39,6 +51,53 @@ class DataState:
     time: int | None
 
 
+@dataclass(frozen=True)
+class Records:
+    """What a job's folder says. `cut`: the files of which only the end was read."""
+
+    attempts: tuple[Attempt, ...]
+    data: tuple[DataState, ...]
+    cut: tuple[str, ...]
+
+
+def read_folder(folder: pathlib.Path) -> Records:
+    """The records of a job; its files may be missing."""
+    attempts, data = folder / "attempts.jsonl", folder / "data.jsonl"
+    return Records(
+        read_attempts(_end(attempts)),
+        read_data(_end(data)),
+        tuple(str(file) for file in (attempts, data) if _size(file) > MAX_RECORDS),
+    )
+
+
+def unrecorded_attempts(folder: pathlib.Path, attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
+    """The attempt that began last, if it has no record, or none.
+
+    For a job that has ended: kill -9 of its script, or a node lost for good. Jobs with restarts
+    write the number down; of others, only a first attempt is known.
+    """
+    started = first_line(str(folder / "started"))
+    number = int(started) if started.isdecimal() else int((folder / "plan.json").exists())
+    recorded = max((one.number for one in attempts), default=0)
+    if number <= recorded:
+        return ()
+    return (Attempt(number, NO_RECORD, "", None, "", None, None),)
+
+
+def _end(file: pathlib.Path) -> str:
+    try:
+        return read_end(str(file))
+    except OSError:
+        return ""
+
+
+def _size(file: pathlib.Path) -> int:
+    try:
+        return file.lstat().st_size
+    except OSError:
+        return 0
+
+
 def read_attempts(text: str) -> tuple[Attempt, ...]:
     """The last record of each attempt of `attempts.jsonl`, in order."""
     return tuple(map(_attempt, latest_by_attempt(read_records(text))))
@@ -59,7 +118,7 @@ def _data_records(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(record, dict) and isinstance(record.get("what"), str):
             yield record
@@ -72,9 +131,15 @@ def _attempt(record: dict[str, Any]) -> Attempt:
         str(record.get("checkpoint") or ""),
         _number(record.get("exit_code")),
         str(record.get("nodes") or ""),
-        _number(record.get("seconds")),
+        _duration(record.get("seconds")),
         _number(record.get("ended")),
     )
+
+
+def _duration(value: object) -> int | None:
+    """Unknown if negative: the clock was set back."""
+    seconds = _number(value)
+    return None if seconds is None or seconds < 0 else seconds
 
 
 def _number(value: object) -> int | None:

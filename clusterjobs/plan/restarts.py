@@ -21,16 +21,31 @@ _EARLY_SECONDS = 60
 _START_SECONDS = 120
 
 
+_STOP_FILE = Variable(
+    "CLUSTERJOBS_STOP_FILE",
+    f"{JOB_DIR}/stop",
+    "once this file is there: save a checkpoint and end",
+)
+_HEARTBEAT = Variable(
+    "CLUSTERJOBS_HEARTBEAT",
+    f"{JOB_DIR}/heartbeat",
+    "touch this file while a long step makes progress",
+)
+
+
 class Restarts(NamedTuple):
     """How often the job restarts for each reason, and when the ranks are asked to save.
 
-    All times in seconds. `clock_seconds`: how long before the time limit a training with the stop
+    All times in seconds. `stall_seconds`: without progress, until ranks are stopped; None: they are
+    not. `clock_seconds`: how long before the time limit a training with the stop
     channel "clock" must end. `signal`: the signal for the ranks, if the spec has one.
     """
 
     time_limit: int
     failure: int
     node_failure: int
+    stalled: int
+    stall_seconds: int | None
     grace_seconds: int
     signal_seconds: int
     clock_seconds: int
@@ -48,10 +63,10 @@ class Restarts(NamedTuple):
     @property
     def environment(self) -> tuple[Variable, ...]:
         """The variables that the ranks need."""
-        if self.saving.stop_channel != "file":
-            return ()
-        reason = "once this file is there: save a checkpoint and end"
-        return (Variable("CLUSTERJOBS_STOP_FILE", f"{JOB_DIR}/stop", reason),)
+        return (
+            *([_STOP_FILE] if self.saving.stop_channel == "file" else []),
+            *([_HEARTBEAT] if self.stall_seconds else []),
+        )
 
 
 def plan_restarts(
@@ -75,11 +90,19 @@ def plan_restarts(
     _check_checkpoints(checkpoints, diagnostics)
     _check_time_limit(time_limit, wanted.time_limit, asked_seconds, diagnostics)
     _check_signal(wanted.signal, framework, launcher, diagnostics)
+    if "stalled" in wanted.model_fields_set and wanted.stall_seconds is None:
+        diagnostics.problem(
+            ("restarts", "stalled"),
+            "restarts.stalled needs stall_seconds: without it no attempt counts as stalled",
+            "add `stall_seconds: 1800`",
+        )
     _record(saving, signal_seconds, clock_seconds, provenance)
     return Restarts(
         wanted.time_limit,
         wanted.failure,
         wanted.node_failure,
+        wanted.stalled,
+        wanted.stall_seconds,
         wanted.grace_seconds,
         signal_seconds,
         clock_seconds,

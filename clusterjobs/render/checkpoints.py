@@ -29,7 +29,8 @@ def checkpoints_context(plan: Plan) -> dict[str, Any]:
 def _newest(checkpoints: Checkpoints) -> ShellText:
     """A command that prints the name of the newest checkpoint, as attempt.py finds it."""
     if checkpoints.marker:
-        return ShellText(f"head -n 1 -- {shell.quote(checkpoints.marker)} 2>/dev/null")
+        marker = shell.quote(checkpoints.marker)
+        return ShellText(f"timeout 10 head -c 1024 -- {marker} 2>/dev/null | head -n 1")
     folder = shell.quote(checkpoints.path or ".")
     return ShellText(
         f"find {folder} -mindepth 1 -maxdepth 1 -printf '%T+ %f\\n' 2>/dev/null | sort | tail -n 1"

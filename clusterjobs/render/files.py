@@ -28,7 +28,7 @@ def node_programs(plan: Plan) -> tuple[str, ...]:
     """The programs that the job carries, and what they import."""
     return resources.with_imports(
         (
-            *(("attempt.py",) if plan.restarts else ()),
+            *(("attempt.py", "watchdog.py") if plan.restarts else ()),
             *(plan.preflight.programs if plan.preflight else ()),
             *plan.staging.programs,
             *plan.checkpoints.programs,

@@ -17,6 +17,10 @@ def restarts_context(plan: Plan) -> dict[str, Any] | None:
         "time_limit": restarts.time_limit,
         "failure": restarts.failure,
         "node_failure": restarts.node_failure,
+        "stalled": restarts.stalled,
+        "stall_option": ShellText(
+            f" --stall-seconds={restarts.stall_seconds}" if restarts.stall_seconds else ""
+        ),
         "grace_seconds": restarts.grace_seconds,
         "signal_seconds": restarts.signal_seconds,
         "clock_seconds": restarts.clock_seconds,

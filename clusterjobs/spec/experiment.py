@@ -120,12 +120,14 @@ class Restarts(SpecModel):
     """How often the job may resume from its checkpoints, for each reason that an attempt ends.
 
     The ranks are asked to save `grace_seconds` before the time limit, by a file and optionally by a
-    signal.
+    signal. Ranks without progress for `stall_seconds` are stopped; None: they are not.
     """
 
     time_limit: Budget = 0
     failure: Budget = 0
     node_failure: Budget = 3
+    stalled: Budget = 3
+    stall_seconds: Count | None = None
     grace_seconds: Count = 180
     signal: Literal["USR1", "USR2", "TERM"] | None = None
 

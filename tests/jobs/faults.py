@@ -16,7 +16,7 @@ from typing import Any
 
 from lab_mounts import mount_tmpfs
 
-from clusterjobs.lab.breakage import kill_node
+from clusterjobs.lab.breakage import kill_node, start_node
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.polling import until
 
@@ -61,10 +61,18 @@ class Running:
         shown = self.lab.job(self.job_id).nodes
         return self.lab.run(["scontrol", "show", "hostnames", shown]).stdout.split()
 
-    def kill_rank(self, rank: int) -> None:
+    def signal_rank(self, rank: int, signal: str) -> None:
         node = self.nodes()[rank // 2]
         pid = (self.folder / f"pid.0.{rank}").read_text()
-        assert self.lab.node_run(node, ["kill", "-KILL", pid]).returncode == 0
+        assert self.lab.node_run(node, ["kill", f"-{signal}", pid]).returncode == 0
+
+    def kill_rank(self, rank: int) -> None:
+        self.signal_rank(rank, "KILL")
+
+    def kill_step_daemon(self, index: int) -> None:
+        """kill -9 of the slurmstepd that the ranks of a node belong to."""
+        kill = ["pkill", "-KILL", "-f", rf"^slurmstepd: \[{self.job_id}\.0\]"]
+        assert self.lab.node_run(self.nodes()[index], kill).returncode == 0
 
     def scancel(self, *words: str) -> None:
         """scancel, with these words before the job's id."""
@@ -107,6 +115,7 @@ class Case:
     options: tuple[str, ...] = ()
     keys: dict[str, Any] = field(default_factory=dict)
     nodes: int = 2
+    watchdog: str = ""  # options of watchdog.py, which would else act after minutes
 
     @property
     def name(self) -> str:
@@ -175,11 +184,25 @@ def cancel(job: Running) -> None:
     job.scancel()
 
 
+def cut_at_the_end(job: Running) -> None:
+    """The network of a node fails while its ranks end, so that srun never hears of it."""
+    node = job.nodes()[1]
+    kill_node(job.lab, node, "network")
+    job.reach_step(60)
+    time.sleep(20)  # slurmstepd gives up telling srun, and nothing shows when
+    start_node(job.lab, node)
+
+
+def kill_script(job: Running) -> None:
+    job.scancel("--batch", "--signal=KILL")
+
+
 def say_the_limit_is_near(job: Running) -> None:
     job.scancel("--batch", "--signal=USR1")  # what Slurm does for --signal=B:USR1@...
 
 
 FAILED, LOST, LIMIT, DONE = "failure", "node_failure", "time_limit", "completed"
+STALLED = "stalled"
 SLOW = ("--seconds", "0.5")
 VERY_SLOW = ("--seconds", "1.5")  # Slurm finds out before all is done
 SLOW_SAVE = ("--save-seconds", "4")
@@ -206,7 +229,8 @@ _ROWS: tuple[tuple[str, str, Fault, tuple[str, ...], tuple[int, ...], tuple[str,
         *((LIMIT, DONE), (0,), ("--deaf", "--seconds", "0.3")),
     ),
     ("error at step 15", "each time", nothing, (FAILED,) * 3, (7,), ("--fail-at", "15")),
-    ("disk full", SAVING, fill_disk, (FAILED,) * 3, (1, 143), ()),
+    ("disk full", SAVING, fill_disk, (FAILED,) * 3, (1, 143), ("--seconds", "1")),
+    ("script killed", AT_15, at_step(15, kill_script), (), (137,), ()),
 )
 LIMITED = tuple(
     Case(
@@ -217,10 +241,35 @@ LIMITED = tuple(
     )
     for number in range(1, 21)
 )
+_STALL = {"restarts": {"stall_seconds": 20}}
+_SOON = "--check-seconds=1 --quiet-seconds=3"
+WATCHED = (
+    Case(
+        *("slurmstepd killed", AT_15, at_step(15, lambda job: job.kill_step_daemon(1))),
+        *((LOST, DONE), (0,), SLOW),
+        watchdog=_SOON,
+    ),
+    Case(
+        *("network cut", "as the ranks end", at_step(55, cut_at_the_end)),
+        *((LOST, DONE), (0,), SLOW),
+        watchdog=_SOON,
+    ),
+    Case(
+        *("rank stopped", AT_15, at_step(15, lambda job: job.signal_rank(0, "STOP"))),
+        *((STALLED, DONE), (0,), (), _STALL),
+        watchdog=_SOON,
+    ),
+    Case(
+        *("endless loop", "at step 15", nothing, (STALLED, DONE), (0,), ("--loop-at", "15")),
+        _STALL,
+        watchdog=_SOON,
+    ),
+)
 _SPARE_NODES = 10  # in place of those that are lost
-NODES = 2 * len(_ROWS) + len(LIMITED) + _SPARE_NODES
+NODES = 2 * (len(_ROWS) + len(WATCHED)) + len(LIMITED) + _SPARE_NODES
 # A full disk is full on every node: here on those two that the job is bound to, the last ones.
 _LAST_NODES = {"nodelist": f"train-dy-small-{NODES - 1},train-dy-small-{NODES}"}
-CASES = tuple(
-    Case(*row, keys={"sbatch": _LAST_NODES} if row[0] == "disk full" else {}) for row in _ROWS
+CASES = (
+    *(Case(*row, keys={"sbatch": _LAST_NODES} if row[0] == "disk full" else {}) for row in _ROWS),
+    *WATCHED,
 )

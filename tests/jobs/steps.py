@@ -31,6 +31,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--save-seconds", type=float, default=0.5)
     parser.add_argument("--save-bytes", type=int, default=1000)
     parser.add_argument("--fail-at", type=int, help="exit 7 at this step, always")
+    parser.add_argument("--loop-at", type=int, help="an endless loop, in the first attempt")
     parser.add_argument("--deaf", action="store_true", help="hear of no time limit")
     return parser.parse_known_args()[0]  # not --deepspeed_config
 
@@ -73,6 +74,8 @@ def train(args: argparse.Namespace) -> int:
             time.sleep(args.seconds)
             if step == args.fail_at:
                 return 7
+            while step == args.loop_at and first == 0:
+                pass
             print(step, file=trace, flush=True)
             told = is_told() and not args.deaf
             if told or step % args.save_every == 0 or step == args.steps:

@@ -59,7 +59,11 @@ def submit(case: Case, cluster: pathlib.Path, lab: Lab) -> str:
     (folder / "site.yaml").symlink_to("../site.yaml")
     (folder / "exp.yaml").write_text(yaml.safe_dump(case.spec(cluster)))
     assert main.run(["render", str(folder / "exp.yaml"), "-o", str(folder / "out")]) == 0
-    return lab.sbatch(folder / "out" / "job.sh", cwd=folder)
+    script = folder / "out" / "job.sh"
+    program = '/watchdog.py" '
+    assert program in script.read_text()
+    script.write_text(script.read_text().replace(program, f"{program}{case.watchdog} "))
+    return lab.sbatch(script, cwd=folder)
 
 
 def run(case: Case, job_id: str, lab: Lab) -> Ended:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from node_programs import command
 
-from clusterjobs.node.job import attempt as program
+from clusterjobs.node.job import attempt_files as program
 
-BUDGETS = {"time_limit": 4, "failure": 3, "node_failure": 2}
+BUDGETS = {"time_limit": 4, "failure": 3, "node_failure": 2, "stalled": 1}
 
 
 class Job:
@@ -72,7 +72,7 @@ def test_a_record_has_what_status_shows(job: Job) -> None:
     }
 
 
-@pytest.mark.parametrize(("reason", "budget"), [("time_limit", 4), ("failure", 3)])
+@pytest.mark.parametrize(("reason", "budget"), [("time_limit", 4), ("failure", 3), ("stalled", 1)])
 def test_each_reason_has_a_budget_of_its_own(job: Job, reason: str, budget: int) -> None:
     for number in range(1, budget + 1):
         assert job.end(number, reason, f"step-{number}") == "restart"
@@ -183,7 +183,7 @@ def test_the_budget_of_lost_nodes_ends(job: Job) -> None:
     assert job.said == "no restart: restarts.node_failure allows 2"
 
 
-@pytest.mark.parametrize("reason", ["time_limit", "failure", "bad_node"])
+@pytest.mark.parametrize("reason", ["time_limit", "failure", "bad_node", "stalled", "node_failure"])
 def test_an_attempt_that_was_requeued_by_its_script_was_not_lost(job: Job, reason: str) -> None:
     job.begin(1)
     job.end(1, reason, "step-1")

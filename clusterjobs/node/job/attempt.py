@@ -4,8 +4,7 @@
     attempt.py end OPTIONS      when it has ended: prints `restart` or `stop`
 
 The decision is printed on stdout, messages for the log go to stderr. A job script that gets no
-decision writes the record itself and does not restart. `clusterjobs status` reads the records by
-`read_records` of this module.
+decision writes the record itself and does not restart.
 """
 
 from __future__ import annotations
@@ -15,17 +14,24 @@ import json
 import os
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, List, Optional
+
+from attempt_files import (
+    Record,
+    first_line,
+    latest_by_attempt,
+    newest_checkpoint,
+    read_end,
+    read_records,
+)
 
 REASONS = (
-    *("completed", "failure", "after_failure", "time_limit", "node_failure"),
+    *("completed", "failure", "after_failure", "time_limit", "node_failure", "stalled"),
     *("bad_node", "cancelled", "not_started"),
 )
-RESTARTED = ("time_limit", "failure", "bad_node")  # the script requeues the job after these
-STALLED_ATTEMPTS = 3  # without a newer checkpoint: another one would not get further
-MAX_CHECKPOINT = 200  # characters of a checkpoint's name in a record
-
-Record = Dict[str, Any]
+# The script requeues the job after these.
+RESTARTED = ("time_limit", "failure", "node_failure", "stalled", "bad_node")
+MOST_WITHOUT_PROGRESS = 3  # attempts without a newer checkpoint: another one would not get further
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
@@ -73,7 +79,8 @@ class Job:
             # Slurm requeued the job: a node was lost, or a user ran `scontrol requeue`.
             self._append(previous, "node_failure", None, "", None)
             decision = "start" if self._may_restart("node_failure") else "stop"
-        _remove(self._path("data_staged"))
+        for name in ("data_staged", f"watchdog.{self.attempt}"):
+            _remove(self._path(name))
         if self.attempt > 1 and decision == "start":
             say(f"attempt {self.attempt}, from checkpoint {self.checkpoint or 'none'}")
         return decision
@@ -81,7 +88,7 @@ class Job:
     def _replace_started(self) -> int:
         """Write down that this attempt has started; return the number of the previous one, or 0."""
         path = self._path("started")
-        text = _first_line(path)
+        text = first_line(path)
         previous = int(text) if text.isdigit() else 0
         try:
             with open(f"{path}.new", "w", encoding="ascii") as file:
@@ -149,9 +156,9 @@ class Job:
             return f"restarts.{reason} allows {self.budgets[reason]}"
         # An attempt that ends at a bad node does not train.
         trained = [record for record in attempts if record["reason"] != "bad_node"]
-        latest = trained[-STALLED_ATTEMPTS:]
-        stalled = [one for one in latest if one.get("checkpoint") == self.checkpoint]
-        if len([one for one in stalled if not one.get("data_staged")]) == STALLED_ATTEMPTS:
+        latest = trained[-MOST_WITHOUT_PROGRESS:]
+        idle = [one for one in latest if one.get("checkpoint") == self.checkpoint]
+        if len([one for one in idle if not one.get("data_staged")]) == MOST_WITHOUT_PROGRESS:
             name = self.checkpoint or "none"
             return f"the last two brought no newer checkpoint than {name}"
         return None
@@ -160,69 +167,13 @@ class Job:
 
     def _records(self) -> List[Record]:
         try:
-            with open(self.log, encoding="utf-8", errors="replace") as file:
-                return read_records(file.read())
+            found: List[Record] = read_records(read_end(self.log))
         except OSError:
-            return []
+            found = []
+        return found
 
     def _path(self, name: str) -> str:
         return os.path.join(self.options.folder, name)
-
-
-def read_records(text: str) -> List[Record]:
-    """The records of attempts.jsonl in the order of writing, without truncated lines."""
-    records = []
-    for line in text.splitlines():
-        try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        if isinstance(record, dict) and isinstance(record.get("attempt"), int):
-            records.append({**record, "reason": str(record.get("reason", ""))})
-    return records
-
-
-def latest_by_attempt(records: List[Record]) -> List[Record]:
-    """The last record of each attempt, in the order of the attempts."""
-    latest = {record["attempt"]: record for record in records}
-    return [latest[number] for number in sorted(latest)]
-
-
-def newest_checkpoint(folder: Optional[str], marker: Optional[str]) -> str:
-    """An identifier of the newest checkpoint, "" if there is none.
-
-    The first line of the marker; without one, time and name of the newest entry of the folder.
-    """
-    text = _first_line(marker) if marker else _newest_entry(folder) if folder else ""
-    text = text[-MAX_CHECKPOINT:]  # the paths of checkpoints differ at the end
-    return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in text)
-
-
-def _newest_entry(folder: str) -> str:
-    try:
-        found = [(_modified(entry), entry.name) for entry in os.scandir(folder)]
-    except OSError:
-        return ""
-    newest, name = max(found, default=(0, ""))
-    if not name:
-        return ""
-    seconds, fraction = divmod(newest, 10**9)
-    return f"{time.strftime('%Y-%m-%d+%H:%M:%S', time.localtime(seconds))}.{fraction:09} {name}"
-
-
-def _modified(entry: Any) -> int:
-    try:
-        return int(entry.stat(follow_symlinks=False).st_mtime_ns)
-    except OSError:  # just removed
-        return 0
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline(4096).strip()
-    except OSError:
-        return ""
 
 
 def _pairs(settings: List[str]) -> List[Any]:

@@ -1,0 +1,275 @@
+"""watchdog.py on a clock of the test's own: when it stops ranks, and when it must not."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pathlib
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from node_programs import command
+
+from clusterjobs.resources import node_programs
+
+STALL = 1800
+HOUR = 3600
+JOB, ATTEMPT, OWN_STEP = "4711", "2", "9"
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Imports a program as a job does: from its own folder."""
+    monkeypatch.syspath_prepend(str(node_programs()["watchdog.py"].parent))
+    yield importlib.import_module
+    for name in ("attempt", "attempt_files", "watchdog", "watchdog_ranks"):
+        sys.modules.pop(name, None)
+
+
+class World:
+    """A job of two nodes, Slurm's answers, and a clock that only `sleep` moves."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.now = 0.0
+        self.end = 24 * HOUR
+        self.ranks = subprocess.Popen(["sleep", "1000"])
+        self.answers: Callable[[], str] = lambda: "1\n1\n"
+        self.act: Callable[[], None] = lambda: None
+        self.asked: list[float] = []
+        self.requests: list[str] = []
+        self.stopped_at: float | None = None
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.act()
+        if self.now >= self.end:
+            self.finish()
+
+    def output(self, words: list[str], timeout: float) -> str:
+        if words[0] == "srun" and "count" in words:
+            self.asked.append(self.now)
+            return self.answers()
+        self.stopped_at = self.stopped_at or self.now
+        self.requests.append(words[0])
+        return ""
+
+    def finish(self) -> None:
+        self.ranks.kill()
+        self.ranks.wait()
+
+    def write(self, name: str, text: str = "x") -> None:
+        """Add to a file; its time is the clock's, since the real one may stand still."""
+        with (self.folder / name).open("a") as file:
+            file.write(text)
+        os.utime(self.folder / name, (self.now, self.now))
+
+    def reason(self) -> str:
+        file = self.folder / f"watchdog.{ATTEMPT}"
+        return file.read_text().strip() if file.exists() else ""
+
+
+@pytest.fixture
+def world(tmp_path: pathlib.Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.finish()
+
+
+@pytest.fixture
+def watch(world: World, programs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
+    """Runs the program until it, or the day of the world, has ended."""
+    program = programs("watchdog")
+    clock = types.SimpleNamespace(sleep=world.sleep, monotonic=lambda: world.now)
+    monkeypatch.setattr(program, "time", clock)
+    monkeypatch.setattr(program, "_output", world.output)
+    (world.folder / "checkpoints").mkdir()
+
+    def run(*options: str) -> World:
+        checkpoints = world.folder / "checkpoints"
+        with contextlib.suppress(SystemExit):
+            program.main(
+                [
+                    *(f"--ranks={world.ranks.pid}", f"--folder={world.folder}", f"--job={JOB}"),
+                    *(f"--attempt={ATTEMPT}", "--nodes=2", f"--checkpoints={checkpoints}"),
+                    *(f"--marker={checkpoints}/latest", *options),
+                ]
+            )
+        return world
+
+    return run
+
+
+def every(world: World, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
+    done: list[float] = [0.0]
+
+    def sometimes() -> None:
+        if world.now - done[0] >= seconds:
+            done[0] = world.now
+            act()
+
+    return sometimes
+
+
+PROGRESS = {
+    "a line in the log": "job.log",
+    "a heartbeat": "heartbeat",
+    "a marker rewritten": "checkpoints/latest",
+    "a checkpoint in the folder": "checkpoints/step-{}",
+}
+
+
+@pytest.mark.parametrize("how", PROGRESS)
+def test_any_progress_within_stall_seconds_is_no_stall(watch, world: World, how: str) -> None:
+    write = lambda: world.write(PROGRESS[how].format(int(world.now)))  # noqa: E731
+    world.act = every(world, STALL - 120, write)
+    assert watch(f"--stall-seconds={STALL}").reason() == ""
+    assert world.requests == []
+
+
+def test_a_compilation_of_20_minutes_with_a_heartbeat_is_no_stall(watch, world: World) -> None:
+    world.act = every(world, 60, lambda: world.write("heartbeat"))
+    world.end = 20 * 60
+    assert watch("--stall-seconds=300").reason() == ""
+
+
+def test_a_heartbeat_with_the_same_content_counts(watch, world: World) -> None:
+    world.write("heartbeat")
+    touch = lambda: os.utime(world.folder / "heartbeat", (world.now, world.now))  # noqa: E731
+    world.act = every(world, 60, touch)
+    assert watch("--stall-seconds=300").reason() == ""
+
+
+def test_without_progress_the_ranks_are_stopped(watch, world: World) -> None:
+    world.act = lambda: world.write("job.log") if world.now < HOUR else None
+    assert watch(f"--stall-seconds={STALL}").reason() == "stalled"
+    assert world.stopped_at is not None
+    assert HOUR + STALL - 60 < world.stopped_at < HOUR + STALL + 60
+    assert world.requests == ["srun", "scancel"]  # for the stacks, and to end the ranks
+    assert world.ranks.wait() == -9
+
+
+def test_without_stall_seconds_silence_is_no_stall(watch, world: World) -> None:
+    assert watch().reason() == ""
+    assert len(world.asked) < 40, "the nodes are asked too often"
+
+
+def test_a_launcher_whose_ranks_are_gone_is_ended(watch, world: World) -> None:
+    world.act = lambda: world.write("job.log") if world.now < HOUR else None
+    world.answers = lambda: "1\n1\n" if world.now < HOUR else "0\n0\n"
+    assert watch().reason() == "node_failure"
+    assert world.stopped_at is not None
+    assert world.stopped_at < HOUR + 5 * 60
+
+
+def from_the_second_hour(world: World, answer: Callable[[], str]) -> None:
+    world.answers = lambda: "1\n1\n" if world.now < HOUR else answer()
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "0\n", "0\n0\n0\n", "srun: error\n"], ids=["none", "one", "more", "error"]
+)
+def test_a_missing_answer_proves_nothing(watch, world: World, answer: str) -> None:
+    from_the_second_hour(world, lambda: answer)
+    assert watch().reason() == ""
+
+
+def test_ranks_that_live_on_one_node_are_not_gone(watch, world: World) -> None:
+    from_the_second_hour(world, lambda: "0\n1\n")
+    assert watch().reason() == ""
+
+
+def test_a_single_answer_proves_nothing(watch, world: World) -> None:
+    from_the_second_hour(world, lambda: "0\n0\n" if len(world.asked) % 3 else "1\n1\n")
+    assert watch().reason() == ""
+
+
+def test_ranks_that_have_not_started_yet_are_not_gone(watch, world: World) -> None:
+    """An image may be pulled for long before the first process starts."""
+    world.answers = lambda: "0\n0\n"
+    assert watch().reason() == ""
+
+
+def test_a_job_that_was_suspended_has_not_stalled(watch, world: World) -> None:
+    """The clock went on, but the watchdog itself was stopped, too."""
+
+    def suspend() -> None:
+        world.write("job.log")
+        world.now += 2 * HOUR
+
+    world.act = every(world, STALL - 120, suspend)
+    assert watch(f"--stall-seconds={STALL}").reason() == ""
+
+
+def process(proc: pathlib.Path, pid: int, environment: bytes, cmdline: bytes = b"python3\0") -> int:
+    (proc / str(pid)).mkdir(parents=True)
+    (proc / str(pid) / "environ").write_bytes(environment)
+    (proc / str(pid) / "cmdline").write_bytes(cmdline)
+    return pid
+
+
+def environment(step: str | None = "0", job: str = JOB, attempt: str = ATTEMPT) -> bytes:
+    words = ["PATH=/bin", f"SLURM_JOB_ID={job}", f"CLUSTERJOBS_ATTEMPT={attempt}"]
+    return "\0".join([*words, *([f"SLURM_STEP_ID={step}"] if step else []), ""]).encode()
+
+
+def test_ranks_are_known_by_their_environment(
+    programs, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_STEP_ID", OWN_STEP)
+    rank = process(tmp_path, 1, environment())
+    retitled = process(tmp_path, 2, b"\0\0\0", b"training, step 3")
+    process(tmp_path, 3, environment(OWN_STEP))
+    process(tmp_path, 4, environment(None))  # the launcher, on the first node
+    process(tmp_path, 5, environment(job="4712"))
+    process(tmp_path, 6, environment(attempt="1"))
+    process(tmp_path, 7, b"PATH=/bin\0")
+    process(tmp_path, 8, b"", b"")  # a zombie
+    process(tmp_path, 9, b"\0", b"slurmstepd: [4711.0]\0")
+    (tmp_path / "10").mkdir()  # it has just ended
+    (tmp_path / "self").mkdir()
+    found = programs("watchdog_ranks").ranks(JOB, ATTEMPT, str(tmp_path))
+    assert sorted(found) == [rank, retitled]
+
+
+def test_a_stalled_rank_leaves_its_stack_and_its_flight_record(tmp_path: pathlib.Path) -> None:
+    spy = tmp_path / "bin" / "py-spy"
+    spy.parent.mkdir()
+    spy.write_text('#!/bin/sh\necho "stack of $3"\n')
+    spy.chmod(0o755)
+    pipe = tmp_path / "trace-0.pipe"
+    os.mkfifo(pipe)
+    variables = {**os.environ, "SLURM_JOB_ID": f"{os.getpid()}.x", "CLUSTERJOBS_ATTEMPT": ATTEMPT}
+    rank = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()"],
+        env={**variables, "SLURM_STEP_ID": "0"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert rank.stdout
+    rank.stdout.readline()
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    done = subprocess.run(
+        command("watchdog_ranks.py", "stacks", tmp_path, ATTEMPT),
+        env={
+            **variables,
+            "SLURM_STEP_ID": OWN_STEP,
+            "SLURMD_NODENAME": "node-1",
+            "PATH": f"{spy.parent}:{os.environ['PATH']}",
+            "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": str(tmp_path / "trace-"),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rank.communicate()
+    assert int(done.stdout) >= 1
+    stacks = (tmp_path / f"stacks.{ATTEMPT}.node-1").read_text()
+    assert f"stack of {rank.pid}\n" in stacks
+    assert os.read(reader, 10) == b"1\n"
+    os.close(reader)
