@@ -58,7 +58,7 @@ main() {
   export WANDB_API_KEY
 
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout mkdir -p -- /fsx/checkpoints/llama
+  with_timeout make_safe_folder /fsx/checkpoints/llama
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
@@ -109,7 +109,9 @@ main() {
 start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
-  with_timeout mkdir -p -- "$job_dir"
+  umask o-w # for the ranks, too
+  [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout # Slurm's copy of the log
+  with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
@@ -126,6 +128,24 @@ start_job() { # JOB_FOLDER
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "llama", "spec": {"file": "spec.yaml", "sha256": "77d5a065add4902941ba9457834c99cefeb425ba27db8f09366fdb9a78fc878d", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "torchrun", "launcher": "srun", "derived": {"queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 24, "data_parallel": 16, "mount /fsx": "/fsx", "mount /dev/infiniband": "/dev/infiniband", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
+}
+
+make_job_folder() { # FOLDER: this user's alone, since programs run from it
+  make_safe_folder "${1%/*}" &&
+    { [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; }; } &&
+    [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
+    fail "others may write to $1: set \`logs\` to a folder of your own"
+  chmod go= -- "$1" && (umask 077 && : >> "$1/job.log")
+}
+
+make_safe_folder() { # FOLDER: nobody outside the user's groups can have made it, or can replace it
+  { mkdir -p -- "$1" && namei -mo -- "$1"; } |
+    me=$(id -un 2>&-) groups=" $(id -Gn 2>&-) " root=$(stat -c %U /usr) awk '
+      { own = $2 == ENVIRON["me"] || $2 == ENVIRON["root"]; open = /^ *d.......w/ }
+      open && !(own && $1 ~ /[tT]$/) { print; exit 1 }
+      in_open && !own && !index(ENVIRON["groups"], " " $3 " ") { print; exit 1 }
+      /^ *d/ { in_open = open }' ||
+    fail "cannot make $1 safe from other users: \`chmod +t\` the folder above, or choose one of your own"
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed

@@ -48,7 +48,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
   export NOTE='$(touch /tmp/never)'
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
@@ -115,7 +115,9 @@ ssh_dir="$job_dir/ssh.$attempt" # removed when the launcher has ended
 start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
-  with_timeout mkdir -p -- "$job_dir"
+  umask o-w # for the ranks, too
+  token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
+  with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
@@ -133,6 +135,23 @@ start_job() { # JOB_FOLDER
 {"name": "ds-pdsh", "spec": {"file": "spec.yaml", "sha256": "b2f76afbf0ab54f46ce70291478898316f864f3a0bb6147ed4746fa4f961ff97", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "deepspeed-pdsh", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
+}
+
+make_job_folder() { # FOLDER: this user's alone, since programs run from it
+  make_safe_folder "${1%/*}" &&
+    { [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; }; } &&
+    [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
+    fail "others may write to $1: set \`logs\` to a folder of your own"
+}
+
+make_safe_folder() { # FOLDER: nobody outside the user's groups can have made it, or can replace it
+  { mkdir -p -- "$1" && namei -mo -- "$1"; } |
+    me=$(id -un 2>&-) groups=" $(id -Gn 2>&-) " root=$(stat -c %U /usr) awk '
+      { own = $2 == ENVIRON["me"] || $2 == ENVIRON["root"]; open = /^ *d.......w/ }
+      open && !(own && $1 ~ /[tT]$/) { print; exit 1 }
+      in_open && !own && !index(ENVIRON["groups"], " " $3 " ") { print; exit 1 }
+      /^ *d/ { in_open = open }' ||
+    fail "cannot make $1 safe from other users: \`chmod +t\` the folder above, or choose one of your own"
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed
@@ -158,7 +177,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+  cd -- "$job_dir" && umask go-w && exec awk '$0 == "exit # programs follow" { started = 1 }
     $0 == "end of " name { name = "" }
     name { print > name }
     started && /^: <<.end of [a-z0-9_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
@@ -213,6 +232,8 @@ finish() {
 launch_over_ssh() { # ssh_serve.py runs on every node, and the launcher on the first
   python3 "$job_dir/ssh_settings.py" >&"$lifeline" || return
   srun "${srun_options[@]}" bash -c '
+    mkdir -m 700 -- "$TORCH_EXTENSIONS_DIR" 2> /dev/null \
+      || [[ -O $TORCH_EXTENSIONS_DIR ]] || unset TORCH_EXTENSIONS_DIR # of another user
     exec python3 "$@"' node \
     "$job_dir/ssh_serve.py" "$ssh_dir" "${nodes[@]}" -- "${launcher[@]}" <&"$lifeline"
 }

@@ -69,7 +69,7 @@ main() {
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
   export WANDB_PROJECT='my project'
   export WANDB_DIR="${SLURM_SUBMIT_DIR-}/wandb"
   export TRITON_CACHE_DIR="/tmp/triton-${USER-}"
@@ -114,7 +114,7 @@ END
   set -u
 
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout mkdir -p -- '/fsx/checkpoints/every key'
+  with_timeout make_safe_folder '/fsx/checkpoints/every key'
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 64,
@@ -170,6 +170,8 @@ END
     --wait=120
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    mkdir -m 700 -- "$TORCH_EXTENSIONS_DIR" 2> /dev/null \
+      || [[ -O $TORCH_EXTENSIONS_DIR ]] || unset TORCH_EXTENSIONS_DIR # of another user
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=4
     exec "$@"' rank "${command[@]}"
@@ -187,7 +189,9 @@ END
 start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
-  with_timeout mkdir -p -- "$job_dir"
+  umask o-w # for the ranks, too
+  token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
+  with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
@@ -205,6 +209,23 @@ start_job() { # JOB_FOLDER
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "every key", "spec": {"file": "spec.yaml", "sha256": "d41d4b335fec76296381d1447c05671328bd7fa5588d8716400da160b2e0e767", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "derived": {"instance_type": "p4d.24xlarge", "world_size": 16, "ntasks_per_node": 4, "data_parallel": 4, "batch.accumulation": 4, "ds_config.train_batch_size": 64, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
+}
+
+make_job_folder() { # FOLDER: this user's alone, since programs run from it
+  make_safe_folder "${1%/*}" &&
+    { [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; }; } &&
+    [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
+    fail "others may write to $1: set \`logs\` to a folder of your own"
+}
+
+make_safe_folder() { # FOLDER: nobody outside the user's groups can have made it, or can replace it
+  { mkdir -p -- "$1" && namei -mo -- "$1"; } |
+    me=$(id -un 2>&-) groups=" $(id -Gn 2>&-) " root=$(stat -c %U /usr) awk '
+      { own = $2 == ENVIRON["me"] || $2 == ENVIRON["root"]; open = /^ *d.......w/ }
+      open && !(own && $1 ~ /[tT]$/) { print; exit 1 }
+      in_open && !own && !index(ENVIRON["groups"], " " $3 " ") { print; exit 1 }
+      /^ *d/ { in_open = open }' ||
+    fail "cannot make $1 safe from other users: \`chmod +t\` the folder above, or choose one of your own"
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed

@@ -50,7 +50,7 @@ main() {
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export LOCAL_SIZE=4 # ranks per node, which only deepspeed's launcher sets
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -64,7 +64,7 @@ main() {
   export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout mkdir -p -- /fsx/checkpoints/gpt2-7b
+  with_timeout make_safe_folder /fsx/checkpoints/gpt2-7b
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 16,
@@ -135,6 +135,8 @@ END
   # Without a host file DeepSpeed would train on one node and report no error.
   printf '%s slots=4\n' "${nodes[@]}" > "$job_dir/hostfile"
   run_ranks srun "${srun_options[@]}" bash -c '
+    mkdir -m 700 -- "$TORCH_EXTENSIONS_DIR" 2> /dev/null \
+      || [[ -O $TORCH_EXTENSIONS_DIR ]] || unset TORCH_EXTENSIONS_DIR # of another user
     hostfile=$1
     shift
     exec deepspeed --hostfile="$hostfile" --no_ssh --node_rank="$SLURM_NODEID" --no_local_rank \
@@ -148,7 +150,10 @@ END
 start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
-  with_timeout mkdir -p -- "$job_dir"
+  umask o-w # for the ranks, too
+  token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
+  [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout # Slurm's copy of the log
+  with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
@@ -165,6 +170,24 @@ start_job() { # JOB_FOLDER
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "gpt2-7b", "spec": {"file": "spec.yaml", "sha256": "233c706874d178f7017008b2b9c6e184c8f6cc7774740365dfe11cac807fcd5b", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "megatron-deepspeed", "launcher": "deepspeed", "derived": {"queue": "train", "instance_type": "p4de.24xlarge", "ranks_per_node": 4, "world_size": 4, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 4, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.train_batch_size": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
+}
+
+make_job_folder() { # FOLDER: this user's alone, since programs run from it
+  make_safe_folder "${1%/*}" &&
+    { [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; }; } &&
+    [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
+    fail "others may write to $1: set \`logs\` to a folder of your own"
+  chmod go= -- "$1" && (umask 077 && : >> "$1/job.log")
+}
+
+make_safe_folder() { # FOLDER: nobody outside the user's groups can have made it, or can replace it
+  { mkdir -p -- "$1" && namei -mo -- "$1"; } |
+    me=$(id -un 2>&-) groups=" $(id -Gn 2>&-) " root=$(stat -c %U /usr) awk '
+      { own = $2 == ENVIRON["me"] || $2 == ENVIRON["root"]; open = /^ *d.......w/ }
+      open && !(own && $1 ~ /[tT]$/) { print; exit 1 }
+      in_open && !own && !index(ENVIRON["groups"], " " $3 " ") { print; exit 1 }
+      /^ *d/ { in_open = open }' ||
+    fail "cannot make $1 safe from other users: \`chmod +t\` the folder above, or choose one of your own"
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed

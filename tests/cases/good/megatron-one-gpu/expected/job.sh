@@ -50,7 +50,7 @@ main() {
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export LOCAL_SIZE=1 # ranks per node, which only deepspeed's launcher sets
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -64,7 +64,7 @@ main() {
   export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout mkdir -p -- /fsx/checkpoints/gpt2-345m-1gpu
+  with_timeout make_safe_folder /fsx/checkpoints/gpt2-345m-1gpu
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 8,
@@ -133,6 +133,8 @@ END
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    mkdir -m 700 -- "$TORCH_EXTENSIONS_DIR" 2> /dev/null \
+      || [[ -O $TORCH_EXTENSIONS_DIR ]] || unset TORCH_EXTENSIONS_DIR # of another user
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=1
     exec "$@"' rank "${command[@]}"
@@ -144,7 +146,10 @@ END
 start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
-  with_timeout mkdir -p -- "$job_dir"
+  umask o-w # for the ranks, too
+  token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
+  [[ ! -f /dev/stdout ]] || chmod go= /dev/stdout # Slurm's copy of the log
+  with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
@@ -161,6 +166,24 @@ start_job() { # JOB_FOLDER
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "gpt2-345m-1gpu", "spec": {"file": "spec.yaml", "sha256": "e66ff7383d35cf04225e860ab0e28d7118b8b982298cedc569a27a56a55e5afb", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 1, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.train_batch_size": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
+}
+
+make_job_folder() { # FOLDER: this user's alone, since programs run from it
+  make_safe_folder "${1%/*}" &&
+    { [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; }; } &&
+    [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
+    fail "others may write to $1: set \`logs\` to a folder of your own"
+  chmod go= -- "$1" && (umask 077 && : >> "$1/job.log")
+}
+
+make_safe_folder() { # FOLDER: nobody outside the user's groups can have made it, or can replace it
+  { mkdir -p -- "$1" && namei -mo -- "$1"; } |
+    me=$(id -un 2>&-) groups=" $(id -Gn 2>&-) " root=$(stat -c %U /usr) awk '
+      { own = $2 == ENVIRON["me"] || $2 == ENVIRON["root"]; open = /^ *d.......w/ }
+      open && !(own && $1 ~ /[tT]$/) { print; exit 1 }
+      in_open && !own && !index(ENVIRON["groups"], " " $3 " ") { print; exit 1 }
+      /^ *d/ { in_open = open }' ||
+    fail "cannot make $1 safe from other users: \`chmod +t\` the folder above, or choose one of your own"
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed

@@ -108,7 +108,8 @@ main() {
 start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
-  with_timeout mkdir -p -- "$job_dir"
+  umask o-w # for the ranks, too
+  with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
@@ -128,6 +129,23 @@ start_job() { # JOB_FOLDER
 {"name": "some", "spec": {"file": "spec.yaml", "sha256": "9515dfce749a1094849b24a1573ca921a017ca262af2b41ab744399bb0eee701", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 16, "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "32", "preflight.all_reduce": "3200 Gbps", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
+}
+
+make_job_folder() { # FOLDER: this user's alone, since programs run from it
+  make_safe_folder "${1%/*}" &&
+    { [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; }; } &&
+    [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
+    fail "others may write to $1: set \`logs\` to a folder of your own"
+}
+
+make_safe_folder() { # FOLDER: nobody outside the user's groups can have made it, or can replace it
+  { mkdir -p -- "$1" && namei -mo -- "$1"; } |
+    me=$(id -un 2>&-) groups=" $(id -Gn 2>&-) " root=$(stat -c %U /usr) awk '
+      { own = $2 == ENVIRON["me"] || $2 == ENVIRON["root"]; open = /^ *d.......w/ }
+      open && !(own && $1 ~ /[tT]$/) { print; exit 1 }
+      in_open && !own && !index(ENVIRON["groups"], " " $3 " ") { print; exit 1 }
+      /^ *d/ { in_open = open }' ||
+    fail "cannot make $1 safe from other users: \`chmod +t\` the folder above, or choose one of your own"
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed
@@ -153,7 +171,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+  cd -- "$job_dir" && umask go-w && exec awk '$0 == "exit # programs follow" { started = 1 }
     $0 == "end of " name { name = "" }
     name { print > name }
     started && /^: <<.end of [a-z0-9_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'

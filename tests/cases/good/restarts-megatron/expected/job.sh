@@ -51,14 +51,14 @@ main() {
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
   export LOCAL_SIZE=8 # ranks per node, which only deepspeed's launcher sets
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
-  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt"
+  export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
   start_attempt
 
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout mkdir -p -- /fsx/checkpoints/gpt2-345m
+  with_timeout make_safe_folder /fsx/checkpoints/gpt2-345m
   cat > "$job_dir"/ds_config.json <<'END'
 {
   "train_batch_size": 128,
@@ -107,6 +107,8 @@ END
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
+    mkdir -m 700 -- "$TORCH_EXTENSIONS_DIR" 2> /dev/null \
+      || [[ -O $TORCH_EXTENSIONS_DIR ]] || unset TORCH_EXTENSIONS_DIR # of another user
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID
     export WORLD_SIZE=$SLURM_NTASKS LOCAL_WORLD_SIZE=8
     exec "$@"' rank "${command[@]}"
@@ -118,7 +120,9 @@ END
 start_job() { # JOB_FOLDER
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
   reason='' ranks='' # why the attempt ends, once that is known; the ranks, while they run
-  with_timeout mkdir -p -- "$job_dir"
+  umask o-w # for the ranks, too
+  token=$(mktemp -u XXXXXXXXXXXX) # in names in /tmp, so that nobody else can have made them
+  with_timeout make_job_folder "$job_dir"
   exec > >(trap '' {1..16} {24..31} {34..64} && exec tee -a -- "$job_dir/job.log") 2>&1
   log_writer=$!
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
@@ -138,6 +142,23 @@ start_job() { # JOB_FOLDER
 {"name": "gpt2-345m", "spec": {"file": "spec.yaml", "sha256": "a4c3c20fb4c0aa8e3a08a66a486d699d0b4096e4ac2582943be73e979b2c408d", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.gradient_clipping": "1.0", "ds_config.train_batch_size": 128, "asked to save": "by the clock", "signal": "USR1, 240 s before the limit", "exit duration": "the whole minutes until 420 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
+}
+
+make_job_folder() { # FOLDER: this user's alone, since programs run from it
+  make_safe_folder "${1%/*}" &&
+    { [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; }; } &&
+    [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
+    fail "others may write to $1: set \`logs\` to a folder of your own"
+}
+
+make_safe_folder() { # FOLDER: nobody outside the user's groups can have made it, or can replace it
+  { mkdir -p -- "$1" && namei -mo -- "$1"; } |
+    me=$(id -un 2>&-) groups=" $(id -Gn 2>&-) " root=$(stat -c %U /usr) awk '
+      { own = $2 == ENVIRON["me"] || $2 == ENVIRON["root"]; open = /^ *d.......w/ }
+      open && !(own && $1 ~ /[tT]$/) { print; exit 1 }
+      in_open && !own && !index(ENVIRON["groups"], " " $3 " ") { print; exit 1 }
+      /^ *d/ { in_open = open }' ||
+    fail "cannot make $1 safe from other users: \`chmod +t\` the folder above, or choose one of your own"
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed
@@ -163,7 +184,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 unpack_programs() ( # from the end of this script: sbatch keeps a copy of the script alone
-  cd -- "$job_dir" && exec awk '$0 == "exit # programs follow" { started = 1 }
+  cd -- "$job_dir" && umask go-w && exec awk '$0 == "exit # programs follow" { started = 1 }
     $0 == "end of " name { name = "" }
     name { print > name }
     started && /^: <<.end of [a-z0-9_]+[.][a-z]+.$/ { name = substr($0, 13, length($0) - 13) }'
