@@ -26,7 +26,7 @@ def unsafe_logs(plan: Plan) -> tuple[Problem, ...]:
             f"other users can change or replace {unsafe}: if the nodes have the same folder, "
             "the job ends before it writes there",
             path="logs",
-            hint="choose a folder of yours or your group's (docs/job-script.md, Other users)",
+            hint=f"`chmod +t {unsafe}`, or choose one of your own (see docs/job-script.md)",
             warning=True,
         ),
     )

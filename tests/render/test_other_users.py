@@ -23,7 +23,7 @@ from two_users import (
 )
 
 pytestmark = needs_two_users
-REFUSED = " a folder of yours or your group's\n"
+REFUSED = " of your own\n"
 
 
 @pytest.fixture
