@@ -12,13 +12,17 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from rendered_jobs import Jobs, shape_of
+from rendered_jobs import Jobs
 
+from clusterjobs import resources
 from clusterjobs.jobs.records import read_attempts
 from clusterjobs.lab.jobs import JobEnd
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.polling import until
+from clusterjobs.lab.shape import lab_spec
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -55,8 +59,13 @@ def some_cases(count: int) -> list[Case]:
 
 @pytest.fixture(scope="module")
 def lab(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    folder = tmp_path_factory.mktemp("signals")
-    with running_lab(shape_of("small", NODES), folder, slurm) as running:
+    """The cluster `small`, with more nodes."""
+    text = (resources.cluster_configs_dir() / "small.yaml").read_text(encoding="utf-8")
+    assert "MaxCount: 2" in text
+    more = text.replace("MaxCount: 2", f"MaxCount: {NODES}")
+    facts, document = read_cluster(more, "small.yaml", {})
+    spec = lab_spec(facts, slurm_partitions(facts, document), NODES)
+    with running_lab(spec, tmp_path_factory.mktemp("signals"), slurm) as running:
         yield running
 
 
