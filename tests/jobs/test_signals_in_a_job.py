@@ -84,7 +84,7 @@ def rendered(jobs: Jobs, case: Case) -> pathlib.Path:
         framework="command",
         nodes=1,
         time_limit="00:30:00",
-        setup=[f"mkdir -p {folder}; echo $$ > {folder}/pid"],
+        setup=[f"mkdir -p {folder}; echo $SLURMD_NODENAME $$ > {folder}/script"],
         checkpoints={"path": f"{folder}/checkpoints", "marker": "latest"},
         restarts={"failure": 2, "time_limit": 2},
         **{
@@ -111,8 +111,7 @@ def send(lab: Lab, case: Case, job_id: str, folder: pathlib.Path) -> None:
     options = {"batch": ["--batch"], "step": [], "full": ["--full"]}
     for number in (case.number, signal.SIGCONT):  # it may have stopped something
         if case.way == "kill":
-            pid = (folder / "pid").read_text().strip()
-            node = lab.run(["squeue", "--noheader", "--jobs", job_id, "--format=%N"]).stdout.strip()
+            node, pid = (folder / "script").read_text().split()
             lab.node_run(node, ["kill", f"-{number}", pid])
         elif case.way == "cancel":
             lab.run(["scancel", job_id])
