@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from clusterjobs.slurm_time import is_slurm_time
+from clusterjobs.slurm_time import is_slurm_time, seconds_of
 from clusterjobs.spec.references import as_text, has_variable, show
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 
@@ -182,6 +182,8 @@ def time_limit(value: Any) -> str:
         )
     if not text.strip("0:-"):
         raise ValueError("Slurm reads zero as no limit: remove time_limit, or write UNLIMITED")
+    if (seconds_of(text) or 0) > 2**31 - 60:  # sbatch of Slurm 22.05 makes a longer one of it
+        raise ValueError("Slurm reads at most 24,855 days: write a shorter time, or UNLIMITED")
     return text
 
 

@@ -12,13 +12,17 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from rendered_jobs import Jobs, shape_of
+from rendered_jobs import Jobs
 
+from clusterjobs import resources
 from clusterjobs.jobs.records import read_attempts
 from clusterjobs.lab.jobs import JobEnd
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.polling import until
+from clusterjobs.lab.shape import lab_spec
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -55,8 +59,13 @@ def some_cases(count: int) -> list[Case]:
 
 @pytest.fixture(scope="module")
 def lab(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    folder = tmp_path_factory.mktemp("signals")
-    with running_lab(shape_of("small", NODES), folder, slurm) as running:
+    """The cluster `small`, with more nodes."""
+    text = (resources.cluster_configs_dir() / "small.yaml").read_text(encoding="utf-8")
+    assert "MaxCount: 2" in text
+    more = text.replace("MaxCount: 2", f"MaxCount: {NODES}")
+    facts, document = read_cluster(more, "small.yaml", {})
+    spec = lab_spec(facts, slurm_partitions(facts, document), NODES)
+    with running_lab(spec, tmp_path_factory.mktemp("signals"), slurm) as running:
         yield running
 
 
@@ -75,7 +84,7 @@ def rendered(jobs: Jobs, case: Case) -> pathlib.Path:
         framework="command",
         nodes=1,
         time_limit="00:30:00",
-        setup=[f"mkdir -p {folder}; echo $$ > {folder}/pid"],
+        setup=[f"mkdir -p {folder}; echo $SLURMD_NODENAME $$ > {folder}/script"],
         checkpoints={"path": f"{folder}/checkpoints", "marker": "latest"},
         restarts={"failure": 2, "time_limit": 2},
         **{
@@ -102,8 +111,7 @@ def send(lab: Lab, case: Case, job_id: str, folder: pathlib.Path) -> None:
     options = {"batch": ["--batch"], "step": [], "full": ["--full"]}
     for number in (case.number, signal.SIGCONT):  # it may have stopped something
         if case.way == "kill":
-            pid = (folder / "pid").read_text().strip()
-            node = lab.run(["squeue", "--noheader", "--jobs", job_id, "--format=%N"]).stdout.strip()
+            node, pid = (folder / "script").read_text().split()
             lab.node_run(node, ["kill", f"-{number}", pid])
         elif case.way == "cancel":
             lab.run(["scancel", job_id])

@@ -54,3 +54,15 @@ def test_a_number_that_no_job_can_have_is_refused_at_its_position(key: str) -> N
         for problem in error.value.problems:
             assert problem.where is not None
             assert len(problem.what) < 300
+
+
+@pytest.mark.parametrize("time", ["24856-00", "35791394", "999999999:00:00", "999999999-0:0:0"])
+def test_a_time_limit_that_slurm_reads_as_another_is_refused(time: str) -> None:
+    with pytest.raises(InputError, match="Slurm reads at most 24,855 days"):
+        load_spec(spec_with("time_limit", f'"{time}"'), "exp.yaml", option_models())
+
+
+@pytest.mark.parametrize("time", ["24855-00", "35791393", "UNLIMITED"])
+def test_the_longest_time_limit_is_taken(time: str) -> None:
+    spec = load_spec(spec_with("time_limit", time), "exp.yaml", option_models())
+    assert spec.experiment.time_limit == time
