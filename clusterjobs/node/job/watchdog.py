@@ -24,7 +24,7 @@ FLIGHT_RECORD_SECONDS = 5  # in which PyTorch writes its record
 LONGEST_PAUSE = 3600.0  # between two questions to the nodes of a silent training
 SRUN = (
     *("srun", "--overlap", "--cpu-bind=none", "--mpi=none", "--input=none", "--chdir=/"),
-    *("--kill-on-bad-exit=0", "--ntasks-per-node=1"),
+    *("--kill-on-bad-exit=0", "--ntasks-per-node=1", "--job-name=watchdog"),
 )
 
 
