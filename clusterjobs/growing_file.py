@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
 from pathlib import Path
+
+_PART = 1 << 22  # bytes that are read at a time: a log may be larger than the memory
 
 
 class GrowingFile:
@@ -14,14 +17,22 @@ class GrowingFile:
         self._offset = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def new_text(self) -> str:
-        """The new text: "" while the file is missing, all of it if a requeued job rewrote it."""
+    def new_parts(self) -> Iterator[str]:
+        """The new text in parts that fit into memory."""
+        while text := self.new_text(_PART):
+            yield text
+
+    def new_text(self, most: int = -1) -> str:
+        """The new text: "" while the file is missing, all of it if a requeued job rewrote it.
+
+        `most`: bytes to read; -1: all.
+        """
         try:
             with self.path.open("rb") as file:
                 if self.path.stat().st_size < self._offset:
                     self._offset = 0
                 file.seek(self._offset)
-                added = file.read()
+                added = file.read(most)
         except (FileNotFoundError, NotADirectoryError):
             return ""
         self._offset += len(added)

@@ -41,13 +41,18 @@ def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
         if not follow:
             raise one_problem(said, hint=f"wait for it: clusterjobs logs {spec} {wanted} --follow")
         click.echo(said, err=True)
-    click.echo(log.new_text(), nl=False)
+    _print(log)
     with contextlib.suppress(BrokenPipeError):
         while follow and wanted in (queued_jobs() or {}):
             time.sleep(_SECONDS)
-            click.echo(log.new_text(), nl=False)
-    click.echo(log.new_text(), nl=False)
+            _print(log)
+    _print(log)
     _note_missing_record(spec, wanted, found.folders[wanted])
+
+
+def _print(log: GrowingFile) -> None:
+    for text in log.new_parts():
+        click.echo(text, nl=False)
 
 
 def _note_missing_record(spec: pathlib.Path, job_id: str, folder: pathlib.Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from clusterjobs.growing_file import GrowingFile
+
 RECORD = (
     '{"attempt": 2, "reason": "completed", "checkpoint": "step-60", "exit_code": 0, '
     '"nodes": "n[1-2]", "seconds": 80, "ended": 99}\n'
@@ -122,6 +124,14 @@ def test_huge_records_are_read_from_their_end(
     for name in names:
         said = f"{job.folder}/{name} is very large: only its last 1 MiB was read\n"
         assert said in done.err
+
+
+def test_a_large_log_is_printed_in_parts(clusterjobs: Callable[..., Any], job: Job) -> None:
+    lines = [f"step {number}: é\n" for number in range(1_000_000)]
+    (job.folder / "job.log").write_text("".join(lines))
+    assert clusterjobs("logs", job.spec).out == "".join(lines)
+    log = GrowingFile(job.folder / "job.log")
+    assert max(map(len, log.new_parts())) <= 1 << 22
 
 
 def test_a_deeply_nested_line_is_no_record(clusterjobs: Callable[..., Any], job: Job) -> None:
