@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import codecs
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from clusterjobs.regular_file import open_regular
+
+_PART = 1 << 22  # bytes that are read at a time: a log may be larger than the memory
 
 
 class GrowingFile:
@@ -18,8 +21,16 @@ class GrowingFile:
         self._owner: int | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def new_text(self) -> str:
-        """The new text: "" while the file is missing, all of it if a requeued job rewrote it."""
+    def new_parts(self) -> Iterator[str]:
+        """The new text in parts that fit into memory."""
+        while text := self.new_text(_PART):
+            yield text
+
+    def new_text(self, most: int = -1) -> str:
+        """The new text: "" while the file is missing, all of it if a requeued job rewrote it.
+
+        `most`: bytes to read; -1: all.
+        """
         try:
             with open_regular(self.path) as file:
                 now = os.fstat(file.fileno())
@@ -27,7 +38,7 @@ class GrowingFile:
                 if now.st_size < self._offset:
                     self._offset = 0
                 file.seek(self._offset)
-                added = file.read()
+                added = file.read(most)
         except (FileNotFoundError, NotADirectoryError):
             return ""
         self._offset += len(added)

@@ -42,22 +42,24 @@ def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
         if not follow:
             raise one_problem(said, hint=f"wait for it: clusterjobs logs {spec} {wanted} --follow")
         click.echo(said, err=True)
-    _print_new_text(log)
+    _print(log)
     with contextlib.suppress(BrokenPipeError):
         while follow and wanted in (queued_jobs() or {}):
             time.sleep(_SECONDS)
-            _print_new_text(log)
-    _print_new_text(log)
+            _print(log)
+    _print(log)
     _note_missing_record(spec, wanted, found.folders[wanted])
 
 
-def _print_new_text(log: GrowingFile) -> None:
+def _print(log: GrowingFile) -> None:
     """Another user's text without the characters that could change the terminal."""
     try:
-        text = log.new_text()
+        for text in log.new_parts():
+            click.echo(printable(text, kept="\n\r\t") if log.is_foreign() else text, nl=False)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise one_problem(f"cannot read {log.path}: {error.strerror}") from None
-    click.echo(printable(text, kept="\n\r\t") if log.is_foreign() else text, nl=False)
 
 
 def _note_missing_record(spec: pathlib.Path, job_id: str, folder: pathlib.Path) -> None:

@@ -68,7 +68,7 @@ def _show(jobs: list[dict[str, Any]], in_detail: bool) -> None:
 def _notes(jobs: list[dict[str, Any]], spec: str) -> Iterator[str]:
     for job in jobs:
         for file in job["cut"]:
-            yield f"{file} is very large: only its last {MAX_RECORDS >> 20} MiB were read"
+            yield f"{file} is very large: only its last {MAX_RECORDS >> 20} MiB was read"
         if job["attempts"] and job["attempts"][-1]["reason"] == NO_RECORD:
             yield no_record_note(job["job_id"], job["attempts"][-1]["number"], spec)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -228,76 +227,3 @@ def test_specs_that_share_a_logs_folder_see_their_own_jobs_only(
     refused = clusterjobs("status", lonely)
     assert "no job of lonely.yaml is in the queue, and none has written to" in refused.err
     assert "the jobs of other specs there: 7" in refused.err
-
-
-def test_an_attempt_without_a_record_is_shown_once_slurm_has_ended_the_job(
-    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
-) -> None:
-    """kill -9 of the script: only the folder says that it had begun."""
-    for job_id in ("7", "12"):  # 12 is running
-        (spec.parent / "logs" / job_id / "started").write_text("3\n")
-    done = clusterjobs("status", spec)
-    assert [line.split() for line in done.out.splitlines()[1:]] == [
-        ["7", "ended", "3", "no_record"],
-        ["12", "RUNNING", "2", "step-10", "node_failure"],
-    ]
-    assert "job 7: attempt 3 began and has no record" in done.err
-    assert f"from the newest checkpoint: clusterjobs submit {spec}" in done.err
-    assert "job 7: attempt 3 began" in clusterjobs("logs", spec, "7").err
-    assert clusterjobs("logs", spec, "12").err == ""
-
-
-def test_a_first_attempt_without_a_record_is_known_by_its_plan(
-    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
-) -> None:
-    """A job without restarts writes down no number."""
-    (spec.parent / "logs" / "7" / "attempts.jsonl").unlink()
-    (slurm / "squeue").write_text("#!/bin/bash\n")
-    job = json.loads(clusterjobs("status", spec, "--json").out)["jobs"][0]
-    assert [(one["number"], one["reason"]) for one in job["attempts"]] == [(1, "no_record")]
-
-
-def test_without_slurm_nobody_knows_whether_an_attempt_has_ended(
-    clusterjobs: Callable[..., object], spec: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (spec.parent / "logs" / "7" / "started").write_text("3\n")
-    monkeypatch.setenv("PATH", str(spec.parent))
-    assert "no_record" not in clusterjobs("status", spec).out
-
-
-def test_a_duration_is_never_negative(
-    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
-) -> None:
-    records = spec.parent / "logs" / "7" / "attempts.jsonl"
-    records.write_text(SECOND.replace("80", "-86320"))
-    attempts = json.loads(clusterjobs("status", spec, "--json").out)["jobs"][0]["attempts"]
-    assert attempts[0]["seconds"] is None
-
-
-HUGE = {
-    "a million lines": lambda file: file.writelines(SECOND for _ in range(1_000_000)),
-    "two lines of 50 MB": lambda file: file.writelines(["x" * 50_000_000 + "\n"] * 2),
-    "an empty 100 MB": lambda file: file.truncate(100_000_000),
-    "a deep line": lambda file: file.write("[" * 1_000_000 + "\n"),
-}
-
-
-@pytest.mark.parametrize("how", HUGE)
-def test_huge_records_are_read_from_their_end(
-    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path, how: str
-) -> None:
-    folder = spec.parent / "logs" / "7"
-    for name, last in (("attempts.jsonl", SECOND), ("data.jsonl", '{"what": "books"}\n')):
-        with (folder / name).open("w") as file:
-            HUGE[how](file)
-            file.seek(0, os.SEEK_END)
-            file.write("\n" + last)
-    tracemalloc.start()
-    done = clusterjobs("status", spec, "7")
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 100_000_000
-    assert "completed" in done.out
-    assert "books" in done.out
-    said = f"{folder}/attempts.jsonl is very large: only its last 1 MiB were read\n"
-    assert (said in done.err) == (how != "a deep line")

@@ -37,7 +37,7 @@ class World:
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.now = 0.0
-        self.end = 24 * HOUR
+        self.end = 6 * HOUR
         self.ranks = subprocess.Popen(["sleep", "1000"])
         self.answers: Callable[[], str] = lambda: "1\n1\n"
         self.act: Callable[[], None] = lambda: None
@@ -83,7 +83,7 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
 
 @pytest.fixture
 def watch(world: World, programs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
-    """Runs the program until it, or the day of the world, has ended."""
+    """Runs the program until it, or the world, has ended."""
     program = programs("watchdog")
     clock = types.SimpleNamespace(sleep=world.sleep, monotonic=lambda: world.now)
     monkeypatch.setattr(program, "time", clock)
@@ -165,6 +165,14 @@ def test_a_launcher_whose_ranks_are_gone_is_ended(watch, world: World) -> None:
     assert watch().reason() == "node_failure"
     assert world.stopped_at is not None
     assert world.stopped_at < HOUR + 5 * 60
+
+
+def test_a_sidecar_that_fills_the_log_hides_no_lost_ranks(watch, world: World) -> None:
+    world.act = every(world, 30, lambda: world.write("job.log"))
+    from_the_second_hour(world, lambda: "0\n0\n")
+    assert watch().reason() == "node_failure"
+    assert world.stopped_at is not None
+    assert world.stopped_at < 2 * HOUR + 5 * 60
 
 
 def from_the_second_hour(world: World, answer: Callable[[], str]) -> None:

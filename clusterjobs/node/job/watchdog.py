@@ -24,7 +24,7 @@ FLIGHT_RECORD_SECONDS = 5  # in which PyTorch writes its record
 LONGEST_PAUSE = 3600.0  # between two questions to the nodes of a silent training
 SRUN = (
     *("srun", "--overlap", "--cpu-bind=none", "--mpi=none", "--input=none", "--chdir=/"),
-    *("--kill-on-bad-exit=0", "--ntasks-per-node=1"),
+    *("--kill-on-bad-exit=0", "--ntasks-per-node=1", "--job-name=watchdog"),
 )
 
 
@@ -63,6 +63,7 @@ class Watchdog:
         self.state: Optional[Tuple[Any, ...]] = None  # of what shows progress
         self.have_lived = False  # the ranks: an image may be pulled for long before they start
         self.dead_answers = 0
+        self.asked = 0.0  # the age at the last question
         self.ask_at = options.check_seconds  # of `idle`; of `age` until the ranks have lived
 
     def ranks_run(self) -> bool:
@@ -86,13 +87,19 @@ class Watchdog:
         self.age += passed
         self.idle += passed
         if state != self.state:
-            self.state, self.idle, self.dead_answers = state, 0.0, 0
+            self.state, self.idle = state, 0.0
             if self.have_lived:
                 self.ask_at = self.options.quiet_seconds
         if stall and self.idle >= stall:
             self._stop("stalled", f"no progress for {stall:.0f} s (restarts.stall_seconds)")
-        elif (self.idle if self.have_lived else self.age) >= self.ask_at:
+        elif self._is_question_due():
             self._ask_nodes()
+
+    def _is_question_due(self) -> bool:
+        """Soon in a silence; at times also without one, since a sidecar may fill the log."""
+        waited = self.idle if self.have_lived else self.age
+        is_late = self.age - self.asked >= LONGEST_PAUSE
+        return self.dead_answers > 0 or waited >= self.ask_at or is_late
 
     def _progress(self) -> Tuple[Any, ...]:
         """What changes while the training does: log, heartbeat, checkpoints."""
@@ -106,7 +113,7 @@ class Watchdog:
 
     def _ask_nodes(self) -> None:
         """End the launcher once the nodes have said often enough that no rank is left."""
-        alive = self._living_ranks()
+        self.asked, alive = self.age, self._living_ranks()
         if alive == 0 and self.have_lived:
             self.dead_answers += 1
             if self.dead_answers >= DEAD_ANSWERS:
