@@ -14,6 +14,10 @@ from hypothesis import HealthCheck, settings
 
 from clusterjobs import registry
 from clusterjobs.commands import main
+from clusterjobs.errors import InputError
+from clusterjobs.lab.choice import OWN, VERSIONS, slurm_of
+from clusterjobs.lab.namespaces import check_namespaces
+from clusterjobs.lab.packages import Slurm, cache_dir
 
 # A machine that is busy is no failure.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,6 +32,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Rewrite the expected files of tests/cases instead of comparing with them.",
     )
+    parser.addoption(
+        "--slurm",
+        choices=VERSIONS,
+        default=OWN,
+        help="The version of Slurm of the labs; own (the default) is this machine's.",
+    )
+
+
+def slurm_or_skip(version: str) -> Slurm:
+    """Slurm in that version; where this machine cannot have it, the test is skipped."""
+    try:
+        check_namespaces()
+        return slurm_of(cache_dir(), version, print)
+    except InputError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def slurm(request: pytest.FixtureRequest) -> Iterator[Slurm]:
+    """Slurm in the version of --slurm, also for the labs that commands start."""
+    version = request.config.getoption("slurm")
+    found = slurm_or_skip(version)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLUSTERJOBS_SLURM", version)
+        yield found
 
 
 @dataclass(frozen=True)

@@ -32,17 +32,13 @@ def refusal(slurm: Slurm, tmp_path: Path) -> Any:
     """What a program answers to an option that it does not accept as it is given."""
     conf = tmp_path / "slurm.conf"
     conf.write_text(CONF.format(plugins=slurm.plugin_dir or ""))
-    env = {
-        **os.environ,
-        "SLURM_CONF": str(conf),
-        "LD_LIBRARY_PATH": ":".join(map(str, slurm.library_dirs)),
-    }
+    env = {**os.environ, "SLURM_CONF": str(conf)}
+    if not slurm.loader:
+        env["LD_LIBRARY_PATH"] = ":".join(map(str, slurm.library_dirs))
 
     def ask(program: str, *options: str) -> str:
-        found = slurm.find(program)
-        assert found
         done = subprocess.run(
-            [found, *options, "--no-such-option"],
+            [*slurm.command(program), *options, "--no-such-option"],
             env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
