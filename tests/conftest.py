@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from slurm_versions import slurm_or_skip
 
 from clusterjobs import registry
 from clusterjobs.commands import main
-from clusterjobs.errors import InputError
-from clusterjobs.lab.choice import OWN, VERSIONS, slurm_of
-from clusterjobs.lab.namespaces import check_namespaces
-from clusterjobs.lab.packages import Slurm, cache_dir
+from clusterjobs.lab.choice import OWN, VERSIONS
+from clusterjobs.lab.packages import Slurm
 
 # A machine that is busy is no failure.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,15 +37,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=OWN,
         help="The version of Slurm of the labs; own (the default) is this machine's.",
     )
-
-
-def slurm_or_skip(version: str) -> Slurm:
-    """Slurm in that version; where this machine cannot have it, the test is skipped."""
-    try:
-        check_namespaces()
-        return slurm_of(cache_dir(), version, print)
-    except InputError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

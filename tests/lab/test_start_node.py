@@ -18,7 +18,7 @@ Look = tuple[str, str]  # a node's state and its BootTime
 
 
 class ScriptedLab(Lab):
-    """A lab whose Slurm answers from lists: each look takes the next, an update starts the next list.
+    """A lab whose Slurm answers from lists: each look takes the next, an update begins a new list.
 
     The last answer of a list stays.
     """
