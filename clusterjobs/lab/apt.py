@@ -101,7 +101,8 @@ def _follow(command: Sequence[str], folder: Path, total: str, say: Say) -> None:
                 _, said = process.communicate(timeout=_PROGRESS_SECONDS)
                 break
             except subprocess.TimeoutExpired:
-                say(f"  {_mb(_size(folder))}{total}")
+                if size := _size(folder):
+                    say(f"  {_mb(size)}{total}")
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command, stderr=said)
 
