@@ -31,12 +31,13 @@ def output(
     return done.stdout
 
 
-def last_line(error: Exception) -> str:
-    """The reason of a failure, for a message."""
+def reason(error: Exception) -> str:
+    """The reason of a failure, for a message: apt's first error, else the last line."""
     if isinstance(error, FileNotFoundError):
         return f"{error.filename} is missing"
-    text: str = getattr(error, "stderr", None) or str(error)
-    return "".join(text.strip().splitlines()[-1:])
+    lines = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+    errors = [line.removeprefix("E: ") for line in lines if line.startswith("E: ")]
+    return "".join(errors[:1] or lines[-1:])
 
 
 def knows(apt: Sequence[str], package: str) -> bool:

@@ -56,14 +56,14 @@ def _nearest(cache: Path, cluster: str | None, say: Say) -> tuple[Slurm, str]:
     """After a download that failed, only versions that need none: never a failure instead."""
     installed = installed_slurm()
     own = [installed.name.rpartition(".")[0]] if installed else []
-    download = True
+    download, why = True, "the nearest to the cluster's"
     for version in by_distance(cluster, {*SUITES, *own}) if cluster else ():
         try:
-            return slurm_of(cache, version, say, download), "the nearest to the cluster's"
+            return slurm_of(cache, version, say, download), why
         except InputError as error:
             if download:
-                say(f"{error.problems[0].what}: using another version")
-            download = False
+                say(f"{error.problems[0].what}; using a version that is on this machine")
+            download, why = False, "the nearest of those on this machine"
     return find_slurm(cache, say), "this machine's own"
 
 

@@ -19,8 +19,8 @@ from clusterjobs.lab.apt import (
     FAILURES,
     Say,
     knows,
-    last_line,
     output,
+    reason,
     silent,
     to_install,
     unpack,
@@ -183,7 +183,7 @@ def _with_version(slurm: Slurm) -> Slurm:
         hint = (
             f"remove the unpacked packages and try again: rm -r {slurm.root}" if slurm.root else ""
         )
-        raise one_problem(f"slurmd does not run: {last_line(error)}", hint=hint) from None
+        raise one_problem(f"slurmd does not run: {reason(error)}", hint=hint) from None
     if not (match := re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", version)):
         raise one_problem(f"no version in the output of slurmd -V: {version.strip()}")
     return replace(slurm, version=(int(match[1]), int(match[2]), int(match[3] or 0)))
@@ -233,6 +233,6 @@ def _apt_options(cache: Path, say: Say) -> list[str]:
 def _unavailable(label: str, packages: Sequence[str], error: Exception) -> InputError:
     how = "" if shutil.which("apt-get") else "install it; on Debian: "
     return one_problem(
-        f"{label} is not installed, and its packages cannot be downloaded: {last_line(error)}",
+        f"{label} is not installed, and its packages cannot be downloaded: {reason(error)}",
         hint=f"{how}apt-get install --no-install-recommends {' '.join(packages)}",
     )

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from clusterjobs.errors import one_problem
-from clusterjobs.lab.apt import FAILURES, Say, last_line, output, to_install, unpack, update
+from clusterjobs.lab.apt import FAILURES, Say, output, reason, to_install, unpack, update
 from clusterjobs.lab.packages import SLURM_PACKAGES, missing_ip, name_daemons
 
 # packages.debian.org, November 2026. No suite has 25.05 or 25.11.
@@ -53,7 +53,7 @@ def fetch_suite(cache: Path, version: str, say: Say) -> Path:
             unpack(apt, needed, target, say, name_daemons)
         return target
     except FAILURES as error:
-        raise one_problem(f"Slurm {version} cannot be downloaded: {last_line(error)}") from None
+        raise one_problem(f"Slurm {version} cannot be downloaded: {reason(error)}") from None
 
 
 def _target(cache: Path, version: str, found: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,8 +100,8 @@ def test_without_a_network_a_plain_lab_runs_this_machines_own_with_a_notice(
     version, said = machine.choose(None, "25.11.8")
     assert version == "22.05.8"
     assert said == [
-        "Slurm 26.05 cannot be downloaded: no network: using another version",
-        "Slurm 22.05.8, the nearest to the cluster's; the cluster has 25.11.8",
+        "Slurm 26.05 cannot be downloaded: no network; using a version that is on this machine",
+        "Slurm 22.05.8, the nearest of those on this machine; the cluster has 25.11.8",
     ]
 
 
@@ -204,3 +205,16 @@ def test_a_download_prints_how_far_it_is(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
     apt._follow(["bash", "-c", waits], tmp_path / "downloads", " of 17.0 MB", say)
     assert said[-1] == "  2.5 MB of 17.0 MB"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("W: slow\nE: Failed to fetch x  No route\nE: Some index files failed\n", "x  No route"),
+        ("dpkg: one\ndpkg: two\n", "dpkg: two"),
+        ("", "returned non-zero exit status 100."),
+    ],
+)
+def test_the_reason_of_a_failure_is_apts_first_error(said: str, reason: str) -> None:
+    error = subprocess.CalledProcessError(100, ["apt-get"], stderr=said)
+    assert apt.reason(error).endswith(reason)
