@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from lab_fixtures import a100_nodes, output_of, spec_of
 from lab_mounts import mount_tmpfs
+from slurm_versions import slurm_or_skip
 
 from clusterjobs.errors import InputError
 from clusterjobs.lab.breakage import KILLS, kill_node, start_node
@@ -265,17 +266,20 @@ def test_packages_are_unpacked_whole_though_two_start_together(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
 @pytest.mark.parametrize(
-    ("user", "seen_as"), [(65534, 65533), (4242, 4242)], ids=["nobody", "a number without a name"]
+    ("user", "seen_as", "version"),
+    [(4242, 4242, "own"), (65534, 65533, "own"), (65534, 65533, "26.05")],
+    ids=["a number without a name", "nobody", "nobody, whom Slurm refuses from 25.11 on"],
 )
 def test_an_ordinary_user_needs_no_rights(
-    slurm: Slurm, open_folder: Path, user: int, seen_as: int
+    slurm: Slurm, open_folder: Path, user: int, seen_as: int, version: str
 ) -> None:
-    """Slurm refuses a number without a name, and nobody from 25.11 on."""
-    if slurm.root:
+    """Slurm refuses a number without a name in every version."""
+    chosen = slurm if version == "own" else slurm_or_skip(version)
+    version = os.environ["CLUSTERJOBS_SLURM"] if version == "own" else version
+    if chosen.root:
         cache = open_folder / ".cache/clusterjobs"
-        shutil.copytree(slurm.root, cache / slurm.root.name, symlinks=True)
+        shutil.copytree(chosen.root, cache / chosen.root.name, symlinks=True)
     output_of(["chown", "-R", str(user), str(open_folder)])
-    version = os.environ["CLUSTERJOBS_SLURM"]
     script = Path(__file__).with_name("as_ordinary_user.py")
     seen = output_of([sys.executable, str(script), str(open_folder), str(user), version])
     assert seen.splitlines() == [
