@@ -17,7 +17,7 @@ from clusterjobs.lab.suites import SUITES
 ROOT = pathlib.Path(__file__).parents[1]
 REPORTS = ROOT / "build" / "slurm"
 PYTEST = [sys.executable, "-m", "pytest", "--maxprocesses=4", "--dist=loadfile"]
-TESTS = ["-m", "lab and not frameworks", "tests/lab", "tests/jobs"]
+TESTS = ["-m", "lab", "tests/lab", "tests/jobs"]
 TESTS += ["tests/adversarial", "--ignore=tests/jobs/test_slurm_versions.py"]
 
 Results = dict[str, dict[str, str]]  # version -> test -> passed, failed or skipped
