@@ -114,8 +114,9 @@ def _submit(
     values = {case.place: case.value for _, case in cases}
     for path in (here / "code", here / values.get("workdir", "code"), here / "record"):
         path.mkdir(parents=True, exist_ok=True)
-        (path / "record.py").write_text(RECORD)
-        (path / values.get("script", "record.py")).write_text(RECORD)
+        for program in {"record.py", values.get("script", "record.py")}:
+            if not (path / program).exists():  # an earlier job may be reading it
+                (path / program).write_text(RECORD)
     script = tmp_path / f"job{cases[0][0]}.sh"
     text = script_of(plan)
     wanted = [(one.name, one.value is True or str(one.value)) for one in plan.job.directives]
