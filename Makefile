@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test faults lint fmt bench clean
+.PHONY: help demo quick test faults test-slurm lint fmt bench clean
 
 BIN := .venv/bin
 PYTEST_ARGS ?=
@@ -10,7 +10,7 @@ BENCH_ARGS ?=
 export PYTHON
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: ## train a small GPT on a two-node Slurm cluster on this machine
 	@! command -v python3 >/dev/null || python3 -m clusterjobs.lab.tools # before a long download
@@ -30,6 +30,10 @@ test: ## lint, types, layers and all tests
 faults: ## the whole fault suite with its long forms, and a table of what came out
 	@tools/setup.sh dev train aws
 	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --faults $(PYTEST_ARGS)
+
+test-slurm: ## the tests of the lab and of jobs on Slurm 22.05, 24.11 and 26.05, with a table
+	@tools/setup.sh dev train
+	@$(BIN)/python tools/slurm_versions.py $(PYTEST_ARGS)
 
 lint: ## ruff, mypy, import-linter, shellcheck
 	@tools/setup.sh dev

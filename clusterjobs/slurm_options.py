@@ -21,12 +21,36 @@ class KnownOptions(NamedTuple):
     """The options of one program, in any version from `oldest` to `newest`, and those of pyxis.
 
     `takes_value`: long name -> "required", "optional" or "none". `short`: letter -> long name.
+    `only_in`: long name -> the versions that have it, of `versions`, if others have not.
     """
 
     takes_value: Mapping[str, str]
     short: Mapping[str, str]
-    oldest: str
-    newest: str
+    only_in: Mapping[str, tuple[str, ...]]
+    versions: tuple[str, ...]
+
+    @property
+    def oldest(self) -> str:
+        return self.versions[0]
+
+    @property
+    def newest(self) -> str:
+        return self.versions[-1]
+
+    def lacks(self, name: str, version: str) -> bool:
+        """Whether no `version` near this one, "25.11.8", has the option: it was tried in few.
+
+        Those are the same version, or the ones before and after it.
+        """
+        wanted, known = _number(version), self.only_in.get(name, self.versions)
+        before = [one for one in self.versions if _number(one) <= wanted][-1:]
+        after = [one for one in self.versions if _number(one) >= wanted][:1]
+        return not {*before, *after} & {*known}
+
+
+def _number(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
 
 
 @functools.cache
@@ -35,4 +59,9 @@ def known_options(program: Program) -> KnownOptions:
     data: dict[str, Any] = json.loads(DATA_FILE.read_text(encoding="utf-8"))
     own = data[program]
     kinds = {name: kind for kind in ("required", "optional", "none") for name in own[kind]}
-    return KnownOptions(kinds, own["short"], data["oldest"], data["newest"])
+    only_in = {
+        name: tuple(versions.split())
+        for versions, names in own["only_in"].items()
+        for name in names
+    }
+    return KnownOptions(kinds, own["short"], only_in, tuple(data["versions"]))

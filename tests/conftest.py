@@ -13,9 +13,12 @@ from typing import Any
 import fault_suite
 import pytest
 from hypothesis import HealthCheck, settings
+from slurm_versions import slurm_or_skip
 
 from clusterjobs import registry
 from clusterjobs.commands import main
+from clusterjobs.lab.choice import OWN, VERSIONS
+from clusterjobs.lab.packages import Slurm
 
 # A machine that is busy is no failure.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Run the whole fault suite, with its long forms, and nothing else (make faults).",
     )
+    parser.addoption(
+        "--slurm",
+        choices=VERSIONS,
+        default=OWN,
+        help="The version of Slurm of the labs; own (the default) is this machine's.",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -47,6 +56,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = {item for item in items if item.get_closest_marker("faults")}
     config.hook.pytest_deselected(items=[item for item in items if item in others])
     items[:] = [item for item in items if item not in others]
+
+
+@pytest.fixture(scope="session")
+def slurm(request: pytest.FixtureRequest) -> Iterator[Slurm]:
+    """Slurm in the version of --slurm, also for the labs that commands start."""
+    version = request.config.getoption("slurm")
+    found = slurm_or_skip(version)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLUSTERJOBS_SLURM", version)
+        yield found
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ clusterjobs render "$spec" -o .demo/generated
 say "2. Starting a Slurm of two nodes on this machine"
 trap take_down EXIT
 clusterjobs lab down --name "$lab" --delete # else the job would resume an earlier demo's checkpoint
-clusterjobs lab up small --name "$lab"
+clusterjobs lab up small --name "$lab" --slurm own # what this machine has: a smaller download
 
 say "3. Submitting .demo/generated/job.sh and following it"
 log=$(mktemp .demo/job-XXXXXX.log)

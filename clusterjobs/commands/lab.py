@@ -55,6 +55,14 @@ def lab() -> None:
     is_flag=True,
     help="Start no nodes: all nodes exist only in Slurm's config, for sbatch --test-only.",
 )
+@click.option(
+    "--slurm",
+    "version",
+    type=click.Choice(["own", "22.05", "24.11", "26.05"]),
+    envvar="CLUSTERJOBS_SLURM",
+    help="Slurm's version, by default the nearest to the cluster's. own: this machine's. "
+    "Others are downloaded once. Also CLUSTERJOBS_SLURM.",
+)
 @click.option("--replace", is_flag=True, help="Stop a running lab of this name first.")
 @name_option
 @_JSON
@@ -63,6 +71,7 @@ def up(
     nodes: int,
     queue: str | None,
     controller_only: bool,
+    version: str | None,
     replace: bool,
     name: str,
     as_json: bool,
@@ -74,6 +83,7 @@ def up(
       clusterjobs lab up p4d-a100
       clusterjobs lab up my-cluster.yaml --nodes 4 --queue train
       clusterjobs lab up p5-h100 --controller-only
+      clusterjobs lab up p4d-a100 --slurm 24.11
     """
     spec = read_shape(cluster, nodes, queue, controller_only)
     for line in small_queue_notices(spec, nodes):
@@ -81,7 +91,7 @@ def up(
     this = lab_named(name)
     if replace:
         this.down()
-    this.up(spec, say=say)
+    this.up(spec, say=say, version=version)
     if as_json:
         _print_json(state_of(this, name))
         return

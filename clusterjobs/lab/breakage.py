@@ -90,6 +90,8 @@ def _shown(lab: Lab, node: str, time: str) -> str:
 def _is_back(lab: Lab, node: str) -> bool:
     """Whether jobs can start on the node. Resumes it while it is DOWN, as ParallelCluster does.
 
+    A node that is COMPLETING, but has nothing left to complete, is set DOWN before.
+
     Slurm keeps a node DOWN that rebooted unexpectedly, and rarely polls one that stopped
     responding. RESUME clears BootTime until the node registers again. Before that, the node is idle
     as soon as it responds to a ping, but its registration can still set it DOWN: Slurm compares
@@ -100,7 +102,20 @@ def _is_back(lab: Lab, node: str) -> bool:
     if state.startswith("down"):
         lab.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"])
         return False
+    if state == "completing" and not _has_steps(lab, node):
+        lab.run(["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=lost its jobs"])
+        return False
     return registered and not state.endswith("*")
+
+
+def _has_steps(lab: Lab, node: str) -> bool:
+    """Whether processes of jobs are on the node, each below a slurmstepd.
+
+    A slurmd that is killed before it reports the end of a job leaves the node COMPLETING without
+    any, for minutes: the next slurmd knows nothing of the job.
+    """
+    search = "grep -qs 'slurmstepd[:] [[]' /proc/[0-9]*/cmdline"
+    return lab.node_run(node, ["bash", "-c", search]).returncode == 0
 
 
 def _request(folder: LabFolder, verb: str, node: str) -> None:

@@ -7,7 +7,8 @@ This module knows the file system; it must not start processes.
     nodes/NAME/       one node: its scratch disk, slurmd's spool, its pid
     log/              logs of the controller, every slurmd and the lab's init; jobs.txt
     bin/              sbatch, squeue, ... for the user's shell
-    commands/         the same inside the lab: Slurm's own binaries
+    commands/         the same inside the lab, and the daemons: what starts Slurm's own binaries
+    slurm/            Slurm's unpacked packages, mounted in the lab
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import os
 import pwd
 import shlex
 import shutil
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,18 +26,20 @@ from pathlib import Path, PurePosixPath
 
 from clusterjobs.errors import one_problem
 from clusterjobs.lab import namespaces, slurm_conf
-from clusterjobs.lab.packages import COMMANDS, Slurm
+from clusterjobs.lab.packages import COMMANDS, DAEMONS, SYSTEM, Slurm
 from clusterjobs.lab.root_view import root_view
 from clusterjobs.lab.shape import HEAD_NODE, NETWORK, LabSpec
 
 SCRIPTS = Path(__file__).with_name("scripts")
 _HOSTS = Path("/etc/hosts")
-_RECREATED = ("nodes", "spool", "state", "log", "dev", "commands", "bin", "root")
+_PASSWD = Path("/etc/passwd")
+_RECREATED = ("nodes", "spool", "state", "log", "dev", "commands", "bin", "root", "slurm")
+_SLURM = Path(slurm_conf.LAB, "slurm")  # in the lab: a disk over its path on this machine hides it
 
 
 @dataclass(frozen=True)
 class LabFacts:
-    """The content of lab.json. `slurm` is the version of Slurm, "22.05"."""
+    """The content of lab.json. `slurm` is the version of Slurm, "22.05.8"."""
 
     cluster: str
     slurm: str
@@ -65,12 +67,12 @@ class LabFolder:
         self._write_nodes(spec)
         self._write_slurm_files(spec, slurm)
         self._write_commands(slurm)
-        self._write_view(spec)
+        self._write_view(spec, slurm)
         (self / "replies").touch()
         os.mkfifo(self / "requests", 0o600)
         facts = LabFacts(
             cluster=spec.cluster,
-            slurm=".".join(f"{part:02}" for part in slurm.version),
+            slurm=slurm.name,
             nodes=tuple(node.name for node in spec.nodes),
             shared=spec.shared,
         )
@@ -103,7 +105,7 @@ class LabFolder:
         for name in _RECREATED:
             shutil.rmtree(self / name, ignore_errors=True)
             (self / name).mkdir(parents=True)
-        for name in ("requests", "replies", "init", "ld.so.cache"):
+        for name in ("requests", "replies", "init", "ld.so.conf", "passwd"):
             (self / name).unlink(missing_ok=True)
 
     def _write_nodes(self, spec: LabSpec) -> None:
@@ -117,48 +119,68 @@ class LabFolder:
             (self / "dev" / f"nvidia{number}").symlink_to("/dev/null")
 
     def _write_slurm_files(self, spec: LabSpec, slurm: Slurm) -> None:
-        user = _user_name()
-        plugins = str(slurm.plugin_dir) if slurm.plugin_dir else None
+        user = self._write_user()
+        plugins = slurm.path_in(_SLURM, slurm.plugin_dir) if slurm.plugin_dir else None
         # Each start uses other job ids: otherwise job 1 of a new lab would append to an old log.
         first_job_id = 1000 + int(time.time()) % 1_000_000
-        conf = slurm_conf.slurm_conf(spec, user, plugins, first_job_id)
+        conf = slurm_conf.slurm_conf(spec, user, plugins, first_job_id, slurm.version)
         (self / "slurm.conf").write_text(conf)
         (self / "gres.conf").write_text(slurm_conf.gres_conf(spec))
         (self / "cgroup.conf").write_text(slurm_conf.cgroup_conf(slurm.version))
         (self / "hosts").write_text(slurm_conf.hosts(spec))
         (self / "daemons.sh").write_text(_daemons(spec, slurm))
-        if slurm.library_dirs:
-            _write_loader_cache(self / "ld.so.cache", slurm)
+        if slurm.library_dirs and not slurm.loader:
+            # For the lab's own loader cache, which init.sh makes. LD_LIBRARY_PATH would work too,
+            # but sbatch would pass it on to every job.
+            folders = [slurm.path_in(_SLURM, folder) for folder in slurm.library_dirs]
+            (self / "ld.so.conf").write_text("\n".join(["include /etc/ld.so.conf", *folders, ""]))
+
+    def _write_user(self) -> str:
+        """The name of this user. Slurm refuses a number without one, as containers may have."""
+        uid, gid = namespaces.user_id(), os.getegid()
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:
+            name = f"user{uid}"
+            known = _PASSWD.read_text() if _PASSWD.exists() else ""
+            line = f"{name}:x:{uid}:{gid}::{Path.home()}:/bin/bash\n"
+            (self / "passwd").write_text(known + line)
+            return name
 
     def _write_commands(self, slurm: Slurm) -> None:
         for script in SCRIPTS.glob("*.sh"):
             shutil.copyfile(script, self / script.name)
         (self / "entrance.sh").write_text(_array("entrance", namespaces.entrance_options()))
         enter = shlex.quote(str(self / "enter.sh"))
-        for name in COMMANDS:
-            if command := slurm.find(name):
-                (self / "commands" / name).symlink_to(command)
+        for name in (*COMMANDS, *DAEMONS, "ip"):
+            if slurm.find(name):
+                self._write_command(name, slurm)
+            if slurm.find(name) and name in COMMANDS:
                 _write_script(
                     self / "bin" / name, f'exec bash {enter} {slurm_conf.LAB}/commands/{name} "$@"'
                 )
 
-    def _write_view(self, spec: LabSpec) -> None:
+    def _write_command(self, name: str, slurm: Slurm) -> None:
+        file, found = self / "commands" / name, slurm.find(name)
+        assert found
+        if slurm.loader and slurm.root and found.is_relative_to(slurm.root):
+            loader, option, _, *words = slurm.command(name, root=_SLURM)
+            _write_script(file, f'exec {loader} {option} "$0" {shlex.join(words)} "$@"')
+        else:
+            file.symlink_to(slurm.path_in(_SLURM, found))
+
+    def _write_view(self, spec: LabSpec, slurm: Slurm) -> None:
         added = {directory: self.shared(directory) for directory in spec.shared}
         added |= {node.scratch: self / "nodes" for node in spec.nodes}  # each node has its own
         added[slurm_conf.LAB] = self.path
         added["/opt/slurm/bin"] = self / "commands"  # where ParallelCluster has Slurm's commands
+        if slurm.root:
+            added[str(_SLURM)] = slurm.root
         if not _HOSTS.exists():  # on a minimal system, init.sh needs a file to mount over
             added["/etc/hosts"] = self / "hosts"
         for directory in spec.shared:
             self.shared(directory).mkdir(parents=True, exist_ok=True)
         (self / "view").write_text(root_view(added))
-
-
-def _user_name() -> str:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # in a container, the user id may have no name
-        return str(os.geteuid())
 
 
 def without_slurm(env: Mapping[str, str]) -> dict[str, str]:
@@ -168,12 +190,12 @@ def without_slurm(env: Mapping[str, str]) -> dict[str, str]:
 
 def _daemons(spec: LabSpec, slurm: Slurm) -> str:
     """The settings of init.sh and node.sh, as bash."""
-    stepd = ["-d", str(slurm.slurmstepd)] if slurm.slurmstepd else []
-    folders = [f"{slurm_conf.LAB}/commands", *(str(folder) for folder in slurm.folders)]
+    commands = f"{slurm_conf.LAB}/commands"
+    stepd = ["-d", f"{commands}/slurmstepd"] if slurm.root else []  # else its own path is right
     drop = namespaces.drop_capabilities()
     return "".join(
         [
-            f"export PATH={shlex.quote(':'.join(folders))}\n",
+            f"export PATH={':'.join((commands, *SYSTEM))}\n",
             f"export SLURM_CONF={slurm_conf.LAB}/slurm.conf\n",
             f"head_node={HEAD_NODE} head_address={spec.head_address}/{NETWORK.prefixlen}\n",
             _array("shared", list(spec.shared)),
@@ -190,17 +212,3 @@ def _array(name: str, words: list[str]) -> str:
 def _write_script(file: Path, line: str) -> None:
     file.write_text(f"#!/bin/bash\n{line}\n")
     file.chmod(0o755)
-
-
-def _write_loader_cache(file: Path, slurm: Slurm) -> None:
-    """Write a loader cache that includes Slurm's libraries; the lab uses it as its own.
-
-    LD_LIBRARY_PATH would work too, but sbatch would pass it on to every job.
-    """
-    conf = file.with_name("ld.so.conf")
-    folders = "".join(f"{folder}\n" for folder in slurm.library_dirs)
-    conf.write_text(f"include /etc/ld.so.conf\n{folders}")
-    command = ["/sbin/ldconfig", "-X", "-C", str(file), "-f", str(conf)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if not file.exists():
-        raise one_problem(f"ldconfig wrote no cache: {done.stderr.strip()}")

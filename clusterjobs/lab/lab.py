@@ -15,10 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.lab.apt import Say
+from clusterjobs.lab.choice import OWN, choose_slurm
 from clusterjobs.lab.folder import LabFacts, LabFolder, without_slurm
 from clusterjobs.lab.jobs import Job, JobEnd, parse_job
 from clusterjobs.lab.namespaces import InitProcess, check_namespaces, enter_command
-from clusterjobs.lab.packages import Say, Slurm, cache_dir, find_slurm
+from clusterjobs.lab.packages import Slurm, cache_dir
 from clusterjobs.lab.polling import until
 from clusterjobs.lab.shape import LabSpec
 from clusterjobs.lab.start import start
@@ -41,10 +43,17 @@ class Lab:
     def facts(self) -> LabFacts:
         return self._running_folder().facts
 
-    def up(self, spec: LabSpec, slurm: Slurm | None = None, say: Say = lambda _: None) -> None:
+    def up(
+        self,
+        spec: LabSpec,
+        slurm: Slurm | None = None,
+        say: Say = lambda _: None,
+        version: str | None = OWN,
+    ) -> None:
         """Start the lab and return when every node is idle; after a failure nothing keeps running.
 
-        Raises InputError (this machine cannot run a lab, or one is running here) and TimeoutError.
+        Without `slurm`, `version` is chosen; None is the nearest to the cluster's. Raises
+        InputError (this machine cannot run a lab, or one is running here) and TimeoutError.
         """
         with self._locked():
             if self.init:
@@ -54,7 +63,7 @@ class Lab:
                 )
             check_tools()
             check_namespaces()
-            slurm = slurm or find_slurm(cache_dir(), say)
+            slurm = slurm or choose_slurm(cache_dir(), version, spec.slurm_version, say)
             self.folder.write(spec, slurm)
             start(self.folder, [node.name for node in spec.nodes], self._idle_nodes, say)
 

@@ -17,6 +17,12 @@ from pathlib import Path
 from clusterjobs.errors import one_problem
 
 _KINDS = ("--mount", "--uts", "--ipc", "--net", "--pid")
+_NOBODY = 65534
+
+
+def user_id() -> int:
+    """This user's number in the lab; Slurm refuses nobody's as SlurmUser from 25.11 on."""
+    return _NOBODY - 1 if os.geteuid() == _NOBODY else os.geteuid()
 
 
 def unshare_command() -> list[str]:
@@ -24,7 +30,8 @@ def unshare_command() -> list[str]:
 
     For an ordinary user, they belong to a user namespace that keeps the user's name.
     """
-    own = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
+    mapped = ["--user", f"--map-user={user_id()}", f"--map-group={os.getegid()}", "--keep-caps"]
+    own = [] if os.geteuid() == 0 else mapped
     return ["unshare", *own, *_KINDS, "--propagation", "slave", "--fork", "--kill-child"]
 
 

@@ -1,7 +1,7 @@
 """Finds Slurm on this machine, or unpacks its Debian packages into the user's cache.
 
-This module knows apt and dpkg; it needs no root and installs nothing. It must not know how Slurm is
-used.
+This module knows which packages Slurm is in, and how to start what is in them; nothing is
+installed. It must not know how Slurm is used, or which version is wanted.
 """
 
 from __future__ import annotations
@@ -10,13 +10,22 @@ import os
 import platform
 import re
 import shutil
-import subprocess
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clusterjobs.errors import InputError, one_problem
+from clusterjobs.lab.apt import (
+    FAILURES,
+    Say,
+    knows,
+    output,
+    reason,
+    silent,
+    to_install,
+    unpack,
+    update,
+)
 
 # fmt: off
 COMMANDS = (
@@ -24,59 +33,83 @@ COMMANDS = (
     "sinfo", "sprio", "squeue", "sreport", "srun", "sshare", "sstat", "strigger",
 )
 # fmt: on
-_DAEMONS = ("slurmctld", "slurmd")
-_PACKAGES = ("slurmctld", "slurmd", "slurm-client")
-_SYSTEM = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-
-Say = Callable[[str], None]
+DAEMONS = ("slurmctld", "slurmd", "slurmstepd")
+SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client")
+SYSTEM = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """The paths of Slurm. `root` is the folder of unpacked packages; None if Slurm is installed."""
+    """The paths of Slurm. `root` is the folder of unpacked packages; None if Slurm is installed.
 
-    version: tuple[int, int]
+    `loader`: the packages' own dynamic loader, if they are of another release of Debian. Their
+    programs need its libc, so only it can start them; the libc of this machine and of the jobs
+    stays as it is.
+    """
+
+    version: tuple[int, int, int]
     root: Path | None
     folders: tuple[Path, ...]  # with the daemons, the commands and `ip`
+    loader: Path | None = None
 
     def find(self, name: str) -> Path | None:
         found = shutil.which(name, path=os.pathsep.join(str(folder) for folder in self.folders))
         return Path(found) if found else None
 
-    @property
-    def plugin_dir(self) -> Path | None:
-        return _plugin_dir(self.root) if self.root else None
+    def command(self, name: str, argv0: str | None = None, root: Path | None = None) -> list[str]:
+        """The words that start a program, if `root` is where its packages are."""
+        found = self.find(name) or Path(name)
+        if self.loader is None:
+            return [self.path_in(root, found)]
+        libraries = ":".join(self.path_in(root, folder) for folder in self.library_dirs)
+        options = ["--argv0", argv0 or name, "--library-path", libraries]
+        return [self.path_in(root, self.loader), *options, self.path_in(root, found)]
+
+    def path_in(self, root: Path | None, path: Path) -> str:
+        """The path if the packages lie in `root`; None: where they lie on this machine."""
+        if self.root and root and path.is_relative_to(self.root):
+            return str(root / path.relative_to(self.root))
+        return str(path)
 
     @property
-    def slurmstepd(self) -> Path | None:
-        """The path that slurmd needs; None if its compiled-in path is right."""
-        return self.find("slurmstepd") if self.root else None
+    def name(self) -> str:
+        """The version as Slurm writes it: 22.05.8."""
+        major, minor, micro = self.version
+        return f"{major}.{minor:02}.{micro}"
+
+    @property
+    def plugin_dir(self) -> Path | None:
+        found = self.root.glob("usr/lib/**/auth_none.so") if self.root else iter(())
+        return next((plugin.parent for plugin in found), None)
 
     @property
     def library_dirs(self) -> tuple[Path, ...]:
         """Folders of shared libraries that the system's loader does not search."""
-        if not self.root:
-            return ()
-        return tuple(sorted({library.parent for library in self.root.rglob("lib*.so*")}))
+        return _library_dirs(self.root) if self.root else ()
 
 
-def _silent(_: str) -> None:
-    """Print nothing."""
-
-
-def find_slurm(cache: Path, say: Say = _silent) -> Slurm:
-    """Slurm: installed, or unpacked in `cache` before, or unpacked now from its packages.
+def find_slurm(cache: Path, say: Say = silent) -> Slurm:
+    """This machine's own version: installed, unpacked in `cache` before, or unpacked now.
 
     Raises InputError with the packages to install if none of the three is possible.
     """
+    return installed_slurm() or unpacked_slurm(_unpacked(cache, say))
+
+
+def installed_slurm() -> Slurm | None:
+    """Slurm, if it and `ip` are installed. Raises InputError if it does not run."""
     installed = _slurm(None)
-    if all(installed.find(name) for name in (*_DAEMONS, "sbatch", "ip")):
-        return _with_version(installed)
-    return _with_version(_slurm(_unpacked(cache, say)))
+    complete = all(installed.find(name) for name in (*DAEMONS[:2], "sbatch", "ip"))
+    return _with_version(installed) if complete else None
+
+
+def unpacked_slurm(root: Path) -> Slurm:
+    """Slurm in a folder of unpacked packages. Raises InputError if it does not run."""
+    return _with_version(_slurm(root))
 
 
 def unpacked_packages(
-    cache: Path, label: str, wanted: Sequence[str], alone: Sequence[str] = (), say: Say = _silent
+    cache: Path, label: str, wanted: Sequence[str], alone: Sequence[str] = (), say: Say = silent
 ) -> Path:
     """The folder of other unpacked packages: `wanted` with their dependencies, `alone` without.
 
@@ -87,18 +120,19 @@ def unpacked_packages(
         target = cache / f"{label}-{_system_name()}"
         if not target.is_dir():
             apt = _apt_options(cache, say)
-            _unpack_atomically(cache, target, apt, [*_packages(apt, wanted), *alone], say)
+            packages = [*to_install(apt, "--reinstall", *wanted), *alone]
+            unpack(apt, packages, target, say, name_daemons)
         return target
-    except (subprocess.CalledProcessError, OSError) as error:
+    except FAILURES as error:
         raise _unavailable(label, wanted, error) from None
 
 
-def find_program(name: str, package: str, cache: Path, say: Say = _silent) -> Path:
+def find_program(name: str, package: str, cache: Path, say: Say = silent) -> Path:
     """A program: installed, or unpacked from its package with its dependencies.
 
     It may need the folders of its libraries, `library_dirs_of`. Raises InputError.
     """
-    if found := shutil.which(name, path=os.pathsep.join(_SYSTEM)):
+    if found := shutil.which(name, path=os.pathsep.join(SYSTEM)):
         return Path(found)
     root = unpacked_packages(cache, package, [package], say=say)
     return next(root.glob(f"usr/*bin/{name}"))
@@ -107,9 +141,7 @@ def find_program(name: str, package: str, cache: Path, say: Say = _silent) -> Pa
 def library_dirs_of(program: Path) -> tuple[Path, ...]:
     """The folders of an unpacked program's libraries; none for an installed program."""
     root = program.parents[2]
-    if root == Path("/"):
-        return ()
-    return tuple(sorted({library.parent for library in root.rglob("lib*.so*")}))
+    return () if root == Path("/") else _library_dirs(root)
 
 
 def cache_dir() -> Path:
@@ -117,40 +149,60 @@ def cache_dir() -> Path:
     return Path(base) / "clusterjobs"
 
 
+def missing_ip() -> list[str]:
+    """The package of `ip`, if this machine lacks it."""
+    return [] if shutil.which("ip", path=":".join(SYSTEM)) else ["iproute2"]
+
+
+def name_daemons(root: Path) -> None:
+    """Link slurmd to slurmd-wlm, as Debian's alternatives do: as slurmd-wlm it finds no gres."""
+    for daemon in DAEMONS:
+        packaged, wanted = root / f"usr/sbin/{daemon}-wlm", root / f"usr/sbin/{daemon}"
+        if packaged.exists() and not wanted.exists():
+            wanted.symlink_to(packaged.name)
+
+
+def _library_dirs(root: Path) -> tuple[Path, ...]:
+    return tuple(sorted({library.parent for library in root.rglob("lib*.so*")}))
+
+
 def _slurm(root: Path | None) -> Slurm:
     own = [root / part for part in ("usr/sbin", "usr/bin", "sbin", "bin")] if root else []
-    return Slurm((0, 0), root, (*own, *(Path(folder) for folder in _SYSTEM)))
+    loader = next(root.rglob("ld-linux*.so.*"), None) if root else None
+    return Slurm((0, 0, 0), root, (*own, *(Path(folder) for folder in SYSTEM)), loader)
 
 
 def _with_version(slurm: Slurm) -> Slurm:
     libraries = os.pathsep.join(str(folder) for folder in slurm.library_dirs)
     env = {**os.environ, "LD_LIBRARY_PATH": libraries} if libraries else None
+    if slurm.loader:
+        env = None  # it has them as an option
     try:
-        version = _output([str(slurm.find("slurmd")), "-V"], env=env)
-    except (subprocess.CalledProcessError, OSError) as error:
+        version = output([*slurm.command("slurmd"), "-V"], env=env)
+    except FAILURES as error:
         hint = (
             f"remove the unpacked packages and try again: rm -r {slurm.root}" if slurm.root else ""
         )
-        raise one_problem(f"slurmd does not run: {_last_line(error)}", hint=hint) from None
-    if not (match := re.search(r"(\d+)\.(\d+)", version)):
+        raise one_problem(f"slurmd does not run: {reason(error)}", hint=hint) from None
+    if not (match := re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", version)):
         raise one_problem(f"no version in the output of slurmd -V: {version.strip()}")
-    return replace(slurm, version=(int(match[1]), int(match[2])))
-
-
-def _plugin_dir(root: Path) -> Path | None:
-    return next((plugin.parent for plugin in root.glob("usr/lib/**/auth_none.so")), None)
+    return replace(slurm, version=(int(match[1]), int(match[2]), int(match[3] or 0)))
 
 
 def _unpacked(cache: Path, say: Say) -> Path:
-    """The folder of unpacked packages."""
+    """The folder of unpacked packages of this machine's own version."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         system = _system_name()
         if unpacked := sorted(cache.glob(f"slurm-*-{system}")):
             return unpacked[-1]
-        return _download(cache, system, say)
-    except (subprocess.CalledProcessError, OSError) as error:
-        raise _unavailable("Slurm", (*_PACKAGES, "iproute2"), error) from None
+        apt = _apt_options(cache, say)
+        packages = to_install(apt, "--reinstall", *SLURM_PACKAGES, *missing_ip())
+        target = cache / f"slurm-{packages[SLURM_PACKAGES[0]]}-{system}"
+        unpack(apt, list(packages), target, say, name_daemons)
+        return target
+    except FAILURES as error:
+        raise _unavailable("Slurm", (*SLURM_PACKAGES, "iproute2"), error) from None
 
 
 def _system_name() -> str:
@@ -159,54 +211,10 @@ def _system_name() -> str:
     return f"{facts.get('ID')}{facts.get('VERSION_ID', '')}-{platform.machine()}"
 
 
-def _download(cache: Path, system: str, say: Say) -> Path:
-    apt = _apt_options(cache, say)
-    packages = _packages(apt, [*_PACKAGES, *_missing_ip()])
-    target = cache / f"slurm-{packages[_PACKAGES[0]]}-{system}"
-    _unpack_atomically(cache, target, apt, list(packages), say)
-    return target
-
-
-def _unpack_atomically(
-    cache: Path, target: Path, apt: Sequence[str], packages: Sequence[str], say: Say
-) -> None:
-    """Unpack under another name and rename, so that `target` is never incomplete."""
-    with tempfile.TemporaryDirectory(dir=cache, prefix="unpacking-") as temporary:
-        root = Path(temporary, "root")
-        _unpack(apt, packages, root, say)
-        _name_daemons(root)
-        _rename_unless_exists(root, target)
-
-
-def _rename_unless_exists(root: Path, target: Path) -> None:
-    try:
-        root.rename(target)
-    except OSError:
-        if not target.is_dir():  # otherwise another process was faster, with the same packages
-            raise
-
-
-def _unpack(apt: Sequence[str], packages: Sequence[str], root: Path, say: Say) -> None:
-    downloads = root.with_name("downloads")
-    downloads.mkdir()
-    say(f"downloading {len(packages)} packages: {' '.join(packages)}")
-    _output(["apt-get", *apt, "download", *packages], cwd=downloads)
-    for package in sorted(downloads.glob("*.deb")):
-        _output(["dpkg", "-x", str(package), str(root)])
-
-
-def _name_daemons(root: Path) -> None:
-    """Link slurmd to slurmd-wlm, as Debian's alternatives do: as slurmd-wlm it finds no gres."""
-    for daemon in (*_DAEMONS, "slurmstepd"):
-        packaged, wanted = root / f"usr/sbin/{daemon}-wlm", root / f"usr/sbin/{daemon}"
-        if packaged.exists() and not wanted.exists():
-            wanted.symlink_to(packaged.name)
-
-
 def _apt_options(cache: Path, say: Say) -> list[str]:
     """Options that let apt find Slurm: with the system's package lists, or with the user's own."""
     shared = ["-o", "Debug::NoLocking=1"]
-    if _knows_slurm(shared):
+    if knows(shared, SLURM_PACKAGES[0]):
         return shared
     own = cache / "apt"
     for folder in ("lists/partial", "archives/partial"):
@@ -217,51 +225,14 @@ def _apt_options(cache: Path, say: Say) -> list[str]:
         *("-o", f"Dir::Cache={own}"),
         *("-o", "APT::Sandbox::User="),  # _apt may not write into a user's folder
     ]
-    if not _knows_slurm(private):
-        say("reading the package lists")
-        _output(["apt-get", *private, "-q", "update"])
+    if not knows(private, SLURM_PACKAGES[0]):
+        update(private, own / "lists", say)
     return private
-
-
-def _knows_slurm(apt: Sequence[str]) -> bool:
-    return "Candidate: (none)" not in (policy := _policy(apt)) and "Candidate:" in policy
-
-
-def _policy(apt: Sequence[str]) -> str:
-    return _output(["apt-cache", *apt, "policy", _PACKAGES[0]], env={**os.environ, "LC_ALL": "C"})
-
-
-def _missing_ip() -> list[str]:
-    return [] if shutil.which("ip", path=":".join(_SYSTEM)) else ["iproute2"]
-
-
-def _packages(apt: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
-    """The versions of the packages, and of their dependencies that this machine lacks.
-
-    apt skips installed packages; `--reinstall` includes the wanted ones even then.
-    """
-    command = ["apt-get", *apt, "install", "--simulate", "--yes"]
-    listed = _output([*command, "--reinstall", "--no-install-recommends", *wanted])
-    return dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", listed, re.MULTILINE))
 
 
 def _unavailable(label: str, packages: Sequence[str], error: Exception) -> InputError:
     how = "" if shutil.which("apt-get") else "install it; on Debian: "
     return one_problem(
-        f"{label} is not installed, and its packages cannot be downloaded: {_last_line(error)}",
+        f"{label} is not installed, and its packages cannot be downloaded: {reason(error)}",
         hint=f"{how}apt-get install --no-install-recommends {' '.join(packages)}",
     )
-
-
-def _last_line(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return f"{error.filename} is missing"
-    text: str = getattr(error, "stderr", None) or str(error)
-    return "".join(text.strip().splitlines()[-1:])
-
-
-def _output(
-    command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None
-) -> str:
-    done = subprocess.run(command, cwd=cwd, env=env, check=True, capture_output=True, text=True)
-    return done.stdout

@@ -39,6 +39,7 @@ class LabSpec:
     scratch: tuple[tuple[str, str], ...] = ()  # (partition, folder)
     memory_scheduling: bool = False
     controller_only: bool = False
+    slurm_version: str | None = None  # the cluster's; the lab may run another one
 
     @property
     def nodes(self) -> tuple[LabNode, ...]:
@@ -83,6 +84,7 @@ def lab_spec(
         scratch=tuple((q.name, q.scratch_dir) for q in cluster.queues if q.scratch_dir),
         memory_scheduling=cluster.memory_scheduling,
         controller_only=controller_only,
+        slurm_version=cluster.slurm_version,
     )
 
 

@@ -16,6 +16,8 @@ from clusterjobs.slurm_time import slurm_time
 
 LAB = "/.lab"
 
+Version = tuple[int, int, int]
+
 # EnforcePartLimits refuses a job with more nodes than the partition has; it would wait forever.
 # Timeouts are short, so that a lost node is detected, and its job requeued, within seconds. But
 # MessageTimeout is longer than KillWait. slurmd acknowledges a request to end a step when the step
@@ -48,7 +50,6 @@ JobCompLoc={LAB}/log/jobs.txt
 ReturnToService=1
 EnforcePartLimits=ALL
 SlurmctldTimeout=10
-SlurmdTimeout=3
 TCPTimeout=2
 MessageTimeout=40
 BatchStartTimeout=5
@@ -69,7 +70,9 @@ SuspendTime=300
 """
 
 
-def slurm_conf(spec: LabSpec, user: str, plugin_dir: str | None, first_job_id: int) -> str:
+def slurm_conf(
+    spec: LabSpec, user: str, plugin_dir: str | None, first_job_id: int, version: Version
+) -> str:
     """slurm.conf; `plugin_dir` is None if Slurm is installed in its default folder."""
     select = "CR_CPU_Memory" if spec.memory_scheduling else "CR_CPU"
     lines = [
@@ -79,6 +82,7 @@ def slurm_conf(spec: LabSpec, user: str, plugin_dir: str | None, first_job_id: i
         f"SlurmdUser={user}",
         *([f"PluginDir={plugin_dir}"] if plugin_dir else []),
         _FIXED.rstrip(),
+        f"SlurmdTimeout={_slurmd_timeout(version)}",
         f"FirstJobId={first_job_id}",
         f"SelectTypeParameters={select}",
         *([_CLOUD.rstrip()] if spec.controller_only else []),
@@ -95,12 +99,20 @@ def gres_conf(spec: LabSpec) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def cgroup_conf(version: tuple[int, int]) -> str:
+def _slurmd_timeout(version: Version) -> int:
+    """Seconds. Slurm 23.11.0 to 24.11.5 notes up to two seconds late that a node responded.
+
+    With 3 s healthy nodes become DOWN there; with 10 s sometimes, if there are 64.
+    """
+    return 20 if (23, 11, 0) <= version < (24, 11, 6) else 3
+
+
+def cgroup_conf(version: Version) -> str:
     """cgroup.conf: slurmd always loads a cgroup plugin.
 
     `disabled` is documented since 24.05; cgroup/v1 starts without any cgroup mounted.
     """
-    return f"CgroupPlugin={'disabled' if version >= (24, 5) else 'cgroup/v1'}\n"
+    return f"CgroupPlugin={'disabled' if version >= (24, 5, 0) else 'cgroup/v1'}\n"
 
 
 def hosts(spec: LabSpec) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from clusterjobs.errors import one_problem
+from clusterjobs.lab.apt import Say
 from clusterjobs.lab.folder import LabFolder, without_slurm
 from clusterjobs.lab.namespaces import InitProcess, unshare_command
-from clusterjobs.lab.packages import Say
 from clusterjobs.lab.polling import until
 
 Sinfo = Callable[[], "subprocess.CompletedProcess[str]"]

@@ -80,6 +80,7 @@ class Cluster(NamedTuple):
 
     `mounts_complete`: False if the folder of a mount is a placeholder: other folders may be shared,
     too. `path`: the config's path in its file, () except inside a CloudFormation template.
+    `slurm_version`: that of the site's ParallelCluster; None if it is unknown.
     """
 
     name: str
@@ -92,3 +93,4 @@ class Cluster(NamedTuple):
     mounts_complete: bool = True
     custom_ami: str | None = None
     path: Path = ()
+    slurm_version: str | None = None

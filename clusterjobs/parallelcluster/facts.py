@@ -30,14 +30,14 @@ _TERMS = Terms(
 
 
 def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
-    """The facts of a config. The Slurm version is that of ParallelCluster 3.16.1."""
+    """The facts of a config."""
     return ClusterFacts(
         name=cluster.name,
         partitions=tuple(map(_partition, cluster.queues)),
         mounts=tuple(map(_mount, cluster.mounts)),
         mounts_complete=cluster.mounts_complete,
         shared_folders=_ALWAYS_SHARED,
-        slurm_version="25.11.8",
+        slurm_version=cluster.slurm_version,
         bucket_service="FSx for Lustre",
         slurm_commands="/opt/slurm/bin",  # the cookbook's slurm install_dir
         terms=_TERMS,

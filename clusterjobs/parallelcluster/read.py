@@ -14,6 +14,7 @@ from typing import Any
 from clusterjobs.parallelcluster.coerce import at, items, number, placeholder, text, truth
 from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Mount, Queue, S3Access
 from clusterjobs.parallelcluster.detect import find_config, load_config
+from clusterjobs.parallelcluster.releases import slurm_version
 from clusterjobs.parallelcluster.site import substitute
 from clusterjobs.slurm_time import seconds_of
 from clusterjobs.yaml.document import Document, Path
@@ -35,7 +36,8 @@ def read_cluster(source: str, file: str, site: Mapping[str, object]) -> tuple[Cl
     data = substitute(document, site).value
     for key in path:
         data = data[key]
-    return _cluster(data, file, path), document
+    cluster = _cluster(data, file, path)._replace(slurm_version=slurm_version(site))
+    return cluster, document
 
 
 def _cluster(data: dict[str, Any], file: str, path: Path) -> Cluster:

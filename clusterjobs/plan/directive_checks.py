@@ -67,6 +67,25 @@ def check_srun(own: _Values, by_pyxis: bool, diagnostics: Diagnostics) -> None:
     _check("srun", own, owned, diagnostics)
 
 
+def check_version(
+    program: Program, own: _Values, slurm_version: str | None, diagnostics: Diagnostics
+) -> None:
+    """Options that the cluster's Slurm has not yet, or has no longer."""
+    if not own or slurm_version is None:
+        return
+    options = known_options(program)
+    for name in own:
+        if name in options.takes_value and options.lacks(name, slurm_version):
+            has = " and ".join(options.only_in[name])
+            diagnostics.problem(
+                (program, name),
+                f"{program} of the cluster's Slurm, {slurm_version}, has no option --{name}",
+                f"remove it: Slurm {has} has it. If the cluster has another release of "
+                "ParallelCluster, write it into the site.yaml, for example parallelcluster: 3.13.1",
+                warning=True,
+            )
+
+
 def _check(
     program: Program, own: _Values, owned: Mapping[str, str], diagnostics: Diagnostics
 ) -> None:

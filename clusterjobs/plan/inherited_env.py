@@ -71,6 +71,7 @@ _HANDED_ON = {
     "ntasks-per-core": "SLURM_NTASKS_PER_CORE",
     "ntasks-per-node": "SLURM_NTASKS_PER_NODE",
     "ntasks-per-socket": "SLURM_NTASKS_PER_SOCKET",
+    "oom-kill-step": "SLURM_OOM_KILL_STEP",  # set in every job from 24.11 on
     "overcommit": "SLURM_OVERCOMMIT",
     "profile": "SLURM_PROFILE",
     "threads-per-core": "SLURM_THREADS_PER_CORE",

@@ -13,6 +13,7 @@ from clusterjobs.plan.checkpoints import plan_checkpoints
 from clusterjobs.plan.choice import find_framework, find_launcher
 from clusterjobs.plan.container import plan_container
 from clusterjobs.plan.data_paths import check_data_paths
+from clusterjobs.plan.directive_checks import check_version
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
 from clusterjobs.plan.inputs import plan_inputs
@@ -93,6 +94,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
     launch = plan_launch(wanted, program, launcher, placement, container, *both)
+    check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
+    check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
     check_bucket_access(
         facts.partition(placement.partition), wanted.data, staging, checkpoints, diagnostics

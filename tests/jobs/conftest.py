@@ -8,20 +8,8 @@ from collections.abc import Iterator
 import pytest
 from rendered_jobs import Jobs, shape_of
 
-from clusterjobs.errors import InputError
 from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.namespaces import check_namespaces
-from clusterjobs.lab.packages import Slurm, cache_dir, find_slurm
-
-
-@pytest.fixture(scope="session")
-def slurm() -> Slurm:
-    """Slurm as installed here or unpacked in the user's cache."""
-    try:
-        check_namespaces()
-        return find_slurm(cache_dir())
-    except InputError as error:
-        pytest.skip(str(error))
+from clusterjobs.lab.packages import Slurm
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterjobs.errors import InputError
 from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.namespaces import check_namespaces
-from clusterjobs.lab.packages import Slurm, cache_dir, find_slurm
+from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.shape import LabSpec
 from clusterjobs.parallelcluster.slurm_nodes import NodeGroup, Partition
 
@@ -48,16 +46,6 @@ def output_of(command: list[str], **options: object) -> str:
     done = subprocess.run(command, capture_output=True, text=True, **options)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stderr
     return str(done.stdout)
-
-
-@pytest.fixture(scope="session")
-def slurm() -> Slurm:
-    """Slurm as installed here or unpacked in the user's cache."""
-    try:
-        check_namespaces()
-        return find_slurm(cache_dir())
-    except InputError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

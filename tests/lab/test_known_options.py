@@ -32,17 +32,13 @@ def refusal(slurm: Slurm, tmp_path: Path) -> Any:
     """What a program answers to an option that it does not accept as it is given."""
     conf = tmp_path / "slurm.conf"
     conf.write_text(CONF.format(plugins=slurm.plugin_dir or ""))
-    env = {
-        **os.environ,
-        "SLURM_CONF": str(conf),
-        "LD_LIBRARY_PATH": ":".join(map(str, slurm.library_dirs)),
-    }
+    env = {**os.environ, "SLURM_CONF": str(conf)}
+    if not slurm.loader:
+        env["LD_LIBRARY_PATH"] = ":".join(map(str, slurm.library_dirs))
 
     def ask(program: str, *options: str) -> str:
-        found = slurm.find(program)
-        assert found
         done = subprocess.run(
-            [found, *options, "--no-such-option"],
+            [*slurm.command(program), *options, "--no-such-option"],
             env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -74,3 +70,15 @@ def test_the_options_take_values_as_the_table_says(program: Program, refusal: An
             continue  # of another version, or of pyxis
         if kind != "optional":  # which it may be in some versions only
             assert (kind == "none") == ("doesn't allow an argument" in with_value), name
+
+
+@pytest.mark.parametrize("program", ["sbatch", "srun"])
+def test_the_table_says_which_versions_have_an_option(
+    program: Program, refusal: Any, slurm: Slurm
+) -> None:
+    options, version = known_options(program), slurm.name.rpartition(".")[0]
+    if version not in options.versions:
+        pytest.skip(f"the table knows nothing of Slurm {version}")
+    for name, versions in options.only_in.items():
+        unknown = f"unrecognized option '--{name}" in refusal(program, f"--{name}=x")
+        assert unknown == (version not in versions), name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -14,12 +15,14 @@ from pathlib import Path
 
 import pytest
 from lab_fixtures import a100_nodes, output_of, spec_of
+from lab_mounts import mount_tmpfs
+from slurm_versions import slurm_or_skip
 
 from clusterjobs.errors import InputError
 from clusterjobs.lab.breakage import KILLS, kill_node, start_node
 from clusterjobs.lab.folder import SCRIPTS
 from clusterjobs.lab.lab import Lab, running_lab
-from clusterjobs.lab.packages import Slurm, find_slurm
+from clusterjobs.lab.packages import Slurm, find_slurm, unpacked_slurm
 from clusterjobs.lab.polling import until
 from clusterjobs.lab.shape import LabSpec
 
@@ -262,22 +265,51 @@ def test_packages_are_unpacked_whole_though_two_start_together(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
-def test_an_ordinary_user_needs_no_rights(open_folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("user", "seen_as", "version"),
+    [(4242, 4242, "own"), (65534, 65533, "own"), (65534, 65533, "26.05")],
+    ids=["a number without a name", "nobody", "nobody, whom Slurm refuses from 25.11 on"],
+)
+def test_an_ordinary_user_needs_no_rights(
+    slurm: Slurm, open_folder: Path, user: int, seen_as: int, version: str
+) -> None:
+    """Slurm refuses a number without a name in every version."""
+    chosen = slurm if version == "own" else slurm_or_skip(version)
+    version = os.environ["CLUSTERJOBS_SLURM"] if version == "own" else version
+    if chosen.root:
+        cache = open_folder / ".cache/clusterjobs"
+        shutil.copytree(chosen.root, cache / chosen.root.name, symlinks=True)
+    output_of(["chown", "-R", str(user), str(open_folder)])
     script = Path(__file__).with_name("as_ordinary_user.py")
-    seen = output_of([sys.executable, str(script), str(open_folder)]).splitlines()
-    assert seen == [
-        "train-dy-p4d-1 65534 0,1 CapEff: 0000000000000000",
-        "train-st-p4d-1 65534 0,1 CapEff: 0000000000000000",
+    seen = output_of([sys.executable, str(script), str(open_folder), str(user), version])
+    assert seen.splitlines() == [
+        f"train-dy-p4d-1 {seen_as} 0,1 CapEff: 0000000000000000",
+        f"train-st-p4d-1 {seen_as} 0,1 CapEff: 0000000000000000",
         "init is gone",
     ]
 
 
+def test_slurm_runs_on_though_a_disk_is_mounted_over_its_cache(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    """A node of these jobs has a full disk over /tmp, where the cache may lie."""
+    if slurm.root is None:
+        pytest.skip("Slurm is installed on this machine")
+    cached = tmp_path / "cache" / slurm.root.name
+    shutil.copytree(slurm.root, cached, symlinks=True)
+    node = "train-dy-p4d-1"
+    with running_lab(spec_of(a100_nodes(0, 1)), tmp_path / "lab", unpacked_slurm(cached)) as lab:
+        mount_tmpfs(lab, node, str(tmp_path / "cache"), "size=16k")
+        assert lab.node_run(node, ["ls", str(tmp_path / "cache")]).stdout == ""
+        assert lab.run(["srun", "-w", node, "hostname"]).stdout == f"{node}\n"
+        assert lab.node_run(node, ["squeue", "--noheader"]).returncode == 0
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A home for nobody; pytest's own folders are closed to other users."""
+    """A home for another user; pytest's own folders are closed to other users."""
     for folder in SCRIPTS.parents:
         if not folder.stat().st_mode & stat.S_IXOTH:
             pytest.skip(f"{folder} is closed to other users")
     with tempfile.TemporaryDirectory() as folder:
-        os.chown(folder, 65534, 65534)
         yield Path(folder)

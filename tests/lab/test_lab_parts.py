@@ -15,7 +15,7 @@ from clusterjobs.lab.folder import SCRIPTS, LabFolder
 from clusterjobs.lab.jobs import JobEnd, parse_job
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.namespaces import InitProcess, _how_to_allow
-from clusterjobs.lab.packages import find_slurm
+from clusterjobs.lab.packages import Slurm, find_slurm
 from clusterjobs.lab.root_view import root_view
 from clusterjobs.lab.shape import LabSpec
 
@@ -70,10 +70,11 @@ def test_a_machine_without_a_hosts_file_gets_the_labs(
 ) -> None:
     lab = LabFolder(tmp_path)
     spec = LabSpec("small", (), shared=("/fsx",))
-    lab._write_view(spec)
+    slurm = Slurm((22, 5, 8), None, ())
+    lab._write_view(spec, slurm)
     assert "/etc/hosts" not in (tmp_path / "view").read_text()
     monkeypatch.setattr(folder, "_HOSTS", tmp_path / "none")
-    lab._write_view(spec)
+    lab._write_view(spec, slurm)
     assert f"bind\t{tmp_path}/hosts\t/etc/hosts\n" in (tmp_path / "view").read_text()
 
 
@@ -122,7 +123,7 @@ def test_the_hint_names_the_sysctl_that_refuses_namespaces(
 def test_without_packages_the_error_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterjobs.lab.packages._SYSTEM", ())
+    monkeypatch.setattr("clusterjobs.lab.packages.SYSTEM", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError) as error:
         find_slurm(tmp_path / "cache")

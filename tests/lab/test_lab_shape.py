@@ -13,6 +13,8 @@ from clusterjobs.parallelcluster.find import find_cluster
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
+V22 = (22, 5, 8)
+
 
 def spec_for(name: str, **options: object) -> LabSpec:
     file = find_cluster(name, Path.cwd())
@@ -70,7 +72,7 @@ def test_a_controller_alone_keeps_every_node_of_the_cluster() -> None:
     spec = spec_for("p4d-a100", controller_only=True)
     assert sum(group.count for part in spec.partitions for group in part.groups) > 2
     assert spec.nodes == ()
-    assert "State=CLOUD" in slurm_conf(spec, "me", None, 1)
+    assert "State=CLOUD" in slurm_conf(spec, "me", None, 1, V22)
 
 
 def test_300_nodes_have_300_addresses_and_names() -> None:
@@ -82,7 +84,7 @@ def test_300_nodes_have_300_addresses_and_names() -> None:
 
 
 def test_slurm_conf_says_what_parallelcluster_says_of_a_queue() -> None:
-    lines = slurm_conf(spec_of(a100_nodes(1, 2), cpu_nodes()), "me", None, 1).splitlines()
+    lines = slurm_conf(spec_of(a100_nodes(1, 2), cpu_nodes()), "me", None, 1, V22).splitlines()
     assert lines[-5:] == [
         "NodeName=train-st-p4d-1 NodeAddr=10.77.0.1 State=UNKNOWN CPUs=96 RealMemory=1120665 "
         "Gres=gpu:a100:8 Feature=static,p4d.24xlarge,p4d,efa,gpu Weight=1",
@@ -101,13 +103,30 @@ def test_gres_are_typed_and_only_where_there_are_gpus() -> None:
     assert gres_conf(spec_of(a100_nodes(0, 2), cpu_nodes())) == (
         "NodeName=train-dy-p4d-[1-2] Name=gpu Type=a100 File=/.lab/dev/nvidia[0-7]\n"
     )
-    assert "GresTypes" not in slurm_conf(spec_of(cpu_nodes()), "me", None, 1)
+    assert "GresTypes" not in slurm_conf(spec_of(cpu_nodes()), "me", None, 1, V22)
 
 
 def test_memory_is_scheduled_only_where_the_config_says_so() -> None:
-    assert "SelectTypeParameters=CR_CPU\n" in slurm_conf(spec_of(cpu_nodes()), "me", None, 1)
+    assert "SelectTypeParameters=CR_CPU\n" in slurm_conf(spec_of(cpu_nodes()), "me", None, 1, V22)
 
 
 def test_cgroups_are_switched_off_as_each_slurm_version_knows_how() -> None:
-    assert cgroup_conf((22, 5)) == cgroup_conf((23, 11)) == "CgroupPlugin=cgroup/v1\n"
-    assert cgroup_conf((24, 11)) == "CgroupPlugin=disabled\n"
+    assert cgroup_conf(V22) == cgroup_conf((23, 11, 10)) == "CgroupPlugin=cgroup/v1\n"
+    assert cgroup_conf((24, 11, 5)) == "CgroupPlugin=disabled\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "seconds"),
+    [
+        ((22, 5, 8), 3),
+        ((23, 11, 0), 20),
+        ((24, 11, 5), 20),
+        ((24, 11, 6), 3),
+        ((26, 5, 5), 3),
+    ],
+)
+def test_versions_that_note_answers_late_wait_longer_for_them(
+    version: tuple[int, int, int], seconds: int
+) -> None:
+    conf = slurm_conf(spec_of(cpu_nodes()), "me", None, 1, version)
+    assert f"SlurmdTimeout={seconds}\n" in conf

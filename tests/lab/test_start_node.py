@@ -18,7 +18,7 @@ Look = tuple[str, str]  # a node's state and its BootTime
 
 
 class ScriptedLab(Lab):
-    """A lab whose Slurm answers from lists: each look takes the next, RESUME starts the next list.
+    """A lab whose Slurm answers from lists: each look takes the next, an update begins a new list.
 
     The last answer of a list stays.
     """
@@ -29,6 +29,8 @@ class ScriptedLab(Lab):
         (folder / f"nodes/{NODE}/broken").write_text(broken)
         self.lists = [list(one) for one in lists]
         self.started = "2026-05-04T09:00:00"
+        self.updates: list[str] = []
+        self.has_steps = False
 
     def check_node(self, node: str) -> None:
         assert node == NODE
@@ -42,12 +44,18 @@ class ScriptedLab(Lab):
         if argv[0] == "date":
             out = BOOTED
         elif argv[1] == "update":
-            assert argv[2:] == [f"NodeName={NODE}", "State=RESUME"]
+            assert argv[2] == f"NodeName={NODE}"
+            self.updates.append(argv[3])
             self.lists.pop(0)
         else:
             started, self.started = self.started, BOOTED
             out = f"NodeName={NODE} BootTime={self.look()[1]} SlurmdStartTime={started} Owner=N/A"
         return subprocess.CompletedProcess(list(argv), 0, out, "")
+
+    def node_run(self, node: str, *_: object, **__: object) -> subprocess.CompletedProcess[str]:
+        """The search for a slurmstepd."""
+        assert node == NODE
+        return subprocess.CompletedProcess([], 0 if self.has_steps else 1, "", "")
 
     def node_states(self) -> dict[str, str]:
         return {NODE: self.look()[0]}
@@ -89,3 +97,27 @@ def test_a_node_that_slurm_never_missed_is_left_alone(tmp_path: Path) -> None:
     lab = ScriptedLab(tmp_path, "storage", [("allocated", BOOTED)])
     start_node(lab, NODE)
     assert lab.lists == [[("allocated", BOOTED)]]
+
+
+@pytest.mark.parametrize("broken", ["power", "slurmd"])
+def test_a_node_that_completes_a_job_without_processes_is_set_down_and_resumed(
+    tmp_path: Path, broken: str
+) -> None:
+    """The slurmd that would have reported the job's end was killed before it could."""
+    lab = ScriptedLab(
+        tmp_path,
+        broken,
+        [("completing", BOOTED)],
+        [("down", BOOTED)],
+        resumed(1, ("idle", BOOTED)),
+    )
+    start_node(lab, NODE)
+    assert lab.updates == ["State=DOWN", "State=RESUME"]
+    assert lab.lists == [[("idle", BOOTED)]]
+
+
+def test_a_node_that_completes_a_job_with_processes_is_left_alone(tmp_path: Path) -> None:
+    lab = ScriptedLab(tmp_path, "network", [("completing", BOOTED)])
+    lab.has_steps = True
+    start_node(lab, NODE)
+    assert lab.updates == []

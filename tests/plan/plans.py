@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from clusterjobs import resources
 from clusterjobs.errors import InputError, Problem
@@ -16,13 +18,15 @@ from clusterjobs.spec.load import load_spec
 BASE = {"name": "a", "cluster": "p4d-a100", "framework": "torchrun", "script": "t.py"}
 
 
-def plan_of(config: str | None = None, **keys: object) -> Plan:
+def plan_of(
+    config: str | None = None, site: Mapping[str, object] = MappingProxyType({}), **keys: object
+) -> Plan:
     """The plan of BASE with other keys; None leaves one out. `config` is a config's text."""
     data = {key: value for key, value in {**BASE, **keys}.items() if value is not None}
     spec = load_spec(json.dumps(data), "exp.yaml", option_models())
     name = f"{data['cluster']}.yaml"
     text = config or (resources.cluster_configs_dir() / name).read_text(encoding="utf-8")
-    return resolve(spec, cluster_facts(read_cluster(text, name, {})[0]))
+    return resolve(spec, cluster_facts(read_cluster(text, name, site)[0]))
 
 
 def problems_of(config: str | None = None, **keys: object) -> tuple[Problem, ...]:

@@ -39,7 +39,7 @@ def test_an_option_that_is_like_no_other_may_be_of_a_plugin() -> None:
     "options",
     [
         {"account": "ml", "qos": "high", "requeue": True, "nice": 100, "contiguous": False},
-        {"container-image": "a/b:1", "segment": 8, "power": "level"},
+        {"container-image": "a/b:1", "segment": 8, "spread-segments": True},
     ],
 )
 def test_options_of_any_version_and_of_pyxis_pass(options: dict[str, object]) -> None:
@@ -56,3 +56,31 @@ def test_every_short_name_has_a_long_one() -> None:
     for program in ("sbatch", "srun"):
         options = known_options(program)
         assert set(options.short.values()) <= set(options.takes_value)
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "lacking"),
+    [
+        ("3.16.1", {"power": "level"}, "power"),
+        ("3.5.0", {"power": "level"}, ""),
+        ("3.9.0", {"power": "level"}, ""),  # 23.11: only 22.05 and 24.11 were tried
+        ("3.5.0", {"segment": 8}, "segment"),
+        ("3.16.1", {"segment": 8}, ""),
+        ("3.13.1", {"spread-segments": True}, "spread-segments"),
+        ("3.3.0", {"segment": 8, "account": "ml"}, "segment"),
+        ("3.1.1", {"segment": 8, "account": "ml"}, "segment"),
+        ("9.9.9", {"power": "level"}, ""),
+    ],
+)
+def test_an_option_that_the_clusters_slurm_lacks_is_named(
+    release: str, options: dict[str, object], lacking: str
+) -> None:
+    warnings = plan_of(site={"parallelcluster": release}, sbatch=options).warnings
+    assert [one.what.rpartition("--")[2] for one in warnings] == [lacking] * bool(lacking)
+
+
+def test_the_message_says_which_slurm_has_the_option() -> None:
+    (problem,) = plan_of(srun={"uid": "me"}).warnings
+    assert problem.what == "srun of the cluster's Slurm, 25.11.8, has no option --uid"
+    assert problem.hint.startswith("remove it: Slurm 22.05 has it.")
+    assert "parallelcluster: 3.13.1" in problem.hint

@@ -37,7 +37,11 @@ cd /
 # shellcheck disable=SC1091
 . $lab/daemons.sh # PATH, slurmctld=(...), slurmd=(...)
 mount --bind $lab/hosts /etc/hosts
-[[ ! -s $lab/ld.so.cache ]] || mount --bind $lab/ld.so.cache /etc/ld.so.cache
+[[ ! -e $lab/passwd ]] || mount --bind $lab/passwd /etc/passwd
+if [[ -e $lab/ld.so.conf ]]; then
+  ldconfig -X -C $lab/ld.so.cache -f $lab/ld.so.conf
+  mount --bind $lab/ld.so.cache /etc/ld.so.cache
+fi
 mount --bind $lab/commands "$1/bin" # so that the machine's PATH finds the real commands in the lab
 
 # --- the network: the head node, and a bridge that connects the nodes ----------------------------

@@ -1,0 +1,19 @@
+"""Slurm in a version that tests ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterjobs.errors import InputError
+from clusterjobs.lab.choice import slurm_of
+from clusterjobs.lab.namespaces import check_namespaces
+from clusterjobs.lab.packages import Slurm, cache_dir
+
+
+def slurm_or_skip(version: str) -> Slurm:
+    """Slurm in that version; where this machine cannot have it, the test is skipped."""
+    try:
+        check_namespaces()
+        return slurm_of(cache_dir(), version, print)
+    except InputError as error:
+        pytest.skip(str(error))
