@@ -9,7 +9,7 @@ from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Sequence,
 from stage_files import BLOCK, BUFFER, IN_TARGET, SmallFiles, Task, copy_block
 from stage_list import File, Listing, path_of, scan
 from stage_lock import Lock
-from stage_log import Progress, StageError, format_size, plural, printable
+from stage_log import Progress, printable
 from stage_pool import batches, interleaved, run_parallel
 from stage_record import (
     Block,
@@ -21,8 +21,7 @@ from stage_record import (
     remove,
     unchanged_files,
 )
-
-_SPARE = 1.01  # file systems need some space for themselves
+from stage_space import check_space
 
 Batch = Tuple[int, int]
 NoMore = Tuple[()]  # no further tasks
@@ -139,20 +138,6 @@ def make_folders(copy: str, listing: Listing) -> None:
         os.makedirs(copy, exist_ok=True)
     for name in listing.folders:
         os.makedirs(path_of(copy, name), exist_ok=True)
-
-
-def check_space(paths: StagePaths, listing: Listing, needed: int) -> None:
-    """Raises StageError, before anything is written, if the file system is too small."""
-    system = os.statvfs(paths.folder)
-    free = system.f_bavail * system.f_frsize
-    target, where = printable(paths.target), printable(os.path.dirname(paths.target))
-    if needed * _SPARE > free:
-        sizes = "%s needed, %s has %s free" % (format_size(needed), where, format_size(free))
-        raise StageError("%s: not enough space: %s" % (target, sizes))
-    files = listing.size()
-    if system.f_files and files > system.f_favail and needed:
-        counts = "%s needed, %s has %d free" % (plural(files, "inode"), where, system.f_favail)
-        raise StageError("%s: not enough inodes: %s" % (target, counts))
 
 
 class Copier:

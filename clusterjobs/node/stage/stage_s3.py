@@ -7,12 +7,13 @@ import time
 from typing import Any, Dict, Optional
 
 from stage_bucket import ROUNDS, Bucket, Objects, is_refusal
-from stage_copy import check_space, make_folders
+from stage_copy import make_folders
 from stage_download import Download
 from stage_list import EMPTY, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, SourceError, StageError, log, plural, printable
 from stage_record import Checksums, SmallFileRows, StagedCopy, StagePaths, remove, unchanged_files
+from stage_space import check_space
 from stage_verify_objects import ObjectVerifier, size_of
 
 
