@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from typing import IO, Any, Iterator, Tuple, Type
 
+from stage_log import printable
 from stage_member import ArchiveError, Member
 
 _ERRORS: Tuple[Type[Exception], ...] = (
@@ -35,7 +36,11 @@ except ImportError:  # a Python that was built without it
     pass
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _END_RECORD = struct.Struct("<4s4H2LH")
+_FIELD = struct.Struct("<2H")  # the start of an extra field: kind, size
 _SIZES_FOLLOW = 1 << 3  # a flag: checksum and sizes come after the contents
+_UTF8_NAME = 1 << 11  # a flag
+_UNIX = 3  # as the system that made the archive
+_VERSION = 63  # of the format: the newest that is known
 _ZIP64 = 0xFFFFFFFF  # the value of a size that is elsewhere
 _MAX_LINK = 4096  # bytes: Linux's limit for a path
 
@@ -74,19 +79,16 @@ class ZipReader:
 
     def _check_local_header(self, one: zipfile.ZipInfo) -> None:
         self._file.seek(one.header_offset)
-        local = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
-        _, version, flags, method, _, _, crc, packed, size, _, _ = local
-        same = (version & 0xFF, flags, method) == (
-            one.extract_version,
-            one.flag_bits,
-            one.compress_type,
-        )
+        header = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
+        version, flags, method, _, _, crc, packed, size, name, extra = header[1:]
+        same = (flags, method) == (one.flag_bits, one.compress_type) and version & 0xFF <= _VERSION
         if same and not flags & _SIZES_FOLLOW:
             sizes = (packed, one.compress_size), (size, one.file_size)
             same = crc == one.CRC and all(a in (b, _ZIP64) for a, b in sizes)
-        if not same:
-            what = "differs from the directory of the archive"
-            raise ArchiveError("the header of member %s %s" % (ascii(one.filename)[1:-1], what))
+        self._file.seek(name, os.SEEK_CUR)
+        if not same or not _are_extra_fields(self._file.read(extra)):
+            what = "is damaged, or differs from the archive's directory"
+            raise ArchiveError("the header of member %s %s" % (printable(one.filename), what))
 
 
 class _Content:
@@ -103,7 +105,23 @@ class _Content:
         """The checksum is compared when the end is read."""
         with _reading(), self._file:
             if self._file.read(1):
-                raise ArchiveError("member %s is too long" % ascii(self._name)[1:-1])
+                raise ArchiveError("member %s is too long" % printable(self._name))
+
+
+def _are_extra_fields(data: bytes) -> bool:
+    while len(data) >= _FIELD.size:
+        size = _FIELD.size + _FIELD.unpack_from(data)[1]
+        if size > len(data):
+            return False
+        data = data[size:]
+    return True
+
+
+def _name(one: zipfile.ZipInfo) -> str:
+    """The bytes of a name that was made on Unix: zipfile takes it for text of DOS."""
+    if one.create_system != _UNIX or one.flag_bits & _UTF8_NAME:
+        return one.filename
+    return os.fsdecode(one.filename.encode("cp437"))
 
 
 def _member(one: zipfile.ZipInfo, content: _Content) -> Member:
@@ -117,7 +135,7 @@ def _member(one: zipfile.ZipInfo, content: _Content) -> Member:
             raise ArchiveError("has a link of %d bytes" % one.file_size)
         link = os.fsdecode(content.read(one.file_size))
     mode = stat.S_IMODE(attributes) or default
-    return Member(kind, one.filename, mode, mtime, one.file_size, content, link)
+    return Member(kind, _name(one), mode, mtime, one.file_size, content, link)
 
 
 @contextlib.contextmanager
