@@ -17,6 +17,7 @@ import zlib
 
 import pytest
 from node_programs import STAGE_FOLDER, command, content, write_tree
+from small_disk import on_a_small_disk
 
 from clusterjobs.lab.polling import until
 
@@ -254,24 +255,6 @@ def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
 
 # ------------------------------------------------------------------ no room
 
-_IN_A_SMALL_DISK = """
-mount -t tmpfs -o size=3m,nr_inodes=200 small "$1" && shift && exec "$@"
-"""
-
-
-def on_a_small_disk(disk: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command where `disk` is a file system of 3 MiB and 200 files."""
-    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
-    if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("no user namespaces on this machine")
-    return subprocess.run(
-        [*unshare, "bash", "-ec", _IN_A_SMALL_DISK, "bash", str(disk), *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path, fault_table) -> None:
     disk = tmp_path / "disk"
@@ -287,7 +270,7 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path, f
     fault_table.append("disk too small for the data: exit code 1; nothing written, said how much")
 
 
-def test_a_disk_that_becomes_full_is_an_error_that_names_the_file(tmp_path, fault_table) -> None:
+def test_a_disk_that_becomes_full_is_an_error_and_is_not_left_full(tmp_path, fault_table) -> None:
     """The check beforehand is left out, as if another job had filled the disk since."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -296,13 +279,19 @@ def test_a_disk_that_becomes_full_is_an_error_that_names_the_file(tmp_path, faul
         f"import sys; sys.path.insert(0, {str(STAGE_FOLDER)!r}); import stage_copy, stage; "
         "stage_copy.check_space = lambda *_: None; "
         f"sys.argv = ['stage.py', {str(source)!r}, {str(disk / 'to')!r}]; code = stage.main(); "
-        f"import os; sys.exit(9 if os.path.exists({str(disk / 'to')!r}) else code)"
+        f"import os; print(os.listdir({str(disk)!r}), os.listdir({str(disk / '.to.stage')!r})); "
+        "sys.exit(code)"
     )
     done = on_a_small_disk(disk, sys.executable, "-Bc", program)
     assert done.returncode == 1, done.stdout + done.stderr
-    said = rf"stage failed: {re.escape(str(disk))}/\.to\.stage/(copy/large|journal): No space left"
-    assert re.search(said, done.stdout), done.stdout  # whichever is written to first
-    fault_table.append("disk full while staging: exit code 1; the target not there, the file named")
+    reasons = rf"{re.escape(str(disk))}/\.to\.stage/(copy/large|journal): No space left"
+    reasons += "|not enough space: others have used it"
+    assert re.search(f"stage failed: .*({reasons})", done.stdout), done.stdout
+    assert f"{disk} is full: partial copy removed" in done.stdout
+    assert "['.to.stage'] ['lock']" in done.stdout
+    fault_table.append(
+        "disk full while staging: exit code 1; target not there, no partial copy left"
+    )
 
 
 # ------------------------------------------------------------------ one block

@@ -31,6 +31,7 @@ from stage_log import (
     report_status,
 )
 from stage_record import StagedCopy, StagePaths, find_changes, matches_record, source_state
+from stage_space import remove_if_full
 from stage_verify import verify_target
 
 _FLAGS = ("--unpack", "--refresh", "--reread", "--check")
@@ -121,7 +122,11 @@ class Stage:
             if record is not None:
                 self._report_up_to_date(record)
                 return
-            copy = self._make_copy(lock)
+            try:
+                copy = self._make_copy(lock)
+            except (StageError, OSError):
+                remove_if_full(self.paths)
+                raise
             is_new = commit_copy(self.paths, copy.listing, lock)
             self._write_record(copy, is_new, lock)
             lock.report_progress()

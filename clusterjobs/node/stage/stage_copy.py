@@ -21,7 +21,7 @@ from stage_record import (
     remove,
     unchanged_files,
 )
-from stage_space import check_space
+from stage_space import FreeSpace, check_space
 
 Batch = Tuple[int, int]
 NoMore = Tuple[()]  # no further tasks
@@ -147,7 +147,13 @@ class Copier:
         self, paths: StagePaths, source: str, listing: Listing, total: int, lock: Lock
     ) -> None:
         self._paths, self._source, self._files, self._lock = paths, source, listing.files, lock
-        self._progress = Progress("stage %s" % printable(paths.target), total, lock.check_lease)
+        space = FreeSpace(paths)
+
+        def check() -> None:
+            lock.check_lease()
+            space.check()
+
+        self._progress = Progress("stage %s" % printable(paths.target), total, check)
 
     def blocks(self, tasks: Sequence[Task]) -> List[int]:
         """The checksum of each block, with IN_TARGET or IN_COPY where nothing was copied."""

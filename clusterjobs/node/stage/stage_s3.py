@@ -13,7 +13,7 @@ from stage_list import EMPTY, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, SourceError, StageError, log, plural, printable
 from stage_record import Checksums, SmallFileRows, StagedCopy, StagePaths, remove, unchanged_files
-from stage_space import check_space
+from stage_space import FreeSpace, check_space
 from stage_verify_objects import ObjectVerifier, size_of
 
 
@@ -51,7 +51,13 @@ def fetch_object(source: str, path: str, paths: StagePaths, lock: Lock) -> Objec
 def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lock) -> Checksums:
     """Fetch objects to `to` and verify them, as well as those that are there already."""
     total = sum(size for size, _ in wanted.values())
-    progress = Progress("stage %s" % printable(paths.target), total, lock.check_lease)
+    space = FreeSpace(paths)
+
+    def check() -> None:
+        lock.check_lease()
+        space.check()
+
+    progress = Progress("stage %s" % printable(paths.target), total, check)
     checksums: Checksums = {}
     left, error = wanted, ""
     for number in range(ROUNDS + 1):

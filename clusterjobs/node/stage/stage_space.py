@@ -11,7 +11,7 @@ import time
 from typing import Tuple
 
 from stage_list import Listing
-from stage_log import StageError, format_size, plural, printable
+from stage_log import StageError, format_size, log, plural, printable
 from stage_record import StagePaths
 
 _SPARE = 1.01  # file systems need some space for themselves
@@ -37,28 +37,43 @@ def is_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
+def remove_if_full(paths: StagePaths) -> None:
+    """Remove a partial copy that leaves no space for others; else the next attempt needs it."""
+    free, reserve = _measure(paths)
+    if free < reserve and os.path.lexists(paths.copy):
+        paths.remove_partial_copy()
+        where = printable(os.path.dirname(paths.target))
+        log("stage %s: %s is full: partial copy removed" % (printable(paths.target), where))
+
+
 class FreeSpace:
     """Ends the writing before the file system is full."""
 
     def __init__(self, paths: StagePaths) -> None:
-        self._paths = paths
-        self._written = self._left = 0
-        self._measured = -_MEASURE_SECONDS
+        self._paths, self._written = paths, 0
+        self._measure()
+        self._was_full = self._left < 0  # then nothing is to be written: see `check_space`
+
+    def check(self) -> None:
+        """Call this about once a second. Raises StageError if only the reserve is left."""
+        if time.monotonic() - self._measured >= _MEASURE_SECONDS:
+            self._measure()
+        if self._left < 0 and not self._was_full:
+            raise _too_small(self._paths, "others have used it since the start")
 
     def take(self, size: int, needed: int) -> None:
         """Call this before `size` bytes are written, the first of `needed`. Raises StageError."""
-        now = time.monotonic()
-        if needed > self._left or now - self._measured >= _MEASURE_SECONDS:
-            free, reserve = _measure(self._paths)
-            self._left, self._measured = free - reserve, now
-            if needed > self._left:
-                what = "%s written, %s more needed" % (
-                    format_size(self._written),
-                    format_size(needed),
-                )
-                raise _too_small(self._paths, what)
+        if needed > self._left or time.monotonic() - self._measured >= _MEASURE_SECONDS:
+            self._measure()
+        if needed > self._left:
+            sizes = format_size(self._written), format_size(needed)
+            raise _too_small(self._paths, "%s written, at least %s more needed" % sizes)
         self._left -= -(-size // _BLOCK) * _BLOCK
         self._written += size
+
+    def _measure(self) -> None:
+        free, reserve = _measure(self._paths)
+        self._left, self._measured = free - reserve, time.monotonic()
 
     def failure(self, error: OSError) -> StageError:
         """The message of a write that failed although the file system seemed to have space."""
