@@ -16,10 +16,10 @@ from stage_member import ArchiveError, Member
 _UNIT = 512  # everything in a tar is a multiple of it
 _MAX_EXTENSION = 16 << 20  # bytes of an extended header, which is read as a whole
 _PIECE = 1 << 20
-_MAX_SECONDS = 1 << 63
+_MAX = 1 << 63  # of sizes, and of seconds
 
-_OCTAL = re.compile(rb"[ \0]*([0-7]*)(?:[ \0]|\Z)")
-_RECORD = re.compile(rb"([1-9][0-9]{0,8}) ([^=]+)=")
+_OCTAL = re.compile(rb"[ \0]*([0-7]+)(?:[ \0]|\Z)")
+_RECORD = re.compile(rb"([1-9][0-9]{0,8}) ([^=\0]+)=")
 _INTEGER = re.compile(rb"[0-9]{1,19}\Z")
 _TIME = re.compile(rb"(-?)([0-9]{1,19})(?:\.([0-9]*))?\Z")
 
@@ -28,6 +28,7 @@ _KINDS = {
     b"1": "hard link", b"2": "link", b"S": "sparse file",
 }  # fmt: skip
 _LABEL = b"V"
+_WITH_DATA = (b"D", b"V")  # besides files
 
 Records = Dict[bytes, bytes]
 
@@ -71,10 +72,10 @@ class TarReader:
                 records[key] = self._extension(size, _text)
             else:
                 found = {**for_all, **records}
-                size = 0 if header.kind == b"1" else _number_of(found, b"size", size)
-                end = self._at + size
+                member = _member(header, found, self)
+                end = self._at + member.size
                 if header.kind != _LABEL:
-                    yield _member(header._replace(size=size), found, self)
+                    yield member
                 self._skip(end - self._at)
                 records = {}
             self._skip(-self._at % _UNIT)
@@ -138,8 +139,11 @@ def _member(header: _Header, records: Records, reader: TarReader) -> Member:
         _time_of(records, key, 0)
     for key in (b"uid", b"gid"):
         _number_of(records, key, 0)
+    size = _number_of(records, b"size", header.size)
+    if kind not in ("file", "sparse file") and header.kind not in _WITH_DATA:
+        size = 0  # whatever the header says: old tars gave folders a size
     link = os.fsdecode(records.get(b"linkpath", header.link))
-    return Member(kind, name, header.mode & 0o7777, mtime, header.size, reader, link)
+    return Member(kind, name, header.mode, mtime, size, reader, link)
 
 
 def _parse_header(block: bytes, at: int) -> _Header:
@@ -153,7 +157,7 @@ def _parse_header(block: bytes, at: int) -> _Header:
     if block[257:263] == b"ustar\0" and block[345]:
         name = _text(block[345:500]) + b"/" + name
     mode, size, mtime = (_number(block[a:b], at) for a, b in ((100, 108), (124, 136), (136, 148)))
-    if size < 0 or not -_MAX_SECONDS <= mtime < _MAX_SECONDS:
+    if not (0 <= mode < 1 << 32 and 0 <= size < _MAX and -_MAX <= mtime < _MAX):
         raise _damaged(at)
     return _Header(name, mode, size, mtime, block[156:157], _text(block[157:257]))
 
@@ -171,7 +175,7 @@ def _number(field: bytes, at: int) -> int:
     match = _OCTAL.match(field)
     if not match:
         raise _damaged(at)
-    return int(match[1] or b"0", 8)
+    return int(match[1], 8)
 
 
 def _text(field: bytes) -> bytes:
@@ -196,7 +200,7 @@ def _number_of(records: Records, key: bytes, default: int) -> int:
     value = records.get(key)
     if not value:  # an empty value means that of the header
         return default
-    if not _INTEGER.match(value) or int(value) >= 1 << 63:
+    if not _INTEGER.match(value) or int(value) >= _MAX:
         raise _wrong_value(key, value)
     return int(value)
 
@@ -207,7 +211,7 @@ def _time_of(records: Records, key: bytes, default: int) -> int:
     if not value:
         return default * 10**9
     match = _TIME.match(value)
-    if not match or int(match[2]) >= _MAX_SECONDS:
+    if not match or int(match[2]) >= _MAX:
         raise _wrong_value(key, value)
     time = int(match[2]) * 10**9 + int((match[3] or b"").ljust(9, b"0")[:9])
     return -time if match[1] else time
