@@ -348,6 +348,9 @@ end of stage_bucket.py
 : <<'end of stage_commit.py'
 (the text of stage_commit.py)
 end of stage_commit.py
+: <<'end of stage_compressed.py'
+(the text of stage_compressed.py)
+end of stage_compressed.py
 : <<'end of stage_copy.py'
 (the text of stage_copy.py)
 end of stage_copy.py
@@ -375,6 +378,9 @@ end of stage_lock.py
 : <<'end of stage_log.py'
 (the text of stage_log.py)
 end of stage_log.py
+: <<'end of stage_member.py'
+(the text of stage_member.py)
+end of stage_member.py
 : <<'end of stage_pool.py'
 (the text of stage_pool.py)
 end of stage_pool.py
@@ -384,9 +390,18 @@ end of stage_record.py
 : <<'end of stage_s3.py'
 (the text of stage_s3.py)
 end of stage_s3.py
+: <<'end of stage_space.py'
+(the text of stage_space.py)
+end of stage_space.py
+: <<'end of stage_tar.py'
+(the text of stage_tar.py)
+end of stage_tar.py
 : <<'end of stage_verify.py'
 (the text of stage_verify.py)
 end of stage_verify.py
 : <<'end of stage_verify_objects.py'
 (the text of stage_verify_objects.py)
 end of stage_verify_objects.py
+: <<'end of stage_zip.py'
+(the text of stage_zip.py)
+end of stage_zip.py
