@@ -22,19 +22,24 @@ def write_source(root: pathlib.Path, chance: random.Random) -> pathlib.Path:
         os.utime(path, ns=(number, 1_600_000_000_123_456_789 + number))
     (root / "link").symlink_to("part 0/0 name")
     (root / "hard").hardlink_to(root / "part 1/1 name")
+    for folder in (root / "part 0", root / "part 1", root):
+        os.utime(folder, ns=(0, 1_600_000_000_000_000_000))
     return root
 
 
 def pack(kind: str, variant: int, source: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     """An archive as the system's programs make it; the second variant in another way."""
     archive = folder / f"whole{variant}.{kind}"
+    names = sorted(str(path.relative_to(source)) for path in source.rglob("*"))
     if kind == "zip":
-        words = ["zip", "-qry", *(["-0"] if variant else []), str(archive), "."]
+        words = ["zip", "-qy", *(["-0"] if variant else []), str(archive), *names]
         subprocess.run(words, cwd=source, check=True)
         return archive
-    form = ("gnu", "posix")[variant]
-    words = ["tar", f"--format={form}", "-C", str(source), "-cf", "-", "."]
-    data = subprocess.run(words, check=True, capture_output=True).stdout
+    form = ["--format=gnu"]
+    if variant:  # of the times in an extended header, those that are the same in each run
+        form = ["--format=posix", "--pax-option=delete=atime,delete=ctime"]
+    words = ["tar", *form, "--no-recursion", "-C", str(source), "-cf", "-"]
+    data = subprocess.run([*words, *names], check=True, capture_output=True).stdout
     if program := COMPRESSORS[kind]:
         middle = len(data) // 2 if variant else len(data)  # as one stream, or as two
         parts = [part for part in (data[:middle], data[middle:]) if part]

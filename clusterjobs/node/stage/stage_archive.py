@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-import struct
 import zlib
 from typing import IO, Any, Dict, List, Tuple
 
@@ -39,6 +38,7 @@ _REFUSED = {
 }
 _ALSO_FOLDER = "is in the archive as a folder, too"
 _PIECE = 1 << 20
+_MOST_IN_GZIP = 1032  # bytes that one compressed byte can stand for
 
 
 def unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
@@ -183,15 +183,15 @@ class Unpacker:
 
 
 def _size_in_gzip(file: IO[bytes], size: int) -> int:
-    """What the end of a gzip file says: the size of what it contains, of the last 4 GiB of it."""
-    start = file.read(2)
-    if start != b"\x1f\x8b" or size < 18:
-        found = 0
-    else:
-        file.seek(-4, os.SEEK_END)
-        found = struct.unpack("<L", file.read(4))[0]
+    """What a gzip file says at its end: the unpacked size, without multiples of 4 GiB.
+
+    0 if it says nothing possible: it is of another kind, padded or cut off.
+    """
+    is_gzip = file.read(2) == b"\x1f\x8b" and size >= 18
+    file.seek(-4 if is_gzip else 0, os.SEEK_END)
+    found = int.from_bytes(file.read(4), "little")
     file.seek(0)
-    return found
+    return found if found < size * _MOST_IN_GZIP else 0
 
 
 def _make_links(links: Dict[str, str], source: str, copy: str) -> None:

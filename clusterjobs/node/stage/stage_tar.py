@@ -18,7 +18,7 @@ _MAX_EXTENSION = 16 << 20  # bytes of an extended header, which is read as a who
 _PIECE = 1 << 20
 _MAX = 1 << 63  # of sizes, and of seconds
 
-_OCTAL = re.compile(rb"[ \0]*([0-7]+)(?:[ \0]|\Z)")
+_OCTAL = re.compile(rb"[ \0]*([0-7]*)(?:[ \0]|\Z)")
 _RECORD = re.compile(rb"([1-9][0-9]{0,8}) ([^=\0]+)=")
 _INTEGER = re.compile(rb"[0-9]{1,19}\Z")
 _TIME = re.compile(rb"(-?)([0-9]{1,19})(?:\.([0-9]*))?\Z")
@@ -175,7 +175,7 @@ def _number(field: bytes, at: int) -> int:
     match = _OCTAL.match(field)
     if not match:
         raise _damaged(at)
-    return int(match[1], 8)
+    return int(match[1] or b"0", 8)  # empty in a label
 
 
 def _text(field: bytes) -> bytes:
