@@ -10,10 +10,11 @@ import pathlib
 import subprocess
 import sys
 import tarfile
+import types
 import zipfile
 
 import pytest
-from node_programs import STAGE_FOLDER, command
+from node_programs import STAGE_FOLDER, command, write_tree
 from small_disk import on_a_small_disk
 
 # Prints what is left beside the target, and the free space in KiB.
@@ -120,3 +121,56 @@ def test_a_sparse_file_of_8_gib_is_refused(tmp_path, staged) -> None:
         assert done.returncode == 1
         assert "sparse is a sparse file: pack it without --sparse (-S)" in done.stdout
         assert os.listdir(tmp_path / ".to.stage") == ["lock"]
+
+
+@pytest.fixture
+def free(modules, monkeypatch) -> list[int]:
+    """The last number is the free space, of which 100 bytes must stay free."""
+    import stage_space
+
+    numbers = [1 << 40]
+
+    def measure(_: object) -> tuple[int, int]:
+        return (numbers.pop(0) if len(numbers) > 1 else numbers[0]), 100
+
+    monkeypatch.setattr(stage_space, "_measure", measure)
+    monkeypatch.setattr(stage_space, "_MEASURE_SECONDS", 0)
+    return numbers
+
+
+def test_a_copy_ends_before_others_have_filled_the_disk(tmp_path, free) -> None:
+    import stage
+
+    source = write_tree(tmp_path / "source")
+    free[:] = [1 << 40, 1 << 40, 99]  # the others come after the check
+    with pytest.raises(stage.StageError, match="not enough space: others have used it"):
+        stage.Stage(stage.Options(str(source), str(tmp_path / "to"))).run()
+    assert not {"copy", "journal"} & set(os.listdir(tmp_path / ".to.stage"))
+    assert not (tmp_path / "to").exists()
+
+
+def test_data_that_is_there_is_used_and_verified_on_a_full_disk(tmp_path, free, capsys) -> None:
+    import stage
+
+    source = write_tree(tmp_path / "source")
+    options = stage.Options(str(source), str(tmp_path / "to"))
+    stage.Stage(options).run()
+    free[:] = [0]
+    stage.Stage(options).run()
+    stage.Stage(options._replace(reread=True)).run()
+    assert capsys.readouterr().out.count("complete") == 2
+
+
+def test_nothing_stays_of_an_object_that_is_a_damaged_archive(
+    tmp_path, modules, monkeypatch
+) -> None:
+    import stage
+
+    def fetch_object(source: str, path: str, *_: object) -> None:
+        pathlib.Path(path).write_bytes(tar_with(1000)[:700])
+
+    monkeypatch.setitem(sys.modules, "stage_s3", types.SimpleNamespace(fetch_object=fetch_object))
+    options = stage.Options("s3://corpus/a.tar", str(tmp_path / "to"), unpack=True)
+    with pytest.raises(stage.StageError, match=r"^s3://corpus/a.tar: ends in the middle"):
+        stage.Stage(options).run()
+    assert os.listdir(tmp_path / ".to.stage") == ["lock"]
