@@ -55,6 +55,8 @@ class _Lock:
     def check_lease(self) -> None:
         pass
 
+    assert_held = check_lease
+
 
 def unpack(archive: pathlib.Path, folder: pathlib.Path) -> dict[bytes, object]:
     """What stage.py unpacks in this process. Raises its StageError, or OSError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import os
 import pathlib
 import random
@@ -251,6 +252,31 @@ def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
     assert target.exists() == (moment == "verify_target")
     assert not (tmp_path / ".to.stage" / "record.json").exists()
     assert (tmp_path / ".to.stage" / "lock.lease").read_text() == "job 2"
+
+
+@pytest.mark.parametrize("unpack", [False, True])
+def test_who_has_lost_the_lease_removes_nothing(
+    tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch, unpack
+) -> None:
+    """The copy is then another job's, though this one has an error and the disk is full."""
+    import stage
+    import stage_space
+
+    monkeypatch.setattr(stage_space, "_measure", lambda _: (0, 1))
+    source, theirs = tmp_path / "a.tar", tmp_path / ".to.stage" / "copy" / "theirs"
+
+    def lose(*_: object) -> None:
+        theirs.parent.mkdir()
+        theirs.write_text("")
+        (tmp_path / ".to.stage" / "lock.lease").write_text("job 2")
+        raise OSError(errno.EIO, "broken", str(source))
+
+    source.write_bytes(b"x")
+    module = importlib.import_module("stage_archive" if unpack else "stage")
+    monkeypatch.setattr(module, "_unpack_archive" if unpack else "copy_files", lose)
+    with pytest.raises(stage.StageError, match="took over the lease"):
+        stage.Stage(stage.Options(str(source), str(tmp_path / "to"), unpack=unpack)).run()
+    assert theirs.exists()
 
 
 # ------------------------------------------------------------------ no room

@@ -20,6 +20,7 @@ from stage_lab import source_for
 from stage_list import path_of, scan
 from stage_lock import Lock
 from stage_log import (
+    LeaseLostError,
     StageError,
     Stopped,
     log,
@@ -122,16 +123,18 @@ class Stage:
             if record is not None:
                 self._report_up_to_date(record)
                 return
-            try:
-                copy = self._make_copy(lock)
-            except (StageError, OSError):
-                remove_if_full(self.paths)
-                raise
+            copy = self._make_copy(lock)
             is_new = commit_copy(self.paths, copy.listing, lock)
             self._write_record(copy, is_new, lock)
             lock.report_progress()
-        except OSError as error:
-            raise os_failure(str(error.filename or self.paths.target), error) from None
+        except LeaseLostError:
+            raise
+        except (StageError, OSError) as error:
+            lock.assert_held()
+            remove_if_full(self.paths)
+            if isinstance(error, OSError):
+                raise os_failure(str(error.filename or self.paths.target), error) from None
+            raise
         finally:
             lock.release()
 

@@ -18,7 +18,7 @@ from stage_compressed import open_compressed
 from stage_files import BLOCK, range_checksum
 from stage_list import EMPTY, path_of, scan
 from stage_lock import Lock
-from stage_log import Progress, StageError, printable
+from stage_log import LeaseLostError, Progress, StageError, printable
 from stage_member import ArchiveError, Member
 from stage_record import (
     Checksums,
@@ -45,7 +45,10 @@ def unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
     """Unpack to `paths.copy`. Raises StageError, and leaves nothing then."""
     try:
         return _unpack_archive(paths, source, lock)
+    except LeaseLostError:
+        raise
     except (StageError, OSError):
+        lock.assert_held()
         paths.remove_partial_copy()
         raise
 

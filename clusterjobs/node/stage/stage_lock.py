@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any, Tuple
 
-from stage_log import StageError, mark_progress, os_failure, report_status
+from stage_log import LeaseLostError, StageError, mark_progress, os_failure, report_status
 
 LEASE_SECONDS = 60
 _RENEW_SECONDS = 5
@@ -92,10 +92,10 @@ class Lock:
             return 0
 
     def assert_held(self) -> None:
-        """Raises StageError if another job has taken over the lease."""
+        """Raises LeaseLostError if another job has taken over the lease."""
         if self._has_lease and self._read(self._lease) != self._holder_id:
             self._has_lease = False
-            raise StageError("%s: another job took over the lease" % self._lease)
+            raise LeaseLostError("%s: another job took over the lease" % self._lease)
 
     def release(self) -> None:
         if self._stop_renewing:

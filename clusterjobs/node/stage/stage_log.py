@@ -21,6 +21,10 @@ class SourceError(StageError):
     """The source is missing, empty or denied: another attempt would get the same answer."""
 
 
+class LeaseLostError(StageError):
+    """Another job took over: the partial copy is now its own."""
+
+
 class Stopped(BaseException):
     """SIGTERM or SIGINT was received."""
 
