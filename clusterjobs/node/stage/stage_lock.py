@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any, Tuple
 
-from stage_log import LeaseLostError, StageError, mark_progress, os_failure, report_status
+from stage_log import LeaseLostError, mark_progress, os_failure, report_status
 
 LEASE_SECONDS = 60
 _RENEW_SECONDS = 5
@@ -70,7 +70,7 @@ class Lock:
         return self._file
 
     def check_lease(self) -> None:
-        """Call this about once a second. Raises StageError if the lease is lost."""
+        """Call this about once a second. Raises LeaseLostError if the lease is lost."""
         now = time.monotonic()
         if self._has_lease and now - self._last_check >= _RENEW_SECONDS:
             self._last_check = now
