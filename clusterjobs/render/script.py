@@ -48,6 +48,7 @@ class _Environment(jinja2.Environment):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.used: set[str] = set()
+        self.globals.clear()  # no template uses them, and each include would copy them
 
     def get_template(self, name: Any, *more: Any, **options: Any) -> jinja2.Template:
         self.used.add(str(name))

@@ -14,6 +14,7 @@ from clusterjobs.yaml.document import Path, dotted
 # Slurm's option -> the key of the spec, where both take the same value.
 _SAME_VALUE = {
     "partition": "queue",
+    "nodes": "nodes",
     "time": "time_limit",
     "job-name": "name",
     "gpus-per-node": "gpus_per_node",
@@ -29,17 +30,23 @@ _OTHER_VALUE = {
     "gpus": "gpus_per_node, the GPUs of each node",
     "gres": "gpus_per_node, the GPUs of each node",
     "gpus-per-task": "gpus_per_node, the GPUs of each node",
+    "gpus-per-socket": "gpus_per_node, the GPUs of each node",
+    "cpus-per-gpu": "cpus_per_task, the CPUs of each rank",
     "ntasks": "nodes and ranks_per_node",
+    "ntasks-per-gpu": "ranks_per_node",
+    "array": "it when you submit: sbatch --array=1-4 generated/job.sh",
     "output": "logs, a folder",
     "error": "logs, a folder",
     "export": "env: {NAME: value}",
     "signal": "restarts: {signal: USR1}",
+    "parsable": "nothing: clusterjobs submit prints the job's id",
+    "test-only": "it when you submit: sbatch --test-only generated/job.sh",
 }
 
 
 def slurm_name(path: Path, source: Locator) -> Problem | None:
     """The problem of the unknown key at `path`, if it is the name of an option of sbatch."""
-    if len(path) > 1:
+    if len(path) > 1 or path[0] in ("help", "usage", "version"):
         return None
     options, option = known_options("sbatch"), str(path[0]).replace("_", "-")
     option, value = options.short.get(option, option), written_value(source.locate(path))

@@ -137,7 +137,10 @@ def _problem_of(
         if other := renamed_key(path, data, source) or slurm_name(path, source):
             return other
         known = [*_known_keys(model, path[:-1]), *(more_keys if len(path) == 1 else ())]
+        name, colon, value = str(path[-1]).partition(":")
         hint = did_you_mean(str(path[-1]), sorted(known))
+        if colon and name in known:  # `{micro:8}` is one word of YAML
+            hint = f"write a space after the colon: {name}: {value or '...'}"
         return Problem(f"unknown key {path[-1]}", source.locate_key(path), dotted(path), hint)
     is_key = "[key]" in detail["loc"]
     where = source.locate_key(path) if is_key else source.locate(path)

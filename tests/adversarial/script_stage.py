@@ -127,7 +127,7 @@ class Stage:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         return Run(

@@ -10,6 +10,7 @@ import pytest
 from clusterjobs import resources
 from clusterjobs.commands.show import format_problem
 from clusterjobs.errors import Problem
+from clusterjobs.plan import directive_checks
 
 SPEC = "name: a\ncluster: p4d-a100\nframework: deepspeed\nscript: t.py\nbatch: {micro: 8}\n"
 CONFIG = resources.cluster_configs_dir() / "p4d-a100.yaml"
@@ -21,6 +22,8 @@ CONFIG = resources.cluster_configs_dir() / "p4d-a100.yaml"
         ("partition: long", "partition is an option of sbatch", "write queue: long"),
         ("time: 90", "time is an option of sbatch", "write time_limit: 90"),
         ("cpus-per-task: 9", "cpus-per-task is an option of", "write cpus_per_task: 9"),
+        ("N: 2", "N is an option of sbatch", "write nodes: 2"),
+        ("array: 1-8", "array is an option of", "write it when you submit: sbatch --array=1-4"),
         ("t: 90", "t is an option of sbatch", "write time_limit: 90"),
         ("account: ml", "account is an option of sbatch", "write sbatch: {account: ml}"),
         ("mail_type: END", "mail_type is an option of", "write sbatch: {mail-type: END}"),
@@ -47,6 +50,14 @@ def test_the_hint_is_what_to_write(
     assert what in outcome.err
     assert hint in outcome.err.partition("hint: ")[2]
     assert "problems" not in outcome.err
+
+
+@pytest.mark.parametrize("option", sorted(directive_checks._OWNED_SBATCH))
+def test_no_hint_names_an_option_that_sbatch_may_not_set(
+    clusterjobs: Callable[..., object], folder: pathlib.Path, option: str
+) -> None:
+    (folder / "exp.yaml").write_text(f"{SPEC}{option}: 2\n")
+    assert "write sbatch:" not in clusterjobs("render", "exp.yaml").err
 
 
 def test_a_cluster_config_in_place_of_a_spec_is_one_problem(

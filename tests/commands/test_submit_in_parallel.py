@@ -45,7 +45,7 @@ def test_submits_in_parallel_hand_on_their_own_scripts(
         )
         for name in names
     ]
-    said = [process.communicate(timeout=60)[1] for process in running]
+    said = [process.communicate(timeout=120)[1] for process in running]
     assert [process.returncode for process in running] == [0] * len(names), said
     submitted = [file.read_text() for file in records.iterdir()]
     found = sorted(text.split("--job-name=")[1].split("\n")[0] for text in submitted)

@@ -281,7 +281,7 @@ def test_readers_never_see_half_a_file(folder: pathlib.Path) -> None:
     assert reader.stdout.readline() == "\n"
     for turn in range(100):
         write.write_outputs(folder, texts[turn % 2], True)
-    reader.communicate(timeout=60)  # stdin's end is the reader's
+    reader.communicate(timeout=120)  # stdin's end is the reader's
     assert reader.returncode == 0
 
 

@@ -138,7 +138,7 @@ def test_ranks_in_docker_hear_that_they_are_to_end(jobs) -> None:
     assert jobs.lab.run(["scancel", job_id]).returncode == 0
     ended = jobs.end(job_id, "docker-term")
     assert len(list(folder.glob("*.saved"))) == 4, ended.log
-    until(lambda: containers(jobs, "docker-term") == [], 30, lambda: "a container is left")
+    until(lambda: containers(jobs, "docker-term") == [], 120, lambda: "a container is left")
 
 
 def test_a_container_does_not_outlive_the_client_that_is_killed(jobs) -> None:
@@ -160,4 +160,4 @@ def test_a_container_does_not_outlive_the_client_that_is_killed(jobs) -> None:
     jobs.lab.node_run(node, ["kill", "-KILL", client[0]])
     ended = jobs.end(job_id, "docker-kill")
     assert ended.exit_code != 0
-    until(lambda: containers(jobs, "docker-kill") == [], 30, lambda: "a container is left")
+    until(lambda: containers(jobs, "docker-kill") == [], 120, lambda: "a container is left")

@@ -61,10 +61,10 @@ task=$SLURM_ARRAY_TASK_ID
 if (( SLURM_JOB_ID == SLURM_ARRAY_JOB_ID )); then
   until [[ -e /fsx/array-good ]]; do sleep 0.2; done
   {SAYS}
-  echo "$task" > /fsx/array-bad
+  echo "$task" > /fsx/array-bad.new && mv /fsx/array-bad.new /fsx/array-bad
   sleep 300
 else
-  echo "$task" > /fsx/array-good
+  echo "$task" > /fsx/array-good.new && mv /fsx/array-good.new /fsx/array-good
   until [[ -e /fsx/array-over ]]; do sleep 0.2; done
 fi
 """

@@ -74,7 +74,7 @@ def test_deepspeeds_ranks_over_pdsh_find_what_slurms_would(jobs, prepared) -> No
     assert list(files_with(SECRET, shared / "logs", jobs.lab.folder / "log")) == []
     assert not (shared / "never").exists()
     assert not list((shared / "logs" / ended.job_id).glob("ssh.*"))
-    until(lambda: not ranks_left(jobs), 60, lambda: ranks_left(jobs))
+    until(lambda: not ranks_left(jobs), 120, lambda: ranks_left(jobs))
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_deepspeed_trains_over_the_nodes_own_sshd(jobs, prepared, own_sshd) -> N
     assert "step 3/3 loss" in ended.log
     (line,) = DeepSpeed.log_lines
     assert re.search(line.pattern, ended.log), ended.log
-    until(lambda: "ssh_run.py" not in ranks_left(jobs), 60, lambda: ranks_left(jobs))
+    until(lambda: "ssh_run.py" not in ranks_left(jobs), 120, lambda: ranks_left(jobs))
 
 
 FAILING = """
@@ -139,7 +139,7 @@ def test_a_dead_rank_ends_a_job_over_pdsh(jobs, prepared) -> None:  # noqa: F811
     assert ended.exit_code != 0
     assert f"job {ended.job_id} ended with exit code" in ended.log
     assert not list((jobs.lab.folder.shared("/fsx") / "logs" / ended.job_id).glob("ssh.*"))
-    until(lambda: not ranks_left(jobs), 60, lambda: ranks_left(jobs))
+    until(lambda: not ranks_left(jobs), 120, lambda: ranks_left(jobs))
 
 
 def test_ranks_over_ssh_that_are_told_to_end_may_save_first(jobs, prepared) -> None:  # noqa: F811
@@ -152,4 +152,4 @@ def test_ranks_over_ssh_that_are_told_to_end_may_save_first(jobs, prepared) -> N
     assert len(list(folder.glob("*.saved"))) == 4, ended.log
     assert f"job {job_id} ended with exit code 0" not in ended.log
     assert not list((jobs.lab.folder.shared("/fsx") / "logs" / job_id).glob("ssh.*"))
-    until(lambda: not ranks_left(jobs), 60, lambda: ranks_left(jobs))
+    until(lambda: not ranks_left(jobs), 120, lambda: ranks_left(jobs))

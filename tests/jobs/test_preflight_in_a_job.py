@@ -258,7 +258,7 @@ def test_a_job_can_be_cancelled_while_a_check_hangs(jobs: Jobs, script_hears: st
         if script_hears == "last":
             changed(script, "# ---- preflight:", "trap '' TERM\n# ---- preflight:")
         job_id = jobs.submit(script)
-        until(lambda: (shared / "hung").exists(), 60, lambda: "nothing hangs")
+        until(lambda: (shared / "hung").exists(), 120, lambda: "nothing hangs")
         assert jobs.lab.run(["scancel", job_id]).returncode == 0
         ended = jobs.end(job_id, name)
     finally:

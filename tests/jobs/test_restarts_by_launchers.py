@@ -64,7 +64,7 @@ def left_on_the_nodes(jobs) -> str:
 
 
 def check_nothing_is_left(jobs, job: Running) -> None:
-    until(lambda: not left_on_the_nodes(jobs), 60, lambda: left_on_the_nodes(jobs))
+    until(lambda: not left_on_the_nodes(jobs), 120, lambda: left_on_the_nodes(jobs))
     assert not list((jobs.lab.folder.shared("/fsx") / "logs" / job.job_id).glob("ssh.*"))
 
 

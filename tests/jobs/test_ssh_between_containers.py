@@ -72,7 +72,7 @@ def neox(jobs, tools: pathlib.Path, name: str, does: str, **keys: Any) -> dict[s
 
 def check_nothing_is_left(jobs, name: str) -> None:
     """No container, no key on shared storage, nothing in any node's memory, no sshd."""
-    until(lambda: containers(jobs, name) == [], 60, lambda: f"left: {containers(jobs, name)}")
+    until(lambda: containers(jobs, name) == [], 120, lambda: f"left: {containers(jobs, name)}")
     shared = jobs.lab.folder.shared("/fsx")
     assert list(files_with(KEY, shared, jobs.lab.folder / "log")) == []
     for node in jobs.lab.facts.nodes:

@@ -115,7 +115,7 @@ def test_a_job_that_is_told_to_end_while_it_waits_for_data_ends_with_a_true_code
     data = [{"source": f"/fsx/{fsx.name}/from", "target": f"/fsx/{fsx.name}/to"}]
     job_id = jobs.submit(jobs.render(staged(jobs, "ended", "true", data=data)))
     log = jobs.lab.folder.shared("/fsx") / "logs" / job_id / "job.log"
-    until(lambda: log.exists() and "waiting for" in log.read_text(), 60, lambda: "no wait")
+    until(lambda: log.exists() and "waiting for" in log.read_text(), 120, lambda: "no wait")
     assert jobs.lab.run(["scancel", job_id]).returncode == 0
     ended = jobs.end(job_id, "ended")
     assert "ended with exit code 143" in ended.log

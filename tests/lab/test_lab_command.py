@@ -83,7 +83,7 @@ def test_ctrl_c_leaves_the_job_running(env: dict[str, str], tmp_path: Path) -> N
     shell = f'eval "$({" ".join(LAB[:1])} -c "$0" lab env)"; scancel --state=running; squeue -h'
     output_of(["bash", "-c", shell, CODE], env=env)
     status = [*LAB, "status", "--json"]
-    until(lambda: not json.loads(output_of(status, env=env))["jobs"], 60, lambda: "not ended")
+    until(lambda: not json.loads(output_of(status, env=env))["jobs"], 120, lambda: "not ended")
 
 
 @pytest.mark.lab

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,26 +58,35 @@ def left_behind(lab: Lab, held: set[str]) -> list[str]:
     return left + [path.name for path in Path("/sys/class/net").glob("node[0-9]*")]
 
 
-def held_by(lab: Lab) -> set[str]:
-    """The namespaces of the lab and of its nodes, which are not this process's."""
+@contextmanager
+def held_by(lab: Lab) -> Iterator[set[str]]:
+    """The namespaces of the lab and of its nodes, which are not this process's.
+
+    They are kept open meanwhile: the kernel gives the number of a freed one to the next lab.
+    """
     init = lab.init
     assert init is not None
     here = {str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in KINDS}
     inner = lab.node_run("train-dy-p4d-1", ["sleep", "0"])
     assert inner.returncode == 0
     pids = [init.pid, lab._node_pid("train-dy-p4d-1")]
-    return {str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for pid in pids for kind in KINDS} - here
+    links = [Path(f"/proc/{pid}/ns/{kind}") for pid in pids for kind in KINDS]
+    with ExitStack() as kept:
+        for link in links:
+            kept.enter_context(link.open())
+        yield {str(link.readlink()) for link in links} - here
 
 
 def test_down_leaves_nothing(slurm: Slurm, tmp_path: Path) -> None:
-    with running_lab(spec_of(a100_nodes()), tmp_path, slurm) as lab:
-        (tmp_path / "job.sh").write_text("#!/bin/bash\nsrun sleep 100\n")
-        job_id = lab.sbatch(tmp_path / "job.sh", "--nodes=2", "--output=/dev/null")
-        until(lambda: lab.job(job_id).state == "RUNNING", 60, lambda: "not running")
-        held = held_by(lab)
-        assert len(held) == 10
-        assert left_behind(lab, held)
-    assert left_behind(lab, held) == []
+    with ExitStack() as kept:
+        with running_lab(spec_of(a100_nodes()), tmp_path, slurm) as lab:
+            (tmp_path / "job.sh").write_text("#!/bin/bash\nsrun sleep 100\n")
+            job_id = lab.sbatch(tmp_path / "job.sh", "--nodes=2", "--output=/dev/null")
+            until(lambda: lab.job(job_id).state == "RUNNING", 120, lambda: "not running")
+            held = kept.enter_context(held_by(lab))
+            assert len(held) == 10
+            assert left_behind(lab, held)
+        assert left_behind(lab, held) == []
 
 
 def test_after_a_crash_nothing_is_left_and_the_lab_comes_up_again(
@@ -84,11 +94,12 @@ def test_after_a_crash_nothing_is_left_and_the_lab_comes_up_again(
 ) -> None:
     lab = Lab(tmp_path)
     lab.up(spec_of(a100_nodes()), slurm)
-    held, init = held_by(lab), lab.init
+    init = lab.init
     assert init is not None
-    os.kill(init.pid, signal.SIGKILL)
-    until(lambda: not init.is_alive(), 60, lambda: "init lives")
-    until(lambda: not left_behind(lab, held), 60, lambda: f"left: {left_behind(lab, held)}")
+    with held_by(lab) as held:
+        os.kill(init.pid, signal.SIGKILL)
+        until(lambda: not init.is_alive(), 120, lambda: "init lives")
+        until(lambda: not left_behind(lab, held), 120, lambda: f"left: {left_behind(lab, held)}")
     with pytest.raises(InputError, match="no lab is running"):
         lab.run(["sinfo"])
     with running_lab(spec_of(a100_nodes()), tmp_path, slurm) as again:

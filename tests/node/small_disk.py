@@ -21,6 +21,6 @@ def on_a_small_disk(disk: pathlib.Path, *words: str) -> subprocess.CompletedProc
         [*unshare, "bash", "-ec", _MOUNT, "bash", str(disk), *words],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )

@@ -61,7 +61,7 @@ class Attempt:
 
     def saving_rank(self, number: int, **options: Any) -> subprocess.Popen[bytes]:
         rank = self.rank(number, "bash", "-c", SAVES.format(self.folder), **options)
-        until((self.folder / f"begun.{number}").exists, 60, lambda: "the rank does not begin")
+        until((self.folder / f"begun.{number}").exists, 120, lambda: "the rank does not begin")
         return rank
 
     def saved(self, number: int) -> bool:

@@ -21,7 +21,7 @@ def exported(*arguments: object, **environment: str) -> subprocess.CompletedProc
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
@@ -81,10 +81,10 @@ def test_beside_a_training_it_goes_on_until_it_is_told_to_end(tmp_path) -> None:
     os.utime(source / "large", (old, old))
     process = subprocess.Popen(command("export.py", "--every", "0.1", source, tmp_path / "kept"))
     try:
-        until((tmp_path / "kept" / "large").exists, 60, lambda: "not exported")
+        until((tmp_path / "kept" / "large").exists, 120, lambda: "not exported")
         assert not (tmp_path / "kept" / "part 1").exists()  # written just now: may not be whole
         os.utime(source / "part 1" / "0001", (old, old))
-        until((tmp_path / "kept/part 1/0001").exists, 60, lambda: "not exported")
+        until((tmp_path / "kept/part 1/0001").exists, 120, lambda: "not exported")
     finally:
         process.terminate()
         assert process.wait(30) == 143

@@ -64,7 +64,7 @@ def command(logs: pathlib.Path, *how: str, ranks: int = 2) -> list[str]:
 
 
 def judged(logs: pathlib.Path) -> tuple[int, str]:
-    done = subprocess.run(command(logs), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command(logs), capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -101,7 +101,7 @@ def test_a_node_that_never_answers_is_named_and_its_srun_is_ended(preflight, tmp
     assert code == FAILED
     assert "failed on node node-2: answers: no answer in 3 s; wanted: an answer" in said
     process = pathlib.Path("/proc", (tmp_path / "pid").read_text().strip())
-    until(lambda: not process.exists(), 30, lambda: f"{process} is still there")
+    until(lambda: not process.exists(), 120, lambda: f"{process} is still there")
 
 
 def test_a_folder_that_hangs_on_a_node_is_named_alone(preflight, tmp_path) -> None:

@@ -115,12 +115,12 @@ def test_tokens_are_removed_also_where_the_preflight_is_killed(preflight) -> Non
     folder = preflight.folder / "shared"
     folder.mkdir()
     started = preflight.start(f"folder={folder}")
-    until(lambda: begun.exists() and begun.read_text(), 30, lambda: "not begun")
+    until(lambda: begun.exists() and begun.read_text(), 120, lambda: "not begun")
     assert len(list(folder.iterdir())) >= 1
     started.kill()
-    until(lambda: not list(folder.iterdir()), 30, lambda: str(list(folder.iterdir())))
+    until(lambda: not list(folder.iterdir()), 120, lambda: str(list(folder.iterdir())))
     os.kill(int(begun.read_text()), signal.SIGKILL)  # no Slurm here to end it
-    started.communicate(timeout=60)
+    started.communicate(timeout=120)
 
 
 def test_a_node_on_which_srun_fails_is_named(preflight) -> None:
@@ -313,8 +313,8 @@ def test_a_preflight_that_is_told_to_end_ends(preflight) -> None:
     folder = preflight.folder / "shared"
     folder.mkdir()
     started = preflight.start("shm=0", f"folder={folder}")
-    until(lambda: begun.exists() and begun.read_text(), 30, lambda: "not begun")
+    until(lambda: begun.exists() and begun.read_text(), 120, lambda: "not begun")
     started.send_signal(signal.SIGTERM)
     assert started.wait(30) == 128 + signal.SIGTERM
     assert list(folder.iterdir()) == []  # nothing is left behind
-    started.communicate(timeout=30)
+    started.communicate(timeout=120)

@@ -34,7 +34,7 @@ def preloaded(tmp_path) -> Callable[..., tuple[subprocess.CompletedProcess[str],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         return done, json.loads(notes.read_text())

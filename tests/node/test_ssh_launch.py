@@ -67,7 +67,7 @@ def test_the_launcher_does_not_hear_what_ends_the_ranks(first: Attempt) -> None:
     (first.place / "command").write_bytes(b"".join(word.encode() + b"\0" for word in words))
     script = f"RANK=0 {first.place}/rank; code=$?; touch {first.folder}/ended; exit $code"
     serving = first.serve("bash", "-c", script)
-    until((first.folder / "begun.0").exists, 60, lambda: "the rank does not begin")
+    until((first.folder / "begun.0").exists, 120, lambda: "the rank does not begin")
     listed = subprocess.run(["pgrep", "-P", str(serving.pid)], capture_output=True, text=True)
     for pid in map(int, listed.stdout.split()):  # ssh, the launcher and the rank
         os.kill(pid, signal.SIGTERM)

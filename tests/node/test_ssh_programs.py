@@ -67,7 +67,7 @@ def test_a_rank_ends_with_the_process_that_its_launcher_knows(attempts) -> None:
     one = attempts()
     serving, rank, other = one.serve(), one.saving_rank(0), one.saving_rank(1)
     rank.kill()
-    until(lambda: one.saved(0), 60, lambda: "not told to end")
+    until(lambda: one.saved(0), 120, lambda: "not told to end")
     assert not one.saved(1)
     assert (serving.poll(), other.poll()) == (None, None)
 

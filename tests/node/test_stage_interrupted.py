@@ -36,7 +36,7 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 def kill(process: subprocess.Popen[str], number: int) -> str:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-    return process.communicate(timeout=60)[0]
+    return process.communicate(timeout=120)[0]
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_killed_at_fifty_random_points_it_is_never_half_there(
             said = kill(process, signal.SIGKILL)
         else:  # the main process alone: the others have to notice
             process.kill()
-            said = process.communicate(timeout=60)[0]
+            said = process.communicate(timeout=120)[0]
         state = state_of(target, wanted)
         states[state] += 1
         assert state == "whole" or "complete" not in said
@@ -135,7 +135,7 @@ def test_told_to_end_it_ends_at_once_with_a_true_code(tmp_path, staged, number) 
     process = start(source, target)
     assert "waiting for" in process.stdout.readline()
     process.send_signal(number)
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=120)
     assert process.returncode == 128 + number
     assert "stopped" in said
     holder.close()
@@ -177,7 +177,7 @@ def test_who_waits_says_for_whom_and_goes_on_when_the_holder_dies(tmp_path) -> N
     process = start(source, target)
     assert "waiting for job 17 on node-1, process 4" in process.stdout.readline()
     lock.close()  # as the kernel does for a process that is killed
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=120)
     assert process.returncode == 0, said
     assert "complete" in said
 
@@ -208,7 +208,7 @@ def test_without_flock_a_lease_is_kept_and_taken_from_the_dead(
     second._holder_id = "job 2"
     assert not second._try_lease()
     second._file = os.open(tmp_path / "lock", os.O_RDWR)
-    until(second._try_lease, 30, lambda: "never taken over")
+    until(second._try_lease, 120, lambda: "never taken over")
     with pytest.raises(sys.modules["stage_log"].StageError, match="took over the lease"):
         first.assert_held()
     second.assert_held()
@@ -225,7 +225,7 @@ def test_a_lease_is_kept_alive_whatever_its_holder_is_at(
     second._holder_id, lease = "job 2", tmp_path / "lock.lease"
     for _ in range(3):  # without a call of `check_lease`
         os.utime(lease, (1, 1))
-        until(lambda: lease.stat().st_mtime > 1, 30, lambda: "not touched")
+        until(lambda: lease.stat().st_mtime > 1, 120, lambda: "not touched")
         assert not second._try_lease()
     first.release()
     assert second._try_lease()

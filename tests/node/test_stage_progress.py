@@ -75,8 +75,8 @@ def test_who_waits_hears_that_data_comes_for_another(tmp_path, mark) -> None:
         assert "waiting for" in process.stdout.readline()
         assert not came(mark)
         (folder / "lock.progress").touch()
-        until(mark.exists, 60, lambda: "never heard")
-    process.communicate(timeout=60)
+        until(mark.exists, 120, lambda: "never heard")
+    process.communicate(timeout=120)
     assert process.returncode == 0
 
 

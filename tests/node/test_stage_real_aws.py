@@ -215,7 +215,7 @@ def test_killed_with_its_tool_at_work_it_goes_on_and_nothing_half_is_there(tmp_p
     folder = tmp_path / ".to.stage"
     for end in (signal.SIGTERM, signal.SIGKILL):
         process = subprocess.Popen(words, env=line.environment, stdout=subprocess.DEVNULL)
-        until(lambda: (folder / "tool.out").exists(), 60, lambda: "no tool was started")
+        until(lambda: (folder / "tool.out").exists(), 120, lambda: "no tool was started")
         process.send_signal(end)
         assert process.wait(60) != 0
         assert not (tmp_path / "to").exists()

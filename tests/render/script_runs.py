@@ -119,10 +119,10 @@ def run_script(
         stderr=subprocess.PIPE,
     )
     if signal is not None:
-        until((folder / "started").exists, 30, lambda: "the script does not start")
+        until((folder / "started").exists, 120, lambda: "the script does not start")
         process.send_signal(signal)
         (folder / "signalled").touch()
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=120)
     return Run(
         process.returncode,
         [json.loads(line) for line in lines_of(folder / "logs" / JOB_ID / "attempts.jsonl")],
@@ -133,8 +133,8 @@ def run_script(
 
 
 def _catch_all_signals() -> None:
-    """A script that a shell starts in the background ignores SIGINT and SIGQUIT, and keeps that."""
-    for number in (signals.SIGINT, signals.SIGQUIT):
+    """A script keeps ignoring what its caller ignores, for example SIGHUP under nohup."""
+    for number in signals.valid_signals() - {signals.SIGKILL, signals.SIGSTOP}:
         signals.signal(number, signals.SIG_DFL)
 
 
