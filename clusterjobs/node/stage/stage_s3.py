@@ -7,22 +7,29 @@ import time
 from typing import Any, Dict, Optional
 
 from stage_bucket import ROUNDS, Bucket, Objects, is_refusal
+from stage_changes import unchanged_files
 from stage_copy import check_space, make_folders
 from stage_download import Download
 from stage_list import EMPTY, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, SourceError, StageError, log, plural, printable
-from stage_record import Checksums, SmallFileRows, StagedCopy, StagePaths, remove, unchanged_files
+from stage_record import Checksums, SmallFileRows, StagedCopy, StagePaths, remove
+from stage_target import TargetFiles
 from stage_verify_objects import ObjectVerifier, size_of
 
 
 def copy_objects(
-    paths: StagePaths, source: str, record: Optional[Dict[str, Any]], lock: Lock
+    paths: StagePaths,
+    source: str,
+    record: Optional[Dict[str, Any]],
+    target: TargetFiles,
+    lock: Lock,
 ) -> StagedCopy:
     """Fetch the objects that the target lacks. Raises StageError."""
     bucket = Bucket(source)
     objects = bucket.list()
     listing = _listing(objects, source)
+    target.check_sizes(listing)
     checksums = _unchanged(paths, objects, record)
     wanted = {name: objects[name] for name in objects if name not in checksums}
     check_space(paths, listing, sum(size for size, _ in wanted.values()))
