@@ -258,3 +258,53 @@ def test_nobody_else_can_hold_the_lock(cluster, is_open) -> None:
     path.write_text(program)
     done = cluster.run("hold.py", user=ATTACKER)
     assert "Permission denied" in done.stdout
+
+
+# ------------------------------------------------------------------ exports
+
+
+def test_a_link_planted_for_an_exported_file_is_not_followed(cluster) -> None:
+    cluster.link(cluster.scratch / ".large.export", cluster.precious)
+    done = cluster.run("export.py", cluster.source, cluster.scratch)
+    refused(done, f"{cluster.scratch}/.large.export belongs to another user (64001)")
+    assert cluster.is_unharmed()
+
+
+@pytest.mark.parametrize("name", ["kept", "kept/part 1"])
+def test_a_folder_planted_in_an_exports_target_gets_nothing(cluster, name) -> None:
+    target = cluster.scratch / "kept"
+    if name != "kept":
+        target.mkdir()
+        target.chmod(0o1777)
+        cluster.give(VICTIM, target)
+    elsewhere = cluster.home / "elsewhere"
+    elsewhere.mkdir()
+    cluster.give(VICTIM, elsewhere)
+    cluster.link(cluster.scratch / name, elsewhere)
+    done = cluster.run("export.py", cluster.source, target)
+    refused(done, f"{cluster.scratch}/{name} belongs to another user (64001)")
+    assert not list(elsewhere.iterdir())
+
+
+def test_an_export_to_a_folder_of_ones_own_works_beside_others(cluster) -> None:
+    target = cluster.scratch / "kept"
+    done = cluster.run("export.py", cluster.source, target, umask="000")
+    assert done.returncode == 0, done.stdout
+    assert [one for one in (target, *target.rglob("*")) if one.stat().st_mode & 0o002] == []
+
+
+def test_a_link_that_replaces_a_checkpoint_does_not_export_what_it_names(cluster) -> None:
+    """Between the listing and the copy, in a checkpoint folder that others may write to."""
+    program = cluster.programs / "swap.py"
+    program.write_text(
+        "import os, sys, export_folder\n"
+        "source, secret, target = sys.argv[1:]\n"
+        "status = os.stat(source)\n"
+        "os.unlink(source)\n"
+        "os.symlink(secret, source)\n"
+        "export_folder.copy_file(source, target, status, set())\n"
+    )
+    kept = cluster.home / "kept"
+    done = cluster.run("swap.py", cluster.source / "large", cluster.precious, kept / "large")
+    assert "Too many levels of symbolic links" in done.stdout
+    assert not list(kept.iterdir())

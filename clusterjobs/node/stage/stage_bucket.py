@@ -41,10 +41,14 @@ class Bucket:
     def key_of(self, name: str) -> str:
         return "%s/%s" % (self.source, name) if name else self.source
 
+    def below(self) -> Objects:
+        """All objects below the prefix, also if there are none. Raises StageError."""
+        prefix = self._prefix + "/" if self._prefix else ""
+        return {key[len(prefix) :]: row for key, row in self._rows(prefix) if key != prefix}
+
     def list(self) -> Objects:
         """All objects below the prefix, or the single object of that name. Raises StageError."""
-        prefix = self._prefix + "/" if self._prefix else ""
-        found = {key[len(prefix) :]: row for key, row in self._rows(prefix) if key != prefix}
+        found = self.below()
         if not found and self._prefix:
             found.update(("", row) for key, row in self._rows(self._prefix) if key == self._prefix)
             self.is_single_object = True
