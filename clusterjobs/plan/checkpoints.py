@@ -70,6 +70,8 @@ def plan_checkpoints(
         _check_via(checkpoints, storage, diagnostics)
         name = experiment.name
         exports += _export(checkpoints, name, storage, diagnostics, provenance)
+    if experiment.logs.overwrite and not experiment.logs.export:
+        _report_missing_export("logs", diagnostics)
     if experiment.logs.export:
         exports.append(_logs(experiment.logs, experiment.logs.export, diagnostics, provenance))
     return Checkpoints(
@@ -152,6 +154,8 @@ def _check_apart(path: Path, source: str, target: str, diagnostics: Diagnostics)
 
 def _check_via(checkpoints: spec.Checkpoints, storage: Storage, diagnostics: Diagnostics) -> None:
     export = checkpoints.export
+    if checkpoints.overwrite and export is None:
+        _report_missing_export("checkpoints", diagnostics)
     if checkpoints.via and export is None:
         diagnostics.problem(("checkpoints", "via"), "there is no export", "add export: s3://...")
     elif checkpoints.via == "association" and not (
@@ -163,3 +167,8 @@ def _check_via(checkpoints: spec.Checkpoints, storage: Storage, diagnostics: Dia
             "exports to a bucket by itself",
             f"file systems: {storage.linking}; elsewhere, via: copy",
         )
+
+
+def _report_missing_export(section: str, diagnostics: Diagnostics) -> None:
+    what = "there is no export, so nothing is overwritten"
+    diagnostics.problem((section, "overwrite"), what, "add export: s3://..., or leave it out")

@@ -78,6 +78,12 @@ def plan_staging(
             DataSet(source, target, per_node, linked, one.unpack, one.verify, one.overwrite)
         )
         if linked:
+            if one.overwrite:
+                diagnostics.problem(
+                    ("data", index, "overwrite"),
+                    "an association shows a bucket as it is, and overwrites nothing",
+                    "leave it out",
+                )
             where = diagnostics.where(("data", index, "target"))
             reason = f"data of the experiment {name}"
             links.append(BucketLink(one.target, one.source, reason, where=where))
