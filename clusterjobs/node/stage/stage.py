@@ -156,7 +156,8 @@ class Stage:
             return copy if self.is_s3 else copy._replace(state=[copy.state, changed])
         if self.is_s3:
             s3 = importlib.import_module("stage_s3")
-            copy = s3.copy_objects(self.paths, self.source, record, target, lock)
+            reread = self.options.reread
+            copy = s3.copy_objects(self.paths, self.source, record, target, lock, reread)
         else:
             known = None if self.options.reread else record
             copy = copy_files(self.paths, self.source, known, target, lock)
