@@ -16,8 +16,8 @@ _MIB = 1 << 20
 PART_SIZES = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
 _SMALLEST_PART = 5 * 10**6  # S3 takes no smaller ones, except the last
 _STEPS = (_MIB, 10**6, _MIB // 2, 5 * 10**5, _MIB // 4, 10**5, 1 << 16)
-_MOST_SIZES = 200  # that are tried; each takes one pass over the file
-_MOST_BYTES = 4 << 30  # in all these passes, for large objects
+_MOST_SIZES = 64  # that are tried; each takes one pass over the file
+_MOST_BYTES = 512 << 20  # in all these passes, for large objects
 GOOD, BAD, UNKNOWN = 0, 1, 2
 _BUFFER = bytearray(1 << 18)  # stays in a core's cache while both checksums are computed
 
