@@ -77,10 +77,14 @@ def _copy_markers(one: Export, aside: str) -> List[str]:
 
 
 def _excluded(pattern: str, source: str) -> List[str]:
-    """aws compares a pattern with names below the source, s5cmd's sync with whole paths."""
-    whole = "%s/%s" % (source.replace("[", "?"), pattern)
-    short = [] if fnmatch.fnmatchcase(source, pattern) else ["--exclude", pattern]
-    return [*short, "--exclude", whole]
+    """aws compares a pattern with names below the source, s5cmd's sync with whole paths.
+
+    s5cmd 2.3.0 leaves out the first slash of a path.
+    """
+    whole = source.replace("[", "?").lstrip("/")
+    short = [] if fnmatch.fnmatchcase(source, pattern) else [pattern]
+    patterns = [*short, "%s/%s" % (whole, pattern), "/%s/%s" % (whole, pattern)]
+    return [word for one in patterns for word in ("--exclude", one)]
 
 
 def _run(command: List[str], target: str) -> None:

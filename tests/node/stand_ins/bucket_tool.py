@@ -131,7 +131,10 @@ def sync(
     no_links: bool,
     whole_paths: bool = False,
 ) -> None:
-    """`whole_paths`: s5cmd's sync makes a `cp` of each file, whose filters see all of its path."""
+    """`whole_paths`: s5cmd's sync makes a `cp` of each file, whose filters see all of its path.
+
+    All but the first slash, as s5cmd 2.3.0 did when it was tried.
+    """
     if source.startswith("s3://"):
         bucket, prefix = bucket_path(source.rstrip("*").rstrip("/"))
         prefix = prefix + "/" if prefix else ""
@@ -147,7 +150,7 @@ def sync(
         name = str(path.relative_to(source))
         if path.is_symlink() and no_links:
             continue
-        if path.is_file() and wanted(str(path) if whole_paths else name, filters):
+        if path.is_file() and wanted(str(path).lstrip("/") if whole_paths else name, filters):
             place = BUCKETS / bucket / prefix / name
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place)
