@@ -308,3 +308,21 @@ def test_a_link_that_replaces_a_checkpoint_does_not_export_what_it_names(cluster
     done = cluster.run("swap.py", cluster.source / "large", cluster.precious, kept / "large")
     assert "Too many levels of symbolic links" in done.stdout
     assert not list(kept.iterdir())
+
+
+# ------------------------------------------------------------------ permissions of originals
+
+
+def test_a_file_that_left_a_read_only_folder_is_removed_by_an_ordinary_user(cluster) -> None:
+    """Root may remove it anyway."""
+    folder, target = cluster.source / "part 1", cluster.scratch / "data"
+    folder.chmod(0o555)
+    assert cluster.stage(target).returncode == 0
+    folder.chmod(0o755)
+    (folder / "0001").unlink()
+    folder.chmod(0o555)
+    done = cluster.stage(target)
+    assert done.returncode == 0, done.stdout
+    assert "removed, as no longer in the source: part 1/0001 (1 file)" in done.stdout
+    assert not (target / "part 1" / "0001").exists()
+    assert (target / "part 1").stat().st_mode & 0o777 == 0o555

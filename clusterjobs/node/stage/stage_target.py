@@ -202,5 +202,6 @@ def _unlink(path: str) -> None:
     try:
         os.unlink(path)
     except PermissionError:  # the folder is read-only, as its original
-        os.chmod(os.path.dirname(path), 0o700)
+        folder = os.path.dirname(path)
+        os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | 0o700)
         os.unlink(path)
