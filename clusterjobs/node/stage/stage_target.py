@@ -38,6 +38,8 @@ class TargetFiles:
 
     def check_sizes(self, listing: Listing) -> None:
         """Find conflicts before anything is copied: a file of another size is another file."""
+        if not os.path.lexists(self._paths.target):
+            return
         sizes = {name: row[0] for name, row in listing.files.items()}
         self._check(name for name in self._unstaged(listing) if self._size(name) != sizes[name])
 
