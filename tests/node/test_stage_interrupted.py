@@ -328,7 +328,7 @@ def task_of(stage_files, source: pathlib.Path, copy: pathlib.Path, **changes):
     status = source.stat()
     task = stage_files.Task(
         "", str(source), str(copy), None, None, 0, status.st_size, status.st_size,
-        status.st_mtime_ns, 0o644,
+        status.st_mtime_ns, 0o644, status.st_ctime_ns,
     )  # fmt: skip
     return task._replace(**changes)
 
@@ -385,7 +385,7 @@ def test_what_is_read_back_of_a_small_file_must_be_what_was_written(
     (tmp_path / "copy").mkdir()
     (tmp_path / "source" / "x").write_bytes(b"x" * 100)
     status = (tmp_path / "source" / "x").stat()
-    row = (100, status.st_mtime_ns, 0o640, 0)
+    row = (100, status.st_mtime_ns, 0o640, 17)
     answers = [0, 0]
     pread = os.pread
 
@@ -399,7 +399,7 @@ def test_what_is_read_back_of_a_small_file_must_be_what_was_written(
     found = files.copy("x", row)
     copy = (tmp_path / "copy" / "x").stat()
     times = (status.st_mtime_ns, copy.st_ctime_ns)
-    assert found == (100, status.st_mtime_ns, 0o640, *times, (zlib.crc32(b"x" * 100),))
+    assert found == (100, status.st_mtime_ns, 0o640, 17, *times, (zlib.crc32(b"x" * 100),))
     assert copy.st_mode & 0o777 == 0o640 & ~umask()
     assert (tmp_path / "copy" / "x").read_bytes() == b"x" * 100
     answers += [0, 0, 99]

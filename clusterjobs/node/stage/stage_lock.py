@@ -47,7 +47,7 @@ class Lock:
 
     def acquire(self) -> None:
         """Wait for the lock, and report who holds it."""
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._file = _open_lock(self._path)
         reported = -float(_REPORT_SECONDS)
         progress = self._progress_time()
         while not self._try():
@@ -126,7 +126,9 @@ class Lock:
 
     def _try_lease(self) -> bool:
         mine = "%s.%d.%s" % (self._lease, os.getpid(), os.uname().nodename)
-        with open(mine, "w") as file:
+        with open(
+            os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW), "w"
+        ) as file:
             file.write(self._holder_id)
         try:
             os.link(mine, self._lease)  # atomic on every file system
@@ -165,3 +167,13 @@ class Lock:
                 return file.read()
         except OSError:
             return ""
+
+
+def _open_lock(path: str) -> int:
+    """Whoever may read a lock file may hold its lock: only those who may write beside it."""
+    group = os.stat(os.path.dirname(path)).st_mode & 0o020
+    mode = 0o660 if group else 0o600
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    if os.fstat(file).st_uid == os.geteuid():
+        os.fchmod(file, mode)
+    return file

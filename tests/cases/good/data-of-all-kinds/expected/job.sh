@@ -61,7 +61,7 @@ main() {
 
   # ---- export: copied while the job runs, and once more at its end ---------------------------
   exports=(
-    /fsx/saved/gpt /home/ubuntu/saved
+    --overwrite /fsx/saved/gpt /home/ubuntu/saved
     "$job_dir" "s3://my-corpus/logs/$SLURM_JOB_ID"
   )
   start_export
@@ -81,7 +81,7 @@ main() {
   )
   stage python3 -B "$job_dir/preload.py" /fsx/corpus/books
   stage python3 -B "$job_dir/stage.py" --unpack s3://my-corpus/eval.tar.gz "/fsx/eval sets/$USER"
-  stage python3 -B "$job_dir/stage.py" --refresh s3://my-corpus/more /fsx/more
+  stage python3 -B "$job_dir/stage.py" --refresh --overwrite s3://my-corpus/more /fsx/more
   stage "${on_every_node[@]}" python3 -B "$job_dir/stage.py" /fsx/corpus/books /scratch/books
   stage "${on_every_node[@]}" python3 -B "$job_dir/stage.py" --reread '/home/ubuntu/it'\''s a $vocab' /scratch/vocab
 
@@ -130,7 +130,7 @@ start_job() { # JOB_FOLDER
   (( attempt > 1 )) || rm -f -- "$job_dir/data.jsonl"
   unset_inherited_variables
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "gpt", "spec": {"file": "spec.yaml", "sha256": "37a8c0b0a2f8fdeba3d473c2ac132c8caa689c31211b1922dd806a9b97f5cedc", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "data[0]": "/fsx/corpus/books: shown by FSx for Lustre, and preloaded before the training", "data[1]": "/scratch/books: copied to every node's own disk", "data[2]": "/scratch/vocab: copied to every node's own disk", "data[3]": "/fsx/eval sets/${USER}: unpacked once, for all nodes", "data[4]": "/fsx/more: copied once, for all nodes", "checkpoints.export": "/home/ubuntu/saved: copied by the job", "logs.export": "s3://my-corpus/logs: copied by the job", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "gpt", "spec": {"file": "spec.yaml", "sha256": "0c897690d3643add83f56daedb486765cd653b668c15bbf9b5995edf04847a80", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "data[0]": "/fsx/corpus/books: shown by FSx for Lustre, and preloaded before the training", "data[1]": "/scratch/books: copied to every node's own disk", "data[2]": "/scratch/vocab: copied to every node's own disk", "data[3]": "/fsx/eval sets/${USER}: unpacked once, for all nodes", "data[4]": "/fsx/more: copied once, for all nodes", "checkpoints.export": "/home/ubuntu/saved: copied by the job", "logs.export": "s3://my-corpus/logs: copied by the job", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }
@@ -333,9 +333,21 @@ end of attempt.py
 : <<'end of export.py'
 (the text of export.py)
 end of export.py
+: <<'end of export_bucket.py'
+(the text of export_bucket.py)
+end of export_bucket.py
+: <<'end of export_folder.py'
+(the text of export_folder.py)
+end of export_folder.py
+: <<'end of export_record.py'
+(the text of export_record.py)
+end of export_record.py
 : <<'end of preload.py'
 (the text of preload.py)
 end of preload.py
+: <<'end of safe_folder.py'
+(the text of safe_folder.py)
+end of safe_folder.py
 : <<'end of stage.py'
 (the text of stage.py)
 end of stage.py
@@ -345,6 +357,9 @@ end of stage_archive.py
 : <<'end of stage_bucket.py'
 (the text of stage_bucket.py)
 end of stage_bucket.py
+: <<'end of stage_changes.py'
+(the text of stage_changes.py)
+end of stage_changes.py
 : <<'end of stage_commit.py'
 (the text of stage_commit.py)
 end of stage_commit.py
@@ -396,6 +411,9 @@ end of stage_space.py
 : <<'end of stage_tar.py'
 (the text of stage_tar.py)
 end of stage_tar.py
+: <<'end of stage_target.py'
+(the text of stage_target.py)
+end of stage_target.py
 : <<'end of stage_verify.py'
 (the text of stage_verify.py)
 end of stage_verify.py
