@@ -21,10 +21,14 @@ from clusterjobs.yaml.document import Path
 
 
 class Export(NamedTuple):
-    """A folder that the job exports. `of_job`: the folder of the job itself."""
+    """A folder that the job exports. `overwrite`: also files that were not exported from it.
+
+    `of_job`: the folder of the job itself.
+    """
 
     source: str
     target: str
+    overwrite: bool
     of_job: bool = False
 
 
@@ -43,7 +47,11 @@ class Checkpoints(NamedTuple):
     @property
     def programs(self) -> tuple[str, ...]:
         """The programs that it runs on the nodes."""
-        return ("export.py",) if self.exports else ()
+        if not self.exports:
+            return ()
+        # export.py imports it by name
+        to_bucket = any(one.target.startswith("s3://") for one in self.exports)
+        return ("export.py", "export_bucket.py") if to_bucket else ("export.py",)
 
 
 def plan_checkpoints(
@@ -62,8 +70,10 @@ def plan_checkpoints(
         _check_via(checkpoints, storage, diagnostics)
         name = experiment.name
         exports += _export(checkpoints, name, storage, diagnostics, provenance)
-    if target := experiment.logs.export:
-        exports.append(_logs(experiment.logs.path, target, diagnostics, provenance))
+    if experiment.logs.overwrite and not experiment.logs.export:
+        _report_missing_export("logs", diagnostics)
+    if experiment.logs.export:
+        exports.append(_logs(experiment.logs, experiment.logs.export, diagnostics, provenance))
     return Checkpoints(
         path,
         f"{path}/{expanding(marker)}" if path and marker else None,
@@ -72,11 +82,12 @@ def plan_checkpoints(
     )
 
 
-def _logs(source: str, target: str, diagnostics: Diagnostics, provenance: Provenance) -> Export:
-    _check_apart(("logs", "export"), source, target, diagnostics)
+def _logs(logs: spec.Logs, target: str, diagnostics: Diagnostics, provenance: Provenance) -> Export:
+    _check_apart(("logs", "export"), logs.path, target, diagnostics)
     _record_copy("logs.export", target, provenance)
     folder = expanding(target).rstrip("/")
-    return Export(JOB_DIR, f"{folder}/{variable('SLURM_JOB_ID')}", of_job=True)
+    job = variable("SLURM_JOB_ID")
+    return Export(JOB_DIR, f"{folder}/{job}", logs.overwrite, of_job=True)
 
 
 def _export(
@@ -94,7 +105,7 @@ def _export(
     can_link = target.startswith("s3://") and storage.can_link(source)
     if via != "association" and not (can_link and via is None):
         _record_copy("checkpoints.export", target, provenance)
-        yield Export(folder_on_the_node(source), expanding(target))
+        yield Export(folder_on_the_node(source), expanding(target), checkpoints.overwrite)
         return
     service = storage.facts.bucket_service
     provenance.record(
@@ -143,6 +154,8 @@ def _check_apart(path: Path, source: str, target: str, diagnostics: Diagnostics)
 
 def _check_via(checkpoints: spec.Checkpoints, storage: Storage, diagnostics: Diagnostics) -> None:
     export = checkpoints.export
+    if checkpoints.overwrite and export is None:
+        _report_missing_export("checkpoints", diagnostics)
     if checkpoints.via and export is None:
         diagnostics.problem(("checkpoints", "via"), "there is no export", "add export: s3://...")
     elif checkpoints.via == "association" and not (
@@ -154,3 +167,8 @@ def _check_via(checkpoints: spec.Checkpoints, storage: Storage, diagnostics: Dia
             "exports to a bucket by itself",
             f"file systems: {storage.linking}; elsewhere, via: copy",
         )
+
+
+def _report_missing_export(section: str, diagnostics: Diagnostics) -> None:
+    what = "there is no export, so nothing is overwritten"
+    diagnostics.problem((section, "overwrite"), what, "add export: s3://..., or leave it out")

@@ -33,6 +33,7 @@ class DataSet(NamedTuple):
     linked: bool
     unpack: bool
     verify: str
+    overwrite: bool
 
 
 class Staging(NamedTuple):
@@ -72,8 +73,17 @@ def plan_staging(
         how, reason, source = _explained(one, linked, storage.facts.bucket_service)
         provenance.record(f"data[{index}]", how, reason, source)
         source, target = expanding(one.source), expanding(one.target)
-        sets.append(DataSet(source, target, one.scope == "node", linked, one.unpack, one.verify))
+        per_node = one.scope == "node"
+        sets.append(
+            DataSet(source, target, per_node, linked, one.unpack, one.verify, one.overwrite)
+        )
         if linked:
+            if one.overwrite:
+                diagnostics.problem(
+                    ("data", index, "overwrite"),
+                    "an association shows a bucket as it is, and overwrites nothing",
+                    "leave it out",
+                )
             where = diagnostics.where(("data", index, "target"))
             reason = f"data of the experiment {name}"
             links.append(BucketLink(one.target, one.source, reason, where=where))

@@ -32,11 +32,11 @@ def _newest(checkpoints: Checkpoints) -> ShellText:
         marker = shell.quote(checkpoints.marker)
         return ShellText(f"timeout 10 head -c 1024 -- {marker} 2>/dev/null | head -n 1")
     folder = shell.quote(checkpoints.path or ".")
-    return ShellText(
-        f"find {folder} -mindepth 1 -maxdepth 1 -printf '%T+ %f\\n' 2>/dev/null | sort | tail -n 1"
-    )
+    options = "-mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\\n'"
+    return ShellText(f"find {folder} {options} 2>/dev/null | sort | tail -n 1")
 
 
 def _export(one: Export) -> ShellText:
     """Arguments of export.py: a folder and its target."""
-    return ShellText(f"{shell.quote(one.source)} {shell.quote(one.target)}")
+    option = "--overwrite " if one.overwrite else ""
+    return ShellText(f"{option}{shell.quote(one.source)} {shell.quote(one.target)}")

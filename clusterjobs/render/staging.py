@@ -61,7 +61,8 @@ def _stage(data: DataSet) -> ShellText:
     if data.linked:
         return ShellText(f'stage python3 -B "$job_dir/preload.py" {target}')
     starter = '"${on_every_node[@]}" ' if data.per_node else ""
-    return _run_stage(data, _VERIFY.get(data.verify, ""), starter)
+    options = _VERIFY.get(data.verify, "") + (" --overwrite" if data.overwrite else "")
+    return _run_stage(data, options, starter)
 
 
 def _run_stage(data: DataSet, option: str, starter: str) -> ShellText:

@@ -95,13 +95,15 @@ class Ssh(SpecModel):
 class Checkpoints(SpecModel):
     """The folder of the checkpoints, made before the training starts.
 
-    `export`: a bucket or another folder that they are copied to. `marker`: a file in the folder
-    that the training rewrites after each complete checkpoint.
+    `export`: a bucket or another folder that they are copied to. `overwrite`: files there that were
+    not exported may be overwritten. `marker`: a file in the folder that the training rewrites after
+    each complete checkpoint.
     """
 
     path: field_types.Path
     export: field_types.Repository | None = None
     via: Literal["association", "copy"] | None = None
+    overwrite: field_types.Flag = False
     marker: field_types.Path | None = None
 
 
@@ -114,6 +116,7 @@ class Logs(SpecModel):
 
     path: field_types.Path = "logs"
     export: field_types.Repository | None = None
+    overwrite: field_types.Flag = False
 
 
 class Restarts(SpecModel):
@@ -136,7 +139,8 @@ class Data(SpecModel):
     """A data set: its source, and the folder it is copied to, once or on every node.
 
     `verify`: what a later job compares before it uses an existing copy: the record with the files'
-    sizes and times, the source as well, or every byte. `size_gib`: the space that it needs.
+    sizes and times, the source as well, or every byte. `overwrite`: files in the target that were
+    not staged may be overwritten. `size_gib`: the space that it needs.
     """
 
     source: field_types.Repository
@@ -145,6 +149,7 @@ class Data(SpecModel):
     via: Literal["association", "copy"] | None = None
     unpack: field_types.Flag = False
     verify: Literal["record", "source", "contents"] = "record"
+    overwrite: field_types.Flag = False
     size_gib: Count | None = None
 
 

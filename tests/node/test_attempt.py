@@ -239,6 +239,14 @@ def test_a_dangling_link_hides_no_checkpoint(tmp_path: pathlib.Path) -> None:
     assert program.newest_checkpoint(str(tmp_path), None).endswith(" step-7")
 
 
+def test_a_hidden_file_is_no_checkpoint(tmp_path: pathlib.Path) -> None:
+    """Such as the record of an export, or what NFS keeps of a removed file."""
+    (tmp_path / "step-7").touch()
+    (tmp_path / ".exported-1.json").touch()
+    os.utime(tmp_path / "step-7", (1, 1))
+    assert program.newest_checkpoint(str(tmp_path), None).endswith(" step-7")
+
+
 def test_long_names_of_checkpoints_keep_their_ends(tmp_path: pathlib.Path) -> None:
     (tmp_path / "marker").write_text(f"{'x' * 300}/step-7\n")
     newest = program.newest_checkpoint(None, str(tmp_path / "marker"))

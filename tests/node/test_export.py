@@ -26,12 +26,18 @@ def exported(*arguments: object, **environment: str) -> subprocess.CompletedProc
     )
 
 
+def without_record(source: pathlib.Path) -> dict[bytes, object]:
+    """The exported contents: all but the hidden file that says what was exported."""
+    found = content(source)
+    return {name: data for name, data in found.items() if not name.startswith(b"/.exported-")}
+
+
 def test_a_folder_is_brought_up_to_date_and_nothing_is_removed(tmp_path) -> None:
     source, target = write_tree(tmp_path / "saved", 10, 1000), tmp_path / "kept" / "here"
     done = exported(source, target)
     assert done.returncode == 0, done.stdout
     assert f"export {source}: to {target}, 11 files" in done.stdout
-    assert content(target) == content(source)
+    assert content(target) == without_record(source)
     assert exported(source, target).stdout == ""
     (source / "large").write_text("newer")
     (source / "part 1" / "0001").unlink()
@@ -41,14 +47,14 @@ def test_a_folder_is_brought_up_to_date_and_nothing_is_removed(tmp_path) -> None
 
 
 def test_what_names_the_latest_goes_last(tmp_path, modules) -> None:
-    import export
+    import export_folder
 
     saved = tmp_path / "saved"
     (saved / "step-9").mkdir(parents=True)
     for number, name in enumerate(["latest", "step-9/b", "step-9/a"]):
         (saved / name).write_text(name)
         os.utime(saved / name, ns=(number, number))
-    found = [name for name, _ in export._files(export.Export(str(saved), ""))]
+    found = [name for name, _ in export_folder.files_of(str(saved))]
     assert found == [
         "step-9/b",
         "step-9/a",
@@ -104,13 +110,14 @@ def bucket(request, tmp_path) -> dict[str, str]:
 
 
 def names(root: pathlib.Path) -> set[str]:
-    return {str(one.relative_to(root)) for one in root.rglob("*") if one.is_file()}
+    found = {str(one.relative_to(root)) for one in root.rglob("*") if one.is_file()}
+    return {name for name in found if not name.startswith(".exported-")}
 
 
 @pytest.mark.slow
 def test_a_bucket_gets_the_same(tmp_path, bucket) -> None:
     buckets, faults = tmp_path / "buckets", tmp_path / "faults"
-    faults.write_text('{"fail": 1}')
+    faults.write_text('{"fail": 3}')  # its listing is tried three times
     source = write_tree(tmp_path / "saved", 5, 1000)
     (source / "latest").write_text("step-1")
     done = exported(source, "s3://corpus/saved", **bucket)
@@ -118,8 +125,9 @@ def test_a_bucket_gets_the_same(tmp_path, bucket) -> None:
     assert "export failed: s3://corpus/saved: An error occurred (InternalError)" in done.stdout
     assert names(buckets / "corpus" / "saved") == names(source)
     calls = (buckets / ".calls").read_text().splitlines()
-    assert "latest" in calls[1]
-    assert "latest" not in calls[2]
+    uploads = [call for call in calls if '"sync"' in call]
+    assert "latest" in uploads[0]
+    assert "latest" not in uploads[1]
     faults.write_text('{"fail": 99}')
     done = exported(source, "s3://corpus/saved", **bucket)
     assert done.returncode == 1
@@ -170,27 +178,26 @@ def test_the_latest_is_held_back_while_something_is_new(tmp_path, modules) -> No
 def test_the_latest_is_held_back_while_something_is_written_to(
     tmp_path, modules, monkeypatch, capsys
 ) -> None:
-    import shutil
-
     import export
+    import export_folder
 
-    copyfile = shutil.copyfile
+    copy_contents = export_folder.copy_contents
 
     def training(origin: str, to: str) -> None:
-        copyfile(origin, to)
+        copy_contents(origin, to)
         if origin.endswith("step-2"):
             os.utime(origin, (os.stat(origin).st_mtime + 1,) * 2)
 
     source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
     one = export.Export(str(source), str(target))
     monkeypatch.setattr(export.time, "sleep", lambda _: None)
-    monkeypatch.setattr(shutil, "copyfile", training)
+    monkeypatch.setattr(export_folder, "copy_contents", training)
     assert not export._export_with_retries(one, 0, export.ROUNDS)
     assert names(target) == {"step-1", "step-3"}
     said = capsys.readouterr().out
     assert f"export failed: {source}/step-2: changed while it was copied" in said
     assert f"export {source}: INCOMPLETE in {target}" in said
-    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    monkeypatch.setattr(export_folder, "copy_contents", copy_contents)
     assert export._export_with_retries(one, 0, export.ROUNDS)
     assert names(target) == names(source)
 
@@ -210,9 +217,9 @@ def test_what_links_name_stays_where_it_is(tmp_path, bucket) -> None:
 
 def test_a_copy_that_does_not_fit_leaves_the_old_one(tmp_path, modules, monkeypatch) -> None:
     import errno
-    import shutil
 
     import export
+    import export_folder
 
     source, target = tmp_path / "saved", tmp_path / "kept"
     source.mkdir()
@@ -220,13 +227,88 @@ def test_a_copy_that_does_not_fit_leaves_the_old_one(tmp_path, modules, monkeypa
     one = export.Export(str(source), str(target))
     export.export(one, 0)
 
-    def full(_: str, to: str) -> None:
-        pathlib.Path(to).write_text("ha")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), to)
+    def full(_: object, file: object, __: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "ignored")
 
     (source / "w").write_text("newer")
-    monkeypatch.setattr(shutil, "copyfile", full)
+    monkeypatch.setattr(export_folder.shutil, "copyfileobj", full)
     with pytest.raises(export.StageError, match="kept/w: No space left on device"):
         export.export(one, 0)
     assert (target / "w").read_text() == "old"
     assert [path.name for path in target.iterdir()] == ["w"]
+
+
+# ------------------------------------------------------------------ what was not exported
+
+
+def test_a_users_own_file_is_not_overwritten_unless_the_spec_says_so(tmp_path) -> None:
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
+    target.mkdir()
+    (target / "latest").write_text("of another training")
+    done = exported(source, target)
+    assert done.returncode == 1
+    said = f"export failed: {target}/latest exists and was not exported from here, so nothing is"
+    assert done.stdout.count(said) == 1  # another try would get the same answer
+    assert "set overwrite: true beside export" in done.stdout
+    assert f"export {source}: INCOMPLETE in {target}" in done.stdout
+    assert names(target) == {"latest"}
+    assert (target / "latest").read_text() == "of another training"
+    assert exported("--overwrite", source, target).returncode == 0
+    assert (target / "latest").read_text() == "latest"
+    (source / "latest").write_text("newer")
+    assert exported(source, target).returncode == 0
+    assert (target / "latest").read_text() == "newer"
+
+
+def test_what_somebody_has_changed_in_the_target_is_not_overwritten(tmp_path) -> None:
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
+    assert exported(source, target).returncode == 0
+    (target / "latest").write_text("mine")
+    (source / "latest").write_text("newer")
+    assert exported(source, target).returncode == 1
+    assert (target / "latest").read_text() == "mine"
+
+
+def test_a_bucket_keeps_objects_that_were_not_exported(tmp_path, bucket) -> None:
+    source, kept = checkpoints(tmp_path / "saved"), tmp_path / "buckets" / "corpus" / "kept"
+    kept.mkdir()
+    (kept / "latest").write_text("of another training")
+    done = exported(source, "s3://corpus/kept", **bucket)
+    assert done.returncode == 1
+    assert "s3://corpus/kept/latest exists and was not exported from here" in done.stdout
+    assert names(kept) == {"latest"}
+    assert (kept / "latest").read_text() == "of another training"
+    assert exported("--overwrite", source, "s3://corpus/kept", **bucket).returncode == 0
+    assert (kept / "latest").read_text() == "latest"
+    (source / "latest").write_text("newer")
+    (source / "step-4").write_text("step-4")
+    assert exported(source, "s3://corpus/kept", **bucket).returncode == 0
+    assert (kept / "latest").read_text() == "newer"
+    assert names(kept) == names(source)
+
+
+@pytest.mark.parametrize("moment", ["replace", "copy_contents"])
+def test_an_export_that_was_killed_is_continued(tmp_path, modules, monkeypatch, moment) -> None:
+    """Whatever was replaced by then, and even if the training has gone on since."""
+    import export
+    import export_folder
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
+    one = export.Export(str(source), str(target))
+    export.export(one, 0)
+    for text in ("newer", "newest"):
+        (source / "step-1").write_text(text)
+        (source / "step-2").write_text(text)
+        module = os if moment == "replace" else export_folder
+        with monkeypatch.context() as patch:
+            patch.setattr(module, moment, kill)
+            with pytest.raises(Killed):
+                export.export(one, 0)
+    export.export(one, 0)
+    assert (target / "step-1").read_text() == (target / "step-2").read_text() == "newest"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import os
 import pathlib
 import random
@@ -17,6 +18,7 @@ import zlib
 
 import pytest
 from node_programs import STAGE_FOLDER, command, content, write_tree
+from small_disk import on_a_small_disk
 
 from clusterjobs.lab.polling import until
 
@@ -252,25 +254,32 @@ def test_who_has_lost_the_lease_meanwhile_puts_nothing_in_place(
     assert (tmp_path / ".to.stage" / "lock.lease").read_text() == "job 2"
 
 
+@pytest.mark.parametrize("unpack", [False, True])
+def test_who_has_lost_the_lease_removes_nothing(
+    tmp_path, no_flock, monkeypatch: pytest.MonkeyPatch, unpack
+) -> None:
+    """The copy is then another job's, though this one has an error and the disk is full."""
+    import stage
+    import stage_space
+
+    monkeypatch.setattr(stage_space, "_measure", lambda _: (0, 1))
+    source, theirs = tmp_path / "a.tar", tmp_path / ".to.stage" / "copy" / "theirs"
+
+    def lose(*_: object) -> None:
+        theirs.parent.mkdir()
+        theirs.write_text("")
+        (tmp_path / ".to.stage" / "lock.lease").write_text("job 2")
+        raise OSError(errno.EIO, "broken", str(source))
+
+    source.write_bytes(b"x")
+    module = importlib.import_module("stage_archive" if unpack else "stage")
+    monkeypatch.setattr(module, "_unpack_archive" if unpack else "copy_files", lose)
+    with pytest.raises(stage.StageError, match="took over the lease"):
+        stage.Stage(stage.Options(str(source), str(tmp_path / "to"), unpack=unpack)).run()
+    assert theirs.exists()
+
+
 # ------------------------------------------------------------------ no room
-
-_IN_A_SMALL_DISK = """
-mount -t tmpfs -o size=3m,nr_inodes=200 small "$1" && shift && exec "$@"
-"""
-
-
-def on_a_small_disk(disk: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command where `disk` is a file system of 3 MiB and 200 files."""
-    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
-    if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("no user namespaces on this machine")
-    return subprocess.run(
-        [*unshare, "bash", "-ec", _IN_A_SMALL_DISK, "bash", str(disk), *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path, fault_table) -> None:
@@ -287,7 +296,7 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_written(tmp_path, f
     fault_table.append("disk too small for the data: exit code 1; nothing written, said how much")
 
 
-def test_a_disk_that_becomes_full_is_an_error_that_names_the_file(tmp_path, fault_table) -> None:
+def test_a_disk_that_becomes_full_is_an_error_and_is_not_left_full(tmp_path, fault_table) -> None:
     """The check beforehand is left out, as if another job had filled the disk since."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -296,13 +305,20 @@ def test_a_disk_that_becomes_full_is_an_error_that_names_the_file(tmp_path, faul
         f"import sys; sys.path.insert(0, {str(STAGE_FOLDER)!r}); import stage_copy, stage; "
         "stage_copy.check_space = lambda *_: None; "
         f"sys.argv = ['stage.py', {str(source)!r}, {str(disk / 'to')!r}]; code = stage.main(); "
-        f"import os; sys.exit(9 if os.path.exists({str(disk / 'to')!r}) else code)"
+        f"import os; print(os.listdir({str(disk)!r}), "
+        f"{{'copy', 'journal'}} & set(os.listdir({str(disk / '.to.stage')!r}))); "
+        "sys.exit(code)"
     )
     done = on_a_small_disk(disk, sys.executable, "-Bc", program)
     assert done.returncode == 1, done.stdout + done.stderr
-    said = rf"stage failed: {re.escape(str(disk))}/\.to\.stage/(copy/large|journal): No space left"
-    assert re.search(said, done.stdout), done.stdout  # whichever is written to first
-    fault_table.append("disk full while staging: exit code 1; the target not there, the file named")
+    reasons = rf"{re.escape(str(disk))}/\.to\.stage/(copy/large|journal): No space left"
+    reasons += "|not enough space: others have used it"
+    assert re.search(f"stage failed: .*({reasons})", done.stdout), done.stdout
+    assert f"{disk} is full: partial copy removed" in done.stdout
+    assert "['.to.stage'] set()" in done.stdout
+    fault_table.append(
+        "disk full while staging: exit code 1; target not there, no partial copy left"
+    )
 
 
 # ------------------------------------------------------------------ one block
@@ -312,7 +328,7 @@ def task_of(stage_files, source: pathlib.Path, copy: pathlib.Path, **changes):
     status = source.stat()
     task = stage_files.Task(
         "", str(source), str(copy), None, None, 0, status.st_size, status.st_size,
-        status.st_mtime_ns, 0o644,
+        status.st_mtime_ns, 0o644, status.st_ctime_ns,
     )  # fmt: skip
     return task._replace(**changes)
 
@@ -369,7 +385,7 @@ def test_what_is_read_back_of_a_small_file_must_be_what_was_written(
     (tmp_path / "copy").mkdir()
     (tmp_path / "source" / "x").write_bytes(b"x" * 100)
     status = (tmp_path / "source" / "x").stat()
-    row = (100, status.st_mtime_ns, 0o640, 0)
+    row = (100, status.st_mtime_ns, 0o640, 17)
     answers = [0, 0]
     pread = os.pread
 
@@ -383,7 +399,7 @@ def test_what_is_read_back_of_a_small_file_must_be_what_was_written(
     found = files.copy("x", row)
     copy = (tmp_path / "copy" / "x").stat()
     times = (status.st_mtime_ns, copy.st_ctime_ns)
-    assert found == (100, status.st_mtime_ns, 0o640, *times, (zlib.crc32(b"x" * 100),))
+    assert found == (100, status.st_mtime_ns, 0o640, 17, *times, (zlib.crc32(b"x" * 100),))
     assert copy.st_mode & 0o777 == 0o640 & ~umask()
     assert (tmp_path / "copy" / "x").read_bytes() == b"x" * 100
     answers += [0, 0, 99]

@@ -60,7 +60,7 @@ def test_another_sources_journal_vouches_for_nothing(tmp_path, staged, is_known:
     theirs = file_of(tmp_path / "theirs" / "x", b"BBBB").parent
     folder = left(tmp_path / "to", theirs if is_known else None)
     file_of(folder / "copy" / "x", b"BBBB")
-    journal = [["x", 0, 4, TIME, zlib.crc32(b"BBBB")]]
+    journal = [["x", 0, 4, TIME, (ours / "x").stat().st_ctime_ns, zlib.crc32(b"BBBB")]]
     (folder / "journal").write_text("\n" + json.dumps(journal))
     done = staged(ours, tmp_path / "to")
     assert done.returncode == 0, done.stdout

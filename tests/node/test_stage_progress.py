@@ -85,12 +85,12 @@ def test_a_line_of_the_journal_that_was_cut_off_costs_that_line(tmp_path, module
 
     paths = StagePaths(str(tmp_path / "to"))
     os.mkdir(paths.folder)
-    paths.append_journal('[["a", 0, 1, 2, 3]]')
+    paths.append_journal('[["a", 0, 1, 2, 5, 3]]')
     journal = pathlib.Path(paths.folder) / "journal"
     with journal.open("a") as file:
         file.write('\n[["b", 0, 1')
-    paths.append_journal('{"c": [1, 2, 420, 2, 9, [4]]}')
-    assert paths.load_journal() == {("a", 0, 1, 2): 3, ("c", 0, 1, 2): 4}
+    paths.append_journal('{"c": [1, 2, 420, 5, 2, 9, [4]]}')
+    assert paths.load_journal() == {("a", 0, 1, 2, 5): 3, ("c", 0, 1, 2, 5): 4}
 
 
 # ------------------------------------------------------------------ from a bucket
@@ -141,7 +141,7 @@ def test_how_the_data_stands_is_in_the_jobs_folder(tmp_path, staged, mark) -> No
     (state,) = read_data((tmp_path / "data.jsonl").read_text())
     assert (state.node, state.what) == ("", f"stage {target}")
     assert state.said.startswith("complete, 6 files, ")
-    failed = staged(tmp_path / "nowhere", target)
+    failed = staged(tmp_path / "nowhere", tmp_path / "other")
     state = read_data((tmp_path / "data.jsonl").read_text())[-1]
     assert f"clusterjobs: {state.what}: {state.said}\n" in failed.stdout
     assert "nowhere" in state.said

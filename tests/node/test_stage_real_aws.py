@@ -7,6 +7,7 @@ import http.client
 import http.server
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -44,6 +45,8 @@ class Line:
     seconds: float = 0
     corrupt: dict[str, int] = field(default_factory=dict)
     requests: int = 0
+    written: list[str] = field(default_factory=list)
+    lie: str = ""  # about listings: "longer" objects, or "endless"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -94,10 +97,15 @@ def bad_line(line: Line, host: str, port: int) -> type[http.server.BaseHTTPReque
             if line.failing_of and line.requests % line.failing_of == 0:
                 self.answer(500, {}, _INTERNAL_ERROR)
                 return
+            path = re.sub("&?continuation-token=[^&]*", "", self.path)  # unknown to moto
             with contextlib.closing(http.client.HTTPConnection(host, port)) as server:
-                server.request(self.command, self.path, body, dict(self.headers.items()))
+                server.request(self.command, path, body, dict(self.headers.items()))
                 answer = server.getresponse()
                 data = bytearray(answer.read())
+            if self.command == "PUT":
+                line.written.append(self.path.partition("?")[0])
+            if line.lie and "list-type=2" in self.path:
+                data = bytearray(untrue(bytes(data), line.lie))
             for key, left in line.corrupt.items():
                 if left and self.command == "GET" and self.path.startswith(f"/{key}"):
                     line.corrupt[key] -= 1
@@ -108,10 +116,12 @@ def bad_line(line: Line, host: str, port: int) -> type[http.server.BaseHTTPReque
 
         def answer(self, status: int, headers: dict[str, str], data: bytes) -> None:
             self.send_response_only(status)
+            is_listing = "list-type=2" in self.path
+            dropped = ("transfer-encoding", "connection", *["content-length"] * is_listing)
             for name, value in headers.items():
-                if name.lower() not in ("transfer-encoding", "connection"):
+                if name.lower() not in dropped:
                     self.send_header(name, value)
-            if "content-length" not in map(str.lower, headers):
+            if is_listing or "content-length" not in map(str.lower, headers):
                 self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             if self.command != "HEAD":
@@ -121,6 +131,14 @@ def bad_line(line: Line, host: str, port: int) -> type[http.server.BaseHTTPReque
             pass
 
     return Handler
+
+
+def untrue(listing: bytes, lie: str) -> bytes:
+    """A listing with sizes that are too small, or with a token for ever the same next page."""
+    if lie == "longer":
+        return listing.replace(b"<Size>1000<", b"<Size>990<")
+    more = b"<IsTruncated>true</IsTruncated><NextContinuationToken>next</NextContinuationToken>"
+    return re.sub(b"<IsTruncated>false</IsTruncated>", more, listing, flags=re.IGNORECASE)
 
 
 @pytest.fixture(params=["aws", "s5cmd"])
@@ -238,6 +256,21 @@ def test_a_bucket_that_answers_nothing_but_500_is_an_error(tmp_path, line, fault
     fault_table.append("S3 answers nothing but 500: exit code 1; the target not there, S3's reason")
 
 
+def test_objects_longer_than_listed_and_listings_without_end_are_errors(tmp_path, line) -> None:
+    line.upload(write_tree(tmp_path / "source", 3, 1000), "s3://corpus/books")
+    line.lie = "endless"
+    few = {"AWS_MAX_ATTEMPTS": "2"}
+    done = line.run("stage.py", "s3://corpus/books", tmp_path / "to", **few)
+    assert done.returncode == 1
+    said = "the listing does not end: it repeats|The same next token was received twice"
+    assert re.search(f"stage failed: s3://corpus/books: .*({said})", done.stdout), done.stdout
+    line.lie = "longer"
+    done = line.run("stage.py", "s3://corpus/books", tmp_path / "to", **few)
+    assert done.returncode == 1
+    assert "stage failed: s3://corpus/books/large: " in done.stdout
+    assert not (tmp_path / "to").exists()
+
+
 def test_what_the_line_has_changed_is_fetched_again_or_named(tmp_path, line, fault_table) -> None:
     source = write_tree(tmp_path / "source", 5, 1000)
     line.upload(source, "s3://corpus/books")
@@ -257,12 +290,15 @@ def test_what_the_line_has_changed_is_fetched_again_or_named(tmp_path, line, fau
 
 
 def test_checkpoints_arrive_in_a_bucket_over_the_same_line(tmp_path, line, fault_table) -> None:
-    source = write_tree(tmp_path / "saved", 20, 20 << 20)
+    """The marker last, also from a folder whose own name looks like one."""
+    source = write_tree(tmp_path / "the latest run", 20, 20 << 20)
     (source / "latest").write_text("step-1")
     line.failing_of, line.seconds = 5, 0.01
     done = line.run("export.py", source, "s3://corpus/saved")
     assert done.returncode == 0, done.stdout
     line.failing_of = 0
     assert line.run("stage.py", "s3://corpus/saved", tmp_path / "back").returncode == 0
-    assert names(tmp_path / "back") == names(source)
+    exported = {k: v for k, v in names(source).items() if not k.startswith(b"/.exported-")}
+    assert names(tmp_path / "back") == exported
+    assert line.written[-1] == "/corpus/saved/latest"
     fault_table.append("S3 answers 500 to every fifth request of an export: exit code 0; all there")

@@ -58,7 +58,8 @@ def latest_by_attempt(records: List[Record]) -> List[Record]:
 def newest_checkpoint(folder: Optional[str], marker: Optional[str]) -> str:
     """An identifier of the newest checkpoint, "" if there is none.
 
-    The first line of the marker; without one, time and name of the newest entry of the folder.
+    The first line of the marker; without one, time and name of the newest entry of the folder that
+    is not hidden.
     """
     text = first_line(marker) if marker else _newest_entry(folder) if folder else ""
     text = text[-MAX_CHECKPOINT:]  # the paths of checkpoints differ at the end
@@ -67,7 +68,8 @@ def newest_checkpoint(folder: Optional[str], marker: Optional[str]) -> str:
 
 def _newest_entry(folder: str) -> str:
     try:
-        found = [(_modified(entry), entry.name) for entry in os.scandir(folder)]
+        entries = [one for one in os.scandir(folder) if not one.name.startswith(".")]
+        found = [(_modified(entry), entry.name) for entry in entries]
     except OSError:
         return ""
     newest, name = max(found, default=(0, ""))

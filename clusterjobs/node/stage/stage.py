@@ -14,12 +14,14 @@ import os
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
+from stage_changes import find_changes, matches_record
 from stage_commit import commit_copy
 from stage_copy import copy_files
 from stage_lab import source_for
 from stage_list import path_of, scan
 from stage_lock import Lock
 from stage_log import (
+    LeaseLostError,
     StageError,
     Stopped,
     log,
@@ -30,10 +32,12 @@ from stage_log import (
     report_files,
     report_status,
 )
-from stage_record import StagedCopy, StagePaths, find_changes, matches_record, source_state
+from stage_record import StagedCopy, StagePaths, source_state
+from stage_space import remove_if_full
+from stage_target import TargetFiles, report_unstaged
 from stage_verify import verify_target
 
-_FLAGS = ("--unpack", "--refresh", "--reread", "--check")
+_FLAGS = ("--unpack", "--refresh", "--reread", "--overwrite", "--check")
 
 
 class Options(NamedTuple):
@@ -44,6 +48,7 @@ class Options(NamedTuple):
     unpack: bool = False  # the source is an archive
     refresh: bool = False  # list the source again
     reread: bool = False  # read the contents of all files again
+    overwrite: bool = False  # also files in the target that were not staged
     check: bool = False  # only whether the bucket can be read, unless the data is there already
 
 
@@ -59,9 +64,12 @@ class Stage:
         if not self.is_s3:
             self.source = os.path.realpath(self.source)
             _check_apart(self.source, self.paths.target)
+        else:
+            self.source = self.source.rstrip("/")
 
     def run(self) -> None:
         """Raises StageError if the data cannot be made complete."""
+        self.paths.check()
         if self.options.check:
             self._check_source()
             return
@@ -85,7 +93,7 @@ class Stage:
             return None
         if self.options.reread or self.options.refresh:
             return None
-        wrong, touched = find_changes(self.paths.target, record)
+        wrong, touched, unstaged = find_changes(self.paths.target, record)
         if wrong:
             names = ", ".join(printable(path_of(self.paths.target, name)) for name in wrong[:3])
             what = "changed since it was staged: %s (%d in all)" % (names, len(wrong))
@@ -95,6 +103,7 @@ class Stage:
         if self._source_changed(record):
             log("%s: %s has changed" % (self.name, printable(self.source)))
             return None
+        report_unstaged(self.name, unstaged)
         return dict(record)
 
     def _source_changed(self, record: Dict[str, Any]) -> bool:
@@ -103,7 +112,7 @@ class Stage:
             return False
         now = scan(self.source)
         if self.options.unpack:
-            return bool(source_state(now) != record["state"])
+            return bool([source_state(now), now.files[""][3]] != record["state"])
         return not matches_record(now, record)
 
     def _identity(self) -> List[Any]:
@@ -113,7 +122,7 @@ class Stage:
         report_files(self.name, "up to date", [row[0] for row in record["files"].values()])
 
     def _run_locked(self) -> None:
-        os.makedirs(self.paths.folder, exist_ok=True)
+        self.paths.make_folder()
         lock = Lock(self.paths.lock, self.name)
         lock.acquire()
         try:
@@ -121,16 +130,25 @@ class Stage:
             if record is not None:
                 self._report_up_to_date(record)
                 return
-            copy = self._make_copy(lock)
-            is_new = commit_copy(self.paths, copy.listing, lock)
+            target = TargetFiles(self.paths, self._identity(), self.options.overwrite)
+            copy = self._make_copy(target, lock)
+            is_new = commit_copy(self.paths, copy.listing, target, lock)
+            if not is_new:
+                target.report_unstaged(copy.listing)
             self._write_record(copy, is_new, lock)
             lock.report_progress()
-        except OSError as error:
-            raise os_failure(str(error.filename or self.paths.target), error) from None
+        except LeaseLostError:
+            raise
+        except (StageError, OSError) as error:
+            lock.assert_held()
+            remove_if_full(self.paths)
+            if isinstance(error, OSError):
+                raise os_failure(str(error.filename or self.paths.target), error) from None
+            raise
         finally:
             lock.release()
 
-    def _make_copy(self, lock: Lock) -> StagedCopy:
+    def _make_copy(self, target: TargetFiles, lock: Lock) -> StagedCopy:
         """Copy to the folder beside the target whatever the target lacks.
 
         A job carries the modules for archives and buckets only if its sources need them.
@@ -141,12 +159,16 @@ class Stage:
             record = None
         if self.options.unpack:
             archive = importlib.import_module("stage_archive")
+            changed = None if self.is_s3 else os.stat(self.source).st_ctime_ns
             copy: StagedCopy = archive.unpack_archive(self.paths, self.source, lock)
-        elif self.is_s3:
+            return copy if self.is_s3 else copy._replace(state=[copy.state, changed])
+        if self.is_s3:
             s3 = importlib.import_module("stage_s3")
-            copy = s3.copy_objects(self.paths, self.source, record, lock)
+            reread = self.options.reread
+            copy = s3.copy_objects(self.paths, self.source, record, target, lock, reread)
         else:
-            copy = copy_files(self.paths, self.source, record, lock, self.options.reread)
+            known = None if self.options.reread else record
+            copy = copy_files(self.paths, self.source, known, target, lock)
         return copy
 
     def _write_record(self, copy: StagedCopy, is_new: bool, lock: Lock) -> None:
@@ -187,6 +209,7 @@ def _parse_arguments(words: Sequence[str]) -> Options:
 def main() -> int:
     """0: the data is complete; 1: it is not, and a message says why; 128 + the signal: stopped."""
     gc.disable()  # the rows of a million files contain no cycles
+    os.umask(os.umask(0) | 0o002)  # no other user may write to what is made here
     options = _parse_arguments(sys.argv[1:])
     raise_on_signals()
     try:

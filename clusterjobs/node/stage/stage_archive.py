@@ -2,7 +2,8 @@
 
 It may contain folders, files, and links that stay inside. A device, or a name that leads out of the
 target, is an error that names the member. This takes one process, because archives are read
-sequentially; after an interruption it starts again from the beginning.
+sequentially; after an interruption it starts again from the beginning. The readers find damage;
+this module knows what may be written.
 """
 
 from __future__ import annotations
@@ -10,18 +11,15 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-import stat
-import tarfile
-import time
-import zipfile
 import zlib
-from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple
+from typing import IO, Any, Dict, List, Tuple
 
-from stage_copy import check_space
+from stage_compressed import open_compressed
 from stage_files import BLOCK, range_checksum
 from stage_list import EMPTY, path_of, scan
 from stage_lock import Lock
-from stage_log import Progress, StageError, printable
+from stage_log import LeaseLostError, Progress, StageError, printable
+from stage_member import ArchiveError, Member
 from stage_record import (
     Checksums,
     SmallFileRows,
@@ -30,24 +28,32 @@ from stage_record import (
     remove,
     source_state,
 )
+from stage_space import FreeSpace, check_space, is_full
+from stage_tar import TarReader
+from stage_zip import ZipReader
 
-_READ_ERRORS = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError)
-
-
-class Member(NamedTuple):
-    """A member of an archive. `kind`: folder, file, link, hard link or device."""
-
-    kind: str
-    name: str
-    mode: int
-    mtime: int
-    size: int = 0
-    content: Optional[IO[bytes]] = None  # of a file
-    link: str = ""  # the target of a link
+_REFUSED = {
+    "device": "is not a file, a folder or a link",
+    "sparse file": "is a sparse file: pack it without --sparse (-S)",
+}
+_ALSO_FOLDER = "is in the archive as a folder, too"
+_PIECE = 1 << 20
+_MOST_IN_GZIP = 1032  # bytes that one compressed byte can stand for
 
 
 def unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
-    """Unpack to `paths.copy`. Raises StageError."""
+    """Unpack to `paths.copy`. Raises StageError, and leaves nothing then."""
+    try:
+        return _unpack_archive(paths, source, lock)
+    except LeaseLostError:
+        raise
+    except (StageError, OSError):
+        lock.assert_held()
+        paths.remove_partial_copy()
+        raise
+
+
+def _unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
     archive = source
     remove(paths.copy)
     if source.startswith("s3://"):
@@ -57,65 +63,153 @@ def unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
     else:
         state = source_state(scan(source))
     size = os.stat(archive).st_size
-    check_space(paths, EMPTY, size)  # at least: the contents may be larger
-    os.mkdir(paths.copy)
     progress = Progress("stage %s" % printable(paths.target), size, lock.check_lease)
+    unpacker = Unpacker(paths, source, progress)
     try:
         with open(archive, "rb") as file:
-            checksums = _unpack(file, source, paths.copy, progress)
-    except (*_READ_ERRORS, OSError) as error:
-        if isinstance(error, OSError) and error.filename:
+            checksums = unpacker.unpack(file, size)
+    except ArchiveError as error:
+        raise StageError("%s: %s" % (printable(source), error)) from None
+    except OSError as error:
+        if is_full(error):
+            raise unpacker.space.failure(error) from None
+        if error.filename:
             raise
-        raise StageError("%s: %s" % (printable(source), error or type(error).__name__)) from None
+        raise StageError("%s: %s" % (printable(source), error)) from None
     if not source.startswith("s3://") and source_state(scan(source)) != state:
         raise StageError("%s: changed while it was unpacked" % printable(source))
     listing = scan(paths.copy, follow=False)
     return StagedCopy(listing, checksums, SmallFileRows([], []), state)
 
 
-def _unpack(file: IO[bytes], source: str, copy: str, progress: Progress) -> Checksums:
-    checksums: Checksums = {}
-    links: List[Tuple[str, str, str]] = []
-    modes: List[Tuple[str, int]] = []
-    for member in _of_zip(file) if source.lower().endswith(".zip") else _of_tar(file):
-        name = _safe_name(member.name, source)
-        path = path_of(copy, name)
+class Unpacker:
+    """Writes the members of an archive."""
+
+    def __init__(self, paths: StagePaths, source: str, progress: Progress) -> None:
+        self.space = FreeSpace(paths)
+        self._paths, self._source, self._progress = paths, source, progress
+        self._copy = paths.copy
+        self._checksums: Checksums = {}
+        self._links: Dict[str, str] = {}
+        self._folders: List[Tuple[str, int]] = []
+        self._umask = os.umask(0)
+        os.umask(self._umask)
+
+    def unpack(self, file: IO[bytes], size: int) -> Checksums:
+        """The checksums of all files. Raises StageError or ArchiveError."""
+        self._file = file
+        if self._source.lower().endswith(".zip"):
+            reader: Any = ZipReader(file)
+            needed = reader.unpacked_size()
+            check_space(self._paths, EMPTY, needed)
+        else:
+            check_space(self._paths, EMPTY, max(size, _size_in_gzip(file, size)))
+            reader = TarReader(open_compressed(file))
+        os.mkdir(self._copy)
+        for member in reader.members():
+            self._write_member(member)
+        # Last, so that nothing is written through a link.
+        _make_links(self._links, self._source, self._copy)
+        for path, mode in reversed(self._folders):
+            os.chmod(path, self._permissions(mode) | 0o700)
+        return self._checksums
+
+    def _write_member(self, member: Member) -> None:
+        name = _safe_name(member, self._source)
+        path = path_of(self._copy, name)
         if member.kind == "folder":
             os.makedirs(path, exist_ok=True)
-            modes.append((path, member.mode))
-        elif member.kind == "link":
-            if _escapes(name, member.link):
-                raise _refused(source, member.name, "is a link that leads out of the target")
-            links.append((member.name, path, member.link))
+            self._folders.append((path, member.mode))
+            return
+        if member.kind in _REFUSED:
+            raise _refused(self._source, member.name, _REFUSED[member.kind])
+        if os.path.isdir(path):
+            raise _refused(self._source, member.name, _ALSO_FOLDER)
+        remove(path)  # the last member of a name counts
+        self._checksums.pop(name, None)
+        self._links.pop(name, None)
+        if member.kind == "link":
+            self._add_link(name, member.link)
+            return
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if member.kind == "hard link":
+            self._copy_hard_link(member, name, path)
         else:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            remove(path)  # the last member of a name counts
-            if member.kind == "device":
-                raise _refused(source, member.name, "is not a file, a folder or a link")
-            if member.kind == "hard link":
-                original = _safe_name(member.link, source)
-                if original not in checksums:
-                    raise _refused(source, member.name, "is a hard link to a missing file")
-                shutil.copy2(path_of(copy, original), path)
-                checksums[name] = checksums[original]
-            elif member.content is not None:
-                checksums[name] = _write(member, member.content, path, file, progress)
-    _make_links(links, source, copy)  # last, so that nothing is written through a link
-    for path, mode in reversed(modes):
-        os.chmod(path, mode | 0o700)
-    return checksums
+            self._checksums[name] = self._write_file(member, path)
+
+    def _add_link(self, name: str, link: str) -> None:
+        if _escapes(name, link):
+            raise _refused(self._source, name, "is a link that leads out of the target")
+        self._links[name] = link
+
+    def _copy_hard_link(self, member: Member, name: str, path: str) -> None:
+        original = _safe_name(member._replace(name=member.link), self._source)
+        if original in self._links:
+            self._add_link(name, self._links[original])
+        elif original in self._checksums:
+            size = os.path.getsize(path_of(self._copy, original))
+            self.space.take(size, size)
+            shutil.copy2(path_of(self._copy, original), path)
+            self._checksums[name] = self._checksums[original]
+        else:
+            raise _refused(self._source, member.name, "is a hard link to a missing file")
+
+    def _write_file(self, member: Member, path: str) -> List[int]:
+        """Write one file, compare it with what was unpacked, and return its blocks' checksums."""
+        checksums: List[int] = []
+        with open(path, "w+b") as file:
+            left = member.size
+            while left or not checksums:
+                crc, block = 0, min(BLOCK, left)
+                start = file.tell()
+                while block:
+                    data = member.content.read(min(_PIECE, block))
+                    if not data:
+                        raise ArchiveError("ends in the middle of %s" % printable(member.name))
+                    self.space.take(len(data), left)
+                    crc = zlib.crc32(data, crc)
+                    file.write(data)
+                    block, left = block - len(data), left - len(data)
+                    self._progress.bytes = self._file.tell()
+                    self._progress.tick()
+                file.flush()
+                if crc != range_checksum(file.fileno(), start, file.tell() - start):
+                    what = "differs from what was written when read back"
+                    raise StageError("%s: %s" % (printable(path), what))
+                checksums.append(crc)
+        os.chmod(path, self._permissions(member.mode))
+        os.utime(path, ns=(member.mtime, member.mtime))
+        return checksums
+
+    def _permissions(self, mode: int) -> int:
+        return mode & 0o777 & ~self._umask
 
 
-def _make_links(links: List[Tuple[str, str, str]], source: str, copy: str) -> None:
+def _size_in_gzip(file: IO[bytes], size: int) -> int:
+    """What a gzip file says at its end: the unpacked size, without multiples of 4 GiB.
+
+    0 if it says nothing possible: it is of another kind, padded or cut off.
+    """
+    is_gzip = file.read(2) == b"\x1f\x8b" and size >= 18
+    file.seek(-4 if is_gzip else 0, os.SEEK_END)
+    found = int.from_bytes(file.read(4), "little")
+    file.seek(0)
+    return found if found < size * _MOST_IN_GZIP else 0
+
+
+def _make_links(links: Dict[str, str], source: str, copy: str) -> None:
     """Refuse links that lead out through other links: before each is made, and when all exist."""
-    for name, path, link in links:
+    for name, link in links.items():
+        path = path_of(copy, name)
         parent = os.path.dirname(path)
         if not _is_below(parent, copy):
             raise _refused(source, name, "leads out of the target through a link")
+        if os.path.lexists(path):
+            raise _refused(source, name, _ALSO_FOLDER)
         os.makedirs(parent, exist_ok=True)
         os.symlink(link, path)
-    for name, path, _ in links:
-        if not _is_below(path, copy):
+    for name in links:
+        if not _is_below(path_of(copy, name), copy):
             raise _refused(source, name, "is a link that leads out of the target through another")
 
 
@@ -124,10 +218,14 @@ def _is_below(path: str, folder: str) -> bool:
     return os.path.join(os.path.realpath(path), "").startswith(os.path.join(real, ""))
 
 
-def _safe_name(name: str, source: str) -> str:
+def _safe_name(member: Member, source: str) -> str:
+    """The normal form of a member's name; only a folder may be the target itself."""
+    name = member.name
     normal = os.path.normpath(name)
     if normal.startswith(("/", "../")) or normal == "..":
         raise _refused(source, name, "leads out of the target")
+    if not name or "\0" in name or (normal == "." and member.kind != "folder"):
+        raise _refused(source, name, "has no possible name")
     return "" if normal == "." else normal
 
 
@@ -138,62 +236,3 @@ def _refused(source: str, name: str, why: str) -> StageError:
 def _escapes(name: str, link: str) -> bool:
     end = os.path.normpath(os.path.join(os.path.dirname(name), link))
     return link.startswith("/") or end.split("/")[0] == ".."
-
-
-def _write(
-    member: Member, content: IO[bytes], path: str, archive: IO[bytes], progress: Progress
-) -> List[int]:
-    """Write one file, compare it with what was unpacked, and return the checksums of its blocks."""
-    checksums: List[int] = []
-    with open(path, "w+b") as file:
-        left = member.size
-        while left or not checksums:
-            crc, block = 0, min(BLOCK, left)
-            start = file.tell()
-            while block:
-                data = content.read(min(1 << 20, block))
-                if not data:
-                    raise EOFError("ends in the middle of %s" % printable(path))
-                crc = zlib.crc32(data, crc)
-                file.write(data)
-                block, left = block - len(data), left - len(data)
-                progress.bytes = archive.tell()
-                progress.tick()
-            file.flush()
-            if crc != range_checksum(file.fileno(), start, file.tell() - start):
-                what = "differs from what was written when read back"
-                raise StageError("%s: %s" % (printable(path), what))
-            checksums.append(crc)
-    os.chmod(path, member.mode & 0o777)
-    os.utime(path, ns=(member.mtime, member.mtime))
-    return checksums
-
-
-def _of_tar(file: IO[bytes]) -> Iterator[Member]:
-    with tarfile.open(fileobj=file, mode="r|*") as archive:
-        for one in archive:
-            mode, mtime = stat.S_IMODE(one.mode), int(one.mtime) * 10**9
-            if one.isdir():
-                yield Member("folder", one.name, mode, mtime)
-            elif one.isreg():
-                content = archive.extractfile(one)
-                yield Member("file", one.name, mode, mtime, one.size, content)
-            elif one.issym():
-                yield Member("link", one.name, mode, mtime, link=one.linkname)
-            elif one.islnk():
-                yield Member("hard link", one.name, mode, mtime, link=one.linkname)
-            else:
-                yield Member("device", one.name, mode, mtime)
-
-
-def _of_zip(file: IO[bytes]) -> Iterator[Member]:
-    with zipfile.ZipFile(file) as archive:
-        for one in archive.infolist():
-            attributes = one.external_attr >> 16
-            mtime = int(time.mktime((*one.date_time, 0, 0, -1))) * 10**9
-            kind = "folder" if one.is_dir() else "link" if stat.S_ISLNK(attributes) else "file"
-            default = 0o755 if kind == "folder" else 0o644  # of an archive not made on Unix
-            mode = stat.S_IMODE(attributes) or default
-            with archive.open(one) as content:
-                link = os.fsdecode(content.read()) if kind == "link" else ""
-                yield Member(kind, one.filename, mode, mtime, one.file_size, content, link)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import time
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from stage_log import SourceError, StageError, kill_tool, log, printable, tool_environment
 
@@ -18,6 +21,8 @@ _REFUSED = re.compile(
     r"\b(AccessDenied|AllAccessDisabled|Forbidden|InvalidAccessKeyId|NoSuchBucket)\b|\(403\)"
 )
 
+MAX_OBJECTS = 10_000_000
+LIST_SECONDS = 3600
 _MAX_HEAD_REQUESTS = 10  # for encrypted objects; each starts aws once
 
 Objects = Dict[str, List[Any]]  # name -> [size, ETag]
@@ -41,12 +46,18 @@ class Bucket:
     def key_of(self, name: str) -> str:
         return "%s/%s" % (self.source, name) if name else self.source
 
+    def below(self) -> Objects:
+        """All objects below the prefix, also if there are none. Raises StageError."""
+        prefix = self._prefix + "/" if self._prefix else ""
+        rows = self._rows(prefix)
+        return {key[len(prefix) :]: row for key, row in rows.items() if key != prefix}
+
     def list(self) -> Objects:
         """All objects below the prefix, or the single object of that name. Raises StageError."""
-        prefix = self._prefix + "/" if self._prefix else ""
-        found = {key[len(prefix) :]: row for key, row in self._rows(prefix) if key != prefix}
+        found = self.below()
         if not found and self._prefix:
-            found.update(("", row) for key, row in self._rows(self._prefix) if key == self._prefix)
+            rows = self._rows(self._prefix)
+            found.update(("", row) for key, row in rows.items() if key == self._prefix)
             self.is_single_object = True
         if not found:
             raise SourceError("%s: no objects found" % self.source)
@@ -63,44 +74,53 @@ class Bucket:
     def _has_objects(self, prefix: str) -> bool:
         if self.s5cmd:  # it has no limit, so it is killed at its first line
             command = [*self.s5cmd, "--json", "ls", "s3://%s/%s*" % (self._name, prefix)]
-            return bool(_first_line(command, self.source, "no object found"))
-        command = [*self.aws, "s3api", "list-objects-v2", "--bucket", self._name]
-        command += ["--prefix", prefix, "--max-items", "1", "--query", "Contents[].[Key,Size,ETag]"]
-        return (json.loads(self._run([*command, "--output", "json"]) or "null") or []) != []
+            return bool(self._retried(lambda: next(output_of(command), b"")))
+        return bool(self._retried(lambda: list(self._rows_of_aws(prefix, 1))))
 
-    def _rows(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
-        rows = self._rows_of_s5cmd(prefix) if self.s5cmd else self._rows_of_aws(prefix)
-        return (row for row in rows if row[0].startswith(prefix))
+    def _rows(self, prefix: str) -> Objects:
+        return self._retried(lambda: self._list(prefix)) or {}
 
-    def _rows_of_aws(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
-        query = "Contents[].[Key,Size,ETag]"
+    def _list(self, prefix: str) -> Objects:
+        """A listing without end is an error: a bucket has each key once."""
+        found: Objects = {}
+        most = MAX_OBJECTS
+        rows = self._rows_of_s5cmd(prefix) if self.s5cmd else self._rows_of_aws(prefix, most + 1)
+        for key, row in rows:
+            if key in found:
+                what = "%s: the listing does not end: it repeats %s"
+                raise StageError(what % (self.source, printable(key)))
+            if key.startswith(prefix):
+                found[key] = row
+            if len(found) > most:
+                raise StageError("%s: more than %s objects" % (self.source, format(most, ",")))
+        return found
+
+    def _rows_of_aws(self, prefix: str, most: int) -> Iterator[Tuple[str, List[Any]]]:
         command = [*self.aws, "s3api", "list-objects-v2", "--bucket", self._name]
-        command += ["--prefix", prefix, "--query", query, "--output", "json"]
-        for key, size, etag in json.loads(self._run(command) or "null") or []:
+        command += ["--prefix", prefix, "--max-items", str(most)]
+        command += ["--query", "Contents[].[Key,Size,ETag]", "--output", "json"]
+        for key, size, etag in json.loads(b"".join(output_of(command)) or b"null") or []:
             yield key, [size, etag.strip('"')]
 
     def _rows_of_s5cmd(self, prefix: str) -> Iterator[Tuple[str, List[Any]]]:
         """May include other keys, because s5cmd treats `*` and `?` in the prefix as wildcards."""
         start = "s3://%s/" % self._name
-        command = [*self.s5cmd, "--json", "ls", "%s%s*" % (start, prefix)]
-        for line in self._run(command, "no object found").splitlines():
+        for line in output_of([*self.s5cmd, "--json", "ls", "%s%s*" % (start, prefix)]):
             row = json.loads(line)
             if row.get("type") == "file":  # without a size if it is empty
                 yield row["key"][len(start) :], [row.get("size", 0), row.get("etag", "").strip('"')]
 
-    def _run(self, command: List[str], empty: str = "\0") -> str:
-        """The output; nothing if the tool fails with the message `empty`."""
+    def _retried(self, work: Callable[[], Any]) -> Any:
+        """The result of `work`; None if s5cmd found no object. Raises StageError."""
         message = ""
         for number in range(ROUNDS):
             time.sleep(number)
-            done = subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=tool_environment()
-            )
-            if done.returncode == 0:
-                return done.stdout.decode()
-            message = done.stderr.decode(errors="replace").strip()
-            if empty in message:
-                return ""
+            try:
+                return work()
+            except ToolError as failed:
+                message = str(failed)
+            if "no object found" in message:
+                return None
             if is_refusal(message):
                 break
         raise failure(self.source, message)
@@ -131,7 +151,7 @@ class Bucket:
         key = "%s/%s" % (self._prefix, name) if name else self._prefix
         command = [*self.aws, "s3api", "head-object", "--bucket", self._name]
         command += ["--key", key.lstrip("/"), *options, "--output", "json"]
-        return dict(json.loads(self._run(command)))
+        return dict(self._retried(lambda: json.loads(b"".join(output_of(command)))))
 
     def warn_unverified(self, name: str) -> None:
         """Warn about the first object whose ETag cannot be checked."""
@@ -154,8 +174,15 @@ def failure(source: str, message: str) -> StageError:
     return kind("%s: %s" % (source, message.splitlines()[-1] if message else "no message"))
 
 
-def _first_line(command: List[str], source: str, empty: str) -> bytes:
-    """The first line of a tool's output, which is killed then; b"" if it fails with `empty`."""
+class ToolError(Exception):
+    """What a tool has said on stderr."""
+
+
+def output_of(command: List[str]) -> Iterator[bytes]:
+    """The lines of a tool's output. The tool is killed when the caller needs no more of them.
+
+    Raises ToolError.
+    """
     with tempfile.TemporaryFile() as errors:
         tool = subprocess.Popen(
             command,
@@ -165,15 +192,20 @@ def _first_line(command: List[str], source: str, empty: str) -> bytes:
             start_new_session=True,
         )
         assert tool.stdout is not None
-        line = tool.stdout.readline()
-        if not line and tool.wait():
-            errors.seek(0)
-            message = errors.read().decode(errors="replace").strip()
-            if empty not in message:
-                raise failure(source, message)
-        kill_tool(tool)
-        tool.stdout.close()
-        return line
+        timer = threading.Timer(LIST_SECONDS, os.killpg, (tool.pid, signal.SIGKILL))
+        timer.start()
+        try:
+            yield from tool.stdout
+            if tool.wait() == -signal.SIGKILL:
+                name = os.path.basename(command[0])
+                raise StageError("%s was killed: it may run for %d s" % (name, LIST_SECONDS))
+            if tool.returncode:
+                errors.seek(0)
+                raise ToolError(errors.read().decode(errors="replace").strip())
+        finally:
+            timer.cancel()
+            kill_tool(tool)
+            tool.stdout.close()
 
 
 def _s5cmd() -> List[str]:

@@ -9,18 +9,19 @@ from stage_list import Listing, path_of
 from stage_lock import Lock
 from stage_log import StageError, printable
 from stage_record import StagePaths, remove
+from stage_target import TargetFiles
 
 
-def commit_copy(paths: StagePaths, listing: Listing, lock: Lock) -> bool:
+def commit_copy(paths: StagePaths, listing: Listing, target: TargetFiles, lock: Lock) -> bool:
     """Make the target match `listing`, and return whether it is new. Raises StageError.
 
-    Other files in the target stay.
+    Files in the target that were not staged stay.
     """
     lock.assert_held()
     is_new = not os.path.lexists(paths.target)
     root = paths.copy if is_new else paths.target
+    target.start_commit(listing)
     if not is_new:
-        paths.delete_record()
         _check_kinds(paths, listing)
         _make_writable(paths.target, listing)
         for name in listing.files:
@@ -29,7 +30,7 @@ def commit_copy(paths: StagePaths, listing: Listing, lock: Lock) -> bool:
     for name, link in listing.links.items():
         _make_link(path_of(root, name), link)
     for name, mode in reversed(list(listing.folders.items())):  # subfolders first
-        os.chmod(path_of(root, name), mode)
+        os.chmod(path_of(root, name), mode & ~0o002)
     _sync(paths)
     lock.assert_held()  # the sync may have taken minutes
     if is_new:
@@ -53,7 +54,7 @@ def _make_writable(target: str, listing: Listing) -> None:
     for name, mode in listing.folders.items():
         path = path_of(target, name)
         os.makedirs(path, exist_ok=True)
-        os.chmod(path, mode | 0o700)
+        os.chmod(path, mode & ~0o002 | 0o700)
 
 
 def _make_link(path: str, link: str) -> None:

@@ -6,10 +6,11 @@ import json
 import os
 from typing import AbstractSet, Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from stage_changes import is_same_file, unchanged_files
 from stage_files import BLOCK, BUFFER, IN_TARGET, SmallFiles, Task, copy_block
 from stage_list import File, Listing, path_of, scan
 from stage_lock import Lock
-from stage_log import Progress, StageError, format_size, plural, printable
+from stage_log import Progress, printable
 from stage_pool import batches, interleaved, run_parallel
 from stage_record import (
     Block,
@@ -17,12 +18,10 @@ from stage_record import (
     SmallFileRows,
     StagedCopy,
     StagePaths,
-    is_same_file,
     remove,
-    unchanged_files,
 )
-
-_SPARE = 1.01  # file systems need some space for themselves
+from stage_space import FreeSpace, check_space
+from stage_target import TargetFiles
 
 Batch = Tuple[int, int]
 NoMore = Tuple[()]  # no further tasks
@@ -37,16 +36,21 @@ class Earlier(NamedTuple):
 
 
 def copy_files(
-    paths: StagePaths, source: str, record: Optional[Dict[str, Any]], lock: Lock, reread: bool
+    paths: StagePaths,
+    source: str,
+    record: Optional[Dict[str, Any]],
+    target: TargetFiles,
+    lock: Lock,
 ) -> StagedCopy:
     """Copy to `paths.copy` what the target lacks. Raises StageError.
 
-    `reread`: do not trust the times of the target's files, read them.
+    Without a record all files of the source and of the target are read.
     """
     listing = scan(source)
+    target.check_sizes(listing)
     earlier = _find_earlier(paths, listing, record)
     checksums: Checksums = {}
-    if record and not reread:
+    if record:
         unchanged = unchanged_files(paths.target, record)
         checksums = {name: row[-1] for name, row in unchanged.items() if name in earlier.recorded}
     small: List[str] = []
@@ -104,7 +108,7 @@ def _may_exist(name: str, row: File, earlier: Earlier) -> bool:
 
 def _blocks(paths: StagePaths, source: str, name: str, row: File, earlier: Earlier) -> List[Task]:
     """The tasks of one file; each says where its block may exist, and its known checksum."""
-    size, mtime, mode, _ = row
+    size, mtime, mode, ctime = row
     origin, copy, target = (path_of(folder, name) for folder in (source, paths.copy, paths.target))
     in_target = name in earlier.in_target and earlier.in_target[name][0] == size
     tasks = []
@@ -114,11 +118,13 @@ def _blocks(paths: StagePaths, source: str, name: str, row: File, earlier: Earli
         if name in earlier.recorded:
             crc = earlier.recorded[name][-1][number]
         elif earlier.journal:
-            crc = earlier.journal.get((name, offset, size, mtime))
+            crc = earlier.journal.get((name, offset, size, mtime, ctime))
             if crc is not None and os.path.lexists(copy):
                 existing = copy
         length = min(BLOCK, size - offset)
-        tasks.append(Task(name, origin, copy, existing, crc, offset, length, size, mtime, mode))
+        tasks.append(
+            Task(name, origin, copy, existing, crc, offset, length, size, mtime, mode, ctime)
+        )
     return tasks
 
 
@@ -141,20 +147,6 @@ def make_folders(copy: str, listing: Listing) -> None:
         os.makedirs(path_of(copy, name), exist_ok=True)
 
 
-def check_space(paths: StagePaths, listing: Listing, needed: int) -> None:
-    """Raises StageError, before anything is written, if the file system is too small."""
-    system = os.statvfs(paths.folder)
-    free = system.f_bavail * system.f_frsize
-    target, where = printable(paths.target), printable(os.path.dirname(paths.target))
-    if needed * _SPARE > free:
-        sizes = "%s needed, %s has %s free" % (format_size(needed), where, format_size(free))
-        raise StageError("%s: not enough space: %s" % (target, sizes))
-    files = listing.size()
-    if system.f_files and files > system.f_favail and needed:
-        counts = "%s needed, %s has %d free" % (plural(files, "inode"), where, system.f_favail)
-        raise StageError("%s: not enough inodes: %s" % (target, counts))
-
-
 class Copier:
     """Copies in several processes, and records in the journal what they have copied."""
 
@@ -162,7 +154,13 @@ class Copier:
         self, paths: StagePaths, source: str, listing: Listing, total: int, lock: Lock
     ) -> None:
         self._paths, self._source, self._files, self._lock = paths, source, listing.files, lock
-        self._progress = Progress("stage %s" % printable(paths.target), total, lock.check_lease)
+        space = FreeSpace(paths)
+
+        def check() -> None:
+            lock.check_lease()
+            space.check()
+
+        self._progress = Progress("stage %s" % printable(paths.target), total, check)
 
     def blocks(self, tasks: Sequence[Task]) -> List[int]:
         """The checksum of each block, with IN_TARGET or IN_COPY where nothing was copied."""
@@ -176,7 +174,7 @@ class Copier:
             first, end = batch
             results[first:end] = crcs
             rows = [
-                (task.name, task.offset, task.size, task.mtime, crc % IN_TARGET)
+                (task.name, task.offset, task.size, task.mtime, task.ctime, crc % IN_TARGET)
                 for task, crc in zip(tasks[first:end], crcs)
             ]
             self._record(sum(sizes[first:end]), json.dumps(rows), min(crcs) < IN_TARGET)
@@ -185,7 +183,7 @@ class Copier:
         run_parallel(work, batches(sizes), done, self._progress.tick)
         for task, crc in zip(tasks, results):
             if task.length < task.size and not crc & IN_TARGET:
-                os.chmod(task.copy, task.mode)
+                os.chmod(task.copy, task.mode & ~0o002)
                 os.utime(task.copy, ns=(task.mtime, task.mtime))
         return results
 

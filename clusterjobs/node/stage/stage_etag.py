@@ -8,22 +8,28 @@ from __future__ import annotations
 import hashlib
 import os
 import zlib
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from stage_files import BLOCK
 
 _MIB = 1 << 20
 PART_SIZES = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
+_SMALLEST_PART = 5 * 10**6  # S3 takes no smaller ones, except the last
+_STEPS = (_MIB, 10**6, _MIB // 2, 5 * 10**5, _MIB // 4, 10**5, 1 << 16)
+_MOST_SIZES = 64  # that are tried; each takes one pass over the file
+_MOST_BYTES = 512 << 20  # in all these passes, for large objects
 GOOD, BAD, UNKNOWN = 0, 1, 2
 _BUFFER = bytearray(1 << 18)  # stays in a core's cache while both checksums are computed
 
 
 def check_etag(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[int, List[int]]:
     """GOOD, BAD or UNKNOWN, and the CRC-32 of each block. `sizes`: the part sizes to try."""
+    if os.fstat(file).st_size != size:  # the ETag may still be that of its first bytes
+        return BAD, _read(file, size, None)[1]
     digest, _, count = etag.partition("-")
     fitting = [size]
     if count:
-        fitting = sorted({min(part, size) for part in sizes if part_count(size, part) == count})
+        fitting = [min(part, size) for part in sizes if part_count(size, part) == count]
     crcs: List[int] = []
     try:
         for part in fitting if len(digest) == 32 else ():
@@ -34,6 +40,28 @@ def check_etag(file: int, size: int, etag: str, sizes: Sequence[int]) -> Tuple[i
     except ValueError:  # MD5 is not allowed on this machine
         crcs = []
     return (BAD, crcs) if crcs else (UNKNOWN, _read(file, size, None)[1])
+
+
+def possible_part_sizes(size: int, count: str) -> List[int]:
+    """Round part sizes of which an object has as many as its ETag says, the likely ones first.
+
+    Also the smallest possible size, as of a program that divides an object evenly.
+    """
+    if not count.isdigit() or int(count) < 1:
+        return []
+    parts = int(count)
+    least = max(-(-size // parts), 1 if parts == 1 else _SMALLEST_PART)
+    most = (size - 1) // (parts - 1) if parts > 1 else size
+    most_sizes = min(_MOST_SIZES, max(8, _MOST_BYTES // max(size, 1)))
+    found: Dict[int, None] = {}  # in order, each once
+    for step in _STEPS:
+        for part in range(-(-least // step) * step, most + 1, step):
+            if len(found) >= most_sizes:
+                return list(found)
+            found[part] = None
+        if least <= most:
+            found[least] = None
+    return list(found)
 
 
 def part_count(size: int, part: int) -> str:

@@ -20,9 +20,9 @@ BUFFER = 1 << 18  # stays in a core's cache while it is read, written and read b
 # Used again for each block: new memory costs as much time as the copying.
 _BUFFER, _READ_BACK = bytearray(BUFFER), bytearray(BUFFER)
 
-# A row of the record: size, time and permissions of the original; times of content and of change of
-# the file in the target; checksums of its blocks.
-Row = Tuple[int, int, int, int, int, Tuple[int, ...]]
+# A row of the record: size, mtime, permissions and ctime of the original; mtime and ctime of the
+# file in the target; checksums of its blocks.
+Row = Tuple[int, int, int, int, int, int, Tuple[int, ...]]
 # Added to a checksum if nothing was copied: the target or the partial copy has the block already.
 IN_TARGET, IN_COPY = 1 << 32, 1 << 33
 
@@ -43,6 +43,7 @@ class Task(NamedTuple):
     size: int
     mtime: int
     mode: int
+    ctime: int
 
 
 # ------------------------------------------------------------------ small files
@@ -59,7 +60,7 @@ class SmallFiles:
 
     def copy(self, name: str, row: File) -> Row:
         """Returns the row of the record. Raises StageError."""
-        size, mtime, mode, _ = row
+        size, mtime, mode, ctime = row
         for _ in range(3):
             where = self._source
             try:
@@ -88,7 +89,7 @@ class SmallFiles:
                 raise StageError("%s: changed while it was copied" % path)
             if is_good and status.st_size == size:
                 checksums = (zlib.crc32(data),)
-                return size, mtime, mode, status.st_mtime_ns, status.st_ctime_ns, checksums
+                return size, mtime, mode, ctime, status.st_mtime_ns, status.st_ctime_ns, checksums
         path = printable(path_of(self._copy, name))
         raise StageError("%s: differs from what was written when read back" % path)
 

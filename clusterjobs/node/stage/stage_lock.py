@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any, Tuple
 
-from stage_log import StageError, mark_progress, os_failure, report_status
+from stage_log import LeaseLostError, mark_progress, os_failure, report_status
 
 LEASE_SECONDS = 60
 _RENEW_SECONDS = 5
@@ -47,7 +47,7 @@ class Lock:
 
     def acquire(self) -> None:
         """Wait for the lock, and report who holds it."""
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._file = _open_lock(self._path)
         reported = -float(_REPORT_SECONDS)
         progress = self._progress_time()
         while not self._try():
@@ -70,7 +70,7 @@ class Lock:
         return self._file
 
     def check_lease(self) -> None:
-        """Call this about once a second. Raises StageError if the lease is lost."""
+        """Call this about once a second. Raises LeaseLostError if the lease is lost."""
         now = time.monotonic()
         if self._has_lease and now - self._last_check >= _RENEW_SECONDS:
             self._last_check = now
@@ -92,10 +92,10 @@ class Lock:
             return 0
 
     def assert_held(self) -> None:
-        """Raises StageError if another job has taken over the lease."""
+        """Raises LeaseLostError if another job has taken over the lease."""
         if self._has_lease and self._read(self._lease) != self._holder_id:
             self._has_lease = False
-            raise StageError("%s: another job took over the lease" % self._lease)
+            raise LeaseLostError("%s: another job took over the lease" % self._lease)
 
     def release(self) -> None:
         if self._stop_renewing:
@@ -126,7 +126,9 @@ class Lock:
 
     def _try_lease(self) -> bool:
         mine = "%s.%d.%s" % (self._lease, os.getpid(), os.uname().nodename)
-        with open(mine, "w") as file:
+        with open(
+            os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW), "w"
+        ) as file:
             file.write(self._holder_id)
         try:
             os.link(mine, self._lease)  # atomic on every file system
@@ -165,3 +167,13 @@ class Lock:
                 return file.read()
         except OSError:
             return ""
+
+
+def _open_lock(path: str) -> int:
+    """Whoever may read a lock file may hold its lock: only those who may write beside it."""
+    group = os.stat(os.path.dirname(path)).st_mode & 0o020
+    mode = 0o660 if group else 0o600
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    if os.fstat(file).st_uid == os.geteuid():
+        os.fchmod(file, mode)
+    return file

@@ -18,7 +18,11 @@ class StageError(Exception):
 
 
 class SourceError(StageError):
-    """The source is missing, empty or denied: another attempt would get the same answer."""
+    """The source or the target cannot be used: another attempt would get the same answer."""
+
+
+class LeaseLostError(StageError):
+    """Another job took over: the partial copy is now its own."""
 
 
 class Stopped(BaseException):

@@ -131,7 +131,8 @@ def _work_loop(work: Work, tasks: int, results: int) -> None:
         gc.disable()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.umask(0)  # copies get the permissions of their originals
+        # Copies get the permissions of their originals, but no other user may write to them.
+        os.umask(0o002)
         while True:
             task = _receive(tasks)
             try:

@@ -12,12 +12,14 @@ import os
 import shutil
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from stage_list import File, Listing, scan
+from safe_folder import check_path, check_private, make_private
+from stage_list import Listing
 from stage_log import StageError, os_failure
 
-VERSION = 2
+VERSION = 3
 Checksums = Dict[str, List[int]]  # of each file, the CRC-32 of its blocks
-Block = Tuple[str, int, int, int]  # name, offset; size and time of the source file
+Block = Tuple[str, int, int, int, int]  # name, offset; size, mtime and ctime of the source file
+_JOURNAL_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class SmallFileRows(NamedTuple):
@@ -44,6 +46,7 @@ class StagePaths:
     """The target, and the hidden folder beside it with its files."""
 
     def __init__(self, target: str) -> None:
+        self._given = os.path.join(os.getcwd(), target)
         self.target = os.path.realpath(target)
         parent, name = os.path.split(self.target)
         if os.path.ismount(self.target):
@@ -54,23 +57,35 @@ class StagePaths:
         self.copy = os.path.join(self.folder, "copy")
         self.lock = os.path.join(self.folder, "lock")
         self._record = os.path.join(self.folder, "record.json")
+        self._commit = os.path.join(self.folder, "commit.json")
         self._journal = os.path.join(self.folder, "journal")
+
+    def check(self) -> None:
+        """Raises SourceError if another user could change the target or the files beside it."""
+        check_path(self._given)
+        check_private(self.folder)
+
+    def make_folder(self) -> None:
+        """Create the folder beside the target. Raises SourceError as `check` does."""
+        os.makedirs(os.path.dirname(self.folder), exist_ok=True)
+        make_private(self.folder)
+        self.check()
 
     def load_record(self) -> Optional[Dict[str, Any]]:
         """The record of a complete copy, or None."""
-        try:
-            with open(self._record) as file:
-                record = json.load(file)
-        except (OSError, ValueError):
-            return None
-        return record if isinstance(record, dict) and record.get("version") == VERSION else None
+        return _load(self._record)
 
-    def delete_record(self) -> None:
-        """From now on the target counts as incomplete."""
+    def load_commit(self) -> Optional[Dict[str, Any]]:
+        """What a commit that did not end may have written to the target, or None."""
+        return _load(self._commit)
+
+    def start_commit(self, names: Dict[str, Any]) -> None:
+        """From now on the target counts as incomplete, and `names` in it as staged."""
+        _write_synced(self._commit, json.dumps(dict(names, version=VERSION)))
         try:
             os.unlink(self._record)
         except FileNotFoundError:
-            return
+            pass
         _sync_folder(self.folder)
 
     def write_record(self, record: Dict[str, Any], rows: Iterable[str]) -> None:
@@ -78,14 +93,10 @@ class StagePaths:
 
         `rows` are those of the files, as JSON without the braces.
         """
-        new = self._record + ".new"
         head = json.dumps(dict(record, version=VERSION))
-        with open(new, "w") as file:
-            file.write('%s,"files":{%s}}' % (head[:-1], ",".join(rows)))
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(new, self._record)
+        _write_synced(self._record, '%s,"files":{%s}}' % (head[:-1], ",".join(rows)))
         _sync_folder(self.folder)
+        remove(self._commit)
         self.remove_partial_copy()
 
     def start_copy(self, identity: List[Any]) -> None:
@@ -98,9 +109,7 @@ class StagePaths:
         except (OSError, ValueError):
             pass
         self.remove_partial_copy()
-        with open(path + ".new", "w") as file:
-            file.write(json.dumps(identity))
-        os.rename(path + ".new", path)
+        _write_synced(path, json.dumps(identity))
 
     def remove_partial_copy(self) -> None:
         for name in ("source", "journal", "archive", "commands", "tool.out"):
@@ -114,10 +123,10 @@ class StagePaths:
     def append_journal(self, line: str) -> None:
         """Add what has been copied: a JSON object of small files and rows, or a list of blocks.
 
-        A block is a list of name, offset, size and time of the source file, checksum.
+        A block is a list of name, offset, size and times of the source file, checksum.
         """
         try:
-            with open(self._journal, "a") as file:
+            with open(os.open(self._journal, _JOURNAL_FLAGS, 0o644), "w") as file:
                 file.write("\n" + line)  # on a new line even after a truncated one
         except OSError as error:
             raise os_failure(self._journal, error) from None
@@ -128,8 +137,8 @@ class StagePaths:
         try:
             with open(self._journal) as file:
                 for line in file:
-                    for name, offset, size, mtime, crc in _journal_entries(line):
-                        found[name, offset, size, mtime] = crc
+                    for *block, crc in _journal_entries(line):
+                        found[tuple(block)] = crc
         except OSError:
             pass
         return found
@@ -141,8 +150,27 @@ def _journal_entries(line: str) -> List[Any]:
     except ValueError:  # empty, or truncated when its writer was killed
         return []
     if isinstance(rows, dict):
-        return [(name, 0, row[0], row[1], row[-1][0]) for name, row in rows.items()]
+        return [(name, 0, row[0], row[1], row[3], row[-1][0]) for name, row in rows.items()]
     return list(rows)
+
+
+def _load(path: str) -> Optional[Dict[str, Any]]:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("version") == VERSION else None
+
+
+def _write_synced(path: str, text: str) -> None:
+    """Replace a file atomically; it is on the disk afterwards."""
+    remove(path + ".new")
+    with open(path + ".new", "x") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(path + ".new", path)
 
 
 def _sync_folder(path: str) -> None:
@@ -169,47 +197,3 @@ def source_state(source: Listing) -> List[Any]:
     """The state of a source as a record keeps it."""
     files = {name: list(row[:3]) for name, row in source.files.items()}
     return [files, source.folders, source.links]
-
-
-def matches_record(source: Listing, record: Dict[str, Any]) -> bool:
-    """Whether sizes, times and permissions of a folder are still those that were copied."""
-    if source.folders != record["folders"] or source.links != record["links"]:
-        return False
-    now = source.files
-    return len(now) == len(record["files"]) and all(
-        is_same_file(now.get(name), row) for name, row in record["files"].items()
-    )
-
-
-def is_same_file(now: Optional[File], row: List[Any]) -> bool:
-    """Whether a source file is still the one of a row of the record."""
-    return now is not None and now[:3] == (row[0], row[1], row[2])
-
-
-def find_changes(target: str, record: Dict[str, Any]) -> Tuple[List[str], List[str]]:
-    """The names that differ from the record, and the files that were touched and may differ.
-
-    The time of change (ctime) cannot be set: every write moves it, even if size and time of content
-    are put back. A change that no system call has made is not found.
-    """
-    try:
-        now = scan(target, follow=False)
-    except StageError:
-        return list(record["files"]), []
-    wrong, touched = [], []
-    for name, (size, _, _, mtime, ctime, _) in record["files"].items():
-        file = now.files.get(name)
-        if file is None or file[0] != size or file[1] != mtime:
-            wrong.append(name)
-        elif file[3] != ctime:
-            touched.append(name)
-    wrong += record["folders"].keys() - now.folders.keys()
-    wrong += record["links"].keys() - now.links.keys()
-    return wrong, touched
-
-
-def unchanged_files(target: str, record: Dict[str, Any]) -> Dict[str, List[Any]]:
-    """The rows of the target's files that are exactly as recorded."""
-    wrong, touched = find_changes(target, record)
-    changed = {*wrong, *touched}
-    return {name: row for name, row in record["files"].items() if name not in changed}

@@ -7,23 +7,38 @@ import time
 from typing import Any, Dict, Optional
 
 from stage_bucket import ROUNDS, Bucket, Objects, is_refusal
-from stage_copy import check_space, make_folders
+from stage_changes import unchanged_files
+from stage_copy import make_folders
 from stage_download import Download
 from stage_list import EMPTY, Listing, path_of
 from stage_lock import Lock
 from stage_log import Progress, SourceError, StageError, log, plural, printable
-from stage_record import Checksums, SmallFileRows, StagedCopy, StagePaths, remove, unchanged_files
+from stage_record import Checksums, SmallFileRows, StagedCopy, StagePaths, remove
+from stage_space import FreeSpace, check_space
+from stage_target import TargetFiles
 from stage_verify_objects import ObjectVerifier, size_of
 
 
 def copy_objects(
-    paths: StagePaths, source: str, record: Optional[Dict[str, Any]], lock: Lock
+    paths: StagePaths,
+    source: str,
+    record: Optional[Dict[str, Any]],
+    target: TargetFiles,
+    lock: Lock,
+    reread: bool,
 ) -> StagedCopy:
-    """Fetch the objects that the target lacks. Raises StageError."""
+    """Fetch the objects that the target lacks. Raises StageError.
+
+    `reread`: read the objects that the target has, and compare them with the record.
+    """
     bucket = Bucket(source)
     objects = bucket.list()
     listing = _listing(objects, source)
+    target.check_sizes(listing)
     checksums = _unchanged(paths, objects, record)
+    if reread:
+        wanted = {name: objects[name] for name in checksums}
+        checksums = _as_recorded(bucket, paths, wanted, checksums)
     wanted = {name: objects[name] for name in objects if name not in checksums}
     check_space(paths, listing, sum(size for size, _ in wanted.values()))
     make_folders(paths.copy, listing)
@@ -50,7 +65,13 @@ def fetch_object(source: str, path: str, paths: StagePaths, lock: Lock) -> Objec
 def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lock) -> Checksums:
     """Fetch objects to `to` and verify them, as well as those that are there already."""
     total = sum(size for size, _ in wanted.values())
-    progress = Progress("stage %s" % printable(paths.target), total, lock.check_lease)
+    space = FreeSpace(paths)
+
+    def check() -> None:
+        lock.check_lease()
+        space.check()
+
+    progress = Progress("stage %s" % printable(paths.target), total, check)
     checksums: Checksums = {}
     left, error = wanted, ""
     for number in range(ROUNDS + 1):
@@ -112,6 +133,18 @@ def _unchanged(paths: StagePaths, objects: Objects, record: Optional[Dict[str, A
         for name, row in unchanged_files(paths.target, record).items()
         if objects.get(name) == state.get(name)
     }
+
+
+def _as_recorded(
+    bucket: Bucket, paths: StagePaths, wanted: Objects, recorded: Checksums
+) -> Checksums:
+    """Those of the recorded checksums that the target's files still have."""
+    total = sum(size for size, _ in wanted.values())
+    progress = Progress("stage %s: reading" % printable(paths.target), total)
+    verifier = ObjectVerifier(paths.target, wanted, progress)
+    verifier.run(list(wanted), None)
+    good, _ = verifier.results(bucket)
+    return {name: crcs for name, crcs in good.items() if crcs == recorded[name]}
 
 
 def _remove_leftovers(copy: str, wanted: Objects) -> None:

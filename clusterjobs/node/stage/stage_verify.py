@@ -47,7 +47,7 @@ def _record_rows(
     def work(batch: Tuple[int, int]) -> str:
         rows = {}
         for name in names[batch[0] : batch[1]]:
-            size, mtime, mode, _ = listing.files[name]
+            size, mtime, mode, changed = listing.files[name]
             try:
                 status = os.stat(name or target, dir_fd=root, follow_symlinks=False)
             except FileNotFoundError:
@@ -55,7 +55,7 @@ def _record_rows(
             if status.st_size != size or not stat.S_ISREG(status.st_mode):
                 raise _missing(target, name)
             times = status.st_mtime_ns, status.st_ctime_ns
-            rows[name] = (size, mtime, mode, *times, checksums[name])
+            rows[name] = (size, mtime, mode, changed, *times, checksums[name])
         return json.dumps(rows, separators=(",", ":"))[1:-1]
 
     def done(_: Any, rows: str) -> Tuple[()]:

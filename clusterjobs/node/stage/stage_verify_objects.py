@@ -12,7 +12,15 @@ import stat
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from stage_bucket import Bucket, Objects
-from stage_etag import BAD, GOOD, PART_SIZES, UNKNOWN, check_etag, part_count
+from stage_etag import (
+    BAD,
+    GOOD,
+    PART_SIZES,
+    UNKNOWN,
+    check_etag,
+    part_count,
+    possible_part_sizes,
+)
 from stage_list import path_of
 from stage_log import Progress
 from stage_pool import run_parallel
@@ -30,7 +38,7 @@ class ObjectVerifier:
     def __init__(self, to: str, wanted: Objects, progress: Progress) -> None:
         self._to, self._wanted, self._progress = to, wanted, progress
         self._found: Dict[str, Tuple[int, List[int], Stamp]] = {}
-        self._sizes: Sequence[int] = PART_SIZES
+        self._sizes: Sequence[int] = PART_SIZES  # empty: all that are possible
 
     def run(
         self, existing: Sequence[str], finished: Optional[Callable[[], Optional[List[str]]]]
@@ -85,8 +93,9 @@ class ObjectVerifier:
 
     def _check(self, name: str) -> Tuple[int, List[int], Stamp]:
         size, etag = self._wanted[name]
+        sizes = self._sizes or possible_part_sizes(size, etag.partition("-")[2])
         with open(path_of(self._to, name), "rb") as file:
-            verdict, crcs = check_etag(file.fileno(), size, etag, self._sizes)
+            verdict, crcs = check_etag(file.fileno(), size, etag, sizes)
             return verdict, crcs, _stamp_of(os.fstat(file.fileno()))
 
     def _stamp(self, name: str) -> Optional[Stamp]:
@@ -95,9 +104,22 @@ class ObjectVerifier:
         except OSError:
             return None
 
+    def _length(self, name: str) -> int:
+        return self._found[name][2][1]
+
     def _mismatches(self, doubtful: Dict[str, int], bucket: Bucket) -> Dict[str, str]:
         """Objects that differ from their ETags. A part size that S3 returns is tried on all."""
-        bad: Dict[str, str] = {}
+        bad = {
+            name: "%d of %d bytes" % (self._length(name), self._wanted[name][0])
+            for name in doubtful
+            if self._length(name) != self._wanted[name][0]
+        }
+        doubtful = {name: old for name, old in doubtful.items() if name not in bad}
+        if not bucket.aws:  # S3 cannot be asked
+            self._sizes = []
+            self._read([name for name in doubtful if "-" in self._wanted[name][1]])
+            doubtful = {name: self._found[name][0] for name in doubtful}
+            doubtful = {name: new for name, new in doubtful.items() if new != GOOD}
         tried = set(PART_SIZES)
         while doubtful:
             name, result = doubtful.popitem()
@@ -118,7 +140,7 @@ class ObjectVerifier:
             if result == BAD:
                 bad[name] = "differs from its ETag"
                 if part is None and "-" in etag:
-                    bad[name] += ", assuming a usual part size (aws could ask S3 for it)"
+                    bad[name] += ", for any usual part size (with aws on the node, S3 can be asked)"
             elif result == UNKNOWN:
                 bucket.warn_unverified(name)
         return bad

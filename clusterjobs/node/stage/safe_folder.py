@@ -1,0 +1,128 @@
+"""Which folders other users of the cluster could misuse, by the permissions along their paths.
+
+It knows owners and permissions; it must not know what the folders are used for. Trusted are the
+user, root, and everybody who may write to a folder that is not open to all users, such as the group
+of a project folder. So whatever lies below a folder that all users may write to must be one's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import stat
+
+from stage_log import SourceError, printable
+
+_MAX_LINKS = 40  # as the kernel's own limit
+
+
+def check_path(path: str) -> None:
+    """Raises SourceError if an untrusted user could replace a part of an absolute path.
+
+    Links count as well, since whoever owns a link chooses where the path leads. A part that does
+    not exist yet ends the check: call it again when the path has been created.
+    """
+    here, links = "/", 0
+    waiting = path.split("/")[::-1]
+    while waiting:
+        name = waiting.pop()
+        folder = os.stat(here)
+        _check_folder(here, folder)
+        if name in ("", "."):
+            continue
+        if name == "..":
+            here = os.path.dirname(here)
+            continue
+        inner = os.path.join(here, name)
+        try:
+            status = os.lstat(inner)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        _check_owner(inner, status, folder, may_be_shared=True)
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            link = os.readlink(inner)
+            here = "/" if link.startswith("/") else here
+            waiting += link.split("/")[::-1]
+        else:
+            here = inner
+    _check_folder(here, os.stat(here))
+
+
+def make_private(path: str) -> None:
+    """Create a folder that nobody else can plant files in, or check that an existing one is such.
+
+    Below a folder that all users may write to, nobody else can even read it. Raises SourceError.
+    """
+    above = os.path.dirname(path)
+    mode = os.stat(above).st_mode
+    try:
+        os.mkdir(path, 0o700 if mode & stat.S_IWOTH else 0o755 | (mode & stat.S_IWGRP))
+    except FileExistsError:
+        pass
+    check_path(above)
+    check_private(path)
+
+
+def check_private(path: str) -> None:
+    """Raises SourceError unless a folder, if it exists, belongs to a trusted user."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise SourceError("%s: not a folder: remove it" % printable(path)) from None
+        raise
+    try:
+        status = os.fstat(folder)
+    finally:
+        os.close(folder)
+    _check_owner(path, status, os.stat(os.path.dirname(path)), may_be_shared=False)
+    if status.st_mode & stat.S_IWOTH:
+        what = "%s: all users may write to it, so its contents cannot be trusted: remove it"
+        raise SourceError(what % printable(path))
+
+
+def _check_folder(path: str, status: os.stat_result) -> None:
+    mode = status.st_mode
+    if stat.S_ISDIR(mode) and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise SourceError(
+            "%s: all users may write to this folder and replace what others have in it: choose a "
+            "folder that only you or your group may write to (or, as its owner: chmod +t %s)"
+            % (printable(path), printable(path))
+        )
+
+
+def _check_owner(
+    path: str, status: os.stat_result, folder: os.stat_result, may_be_shared: bool
+) -> None:
+    """The owner of a folder may replace its contents anyway. `may_be_shared`: by one's group."""
+    if not folder.st_mode & stat.S_IWOTH:
+        return
+    if status.st_uid in (os.geteuid(), 0, folder.st_uid):
+        return
+    is_group_folder = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_IWGRP
+    groups = {os.getegid(), *os.getgroups()}
+    if may_be_shared and is_group_folder and status.st_gid in groups:
+        return
+    above = os.path.dirname(path)
+    raise SourceError(
+        "%s belongs to another user (%s), and all users may write to %s: choose a path below a "
+        "folder of your own, for example: mkdir -m 700 %s"
+        % (printable(path), _name_of(status.st_uid), above, os.path.join(above, _own_name()))
+    )
+
+
+def _name_of(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
+
+
+def _own_name() -> str:
+    return _name_of(os.geteuid())

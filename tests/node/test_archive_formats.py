@@ -1,0 +1,216 @@
+"""What tar, gzip, bzip2, xz and unzip accept is unpacked; what is not whole is refused by name."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import pathlib
+import random
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable
+
+import pytest
+from archives import pack, unpack, write_source
+from node_programs import content
+
+
+@pytest.fixture
+def source(tmp_path: pathlib.Path) -> pathlib.Path:
+    return write_source(tmp_path / "source", random.Random(1))
+
+
+def refusal(archive: pathlib.Path, data: bytes) -> str:
+    """Why stage.py refuses an archive, without the archive's name."""
+    import stage_log
+
+    archive.write_bytes(data)
+    with pytest.raises(stage_log.StageError) as caught:
+        unpack(archive, archive.parent)
+    assert not (archive.parent / ".to.stage" / "copy").exists()
+    return str(caught.value).replace(f"{archive}: ", "")
+
+
+def end_of_members(data: bytes) -> int:
+    """Where the end-of-archive marker of a tar begins."""
+    with tarfile.open(fileobj=io.BytesIO(data)) as file:
+        last = file.getmembers()[-1]
+        return last.offset_data + -(-last.size // 512) * 512
+
+
+def in_two(compress: Callable[[bytes], bytes], data: bytes, between: bytes = b"") -> bytes:
+    middle = len(data) // 2
+    return compress(data[:middle]) + between + compress(data[middle:])
+
+
+@pytest.mark.parametrize(
+    ("kind", "compress"),
+    [
+        ("tar.gz", lambda data: in_two(gzip.compress, data)),
+        ("tar.gz", lambda data: gzip.compress(data) + bytes(1001)),
+        ("tar.bz2", lambda data: in_two(bz2.compress, data)),
+        ("tar.bz2", lambda data: bz2.compress(data) + bytes(1001)),
+        ("tar.xz", lambda data: in_two(lzma.compress, data, bytes(8)) + bytes(4)),
+        ("tar.xz", lambda data: lzma.compress(data, check=lzma.CHECK_SHA256)),
+        ("tar.xz", lambda data: lzma.compress(data, check=lzma.CHECK_NONE)),
+        ("tar", lambda data: data + bytes(100_001)),  # records may be of any size
+        ("tar", lambda data: data[: end_of_members(data) + 512]),
+    ],
+)
+def test_streams_and_padding_are_read_as_the_programs_read_them(
+    tmp_path, modules, source, kind, compress
+) -> None:
+    data = compress(pack("tar", 1, source, tmp_path).read_bytes())
+    (tmp_path / f"a.{kind}").write_bytes(data)
+    (tmp_path / "theirs").mkdir()
+    words = ["tar", "-xf", tmp_path / f"a.{kind}", "-C", tmp_path / "theirs"]
+    assert subprocess.run(words, check=False, capture_output=True).returncode == 0
+    assert unpack(tmp_path / f"a.{kind}", tmp_path) == content(tmp_path / "theirs")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--format=v7", "--exclude=*long*"],
+        ["--format=oldgnu"],
+        ["--format=ustar", "--exclude=*long*"],
+        ["--format=gnu", "--label=corpus", "--mtime=@99999999999"],
+        ["--format=gnu", "--incremental", "--mtime=@-5"],
+        ["--format=posix", "--mtime=@-1.5", "--pax-option=comment=x,globexthdr.name=g"],
+        ["--sparse", "--blocking-factor=1"],
+    ],
+)
+def test_each_format_of_tar_is_unpacked_as_tar_does(tmp_path, modules, source, options) -> None:
+    os.link(source / "link", source / "another link", follow_symlinks=False)
+    words = ["tar", *options, "-C", str(source), "-cf", str(tmp_path / "a.tar"), "."]
+    subprocess.run(words, check=True, capture_output=True)
+    (tmp_path / "theirs").mkdir()
+    words = ["tar", "-xf", str(tmp_path / "a.tar"), "-C", str(tmp_path / "theirs")]
+    subprocess.run(words, check=True, capture_output=True)
+    assert unpack(tmp_path / "a.tar", tmp_path) == content(tmp_path / "theirs")
+
+
+def test_the_last_member_of_a_name_counts(tmp_path, modules, source) -> None:
+    archive = pack("tar", 0, source, tmp_path)
+    (source / "part 0/0 name").write_text("newer")
+    (source / "link").unlink()
+    (source / "link").write_text("no link any more")
+    (source / "part 1/1 name").unlink()
+    (source / "part 1/1 name").symlink_to("0 name")
+    subprocess.run(["tar", "-C", source, "-rf", archive, "."], check=True)
+    found = unpack(archive, tmp_path)
+    assert found[b"/part 0/0 name"][1] == b"newer"
+    assert found[b"/link"][1] == b"no link any more"
+    assert found[b"/part 1/1 name"] == b"0 name"
+
+
+def test_archives_that_tar_takes_and_that_are_not_whole_are_refused(
+    tmp_path, modules, source
+) -> None:
+    whole = pack("tar", 0, source, tmp_path).read_bytes()
+    end = end_of_members(whole)
+    archive = tmp_path / "a.tar"
+    assert refusal(archive, whole[:end]) == "is cut off: it has no end-of-archive marker of tar"
+    said = refusal(archive, whole[:end] + bytes(1024) + whole)
+    assert said.startswith(f"has more data after tar's end-of-archive marker at byte {end}: ")
+    said = refusal(archive, whole[:1024] + bytes(512) + whole[1536:])
+    assert said.startswith("has more data after tar's end-of-archive marker")
+    packed = bz2.compress(whole)
+    for rest in (b"rest", bytes(8) + packed):  # bzip2 ignores both
+        said = refusal(tmp_path / "a.tar.bz2", packed + rest)
+        assert said == "has other bytes after the end of its bzip2 data"
+
+
+def test_damages_are_named(tmp_path, modules, source) -> None:
+    whole = pack("tar", 0, source, tmp_path).read_bytes()
+    archive = tmp_path / "a.tar"
+    assert refusal(archive, b"") == "is empty"
+    assert refusal(archive, b"no tar" * 1000) == "no tar archive, or damaged at its start"
+    assert (
+        refusal(archive, whole[:1024] + b"!" + whole[1025:]) == "has a damaged header at byte 1024"
+    )
+    assert refusal(archive, whole[:700]) == "ends in the middle of a member, at byte 700"
+    assert refusal(archive, whole[:1100]) == "ends in the middle of a header, at byte 1100"
+    packed = gzip.compress(whole)
+    assert refusal(archive, packed[:-9]) == "ends in the middle of its gzip data"
+    wrong = packed[:-8] + b"!!!!" + packed[-4:]
+    assert refusal(archive, wrong).startswith("damaged gzip data: ")
+    assert refusal(archive, packed + b"!") == "has other bytes after the end of its gzip data"
+    said = refusal(archive, lzma.compress(whole) + bytes(3))
+    assert said == "has 3 zero bytes after the end of its xz data"
+    said = refusal(archive, b"\x28\xb5\x2f\xfd" + whole)
+    assert said.startswith("is compressed by zstd, which Python on the nodes cannot read: use gzip")
+
+
+def tar_of(one: tarfile.TarInfo) -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as file:
+        file.addfile(one, io.BytesIO(bytes(one.size)))
+    return archive.getvalue()
+
+
+@pytest.mark.parametrize("key", ["mtime", "atime", "ctime", "size", "uid"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e30", "1" * 30, "0x1", "1 2"])
+def test_an_impossible_value_of_an_extended_header_is_named(tmp_path, modules, key, value) -> None:
+    one = tarfile.TarInfo("x")
+    one.pax_headers = {key: value}
+    said = refusal(tmp_path / "a.tar", tar_of(one))
+    assert said == f"has an extended header with {key}={value!r}"
+
+
+@pytest.mark.parametrize("value", ["-1.5", "-99999999999", "9" * 18, str((1 << 63) - 1)])
+def test_an_unusual_time_is_taken(tmp_path, modules, value) -> None:
+    one = tarfile.TarInfo("x")
+    one.pax_headers = {"mtime": value}
+    (tmp_path / "a.tar").write_bytes(tar_of(one))
+    assert b"/x" in unpack(tmp_path / "a.tar", tmp_path)
+
+
+def test_permissions_obey_the_umask(tmp_path, modules) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as file:
+        for name, kind, mode in (("d", tarfile.DIRTYPE, 0o2777), ("f", tarfile.REGTYPE, 0o6777)):
+            one = tarfile.TarInfo(name)
+            one.type, one.mode = kind, mode
+            file.addfile(one)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        for name, mode in (("d/", 0o40777), ("f", 0o106777)):
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = mode << 16
+            file.writestr(entry, b"")
+    before = os.umask(0o027)
+    try:
+        for name in ("a.tar", "a.zip"):
+            unpack(tmp_path / name, tmp_path)
+            copy = tmp_path / ".to.stage" / "copy"
+            assert [oct((copy / one).stat().st_mode & 0o7777) for one in "df"] == ["0o750"] * 2
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("name", [".", "a/..", "a\0b"])
+def test_a_file_without_a_possible_name_is_refused(tmp_path, modules, name) -> None:
+    one = tarfile.TarInfo("x")
+    one.pax_headers = {"path": name}
+    said = refusal(tmp_path / "a.tar", tar_of(one))
+    assert said.endswith("has no possible name"), said
+
+
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path, modules, source) -> None:
+    """tar refuses it as well, because the folder is not empty."""
+    archive = pack("tar", 0, source, tmp_path)
+    (tmp_path / "part 0").write_text("a file")
+    subprocess.run(["tar", "-C", tmp_path, "-rf", archive, "part 0"], check=True)
+    assert refusal(archive, archive.read_bytes()).endswith("is in the archive as a folder, too")
+
+
+def test_names_of_a_zip_keep_their_bytes(tmp_path, modules) -> None:
+    name = os.fsdecode(b"\xff\xfe \xc3\xbc")
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / name).write_text("x")
+    words = ["zip", "-qr", tmp_path / "a.zip", "."]
+    subprocess.run(words, cwd=tmp_path / "source", check=True, env={**os.environ, "LC_ALL": "C"})
+    assert list(unpack(tmp_path / "a.zip", tmp_path)) == [b"/" + os.fsencode(name)]
