@@ -5,6 +5,7 @@ The attacker and the victim are two ordinary users; the victim runs the program.
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -16,6 +17,8 @@ from collections.abc import Iterator
 
 import pytest
 from node_programs import STAGE_FOLDER, write_tree
+
+from clusterjobs.lab.polling import until
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can run programs as two other users"
@@ -33,6 +36,24 @@ os.chdir("/")
 sys.argv = [program, *words]
 sys.path.insert(0, os.path.dirname(program))
 runpy.run_path(program, run_name="__main__")
+"""
+
+
+# Stages; but just before it creates a certain folder, it waits until that exists.
+_LATE = """
+import os, sys, time
+folder, ready = sys.argv[3:]
+del sys.argv[3:]
+mkdir = os.mkdir
+def late(path, mode=0o777, **options):
+    if os.fspath(path) == folder:
+        open(ready, "w").close()
+        while not os.path.lexists(os.path.join(folder, "lock")):
+            time.sleep(0.01)
+    mkdir(path, mode, **options)
+os.mkdir = late
+import stage
+sys.exit(stage.main())
 """
 
 
@@ -185,6 +206,24 @@ def test_a_planted_target_is_not_filled(cluster) -> None:
     refused(cluster.stage(target), f"{target} belongs to another user (64001)")
     assert not list(target.iterdir())
     assert not (cluster.scratch / ".data.stage").exists()
+
+
+@pytest.mark.parametrize("name", [".data.stage", "sets"])
+def test_a_folder_planted_between_the_check_and_its_creation_is_not_used(cluster, name) -> None:
+    program = cluster.programs / "late.py"
+    program.write_text(_LATE)
+    ready = cluster.home / "ready"
+    target = cluster.scratch / ("data" if name == ".data.stage" else "sets/data")
+    words = [cluster.source, target, cluster.scratch / name, ready]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        future = pool.submit(cluster.run, "late.py", *words)
+        until(lambda: ready.exists() or future.done(), 60, lambda: "never created")
+        planted = cluster.plant(cluster.scratch / name)
+        cluster.link(planted / "lock", cluster.precious)
+        done = future.result()
+    refused(done, f"{planted} belongs to another user (64001)")
+    assert cluster.is_unharmed()
+    assert os.listdir(planted) == ["lock"]
 
 
 def test_a_planted_folder_above_the_target_is_not_trusted(cluster) -> None:

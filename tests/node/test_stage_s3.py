@@ -162,6 +162,15 @@ def test_a_check_asks_nothing_where_the_data_is(tmp_path, bucket) -> None:
     assert len(bucket.calls()) == calls
 
 
+def test_a_check_refuses_a_target_of_another_source(tmp_path, bucket) -> None:
+    for name in ("books", "words"):
+        write_tree(bucket.folder / name, 5, 1000)
+    assert bucket("s3://corpus/books", tmp_path / "to").returncode == 0
+    done = bucket("--check", "s3://corpus/words", tmp_path / "to")
+    assert done.returncode == 1
+    assert "contains the data of another source, s3://corpus/books" in done.stdout
+
+
 def test_with_kms_an_etag_is_no_checksum(tmp_path, bucket) -> None:
     if bucket.has("s5cmd"):
         pytest.skip("only aws can tell")

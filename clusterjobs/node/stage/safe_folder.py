@@ -58,12 +58,12 @@ def make_private(path: str) -> None:
     Below a folder that all users may write to, nobody else can even read it. Raises SourceError.
     """
     above = os.path.dirname(path)
+    check_path(above)
     mode = os.stat(above).st_mode
     try:
         os.mkdir(path, 0o700 if mode & stat.S_IWOTH else 0o755 | (mode & stat.S_IWGRP))
     except FileExistsError:
         pass
-    check_path(above)
     check_private(path)
 
 

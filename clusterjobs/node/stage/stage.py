@@ -82,6 +82,7 @@ class Stage:
             self._report_up_to_date(record)
 
     def _check_source(self) -> None:
+        TargetFiles(self.paths, self._identity(), self.options.overwrite)  # of the same source?
         record = self.paths.load_record()
         if self.is_s3 and (record is None or record["source"] != self._identity()):
             importlib.import_module("stage_s3").check_source(self.source)
