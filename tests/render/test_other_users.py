@@ -83,7 +83,7 @@ def test_a_job_folder_is_not_exchanged_between_two_attempts(place: Place) -> Non
     plant_folder(place, f"shared/logs/{JOB_ID}")
     run = place.run(text_of(place), environment={"SLURM_RESTART_COUNT": "1"})
     assert place.proofs() == []
-    assert "drwxrwxrwx" in run.log
+    assert REFUSED in run.log
 
 
 @pytest.mark.parametrize(
@@ -195,14 +195,12 @@ def test_extensions_are_not_loaded_from_a_folder_of_another_user(place: Place) -
     planted = f"/tmp/torch-extensions-{number}-1"
     assert place.plant(f"mkdir {planted} && echo planted > {planted}/cpu_adam.so") == 0
     try:
-        python = 'ls -ld "$TORCH_EXTENSIONS_DIR"; ls "$TORCH_EXTENSIONS_DIR"'
+        python = 'mkdir "$TORCH_EXTENSIONS_DIR" && rmdir "$TORCH_EXTENSIONS_DIR"'
         environment = {"SLURM_JOB_ID": number}
         run = place.run(text, stand_ins={"python3": python}, environment=environment)
     finally:
         place.plant(f"rm -r {planted}")
-    assert run.code == 0, run.log
-    assert "cpu_adam.so" not in run.log
-    assert f"drwx------ 2 {OWNER}" in run.log
+    assert run.code == 0, run.log  # the folder is new
 
 
 def test_no_checkpoint_of_another_user_is_loaded(place: Place) -> None:
@@ -215,7 +213,7 @@ def test_no_checkpoint_of_another_user_is_loaded(place: Place) -> None:
     run = place.run(text)
     assert place.proofs() == []
     assert (run.code, run.requeues) == (1, 0)
-    assert f"cannot make {checkpoints} safe from other users" in run.log
+    assert f"others may change {checkpoints}" in run.log
 
 
 @pytest.mark.parametrize(("mode", "group"), [(0o2775, TEAM), (0o1777, 0)])
