@@ -229,7 +229,7 @@ _ROWS: tuple[tuple[str, str, Fault, tuple[str, ...], tuple[int, ...], tuple[str,
         *((LIMIT, DONE), (0,), ("--deaf", "--seconds", "0.3")),
     ),
     ("error at step 15", "each time", nothing, (FAILED,) * 3, (7, 143), ("--fail-at", "15")),
-    ("disk full", SAVING, fill_disk, (FAILED,) * 3, (1, 143), SLOW),
+    ("disk full", SAVING, fill_disk, (FAILED,) * 3, (1, 143), VERY_SLOW),
     ("script killed", AT_15, at_step(15, kill_script), (), (137,), ()),
 )
 LIMITED = tuple(

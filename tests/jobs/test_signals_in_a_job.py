@@ -109,7 +109,8 @@ def rendered(jobs: Jobs, case: Case) -> pathlib.Path:
 
 def send(lab: Lab, case: Case, job_id: str, folder: pathlib.Path) -> None:
     options = {"batch": ["--batch"], "step": [], "full": ["--full"]}
-    for number in (case.number, signal.SIGCONT):  # it may have stopped something
+    stops = case.number in (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+    for number in (case.number, signal.SIGCONT) if stops else (case.number,):
         if case.way == "kill":
             node, pid = (folder / "script").read_text().split()
             lab.node_run(node, ["kill", f"-{number}", pid])

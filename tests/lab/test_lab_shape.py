@@ -119,8 +119,8 @@ def test_cgroups_are_switched_off_as_each_slurm_version_knows_how() -> None:
     ("version", "seconds"),
     [
         ((22, 5, 8), 3),
-        ((23, 11, 0), 20),
-        ((24, 11, 5), 20),
+        ((23, 11, 0), 40),
+        ((24, 11, 5), 40),
         ((24, 11, 6), 3),
         ((26, 5, 5), 3),
     ],
