@@ -198,7 +198,10 @@ def test_a_clock_that_is_wrong_is_seen(jobs: Jobs, fault_table: list[str]) -> No
     tell(fault_table, "clock skew (acted: the nodes of a lab have one clock)", ended)
     assert ended.exit_code == FAILED, ended.log
     (verdict,) = verdicts(ended.log)
-    assert verdict.startswith(f"node {SECOND}: clock: 3600 s ahead; wanted: within 5 s")
+    said = (
+        rf"node {SECOND}: clock: 3[56]\d\d s ahead; wanted: within 5 s"  # nodes answer one by one
+    )
+    assert re.match(said, verdict), verdict
 
 
 def test_a_port_that_is_taken_is_seen(jobs: Jobs, fault_table: list[str]) -> None:
