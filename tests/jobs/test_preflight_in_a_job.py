@@ -199,7 +199,7 @@ def test_a_clock_that_is_wrong_is_seen(jobs: Jobs, fault_table: list[str]) -> No
     assert ended.exit_code == FAILED, ended.log
     (verdict,) = verdicts(ended.log)
     said = (
-        rf"node {SECOND}: clock: 3[56]\d\d s ahead; wanted: within 5 s"  # nodes answer one by one
+        rf"node {SECOND}: clock: 3[56]\d\d s ahead; wanted: within 5 s"  # each answers in its time
     )
     assert re.match(said, verdict), verdict
 
