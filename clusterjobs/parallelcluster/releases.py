@@ -10,8 +10,10 @@ from collections.abc import Mapping
 # The release whose schema and validators clusterjobs knows.
 CURRENT = "3.16.1"
 
-# The CHANGELOG of aws-parallelcluster-cookbook, and the release notes of aws-parallelcluster; where
-# they say nothing, the release ships what the release before it did. Not found: 3.13.2 and 3.14.
+# 3.1 to 3.6, 3.13 and 3.16: the changelog of aws-parallelcluster-cookbook and the release notes of
+# aws-parallelcluster. 3.7 to 3.12: mostly a table of aws-eda-slurm-cluster. 3.15: a pull request of
+# awsome-distributed-ai. Where they say nothing, a release ships what the release before it did.
+# Not found: 3.13.2 and 3.14.
 _SLURM = {
     "3.1.1": "21.08.5",
     "3.1.2": "21.08.6",
