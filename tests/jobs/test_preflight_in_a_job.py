@@ -108,9 +108,11 @@ def test_hardware_that_a_lab_has_is_judged(jobs: Jobs) -> None:
 
 
 def test_a_limit_inherited_from_the_submitting_shell_is_seen(jobs: Jobs) -> None:
-    """Slurm hands the limits of the shell that calls sbatch on to the ranks."""
-    env = with_stand_ins(jobs, fi_info=FI_INFO)
-    script = jobs.render(spec_of(jobs, "memlock", env=env, preflight=["memlock"]))
+    """With `propagate`, Slurm hands the limits of the shell that calls sbatch on to the ranks."""
+    wish = {"preflight": ["memlock"], "sbatch": {"propagate": "ALL"}}
+    script = jobs.render(
+        spec_of(jobs, "memlock", env=with_stand_ins(jobs, fi_info=FI_INFO), **wish)
+    )
     sbatch = ["bash", "-c", 'ulimit -l 64; exec sbatch --parsable "$1"', "sbatch", str(script)]
     submitted = jobs.lab.run(sbatch, cwd=script.parent)
     ended = jobs.end(submitted.stdout.strip(), "memlock")

@@ -82,6 +82,16 @@ main() {
 
 # ==== housekeeping ============================================================================
 
+# Undo what the caller of sbatch has exported: functions that hide commands, options of the shell.
+POSIXLY_CORRECT=1; set +akx; unset -f builtin # in this mode, no function hides `set` and `unset`
+unset FUNCNEST; SECONDS=0
+export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
+for name in $(builtin compgen -A function); do
+  [[ $name == main || $(builtin type -at "$name") == function ]] || unset -f "$name"
+done
+eval "$(env -i "$BASH" -c 'set +o; shopt -p')"; unset POSIXLY_CORRECT; export -n SHELLOPTS BASHOPTS
+set -euo pipefail
+
 start_job() { # JOB_FOLDER
   unset_inherited_variables
   job_dir=$1 attempt=$((${SLURM_RESTART_COUNT:-0} + 1))
@@ -191,13 +201,6 @@ finish() {
   timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
 }
-
-# Undo what the caller of sbatch has exported: functions that hide commands, options of the shell.
-POSIXLY_CORRECT=1; set +akx; unset -f builtin; unset FUNCNEST; SECONDS=0 # `builtin` is bash's own now
-export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
-for name in $(builtin compgen -A function); do [[ $(builtin type -at "$name") == function ]] || unset -f "$name"; done
-eval "$(env -i "$BASH" -c 'set +o; shopt -p')"; unset POSIXLY_CORRECT; export -n SHELLOPTS BASHOPTS
-set -euo pipefail
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
 main "$@"
