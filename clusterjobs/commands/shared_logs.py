@@ -41,10 +41,10 @@ def _unsafe_folder(path: pathlib.Path) -> pathlib.Path | None:
         real = path.resolve()
         for folder in (*reversed(real.parents), real):
             now = folder.stat()
-            is_own, is_open = now.st_uid in users, bool(now.st_mode & stat.S_IWOTH)
-            if is_open and not (is_own and now.st_mode & stat.S_ISVTX):
+            is_open = bool(now.st_mode & stat.S_IWOTH)
+            if is_open and not now.st_mode & stat.S_ISVTX:
                 return folder
-            if is_in_open and not is_own and now.st_gid not in groups:
+            if is_in_open and now.st_uid not in users and now.st_gid not in groups:
                 return folder
             is_in_open = is_open
     except (OSError, RuntimeError):  # it is not here, cannot be read, or is a circle of links

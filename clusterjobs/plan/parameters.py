@@ -71,7 +71,9 @@ def _check(
         )
     elif is_unset(name):
         diagnostics.problem(
-            path, f"{name} never arrives: the job unsets it first", "choose another name"
+            path,
+            f"{name} never arrives: the job unsets it first",
+            "choose another name, or set it under env:",
         )
     elif name in env and env[name] != variable(name):
         diagnostics.problem(path, f"{name} is set by env: too", "choose another name for one")

@@ -47,9 +47,7 @@ def reasons(jobs: Jobs, job_id: str) -> list[str]:
 def test_a_job_whose_own_folder_does_not_answer_ends_and_names_it(jobs: Jobs) -> None:
     told, log = ended(jobs, "/fsx/logs/")
     assert told.exit_code == 1, log
-    assert log == (
-        f"clusterjobs: failed, or no answer in 60 s: make_job_folder /fsx/logs/{told.job_id}\n"
-    )
+    assert log == f"clusterjobs: no answer in 60 s: make_job_folder /fsx/logs/{told.job_id}\n"
     assert told.ranks == {}
 
 
@@ -57,7 +55,7 @@ def test_checkpoints_that_do_not_answer_end_the_job_once(jobs: Jobs) -> None:
     keys = {"checkpoints": {"path": "/fsx/saved"}, "restarts": {"failure": 3}}
     told, log = ended(jobs, "/fsx/saved", **keys)
     assert told.exit_code == 1, log
-    assert "failed, or no answer in 60 s: make_safe_folder /fsx/saved" in told.log
+    assert "no answer in 60 s: make_checkpoint_folder /fsx/saved" in told.log
     assert reasons(jobs, told.job_id) == ["not_started"]
     assert told.ranks == {}
 
@@ -67,6 +65,6 @@ def test_a_folder_that_may_not_be_made_ends_the_job_once(jobs: Jobs) -> None:
     keys = {"checkpoints": {"path": "/fsx/file/below"}, "restarts": {"failure": 3}}
     told, log = ended(jobs, "nowhere", **keys)
     assert told.exit_code == 1, log
-    assert "failed, or no answer in 60 s: make_safe_folder /fsx/file/below" in told.log
+    assert "cannot make /fsx/file/below" in told.log
     assert "Not a directory" in told.log
     assert reasons(jobs, told.job_id) == ["not_started"]

@@ -213,13 +213,34 @@ def test_no_checkpoint_of_another_user_is_loaded(place: Place) -> None:
     run = place.run(text)
     assert place.proofs() == []
     assert (run.code, run.requeues) == (1, 0)
-    assert f"others may change {checkpoints}" in run.log
+    assert f"{checkpoints} is not safe from other users" in run.log
 
 
-@pytest.mark.parametrize(("mode", "group"), [(0o2775, TEAM), (0o1777, 0)])
-def test_the_usual_folders_for_checkpoints_are_used(place: Place, mode: int, group: int) -> None:
+def test_no_checkpoint_can_be_added_by_another_user(place: Place) -> None:
+    """The sticky bit keeps a file from being replaced, not a new one from being made."""
     place.logs(0o1777)
-    checkpoints = place.make(place.shared / "checkpoints", mode, 0, group)
+    checkpoints = place.make(place.shared / "checkpoints", 0o1777)
+    run = place.run(text_of(place, "touch ran", checkpoints={"path": str(checkpoints)}))
+    assert (run.code, run.requeues) == (1, 0)
+    assert f"everyone may write to {checkpoints}: choose a folder in it" in run.log
+
+
+@pytest.mark.parametrize(
+    "plant", ["mkdir -m 777 shared/top", "ln -s $PWD/home/own shared/top"], ids=["folder", "link"]
+)
+def test_no_folder_above_logs_can_be_exchanged(place: Place, plant: str) -> None:
+    place.shared.chmod(0o1777)
+    place.folder.chmod(0o1777)
+    place.make(place.home / "own", 0o755, OWNER)
+    assert place.plant(plant) == 0
+    run = place.run(text_of(place, "touch ran", logs=str(place.shared / "top" / "logs")))
+    assert (run.code, run.records) == (1, [])
+    assert REFUSED in run.log
+
+
+def test_the_folder_of_a_group_is_used_for_checkpoints(place: Place) -> None:
+    place.logs(0o1777)
+    checkpoints = place.make(place.shared / "checkpoints", 0o2775, 0, TEAM)
     text = text_of(place, f"touch {checkpoints}/1", checkpoints={"path": str(checkpoints)})
     run = place.run(text, **identity(OWNER, TEAM))
     assert run.code == 0, run.log

@@ -60,7 +60,7 @@ main() {
   export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
 
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_safe_folder /fsx/checkpoints/gpt-neox-small
+  with_timeout make_checkpoint_folder /fsx/checkpoints/gpt-neox-small
   cat > "$job_dir"/clusterjobs_launch.yml <<'END'
 {
   "launcher": "slurm",
@@ -97,12 +97,12 @@ END
 
 # ==== housekeeping ============================================================================
 
-# Undo what the caller of sbatch has exported: functions that hide commands, options of the shell.
-POSIXLY_CORRECT=1; set +akx; unset -f builtin # in this mode, no function hides `set` and `unset`
+# Undo what the caller of sbatch has exported: options of the shell, and functions that hide commands.
+POSIXLY_CORRECT=1; set +akx; unset -f builtin # in POSIX mode, no function can hide `set` and `unset`
 unset FUNCNEST; SECONDS=0
 export HOME=${HOME:-~} USER=${USER:-${SLURM_JOB_USER-}} PATH="${PATH:+$PATH:}"/opt/slurm/bin:/usr/bin:/bin
 for name in $(builtin compgen -A function); do
-  [[ $name == main || $(builtin type -at "$name") == function ]] || unset -f "$name"
+  [[ $name == main || $(PATH=/opt/slurm/bin:/usr/bin:/bin; builtin type -at "$name") == function ]] || unset -f "$name"
 done
 eval "$(env -i "$BASH" -c 'set +o; shopt -p')"; unset POSIXLY_CORRECT; export -n SHELLOPTS BASHOPTS
 set -euo pipefail
@@ -133,23 +133,31 @@ END
 
 make_job_folder() { # FOLDER: this user's alone, since programs run from it
   make_safe_folder "${1%/*}"
-  [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; }
-  [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] ||
+  [[ -e $1 ]] || { mkdir -- "$1" && chmod go-w -- "$1"; } || fail "cannot make $1"
+  [[ -O $1 && $(stat -c %A -- "$1") == d????-??-? ]] || # only its owner may write
     fail "others may change $1: set \`logs\` to a folder of your own"
 }
 
-make_safe_folder() { # FOLDER: nobody outside your groups can have made it, or can exchange what is in it
-  local owner group mode
+make_safe_folder() { # FOLDER: nobody outside your groups has made it, or can put another in its place
   mkdir -p -- "$1" || fail "cannot make $1"
-  read -r owner group mode < <(stat -Lc '%u %g %A' -- "$1")
-  case $owner in
-    0 | "$EUID") [[ $mode == *[!w]? || $mode == *t ]] ;;
-    *) [[ $mode == *[!w]? && " $(id -G) " == *" $group "* ]] ;;
-  esac || fail "others may change $1: \`chmod +t\` it, or choose a folder of your own"
+  namei -mo -- "$1" | trusted=" $(stat -c %U /usr) $(id -un 2>&-) $(id -Gn 2>&-) " awk '
+    function is_trusted(name) { return index(ENVIRON["trusted"], " " name " ") }
+    /^ *d.......w[^tT]/ { print "everyone may exchange what is in it (chmod +t):" $0; exit 1 }
+    in_open && !is_trusted($2) && !is_trusted($3) { print "made by another user:" $0; exit 1 }
+    { in_open = /^ *d.......w/ }' ||
+    fail "$1 is not safe from other users: choose a folder of your group or of your own"
+}
+
+make_checkpoint_folder() { # FOLDER: nobody else can add a checkpoint, since pickles may run any code
+  make_safe_folder "$1"
+  [[ $(stat -Lc %A -- "$1") != *w? ]] || fail "everyone may write to $1: choose a folder in it"
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed
-  read -r -t 60 _ < <("$@" >&2 && echo) || fail "failed, or no answer in 60 s: $*"
+  read -r -t 60 _ < <("$@" >&2 && echo) && return
+  (( $? <= 128 )) || fail "no answer in 60 s: $*"
+  reason=not_started # the command has said why
+  exit 1
 }
 
 fail() { # MESSAGE: end a job that would fail in the same way on every attempt
