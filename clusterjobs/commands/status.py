@@ -78,8 +78,8 @@ def no_record_note(job_id: str, attempt: int, spec: str) -> str:
     return (
         f"job {job_id}: attempt {attempt} began and has no record, and Slurm has ended the job: "
         "its script was killed (kill -9, or out of memory), its node was lost, or its folder could "
-        "not be written. It does not restart by itself. To go on from the newest checkpoint: "
-        f"clusterjobs submit {spec}"
+        "not be written. It does not restart by itself. To start it again, from its newest "
+        f"checkpoint if there is one: clusterjobs submit {spec}"
     )
 
 

@@ -96,6 +96,7 @@ def plan_restarts(
             "restarts.stalled needs stall_seconds: without it no attempt counts as stalled",
             "add `stall_seconds: 1800`",
         )
+    _record_budgets(wanted, provenance)
     _record(saving, signal_seconds, clock_seconds, provenance)
     return Restarts(
         wanted.time_limit,
@@ -108,6 +109,24 @@ def plan_restarts(
         clock_seconds,
         saving,
         wanted.signal,
+    )
+
+
+def _record_budgets(wanted: spec.Restarts, provenance: Provenance) -> None:
+    budgets = {name: getattr(wanted, name) for name in ("time_limit", "failure", "node_failure")}
+    if wanted.stall_seconds:
+        budgets["stalled"] = wanted.stalled
+    provenance.record(
+        "restarts",
+        ", ".join(f"{name} {budget}" for name, budget in budgets.items()),
+        "the spec, and defaults; each reason has its own budget",
+    )
+    provenance.record(
+        "watchdog",
+        f"ranks without progress for {wanted.stall_seconds} s, and ranks that are gone"
+        if wanted.stall_seconds
+        else "ranks that are gone",
+        "restarts.stall_seconds: how long ranks may make no progress; without it, for ever",
     )
 
 

@@ -59,7 +59,7 @@ def test_an_attempt_without_a_record_is_shown_once_slurm_has_ended_the_job(
     (job.folder / "started").write_text("3\n")
     done = clusterjobs("status", job.spec)
     assert done.out.splitlines()[1].split() == ["7", "ended", "2", "no_record"]
-    said = f"To go on from the newest checkpoint: clusterjobs submit {job.spec}\n"
+    said = f"newest checkpoint if there is one: clusterjobs submit {job.spec}\n"
     assert done.err.startswith("job 7: attempt 3 began and has no record, and Slurm has ended")
     assert done.err.endswith(said)
     assert clusterjobs("logs", job.spec).err == done.err
