@@ -28,6 +28,7 @@ from clusterjobs.plan.preflight import plan_preflight
 from clusterjobs.plan.restarts import plan_restarts
 from clusterjobs.plan.secrets import plan_secrets
 from clusterjobs.plan.staging import plan_staging
+from clusterjobs.plan.staging_checks import check_own_folders
 from clusterjobs.plan.steps import plan_steps
 from clusterjobs.plan.storage import find_storage
 from clusterjobs.provenance import Provenance
@@ -67,6 +68,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     inputs = plan_inputs(wanted, program, diagnostics)
     data_paths = framework.data_paths(wanted, spec.options, texts or {})
     check_data_paths(data_paths, placement.shape.nodes, wanted, storage, diagnostics)
+    check_own_folders(wanted, diagnostics)
     staging = plan_staging(wanted.data, wanted.name, inputs, storage, *both)
     checkpoints = plan_checkpoints(wanted, framework.saving.marker, storage, *both)
     preflight = plan_preflight(

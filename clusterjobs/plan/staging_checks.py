@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.storage import Storage, is_below
-from clusterjobs.spec.experiment import Data
+from clusterjobs.spec.experiment import Data, Experiment
 from clusterjobs.spec.references import is_absolute, show
 
 # The formats that Python 3.7's standard library can unpack.
@@ -119,6 +119,25 @@ def check_overlaps(data: Sequence[Data], diagnostics: Diagnostics) -> None:
                     f"{show(one.target)} and the target {show(other)} ({line}) are the same, or "
                     "one is below the other",
                     "choose a separate folder for each",
+                )
+
+
+def check_own_folders(wanted: Experiment, diagnostics: Diagnostics) -> None:
+    """Refuse a target that is a folder which the job itself writes to, or above it, or in it."""
+    folders = {"logs": wanted.logs.path, "workdir": wanted.workdir}
+    if wanted.checkpoints:
+        folders["checkpoints.path"] = wanted.checkpoints.path
+    for index, one in enumerate(wanted.data):
+        for key, folder in folders.items():
+            if not folder:
+                continue
+            is_in = key != "workdir" and is_below(one.target, folder)
+            if is_in or is_below(folder, one.target):
+                diagnostics.problem(
+                    ("data", index, "target"),
+                    f"{show(one.target)} and {key}, {show(folder)}, are the same, or one is below "
+                    "the other: staging would take the job's files for data",
+                    "choose a separate folder for the data",
                 )
 
 
