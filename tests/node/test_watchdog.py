@@ -156,7 +156,27 @@ def test_without_progress_the_ranks_are_stopped(watch, world: World) -> None:
 
 def test_without_stall_seconds_silence_is_no_stall(watch, world: World) -> None:
     assert watch().reason() == ""
-    assert len(world.asked) < 40, "the nodes are asked too often"
+
+
+@pytest.mark.parametrize("seconds", [20, 100, 400, 1000, 100 * HOUR])
+def test_the_nodes_are_asked_about_100_times_a_day_at_most(
+    watch, world: World, seconds: float
+) -> None:
+    """Whatever the training's rhythm, each question is a step on every node."""
+    world.end = 24 * HOUR
+    world.act = every(world, seconds, lambda: world.write("job.log"))
+    assert watch().reason() == ""
+    assert 24 <= len(world.asked) <= 105
+
+
+@pytest.mark.parametrize("seconds", [20, 100, 400])
+def test_lost_ranks_are_found_within_17_minutes(watch, world: World, seconds: float) -> None:
+    write = every(world, seconds, lambda: world.write("job.log"))
+    world.act = lambda: write() if world.now < 2 * HOUR else None
+    world.answers = lambda: "1\n1\n" if world.now < 2 * HOUR else "0\n0\n"
+    assert watch().reason() == "node_failure"
+    assert world.stopped_at is not None
+    assert world.stopped_at < 2 * HOUR + 17 * 60
 
 
 def test_a_launcher_whose_ranks_are_gone_is_ended(watch, world: World) -> None:

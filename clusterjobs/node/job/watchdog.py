@@ -21,7 +21,9 @@ from watchdog_ranks import PIPES
 
 DEAD_ANSWERS = 3  # in a row: the launcher may be about to end
 FLIGHT_RECORD_SECONDS = 5  # in which PyTorch writes its record
-LONGEST_PAUSE = 3600.0  # between two questions to the nodes of a silent training
+# Between two questions to the nodes: each is a step of the job, about 100 a day at most.
+LONGEST_PAUSE = 900.0
+LONGEST_PAUSE_WITH_PROGRESS = 3600.0
 SRUN = (
     *("srun", "--overlap", "--cpu-bind=none", "--mpi=none", "--input=none", "--chdir=/"),
     *("--kill-on-bad-exit=0", "--ntasks-per-node=1", "--job-name=watchdog"),
@@ -64,7 +66,7 @@ class Watchdog:
         self.have_lived = False  # the ranks: an image may be pulled for long before they start
         self.dead_answers = 0
         self.asked = 0.0  # the age at the last question
-        self.ask_at = options.check_seconds  # of `idle`; of `age` until the ranks have lived
+        self.pause = options.check_seconds  # until the next; it grows, whatever the progress
 
     def ranks_run(self) -> bool:
         try:
@@ -88,18 +90,16 @@ class Watchdog:
         self.idle += passed
         if state != self.state:
             self.state, self.idle = state, 0.0
-            if self.have_lived:
-                self.ask_at = self.options.quiet_seconds
         if stall and self.idle >= stall:
             self._stop("stalled", f"no progress for {stall:.0f} s (restarts.stall_seconds)")
         elif self._is_question_due():
             self._ask_nodes()
 
     def _is_question_due(self) -> bool:
-        """Soon in a silence; at times also without one, since a sidecar may fill the log."""
-        waited = self.idle if self.have_lived else self.age
-        is_late = self.age - self.asked >= LONGEST_PAUSE
-        return self.dead_answers > 0 or waited >= self.ask_at or is_late
+        """In a silence; at times also without one, since a sidecar may fill the log."""
+        is_silent = self.idle >= self.options.quiet_seconds or not self.have_lived
+        pause = self.pause if is_silent else LONGEST_PAUSE_WITH_PROGRESS
+        return self.dead_answers > 0 or self.age - self.asked >= pause
 
     def _progress(self) -> Tuple[Any, ...]:
         """What changes while the training does: log, heartbeat, checkpoints."""
@@ -121,8 +121,7 @@ class Watchdog:
             return
         self.have_lived |= bool(alive)
         self.dead_answers = 0
-        waited = self.idle if self.have_lived else self.age
-        self.ask_at = waited + min(max(waited, self.options.quiet_seconds), LONGEST_PAUSE)
+        self.pause = min(max(2 * self.pause, self.options.quiet_seconds), LONGEST_PAUSE)
 
     def _living_ranks(self) -> Optional[int]:
         """The number of processes of the ranks; None unless every node has answered."""
