@@ -265,6 +265,64 @@ def test_ranks_are_known_by_their_environment(
     assert sorted(found) == [rank, retitled]
 
 
+@pytest.mark.parametrize(
+    ("file", "error", "found"),
+    [
+        # the program is setuid, may be executed only, or has made itself unreadable
+        ("environ", PermissionError, [1]),
+        ("cmdline", PermissionError, [1]),
+        ("environ", FileNotFoundError, []),
+        ("cmdline", ProcessLookupError, []),
+    ],
+)
+def test_only_a_process_that_has_ended_is_no_rank(
+    programs,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    file: str,
+    error: type[OSError],
+    found: list[int],
+) -> None:
+    process(tmp_path, 1, environment())
+    assert ranks_with(error, file, programs, tmp_path, monkeypatch) == found
+
+
+@pytest.mark.parametrize("cmdline", [b"", b"slurmstepd: [4711.0]\0"], ids=["zombie", "slurmstepd"])
+def test_an_unreadable_environment_makes_no_rank_of_a_process_that_is_none(
+    programs, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cmdline: bytes
+) -> None:
+    process(tmp_path, 1, environment(), cmdline)
+    assert ranks_with(PermissionError, "environ", programs, tmp_path, monkeypatch) == []
+
+
+def test_a_node_that_cannot_read_its_processes_gives_no_number(
+    programs, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process(tmp_path, 1, environment())
+    with pytest.raises(OSError, match="too many open files"):
+        ranks_with(OSError, "environ", programs, tmp_path, monkeypatch)
+
+
+def ranks_with(
+    error: type[OSError],
+    file: str,
+    programs: Callable[[str], Any],
+    proc: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[int]:
+    """The ranks that are found while one file of each process cannot be read."""
+    program = programs("watchdog_ranks")
+    monkeypatch.setenv("SLURM_STEP_ID", OWN_STEP)
+
+    def read(path: str, *options: Any) -> Any:
+        if path.endswith(file):
+            raise error("too many open files")
+        return open(path, *options)
+
+    monkeypatch.setattr(program, "open", read, raising=False)
+    return list(program.ranks(JOB, ATTEMPT, str(proc)))
+
+
 def test_a_stalled_rank_leaves_its_stack_and_its_flight_record(tmp_path: pathlib.Path) -> None:
     spy = tmp_path / "bin" / "py-spy"
     spy.parent.mkdir()
