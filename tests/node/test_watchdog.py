@@ -41,6 +41,7 @@ class World:
         self.ranks = subprocess.Popen(["sleep", "1000"])
         self.answers: Callable[[], str] = lambda: "1\n1\n"
         self.act: Callable[[], None] = lambda: None
+        self.act_during_stacks: Callable[[], object] = lambda: None
         self.asked: list[float] = []
         self.requests: list[str] = []
         self.stopped_at: float | None = None
@@ -57,6 +58,8 @@ class World:
             return self.answers()
         self.stopped_at = self.stopped_at or self.now
         self.requests.append(words[0])
+        if "stacks" in words:
+            self.act_during_stacks()
         return ""
 
     def finish(self) -> None:
@@ -152,6 +155,50 @@ def test_without_progress_the_ranks_are_stopped(watch, world: World) -> None:
     assert HOUR + STALL - 60 < world.stopped_at < HOUR + STALL + 60
     assert world.requests == ["srun", "scancel"]  # for the stacks, and to end the ranks
     assert world.ranks.wait() == -9
+
+
+def test_ranks_that_end_while_their_stacks_are_taken_have_not_stalled(watch, world: World) -> None:
+    world.act_during_stacks = world.finish
+    assert watch(f"--stall-seconds={STALL}").reason() == ""
+    assert world.requests == ["srun"]
+
+
+@pytest.mark.parametrize("how", PROGRESS)
+def test_ranks_that_go_on_while_their_stacks_are_taken_are_not_stopped(
+    watch, world: World, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.end = 2 * STALL
+    world.act_during_stacks = lambda: world.write(PROGRESS[how].format(int(world.now)))
+    assert watch(f"--stall-seconds={STALL}").reason() == ""
+    assert world.requests == ["srun"]
+    assert "the ranks go on" in capsys.readouterr().err
+
+
+def test_what_the_flight_recorders_print_is_no_progress(
+    watch, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "/tmp/pipe-")
+    world.act_during_stacks = lambda: world.write("job.log", "preparing to dump debug info")
+    assert watch(f"--stall-seconds={STALL}").reason() == "stalled"
+
+
+def test_no_reason_is_written_before_the_stacks_are_taken(watch, world: World) -> None:
+    """The script would read it if the ranks ended in that time."""
+    reasons: list[str] = []
+    world.act_during_stacks = lambda: reasons.append(world.reason())
+    assert watch(f"--stall-seconds={STALL}").reason() == "stalled"
+    assert reasons == [""]
+
+
+def test_a_launcher_that_ends_during_the_last_question_is_not_lost(watch, world: World) -> None:
+    def answer() -> str:
+        if len(world.asked) == 4:
+            world.finish()
+        return "0\n0\n" if len(world.asked) > 1 else "1\n1\n"
+
+    world.answers = answer
+    assert watch().reason() == ""
+    assert world.requests == []
 
 
 def test_without_stall_seconds_silence_is_no_stall(watch, world: World) -> None:

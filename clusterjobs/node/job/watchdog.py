@@ -1,7 +1,7 @@
 """Ends ranks that have stalled, and a launcher that waits for ranks that are gone.
 
 It runs on the first node while the process `--ranks` lives, and writes the reason into the file
-`watchdog.ATTEMPT` of the job's folder before it ends that process. It never acts on a missing
+`watchdog.ATTEMPT` of the job's folder just before it ends that process. It never acts on a missing
 answer: a Slurm that does not respond, or a node that cannot be asked, proves nothing.
 """
 
@@ -62,7 +62,7 @@ class Watchdog:
         # Seconds, without the time that this process itself was stopped or waited for a disk.
         self.age = 0.0
         self.idle = 0.0  # without progress
-        self.state: Optional[Tuple[Any, ...]] = None  # of what shows progress
+        self.state: Tuple[Any, ...] = ()  # of what shows progress
         self.have_lived = False  # the ranks: an image may be pulled for long before they start
         self.dead_answers = 0
         self.asked = 0.0  # the age at the last question
@@ -91,7 +91,7 @@ class Watchdog:
         if state != self.state:
             self.state, self.idle = state, 0.0
         if stall and self.idle >= stall:
-            self._stop("stalled", f"no progress for {stall:.0f} s (restarts.stall_seconds)")
+            self._end_stall(f"no progress for {stall:.0f} s (restarts.stall_seconds)")
         elif self._is_question_due():
             self._ask_nodes()
 
@@ -102,7 +102,7 @@ class Watchdog:
         return self.dead_answers > 0 or self.age - self.asked >= pause
 
     def _progress(self) -> Tuple[Any, ...]:
-        """What changes while the training does: log, heartbeat, checkpoints."""
+        """What changes while the training does: the log first, heartbeat, checkpoints."""
         options = self.options
         files = ["job.log", "heartbeat"]
         paths = [os.path.join(options.folder, name) for name in files] + [options.marker]
@@ -136,9 +136,22 @@ class Watchdog:
         output = _output([*SRUN, f"--nodes={nodes}", f"--ntasks={nodes}", *command], timeout)
         return [int(line) for line in output.split() if line.isdigit()]
 
+    def _end_stall(self, why: str) -> None:
+        """Stop the ranks, unless they go on or end while their stacks are taken."""
+        has_recorders = bool(os.environ.get(PIPES))
+        self._on_nodes("stacks", timeout=90)
+        time.sleep(FLIGHT_RECORD_SECONDS if has_recorders else 0)
+        first = 1 if has_recorders else 0  # without the log, to which the recorders print
+        if self._progress()[first:] == self.state[first:]:
+            self._stop("stalled", why)
+        elif self.ranks_run():
+            say(f"{why} until their stacks were taken: the ranks go on")
+
     def _stop(self, reason: str, why: str) -> None:
         """End the ranks: the script reads the reason, and Slurm ends the rest with the job."""
         options = self.options
+        if not self.ranks_run():
+            return  # a reason would make a restart of a training that has completed
         say(f"{why}: the ranks are stopped")
         path = os.path.join(options.folder, f"watchdog.{options.attempt}")
         try:
@@ -146,9 +159,6 @@ class Watchdog:
                 file.write(f"{reason}\n")
         except OSError as error:
             say(f"the reason is not recorded: {error.strerror}")
-        if reason == "stalled":
-            self._on_nodes("stacks", timeout=90)
-            time.sleep(FLIGHT_RECORD_SECONDS if os.environ.get(PIPES) else 0)
         _output(["scancel", "--signal=TERM", options.job], timeout=30)
         end = time.monotonic() + options.kill_seconds
         while self.ranks_run() and time.monotonic() < end:
