@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from node_programs import STAGE_FOLDER, command
 from preflight_nodes import Preflight, preflight_in
+
+from clusterjobs.resources import node_programs
 
 
 @pytest.fixture
@@ -41,6 +45,15 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in set(sys.modules) - before:
         if name.startswith(("stage", "preload", "export")):
             del sys.modules[name]
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Imports a program as a job does: from its own folder."""
+    monkeypatch.syspath_prepend(str(node_programs()["watchdog.py"].parent))
+    yield importlib.import_module
+    for name in ("attempt", "attempt_files", "watchdog", "watchdog_ranks"):
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import pathlib
 import subprocess
-import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
-from node_programs import command
-
-from clusterjobs.resources import node_programs
 
 STALL = 1800
 HOUR = 3600
-JOB, ATTEMPT, OWN_STEP = "4711", "2", "9"
-
-
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
-    """Imports a program as a job does: from its own folder."""
-    monkeypatch.syspath_prepend(str(node_programs()["watchdog.py"].parent))
-    yield importlib.import_module
-    for name in ("attempt", "attempt_files", "watchdog", "watchdog_ranks"):
-        sys.modules.pop(name, None)
+JOB, ATTEMPT = "4711", "2"
 
 
 class World:
@@ -41,6 +26,7 @@ class World:
         self.ranks = subprocess.Popen(["sleep", "1000"])
         self.answers: Callable[[], str] = lambda: "1\n1\n"
         self.act: Callable[[], None] = lambda: None
+        self.act_during_stacks: Callable[[], object] = lambda: None
         self.asked: list[float] = []
         self.requests: list[str] = []
         self.stopped_at: float | None = None
@@ -57,6 +43,8 @@ class World:
             return self.answers()
         self.stopped_at = self.stopped_at or self.now
         self.requests.append(words[0])
+        if "stacks" in words:
+            self.act_during_stacks()
         return ""
 
     def finish(self) -> None:
@@ -154,9 +142,76 @@ def test_without_progress_the_ranks_are_stopped(watch, world: World) -> None:
     assert world.ranks.wait() == -9
 
 
+def test_ranks_that_end_while_their_stacks_are_taken_have_not_stalled(watch, world: World) -> None:
+    world.act_during_stacks = world.finish
+    assert watch(f"--stall-seconds={STALL}").reason() == ""
+    assert world.requests == ["srun"]
+
+
+@pytest.mark.parametrize("how", PROGRESS)
+def test_ranks_that_go_on_while_their_stacks_are_taken_are_not_stopped(
+    watch, world: World, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.end = 2 * STALL
+    world.act_during_stacks = lambda: world.write(PROGRESS[how].format(int(world.now)))
+    assert watch(f"--stall-seconds={STALL}").reason() == ""
+    assert world.requests == ["srun"]
+    assert "the ranks go on" in capsys.readouterr().err
+
+
+def test_what_the_flight_recorders_print_is_no_progress(
+    watch, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "/tmp/pipe-")
+    world.act_during_stacks = lambda: world.write("job.log", "preparing to dump debug info")
+    assert watch(f"--stall-seconds={STALL}").reason() == "stalled"
+
+
+def test_no_reason_is_written_before_the_stacks_are_taken(watch, world: World) -> None:
+    """The script would read it if the ranks ended in that time."""
+    reasons: list[str] = []
+    world.act_during_stacks = lambda: reasons.append(world.reason())
+    assert watch(f"--stall-seconds={STALL}").reason() == "stalled"
+    assert reasons == [""]
+
+
+def test_a_launcher_that_ends_during_the_last_question_is_not_lost(watch, world: World) -> None:
+    def answer() -> str:
+        if len(world.asked) == 4:
+            world.finish()
+        return "0\n0\n" if len(world.asked) > 1 else "1\n1\n"
+
+    world.answers = answer
+    assert watch().reason() == ""
+    assert world.requests == []
+
+
 def test_without_stall_seconds_silence_is_no_stall(watch, world: World) -> None:
     assert watch().reason() == ""
-    assert len(world.asked) < 40, "the nodes are asked too often"
+
+
+@pytest.mark.parametrize("seconds", [20, 100, 400, 1000, 100 * HOUR])
+def test_the_nodes_are_asked_about_100_times_a_day_at_most(
+    watch, world: World, seconds: float
+) -> None:
+    """Whatever the training's rhythm, each question is a step on every node."""
+    world.end = 24 * HOUR
+    world.act = every(world, seconds, lambda: world.write("job.log"))
+    assert watch().reason() == ""
+    assert 24 <= len(world.asked) <= 105
+
+
+@pytest.mark.parametrize("lost", [2 * HOUR, 2.3 * HOUR, 2.6 * HOUR])
+@pytest.mark.parametrize("seconds", [20, 100, 400])
+def test_lost_ranks_are_found_within_17_minutes(
+    watch, world: World, seconds: float, lost: float
+) -> None:
+    write = every(world, seconds, lambda: world.write("job.log"))
+    world.act = lambda: write() if world.now < lost else None
+    world.answers = lambda: "1\n1\n" if world.now < lost else "0\n0\n"
+    assert watch().reason() == "node_failure"
+    assert world.stopped_at is not None
+    assert world.stopped_at < lost + 17 * 60
 
 
 def test_a_launcher_whose_ranks_are_gone_is_ended(watch, world: World) -> None:
@@ -212,72 +267,3 @@ def test_a_job_that_was_suspended_has_not_stalled(watch, world: World) -> None:
 
     world.act = every(world, STALL - 120, suspend)
     assert watch(f"--stall-seconds={STALL}").reason() == ""
-
-
-def process(proc: pathlib.Path, pid: int, environment: bytes, cmdline: bytes = b"python3\0") -> int:
-    (proc / str(pid)).mkdir(parents=True)
-    (proc / str(pid) / "environ").write_bytes(environment)
-    (proc / str(pid) / "cmdline").write_bytes(cmdline)
-    return pid
-
-
-def environment(step: str | None = "0", job: str = JOB, attempt: str = ATTEMPT) -> bytes:
-    words = ["PATH=/bin", f"SLURM_JOB_ID={job}", f"CLUSTERJOBS_ATTEMPT={attempt}"]
-    return "\0".join([*words, *([f"SLURM_STEP_ID={step}"] if step else []), ""]).encode()
-
-
-def test_ranks_are_known_by_their_environment(
-    programs, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLURM_STEP_ID", OWN_STEP)
-    rank = process(tmp_path, 1, environment())
-    retitled = process(tmp_path, 2, b"\0\0\0", b"training, step 3")
-    process(tmp_path, 3, environment(OWN_STEP))
-    process(tmp_path, 4, environment(None))  # the launcher, on the first node
-    process(tmp_path, 5, environment(job="4712"))
-    process(tmp_path, 6, environment(attempt="1"))
-    process(tmp_path, 7, b"PATH=/bin\0")
-    process(tmp_path, 8, b"", b"")  # a zombie
-    process(tmp_path, 9, b"\0", b"slurmstepd: [4711.0]\0")
-    (tmp_path / "10").mkdir()  # it has just ended
-    (tmp_path / "self").mkdir()
-    found = programs("watchdog_ranks").ranks(JOB, ATTEMPT, str(tmp_path))
-    assert sorted(found) == [rank, retitled]
-
-
-def test_a_stalled_rank_leaves_its_stack_and_its_flight_record(tmp_path: pathlib.Path) -> None:
-    spy = tmp_path / "bin" / "py-spy"
-    spy.parent.mkdir()
-    spy.write_text('#!/bin/sh\necho "stack of $3"\n')
-    spy.chmod(0o755)
-    pipe = tmp_path / "trace-0.pipe"
-    os.mkfifo(pipe)
-    variables = {**os.environ, "SLURM_JOB_ID": f"{os.getpid()}.x", "CLUSTERJOBS_ATTEMPT": ATTEMPT}
-    rank = subprocess.Popen(
-        [sys.executable, "-c", "print(flush=True); input()"],
-        env={**variables, "SLURM_STEP_ID": "0"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert rank.stdout
-    rank.stdout.readline()
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    done = subprocess.run(
-        command("watchdog_ranks.py", "stacks", tmp_path, ATTEMPT),
-        env={
-            **variables,
-            "SLURM_STEP_ID": OWN_STEP,
-            "SLURMD_NODENAME": "node-1",
-            "PATH": f"{spy.parent}:{os.environ['PATH']}",
-            "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": str(tmp_path / "trace-"),
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rank.communicate()
-    assert int(done.stdout) >= 1
-    stacks = (tmp_path / f"stacks.{ATTEMPT}.node-1").read_text()
-    assert f"stack of {rank.pid}\n" in stacks
-    assert os.read(reader, 10) == b"1\n"
-    os.close(reader)

@@ -1,7 +1,7 @@
 """Ends ranks that have stalled, and a launcher that waits for ranks that are gone.
 
 It runs on the first node while the process `--ranks` lives, and writes the reason into the file
-`watchdog.ATTEMPT` of the job's folder before it ends that process. It never acts on a missing
+`watchdog.ATTEMPT` of the job's folder just before it ends that process. It never acts on a missing
 answer: a Slurm that does not respond, or a node that cannot be asked, proves nothing.
 """
 
@@ -21,7 +21,9 @@ from watchdog_ranks import PIPES
 
 DEAD_ANSWERS = 3  # in a row: the launcher may be about to end
 FLIGHT_RECORD_SECONDS = 5  # in which PyTorch writes its record
-LONGEST_PAUSE = 3600.0  # between two questions to the nodes of a silent training
+# Between two questions to the nodes: each is a step of the job, about 100 a day at most.
+LONGEST_PAUSE = 900.0
+LONGEST_PAUSE_WITH_PROGRESS = 3600.0
 SRUN = (
     *("srun", "--overlap", "--cpu-bind=none", "--mpi=none", "--input=none", "--chdir=/"),
     *("--kill-on-bad-exit=0", "--ntasks-per-node=1", "--job-name=watchdog"),
@@ -60,11 +62,11 @@ class Watchdog:
         # Seconds, without the time that this process itself was stopped or waited for a disk.
         self.age = 0.0
         self.idle = 0.0  # without progress
-        self.state: Optional[Tuple[Any, ...]] = None  # of what shows progress
+        self.state: Tuple[Any, ...] = ()  # of what shows progress
         self.have_lived = False  # the ranks: an image may be pulled for long before they start
         self.dead_answers = 0
         self.asked = 0.0  # the age at the last question
-        self.ask_at = options.check_seconds  # of `idle`; of `age` until the ranks have lived
+        self.pause = options.check_seconds  # until the next; it grows, whatever the progress
 
     def ranks_run(self) -> bool:
         try:
@@ -88,21 +90,19 @@ class Watchdog:
         self.idle += passed
         if state != self.state:
             self.state, self.idle = state, 0.0
-            if self.have_lived:
-                self.ask_at = self.options.quiet_seconds
         if stall and self.idle >= stall:
-            self._stop("stalled", f"no progress for {stall:.0f} s (restarts.stall_seconds)")
+            self._end_stall(f"no progress for {stall:.0f} s (restarts.stall_seconds)")
         elif self._is_question_due():
             self._ask_nodes()
 
     def _is_question_due(self) -> bool:
-        """Soon in a silence; at times also without one, since a sidecar may fill the log."""
-        waited = self.idle if self.have_lived else self.age
-        is_late = self.age - self.asked >= LONGEST_PAUSE
-        return self.dead_answers > 0 or waited >= self.ask_at or is_late
+        """In a silence; at times also without one, since a sidecar may fill the log."""
+        is_silent = self.idle >= self.options.quiet_seconds or not self.have_lived
+        pause = self.pause if is_silent else LONGEST_PAUSE_WITH_PROGRESS
+        return self.dead_answers > 0 or self.age - self.asked >= pause
 
     def _progress(self) -> Tuple[Any, ...]:
-        """What changes while the training does: log, heartbeat, checkpoints."""
+        """What changes while the training does: the log first, heartbeat, checkpoints."""
         options = self.options
         files = ["job.log", "heartbeat"]
         paths = [os.path.join(options.folder, name) for name in files] + [options.marker]
@@ -121,8 +121,7 @@ class Watchdog:
             return
         self.have_lived |= bool(alive)
         self.dead_answers = 0
-        waited = self.idle if self.have_lived else self.age
-        self.ask_at = waited + min(max(waited, self.options.quiet_seconds), LONGEST_PAUSE)
+        self.pause = min(max(2 * self.pause, self.options.quiet_seconds), LONGEST_PAUSE)
 
     def _living_ranks(self) -> Optional[int]:
         """The number of processes of the ranks; None unless every node has answered."""
@@ -137,9 +136,22 @@ class Watchdog:
         output = _output([*SRUN, f"--nodes={nodes}", f"--ntasks={nodes}", *command], timeout)
         return [int(line) for line in output.split() if line.isdigit()]
 
+    def _end_stall(self, why: str) -> None:
+        """Stop the ranks, unless they go on or end while their stacks are taken."""
+        has_recorders = bool(os.environ.get(PIPES))
+        self._on_nodes("stacks", timeout=90)
+        time.sleep(FLIGHT_RECORD_SECONDS if has_recorders else 0)
+        first = 1 if has_recorders else 0  # without the log, to which the recorders print
+        if self._progress()[first:] == self.state[first:]:
+            self._stop("stalled", why)
+        elif self.ranks_run():
+            say(f"{why} until their stacks were taken: the ranks go on")
+
     def _stop(self, reason: str, why: str) -> None:
         """End the ranks: the script reads the reason, and Slurm ends the rest with the job."""
         options = self.options
+        if not self.ranks_run():
+            return  # a reason would make a restart of a training that has completed
         say(f"{why}: the ranks are stopped")
         path = os.path.join(options.folder, f"watchdog.{options.attempt}")
         try:
@@ -147,9 +159,6 @@ class Watchdog:
                 file.write(f"{reason}\n")
         except OSError as error:
             say(f"the reason is not recorded: {error.strerror}")
-        if reason == "stalled":
-            self._on_nodes("stacks", timeout=90)
-            time.sleep(FLIGHT_RECORD_SECONDS if os.environ.get(PIPES) else 0)
         _output(["scancel", "--signal=TERM", options.job], timeout=30)
         end = time.monotonic() + options.kill_seconds
         while self.ranks_run() and time.monotonic() < end:

@@ -2,8 +2,8 @@
 
     watchdog_ranks.py count|stacks FOLDER ATTEMPT    prints how many there are
 
-It knows the ranks by their environment. A process that has overwritten its own (setproctitle) may
-be one, so it counts.
+It knows the ranks by their environment. A process that has overwritten its own (setproctitle), or
+whose own may not be read (a file without read permission, prctl), may be one, so it counts.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from typing import List
 
 MOST_STACKS = 16  # of processes on a node: each takes py-spy seconds
+UNREADABLE = b"?"  # no environment, so that the process counts
 PIPES = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"  # a rank that reads "1" there dumps its flight recorder
 
 
@@ -42,8 +43,8 @@ def ranks(job: str, attempt: str, proc: str = "/proc") -> List[int]:
                 continue
             environment = _content(f"{proc}/{name}/environ").split(b"\0")
             command = _content(f"{proc}/{name}/cmdline")
-        except OSError:
-            continue  # it has just ended
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended; any other error gives no number
         if command.startswith(b"slurmstepd: "):
             continue  # one's own only if root runs the job
         steps = {one for one in environment if one.startswith(b"SLURM_STEP_ID=")} - {own_step}
@@ -58,8 +59,11 @@ def _is_environment(words: List[bytes]) -> bool:
 
 
 def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except PermissionError:
+        return UNREADABLE
 
 
 def _write_stacks(path: str, processes: List[int]) -> None:
