@@ -197,6 +197,24 @@ def test_the_suggested_command_is_quoted_and_names_no_job_that_is_unknown(tmp_pa
     assert f"rm -r '{target}'\n" in done.stdout
 
 
+def test_a_source_is_known_by_its_path_even_if_that_is_a_link(tmp_path, staged) -> None:
+    """To the newest version of a data set."""
+    for version, names in (("v1", "ab"), ("v2", "bc")):
+        (tmp_path / version).mkdir()
+        for name in names:
+            (tmp_path / version / name).write_text(version)
+    current, target = tmp_path / "current", tmp_path / "to"
+    for version in ("v1", "v2"):
+        current.unlink(missing_ok=True)
+        current.symlink_to(version)
+        done = staged(f"{tmp_path}/v1/..//current/", target)
+        assert done.returncode == 0, done.stdout
+        assert content(target) == content(tmp_path / version)
+    assert f"{current} has changed" in done.stdout
+    assert "removed, as no longer in the source: a (1 file)" in done.stdout
+    assert "up to date" in staged(current, target).stdout
+
+
 def test_of_two_sources_at_once_one_is_refused(tmp_path) -> None:
     target = tmp_path / "to"
     sources = [write_tree(tmp_path / name, 30) for name in ("one", "other")]
