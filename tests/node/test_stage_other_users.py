@@ -323,6 +323,29 @@ def test_a_link_planted_for_an_exported_file_is_not_followed(cluster) -> None:
     assert cluster.is_unharmed()
 
 
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_planted_record_of_an_export_is_not_trusted(cluster, kind) -> None:
+    """It says that a file of the victim was exported, and may be overwritten."""
+    kept = cluster.home / "kept"
+    assert cluster.run("export.py", cluster.source, kept).returncode == 0
+    [record] = [one for one in kept.iterdir() if one.name.startswith(".exported-")]
+    mine, planted = cluster.scratch / "large", cluster.scratch / record.name
+    shutil.copy2(kept / "large", mine)
+    cluster.give(VICTIM, mine)
+    if kind == "link":
+        cluster.link(planted, record)
+    else:
+        shutil.copy(record, planted)
+        os.chown(planted, ATTACKER, ATTACKER)
+    (cluster.source / "large").write_text("newer")
+    before = mine.read_bytes()
+    done = cluster.run("export.py", cluster.source, cluster.scratch)
+    refused(done, f"{planted} belongs to 64001")
+    assert mine.read_bytes() == before
+    planted.unlink()
+    refused(cluster.run("export.py", cluster.source, cluster.scratch), f"{mine} exists")
+
+
 @pytest.mark.parametrize("name", ["kept", "kept/part 1"])
 def test_a_folder_planted_in_an_exports_target_gets_nothing(cluster, name) -> None:
     target = cluster.scratch / "kept"
