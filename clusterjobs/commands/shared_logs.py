@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import stat
 
 from clusterjobs.errors import Problem
@@ -26,7 +27,8 @@ def unsafe_logs(plan: Plan) -> tuple[Problem, ...]:
             f"other users can change or replace {unsafe}: if the nodes have the same folder, "
             "the job ends before it writes there",
             path="logs",
-            hint=f"`chmod +t {unsafe}`, or choose one of your own (see docs/job-script.md)",
+            hint=f"`chmod +t {shlex.quote(str(unsafe))}`, or choose one of your own "
+            "(see docs/job-script.md)",
             warning=True,
         ),
     )

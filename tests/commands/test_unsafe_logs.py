@@ -46,6 +46,13 @@ def test_a_folder_that_everyone_may_write_to(said, tmp_path: pathlib.Path) -> No
     assert f"{logs}: if" in said(tmp_path / "link")
 
 
+def test_the_suggested_command_is_quoted(clusterjobs, folder, tmp_path: pathlib.Path) -> None:
+    logs = make(tmp_path / "of all", 0o777)
+    (folder / "exp.yaml").write_text(SPEC.format(logs=f'"{logs}"'))
+    outcome = clusterjobs("render", "exp.yaml", "-o", "out", "--force")
+    assert f"`chmod +t '{logs}'`, or choose" in outcome.err
+
+
 @pytest.mark.parametrize("mode", [0o755, 0o2775, 0o1777])
 def test_a_folder_that_is_safe(said, tmp_path: pathlib.Path, mode: int) -> None:
     assert said(make(tmp_path / "logs", mode)) == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -26,9 +27,9 @@ def exported(*arguments: object, **environment: str) -> subprocess.CompletedProc
     )
 
 
-def without_record(source: pathlib.Path) -> dict[bytes, object]:
+def without_record(target: pathlib.Path) -> dict[bytes, object]:
     """The exported contents: all but the hidden file that says what was exported."""
-    found = content(source)
+    found = content(target)
     return {name: data for name, data in found.items() if not name.startswith(b"/.exported-")}
 
 
@@ -37,7 +38,7 @@ def test_a_folder_is_brought_up_to_date_and_nothing_is_removed(tmp_path) -> None
     done = exported(source, target)
     assert done.returncode == 0, done.stdout
     assert f"export {source}: to {target}, 11 files" in done.stdout
-    assert content(target) == without_record(source)
+    assert without_record(target) == content(source)
     assert exported(source, target).stdout == ""
     (source / "large").write_text("newer")
     (source / "part 1" / "0001").unlink()
@@ -235,7 +236,7 @@ def test_a_copy_that_does_not_fit_leaves_the_old_one(tmp_path, modules, monkeypa
     with pytest.raises(export.StageError, match="kept/w: No space left on device"):
         export.export(one, 0)
     assert (target / "w").read_text() == "old"
-    assert [path.name for path in target.iterdir()] == ["w"]
+    assert names(target) == {"w"}
 
 
 # ------------------------------------------------------------------ what was not exported
@@ -247,7 +248,9 @@ def test_a_users_own_file_is_not_overwritten_unless_the_spec_says_so(tmp_path) -
     (target / "latest").write_text("of another training")
     done = exported(source, target)
     assert done.returncode == 1
-    said = f"export failed: {target}/latest exists and was not exported from here, so nothing is"
+    said = (
+        f"export failed: {target}/latest exists and was not exported from here: NOTHING IS COPIED"
+    )
     assert done.stdout.count(said) == 1  # another try would get the same answer
     assert "set overwrite: true beside export" in done.stdout
     assert f"export {source}: INCOMPLETE in {target}" in done.stdout
@@ -285,6 +288,68 @@ def test_a_bucket_keeps_objects_that_were_not_exported(tmp_path, bucket) -> None
     assert exported(source, "s3://corpus/kept", **bucket).returncode == 0
     assert (kept / "latest").read_text() == "newer"
     assert names(kept) == names(source)
+
+
+@pytest.mark.parametrize("lost", ["removed by the user", "copied back", "copied back with times"])
+@pytest.mark.parametrize("to", ["folder", "bucket"])
+def test_after_the_source_was_lost_its_export_goes_on(tmp_path, bucket, to, lost) -> None:
+    """In the same place the training starts anew, or continues with what was copied back."""
+    source, kept = checkpoints(tmp_path / "saved"), tmp_path / "buckets" / "corpus" / "kept"
+    target = kept if to == "folder" else "s3://corpus/kept"
+    assert exported(source, target, **bucket).returncode == 0
+    shutil.rmtree(source)
+    if "copied back" in lost:
+        shutil.copytree(
+            kept, source, copy_function=shutil.copy2 if "times" in lost else shutil.copy
+        )
+    source.mkdir(exist_ok=True)
+    (source / "latest").write_text("newer")
+    (source / "step-1").write_text("newer")
+    done = exported(source, target, **bucket)
+    assert done.returncode == 0, done.stdout
+    assert (kept / "latest").read_text() == (kept / "step-1").read_text() == "newer"
+    assert names(kept) == {"step-1", "step-2", "step-3", "latest"}
+    assert len([one for one in os.listdir(kept) if one.startswith(".exported-")]) == 1
+
+
+def test_another_source_does_not_overwrite_what_one_has_exported(tmp_path, bucket) -> None:
+    one, other = checkpoints(tmp_path / "one"), checkpoints(tmp_path / "other")
+    (other / "latest").write_text("of the other")
+    for target in (tmp_path / "kept", "s3://corpus/kept"):
+        assert exported(one, target, **bucket).returncode == 0
+        assert exported(other, target, **bucket).returncode == 1
+    for kept in (tmp_path / "kept", tmp_path / "buckets" / "corpus" / "kept"):
+        assert (kept / "latest").read_text() == "latest"
+
+
+@pytest.mark.parametrize("has_times", [True, False])
+def test_files_that_are_the_same_count_as_exported(tmp_path, has_times) -> None:
+    """Those that a user has copied to the target, for example."""
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
+    shutil.copytree(source, target, copy_function=shutil.copy2 if has_times else shutil.copy)
+    for text in ("latest", "newer"):
+        (source / "latest").write_text(text)
+        done = exported(source, target)
+        assert done.returncode == 0, done.stdout
+        assert (target / "latest").read_text() == text
+
+
+def test_other_files_that_were_not_exported_are_counted(tmp_path) -> None:
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
+    target.mkdir()
+    for name, others in (("step-1", "and 1 other file"), ("step-2", "and 2 other files")):
+        (target / name).write_text("mine")
+        (target / "latest").write_text("mine")
+        what = f"{target}/latest {others} exist and were not exported from here: NOTHING IS"
+        assert what in exported(source, target).stdout
+
+
+def test_a_record_of_an_export_is_no_data_of_a_bucket(tmp_path, bucket, staged) -> None:
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "back"
+    assert exported(source, "s3://corpus/kept", **bucket).returncode == 0
+    done = staged("s3://corpus/kept", target, **bucket)
+    assert done.returncode == 0, done.stdout
+    assert sorted(os.listdir(target)) == ["latest", "step-1", "step-2", "step-3"]
 
 
 @pytest.mark.parametrize("moment", ["replace", "copy_contents"])

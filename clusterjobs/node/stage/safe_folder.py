@@ -12,7 +12,7 @@ import os
 import pwd
 import stat
 
-from stage_log import SourceError, printable
+from stage_log import SourceError, printable, quoted
 
 _MAX_LINKS = 40  # as the kernel's own limit
 
@@ -52,6 +52,18 @@ def check_path(path: str) -> None:
     _check_folder(here, os.stat(here))
 
 
+def open_trusted(path: str) -> int:
+    """Open a file to read it. Raises SourceError if an untrusted user could have made it."""
+    check_path(path)
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:  # it may have been planted since
+        _check_owner(path, os.fstat(file), os.stat(os.path.dirname(path)), may_be_shared=False)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
 def make_private(path: str) -> None:
     """Create a folder that nobody else can plant files in, or check that an existing one is such.
 
@@ -83,18 +95,20 @@ def check_private(path: str) -> None:
         os.close(folder)
     _check_owner(path, status, os.stat(os.path.dirname(path)), may_be_shared=False)
     if status.st_mode & stat.S_IWOTH:
-        what = "%s: all users may write to it, so its contents cannot be trusted: remove it"
+        what = "everyone may write to %s, so its contents cannot be trusted: remove it"
         raise SourceError(what % printable(path))
 
 
 def _check_folder(path: str, status: os.stat_result) -> None:
     mode = status.st_mode
     if stat.S_ISDIR(mode) and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise SourceError(
-            "%s: all users may write to this folder and replace what others have in it: choose a "
-            "folder that only you or your group may write to (or, as its owner: chmod +t %s)"
-            % (printable(path), printable(path))
-        )
+        owner = ""
+        choices = "choose a folder that only you or your group may write to"
+        if status.st_uid == os.geteuid() or not os.geteuid():
+            choices = "chmod +t %s, or %s" % (quoted(path), choices)
+        else:
+            owner = ", which belongs to %s" % _name_of(status.st_uid)
+        raise SourceError("everyone may write to %s%s: %s" % (printable(path), owner, choices))
 
 
 def _check_owner(
@@ -111,9 +125,14 @@ def _check_owner(
         return
     above = os.path.dirname(path)
     raise SourceError(
-        "%s belongs to another user (%s), and all users may write to %s: choose a path below a "
-        "folder of your own, for example: mkdir -m 700 %s"
-        % (printable(path), _name_of(status.st_uid), above, os.path.join(above, _own_name()))
+        "%s belongs to %s, and everyone may write to %s: choose a path below a folder of your "
+        "own, for example: mkdir -m 700 %s"
+        % (
+            printable(path),
+            _name_of(status.st_uid),
+            printable(above),
+            quoted(os.path.join(above, _own_name())),
+        )
     )
 
 

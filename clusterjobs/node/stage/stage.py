@@ -61,11 +61,13 @@ class Stage:
         self.is_s3 = self.source.startswith("s3://")
         self.paths = StagePaths(options.target)
         self.name = "stage %s" % printable(self.paths.target)
+        self._written = self.source.rstrip("/")
         if not self.is_s3:
+            self._written = os.path.abspath(self.source)
             self.source = os.path.realpath(self.source)
             _check_apart(self.source, self.paths.target)
         else:
-            self.source = self.source.rstrip("/")
+            self.source = self._written
 
     def run(self) -> None:
         """Raises StageError if the data cannot be made complete."""
@@ -102,7 +104,7 @@ class Stage:
         if wrong or touched:
             return None
         if self._source_changed(record):
-            log("%s: %s has changed" % (self.name, printable(self.source)))
+            log("%s: %s has changed" % (self.name, printable(self._written)))
             return None
         report_unstaged(self.name, unstaged)
         return dict(record)
@@ -117,7 +119,8 @@ class Stage:
         return not matches_record(now, record)
 
     def _identity(self) -> List[Any]:
-        return [self.source, bool(self.options.unpack)]
+        """A source is known by its path as written: it may be a link to the newest version."""
+        return [self._written, bool(self.options.unpack)]
 
     def _report_up_to_date(self, record: Dict[str, Any]) -> None:
         report_files(self.name, "up to date", [row[0] for row in record["files"].values()])

@@ -13,7 +13,15 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from stage_log import SourceError, StageError, kill_tool, log, printable, tool_environment
+from stage_log import (
+    EXPORT_RECORD,
+    SourceError,
+    StageError,
+    kill_tool,
+    log,
+    printable,
+    tool_environment,
+)
 
 ROUNDS = 3
 # S3's error codes, as s5cmd and aws print them, after which a retry gets the same answer.
@@ -52,6 +60,11 @@ class Bucket:
         rows = self._rows(prefix)
         return {key[len(prefix) :]: row for key, row in rows.items() if key != prefix}
 
+    def has(self, name: str) -> bool:
+        """Whether there is an object of this name below the prefix. Raises StageError."""
+        key = "%s/%s" % (self._prefix, name) if self._prefix else name
+        return key in self._rows(key)
+
     def list(self) -> Objects:
         """All objects below the prefix, or the single object of that name. Raises StageError."""
         found = self.below()
@@ -61,7 +74,7 @@ class Bucket:
             self.is_single_object = True
         if not found:
             raise SourceError("%s: no objects found" % self.source)
-        found = {name: row for name, row in found.items() if not name.endswith("/")}
+        found = {name: row for name, row in found.items() if _is_data(name)}
         self.count = len(found)
         return found
 
@@ -161,6 +174,11 @@ class Bucket:
                 "stage: the ETag of %s cannot be checked: only sizes are compared, "
                 "of this object and of others like it" % printable(self.key_of(name))
             )
+
+
+def _is_data(name: str) -> bool:
+    """Not a folder's object, or the record of an export."""
+    return not name.endswith("/") and not os.path.basename(name).startswith(EXPORT_RECORD)
 
 
 def is_refusal(message: str) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 import time
 from typing import Any, Callable, Collection, Dict
 
 REPORT_SECONDS = 5
+EXPORT_RECORD = ".exported-"  # the start of the names of hidden files that are no data
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -48,6 +50,11 @@ def printable(path: str) -> str:
     """A file name for the log: bytes that are not text, and line breaks, are escaped."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return text if text.isprintable() else repr(text)[1:-1]
+
+
+def quoted(path: str) -> str:
+    """A file name for a command in the log."""
+    return shlex.quote(printable(path))
 
 
 def os_failure(path: str, error: OSError) -> StageError:
@@ -102,6 +109,14 @@ def format_size(count: float) -> str:
     while count >= 999.5 and unit < len(_UNITS) - 1:
         count, unit = count / 1000, unit + 1
     return "%d B" % count if unit == 0 else "%.3g %s" % (count, _UNITS[unit])
+
+
+def not_ours(paths: Collection[str], how: str) -> str:
+    """Name the first of the files that were not staged or exported, and count the others."""
+    first, others = printable(min(paths)), len(paths) - 1
+    if not others:
+        return "%s exists and was not %s" % (first, how)
+    return "%s and %s exist and were not %s" % (first, plural(others, "other file"), how)
 
 
 def plural(number: int, noun: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Collection, Dict, List
 
 from stage_changes import unstaged_names
 from stage_list import Listing, path_of, scan
-from stage_log import SourceError, log, plural, printable
+from stage_log import SourceError, log, not_ours, plural, printable, quoted
 from stage_record import StagePaths
 
 _COMPARED = 1 << 20  # bytes read at once
@@ -89,9 +89,8 @@ class TargetFiles:
         names = [] if self._overwrite else sorted(conflicts)
         if names:
             raise SourceError(
-                "%s exists and was not staged by a job%s: choose another target, move it away, or "
-                "set overwrite: true for this data set"
-                % (printable(path_of(self._paths.target, names[0])), _and_more(len(names)))
+                "%s: choose another target, move it away, or set overwrite: true for this data set"
+                % not_ours([path_of(self._paths.target, name) for name in names], "staged by a job")
             )
 
     # -------------------------------------------------------------- what has left the source
@@ -147,17 +146,13 @@ def listed(names: Collection[str]) -> str:
     return "%s (%s)" % (shown, plural(len(names), "file"))
 
 
-def _and_more(count: int) -> str:
-    return "" if count == 1 else " (nor were %s more)" % plural(count - 1, "file")
-
-
 def _another_source(target: str, earlier: Dict[str, Any]) -> SourceError:
     source, unpacked = earlier["source"]
-    job = " by job %s" % earlier["job"] if earlier.get("job") else ""
+    job = ", staged by job %s" % earlier["job"] if earlier.get("job") else ""
     return SourceError(
-        "%s contains the data of another source, %s%s, staged%s: choose another target, or remove "
+        "%s contains the data of another source, %s%s%s: choose another target, or remove "
         "it if no job uses it: rm -r %s"
-        % (printable(target), printable(source), " (unpacked)" * unpacked, job, printable(target))
+        % (printable(target), printable(source), " (unpacked)" * unpacked, job, quoted(target))
     )
 
 

@@ -160,6 +160,11 @@ def sync(
 
 
 def copy(source: str, target: str) -> None:
+    if target.startswith("s3://"):
+        bucket, key = bucket_path(target)
+        (BUCKETS / bucket / key).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, BUCKETS / bucket / key)
+        return
     bucket, key = bucket_path(source)
     deliver(key, BUCKETS / bucket / key, pathlib.Path(target))
 
@@ -214,6 +219,8 @@ def s5cmd(words: list[str]) -> None:
     elif words[:3] == ["--log", "error", "sync"]:
         filters, places = filters_and_places(words[3:])
         sync(*places, filters, "--no-follow-symlinks" in words, whole_paths=True)
+    elif words[:4] == ["--log", "error", "cp", "--raw"]:
+        copy(*words[4:])
     elif words[:2] == ["--json", "run"]:
         for line in pathlib.Path(words[2]).read_text().splitlines():
             copy_by_s5cmd(shlex.split(line))
