@@ -171,7 +171,7 @@ def fill_disk(job: Running) -> None:
     node, folder = job.nodes()[0], f"/fsx/faults/{job.folder.name}/checkpoints"
     put_back = 'cp -r "$1".full/{step-*,latest} "$1"'
     copied = job.lab.node_run(node, ["cp", "-r", folder, f"{folder}.full"])
-    mount_tmpfs(job.lab, node, folder, "size=16k")
+    mount_tmpfs(job.lab, node, folder, "size=16k,mode=755")
     back = job.lab.node_run(node, ["bash", "-c", put_back, "put_back", folder])
     assert copied.returncode == back.returncode == 0, copied.stderr + back.stderr
 

@@ -21,7 +21,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 
-set +akvx -euo pipefail
+POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there

@@ -25,7 +25,7 @@
 #SBATCH --requeue
 #SBATCH --mem=900G
 
-set +akvx -euo pipefail
+POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
 
 main() {
   start_job "$HOME/logs/every key/$SLURM_JOB_ID" # job.log is written there

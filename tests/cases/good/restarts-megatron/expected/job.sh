@@ -22,7 +22,7 @@
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@240
 
-set +akvx -euo pipefail
+POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there

@@ -21,7 +21,7 @@
 #SBATCH --account=research
 #SBATCH --qos=high
 
-set +akvx -euo pipefail
+POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
