@@ -17,7 +17,8 @@ STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}  # until SIGCONT
 HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGPIPE}
 CATCHABLE = sorted(signal.valid_signals() - NOT_CAUGHT - FAULTS)
 
-WAIT = "touch started; until [[ -e signalled ]]; do sleep 0.05; done"
+# If it ended while bash runs the trap, `wait` of bash 5.2 could miss it under load, and hang.
+WAIT = "touch started; until [[ -e signalled ]]; do sleep 0.05; done; sleep 0.3"
 _STEP = ["bash", "-c", WAIT]
 _CHECK = 'run_child "$python" -BEsS "$job_dir/preflight.py"'
 _STAGE = 'STAGE_DIR=$job_dir run_child "$@"'
