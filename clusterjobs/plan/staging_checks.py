@@ -123,16 +123,13 @@ def check_overlaps(data: Sequence[Data], diagnostics: Diagnostics) -> None:
 
 
 def check_own_folders(wanted: Experiment, diagnostics: Diagnostics) -> None:
-    """Refuse a target that is a folder which the job itself writes to, or above it, or in it."""
-    folders = {"logs": wanted.logs.path, "workdir": wanted.workdir}
+    """Refuse a target that is the folder of the logs or the checkpoints, or above it, or in it."""
+    folders = {"logs": wanted.logs.path}
     if wanted.checkpoints:
         folders["checkpoints.path"] = wanted.checkpoints.path
     for index, one in enumerate(wanted.data):
         for key, folder in folders.items():
-            if not folder:
-                continue
-            is_in = key != "workdir" and is_below(one.target, folder)
-            if is_in or is_below(folder, one.target):
+            if is_below(one.target, folder) or is_below(folder, one.target):
                 diagnostics.problem(
                     ("data", index, "target"),
                     f"{show(one.target)} and {key}, {show(folder)}, are the same, or one is below "
