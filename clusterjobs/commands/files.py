@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
-import os
 import pathlib
 import sys
 from collections.abc import Sequence
 from typing import BinaryIO
 
+from clusterjobs.commands.site_folders import (
+    SITE_FILE,
+    SiteFolders,
+    find_site_folders,
+    user_folder,
+)
 from clusterjobs.errors import Location, nearest, one_problem
 from clusterjobs.yaml.document import MAX_BYTES, decode
 
-SITE_FILE = "site.yaml"
 STDIN = pathlib.Path("-")
 
 
@@ -29,11 +33,13 @@ def shown_name(path: pathlib.Path) -> str:
     return "<stdin>" if path == STDIN else str(path)
 
 
-def site_files(beside: pathlib.Path) -> list[pathlib.Path]:
-    """The possible site.yaml files, highest precedence first: beside the file, here, the user's."""
-    config_home = os.environ.get("XDG_CONFIG_HOME") or str(pathlib.Path.home() / ".config")
-    folders = [beside.parent, pathlib.Path(), pathlib.Path(config_home) / "clusterjobs"]
-    return list(dict.fromkeys(folder / SITE_FILE for folder in folders))
+def site_files(beside: pathlib.Path, site: SiteFolders | None = None) -> list[pathlib.Path]:
+    """The possible site.yaml files, the highest precedence first.
+
+    Beside the file, in the working folder, and in the site folders (`site`, or those found).
+    """
+    folders = (site or find_site_folders()).folders or (user_folder(),)
+    return list(dict.fromkeys(f / SITE_FILE for f in (beside.parent, pathlib.Path(), *folders)))
 
 
 def read_sites(files: Sequence[pathlib.Path]) -> tuple[tuple[str, str], ...]:

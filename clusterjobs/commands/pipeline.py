@@ -14,6 +14,7 @@ from clusterjobs.commands.files import read_sites, read_text, shown_name, shown_
 from clusterjobs.commands.missing import missing_inputs
 from clusterjobs.commands.shared_logs import unsafe_logs
 from clusterjobs.commands.shell_check import code_problems
+from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.frameworks import option_models
 from clusterjobs.parallelcluster.find import find_cluster, is_path
@@ -68,40 +69,47 @@ class _Cluster(NamedTuple):
 
 
 def load_project(
-    spec: pathlib.Path, settings: Sequence[str] = (), to_write: bool = True
+    spec: pathlib.Path,
+    settings: Sequence[str] = (),
+    to_write: bool = True,
+    site: SiteFolders | None = None,
 ) -> Project:
     """Read the spec and the files that it names, and make the plan. Raises InputError.
 
     `to_write`: a cluster config that cannot be written is reported with the spec's problems.
+    `site`: the site folders to use instead of those that are found.
     """
+    site = site if site is not None else find_site_folders()
     text = read_text(spec)
     refuse_config(text, shown_name(spec))
     try:
         loaded = load_spec(text, shown_name(spec), option_models(), settings)
     except BrokenSpecError as error:
-        further = _further_problems(error, spec) if error.rest else ()
+        further = _further_problems(error, spec, site) if error.rest else ()
         raise InputError(in_order([*error.problems, *further])) from None
-    cluster = _read_cluster(loaded, spec)
+    cluster = _read_cluster(loaded, spec, site)
     plan = _plan(loaded, cluster.source, spec, to_write)
     inputs = Inputs((_name(spec), text), cluster.config, cluster.sites, tuple(settings))
     return Project(plan, inputs, cluster.source)
 
 
-def _further_problems(error: BrokenSpecError, spec: pathlib.Path) -> tuple[Problem, ...]:
+def _further_problems(
+    error: BrokenSpecError, spec: pathlib.Path, site: SiteFolders
+) -> tuple[Problem, ...]:
     from clusterjobs.commands.further_problems import independent
 
     assert error.rest is not None
     try:
-        _plan(error.rest, _read_cluster(error.rest, spec).source, spec, to_write=False)
+        _plan(error.rest, _read_cluster(error.rest, spec, site).source, spec, to_write=False)
     except InputError as found:
         return tuple(independent(found.problems, error.problems))
     return ()
 
 
-def _read_cluster(loaded: Spec, spec: pathlib.Path) -> _Cluster:
+def _read_cluster(loaded: Spec, spec: pathlib.Path, site: SiteFolders) -> _Cluster:
     cluster, where = loaded.experiment.cluster, loaded.source.locate(("cluster",))
     file = find_cluster(cluster, spec.parent, where)
-    text, searched = read_text(file), site_files(spec)
+    text, searched = read_text(file), site_files(spec, site)
     sites, names = read_sites(searched), tuple(map(str, searched))
     source = ConfigSource(text, shown_path(file), load_site(sites), names, is_path(cluster))
     found = tuple((_name(pathlib.Path(name)), content) for name, content in sites)
