@@ -152,7 +152,7 @@ def check_json(key: str, path: Path, value: Any, diagnostics: Diagnostics) -> No
     elif isinstance(value, str) and has_variable(value):
         diagnostics.problem(
             (key, *path),
-            "a parameter cannot be in a config file: it is fixed when the job is rendered",
+            "a config file cannot contain a value that is known only when the job runs",
             "pass it through args, or change the spec with --set",
         )
 

@@ -10,7 +10,7 @@ from clusterjobs.launchers import Launcher
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
 from clusterjobs.spec.experiment import Container, Parameter
-from clusterjobs.spec.references import expanding, is_absolute, show, split_variables
+from clusterjobs.spec.references import Variable, expanding, is_absolute, show, split_variables
 
 _KEY = ("software", "container")
 
@@ -106,13 +106,13 @@ def check_venv(
     """A venv is a folder inside the container; a parameter in front of it decides by its value."""
     if not venv:
         return
-    first, *rest = split_variables(venv)
-    if not first and rest and rest[0] in parameters:
-        default = parameters[rest[0]].default
+    first = split_variables(venv)[0]
+    if isinstance(first, Variable) and first.name in parameters:
+        default = parameters[first.name].default
         if not is_absolute(default):
             diagnostics.problem(
-                ("parameters", rest[0]),
-                f"{rest[0]} starts the path of software.venv, a folder inside the container: it "
+                ("parameters", first.name),
+                f"{first.name} starts the path of software.venv, a folder inside the container: it "
                 f"must be absolute, not {default}",
                 "write an absolute path: /opt/venv",
             )

@@ -26,7 +26,6 @@ _OWNED_SBATCH = {
     "time": "time_limit",
     "export": "env",
     "chdir": "workdir",
-    "array": "the spec, which is one job",
     "wrap": "command",
     "cpus-per-gpu": "cpus_per_task",
     "ntasks-per-gpu": "ranks_per_node",
@@ -40,7 +39,7 @@ _OWNED_SBATCH = {
 }
 _OWNED_BY_RESTARTS = {"signal": "restarts", "requeue": "restarts", "no-requeue": "restarts"}
 _OWNED_SRUN = {
-    **{name: key for name, key in _OWNED_SBATCH.items() if name != "array"},
+    **_OWNED_SBATCH,
     "multi-prog": "command",
 }
 _OWNED_BY_PYXIS = dict.fromkeys(

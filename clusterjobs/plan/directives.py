@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.plan.arrays import check_array, is_array
 from clusterjobs.plan.directive_checks import check_sbatch, check_srun
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
@@ -29,6 +30,7 @@ def sbatch_directives(
     """The directives: derived ones, then the spec's own, which may replace a default."""
     derived = [*_derived(experiment, placement), *further]
     _check_names_of_the_cluster(placement, diagnostics)
+    check_array(experiment, diagnostics)
     check_sbatch(experiment.sbatch, experiment.restarts is not None, diagnostics)
     return _with_own("sbatch", derived, experiment.sbatch)
 
@@ -90,7 +92,8 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
     if experiment.time_limit is not None:
         yield Directive("time", experiment.time_limit, "time_limit")
     yield Directive("propagate", "NONE", "limits of the node, not of the calling shell: ulimit -s")
-    yield Directive("output", "%x-%j.out", "beside where sbatch was called; always exists")
+    output = "%x-%A_%a.out" if is_array(experiment) else "%x-%j.out"
+    yield Directive("output", output, "beside where sbatch was called; always exists")
     yield Directive("open-mode", "append", "a requeued job goes on in the same log")
     if experiment.checkpoints is not None:
         yield Directive("requeue", True, "a lost node: it starts again, from its checkpoints")

@@ -12,6 +12,7 @@ from clusterjobs.plan.directives import Directive, sbatch_directives
 from clusterjobs.plan.parameters import Parameter
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import Variable, split_variables
 
 
 class Job(NamedTuple):
@@ -43,6 +44,7 @@ def plan_job(
     diagnostics: Diagnostics,
 ) -> Job:
     """The section `job`. `further`: directives that other sections need."""
+    _check_logs(experiment.logs.path, diagnostics)
     return Job(
         experiment.name,
         cluster.name,
@@ -55,6 +57,16 @@ def plan_job(
         parameters,
         experiment.time_limit,
     )
+
+
+def _check_logs(path: str, diagnostics: Diagnostics) -> None:
+    names = {piece.name for piece in split_variables(path) if isinstance(piece, Variable)}
+    if names & {"job_dir", "attempt"}:
+        diagnostics.problem(
+            ("logs", "path"),
+            "all attempts of a job share one folder, which is made below this path",
+            "of the job's values, only {{ job.id }} and {{ job.array_index }} are known before it",
+        )
 
 
 def _title(shape: Shape, node_type: str, framework: str, launcher: str) -> str:

@@ -12,7 +12,7 @@ from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
 from clusterjobs.slurm_time import in_words, seconds_of, slurm_time
 from clusterjobs.spec.experiment import Checkpoints, Experiment
-from clusterjobs.spec.references import is_absolute, show
+from clusterjobs.spec.references import Variable, is_absolute, show, split_variables
 from clusterjobs.yaml.document import Path
 
 
@@ -33,6 +33,7 @@ def check_intentions(
     _check_shared_cpus(cpus_key, placement, diagnostics)
     _check_network(placement, facts, diagnostics)
     _check_shared_folders(_folders(experiment), facts, diagnostics)
+    _check_checkpoints_of_an_attempt(experiment.checkpoints, diagnostics)
     _check_relative_checkpoints(experiment.checkpoints, experiment.workdir, diagnostics)
     if not framework.reads_precision and _is_not_passed_on(experiment.precision, experiment.args):
         diagnostics.problem(
@@ -72,6 +73,19 @@ def _check_time_limit(time_limit: str | None, diagnostics: Diagnostics) -> None:
         f"for hours write {time_limit}:00, for minutes {slurm_time(seconds)}",
         warning=True,
     )
+
+
+def _check_checkpoints_of_an_attempt(
+    checkpoints: Checkpoints | None, diagnostics: Diagnostics
+) -> None:
+    pieces = split_variables(checkpoints.path) if checkpoints else []
+    if any(isinstance(piece, Variable) and piece.name == "attempt" for piece in pieces):
+        diagnostics.problem(
+            ("checkpoints", "path"),
+            "each attempt has a folder of its own, so that none goes on from the one before",
+            "leave out {{ job.attempt }}",
+            warning=True,
+        )
 
 
 def _check_relative_checkpoints(

@@ -8,6 +8,7 @@ from clusterjobs.plan.checkpoints import Checkpoints, Export
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
+from clusterjobs.spec.references import not_required
 
 
 def checkpoints_context(plan: Plan) -> dict[str, Any]:
@@ -22,18 +23,22 @@ def checkpoints_context(plan: Plan) -> dict[str, Any]:
         "is_recorded_here": checkpoints.path is not None and plan.restarts is None,
         "newest": _newest(checkpoints),
         # The job may fail before the parameters and the environment are set.
-        "attempt_options": ShellText(" ".join(shell.quote(one, "-") for one in options)),
+        "attempt_options": ShellText(" ".join(map(_if_set, options))),
     }
 
 
 def _newest(checkpoints: Checkpoints) -> ShellText:
     """A command that prints the name of the newest checkpoint, as attempt.py finds it."""
     if checkpoints.marker:
-        marker = shell.quote(checkpoints.marker)
+        marker = _if_set(checkpoints.marker)
         return ShellText(f"timeout 10 head -c 1024 -- {marker} 2>/dev/null | head -n 1")
-    folder = shell.quote(checkpoints.path or ".")
+    folder = _if_set(checkpoints.path or ".")
     options = "-mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\\n'"
     return ShellText(f"find {folder} {options} 2>/dev/null | sort | tail -n 1")
+
+
+def _if_set(text: str) -> ShellText:
+    return shell.quote(not_required(text), "-")
 
 
 def _export(one: Export) -> ShellText:

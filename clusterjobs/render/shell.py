@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from clusterjobs.spec.references import split_variables
+from clusterjobs.spec.references import Variable, split_variables
 
 
 class ShellText(str):
@@ -41,6 +41,7 @@ _UNSEEN_SIGNS = (
 )
 _UNSEEN = re.compile(_UNSEEN_SIGNS)
 _IN_DOUBLE = re.compile(r'[\\"$`]')
+_IN_DEFAULT = re.compile(r'[\\"$`}]')
 
 
 def quote(text: str, unset: str = "") -> ShellText:
@@ -49,19 +50,9 @@ def quote(text: str, unset: str = "") -> ShellText:
     `unset` follows a variable's name: "-" makes an unset one empty, "" makes it an error (set -u).
     """
     parts = split_variables(text)
-    if len(parts) == 1:
+    if all(isinstance(part, str) for part in parts):
         return ShellText(_literal(text))
-    return ShellText(_joined([_Part(part, bool(i % 2)) for i, part in enumerate(parts)], unset))
-
-
-class _Part:
-    """A piece of a word: literal text, or the name of a variable."""
-
-    __slots__ = ("is_variable", "text")
-
-    def __init__(self, text: str, is_variable: bool) -> None:
-        self.text = text
-        self.is_variable = is_variable
+    return ShellText(_joined(parts, unset))
 
 
 def _literal(text: str) -> str:
@@ -93,19 +84,20 @@ def _ansi_character(character: str) -> str:
     return character
 
 
-def _joined(parts: list[_Part], unset: str) -> str:
+def _joined(parts: list[str | Variable], unset: str) -> str:
     """Parts inside double quotes; control characters are put into $'...' between them."""
-    following = [part.text for part in parts[1:]] + [""]
+    following = [part if isinstance(part, str) else "" for part in parts[1:]] + [""]
     inner = (
-        _variable(part.text, unset, after) if part.is_variable else _in_double(part.text)
+        _in_double(part) if isinstance(part, str) else _variable(part, unset, after)
         for part, after in zip(parts, following, strict=True)
     )
     return '"' + "".join(inner) + '"'
 
 
-def _variable(name: str, unset: str, after: str) -> str:
-    bare = not unset and not _NAME_GOES_ON.match(after)
-    return f"${name}" if bare else f"${{{name}{unset}}}"
+def _variable(part: Variable, unset: str, after: str) -> str:
+    otherwise = _IN_DEFAULT.sub(r"\\\g<0>", part.otherwise) or unset
+    bare = not otherwise and not _NAME_GOES_ON.match(after)
+    return f"${part.name}" if bare else f"${{{part.name}{otherwise}}}"
 
 
 def _in_double(text: str) -> str:

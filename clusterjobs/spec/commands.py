@@ -74,7 +74,7 @@ def lines_of_code(value: Any) -> tuple[str, ...]:
         if not isinstance(line, str):
             raise ValueError(f"expected a line of bash, not {as_text(line) or 'nothing'}: quote it")
         if has_variable(line):
-            raise ValueError("a parameter is a shell variable in code: write $NAME")
+            raise ValueError("code takes shell variables, not references: write $NAME")
         if "\r" in line:
             raise ValueError("a carriage return in a line of bash: save the file with LF line ends")
     return tuple(text for line in lines for text in line.rstrip("\n").split("\n"))

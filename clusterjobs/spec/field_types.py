@@ -150,7 +150,9 @@ def job_name(value: Any) -> str:
     """The experiment's name: Slurm's job name, and part of paths."""
     text = scalar_text(value)
     if has_variable(text):
-        raise ValueError("the name is fixed when the job is rendered: remove the parameter from it")
+        raise ValueError(
+            "the name is fixed when the job is rendered: remove the value of the running job"
+        )
     if not text.strip() or text in (".", ".."):
         raise ValueError("the name is empty: write one for the job and its folders, my-run")
     if text[0] == "-" or "/" in text or text != text.strip():
@@ -205,7 +207,9 @@ def option_value(value: Any) -> str | bool:
         return value
     text = scalar_text(value)
     if has_variable(text):
-        raise ValueError("options are fixed when the job is rendered: remove the parameter from it")
+        raise ValueError(
+            "options are fixed when the job is rendered: remove the value of the running job"
+        )
     if bad := first_control_character(text):
         raise ValueError(f"the option contains {bad}: remove it")
     if len(text.encode()) > MAX_OPTION_BYTES:
@@ -227,21 +231,25 @@ def argument(value: Any) -> str | bool | tuple[str, ...]:
 def argument_name(value: str) -> str:
     """The name of an argument, without its dashes."""
     if not value or has_variable(value):
-        raise ValueError("an argument needs a name: write one, without a parameter in it")
+        raise ValueError("an argument needs a name that is known before the job runs: write it out")
     return value
 
 
 def plain(value: Any) -> str:
-    """Text that clusterjobs itself reads, so it cannot contain a parameter."""
+    """Text that clusterjobs itself reads, so that it must be known when the job is rendered."""
     text = scalar_text(value)
     if not text or has_variable(text):
-        raise ValueError("expected text that is not empty and has no parameter: write it out")
+        raise ValueError(
+            "expected text that is not empty and is known before the job runs: write it out"
+        )
     return text
 
 
 def _integer(value: Any) -> Any:
     if isinstance(value, str) and has_variable(value):
-        raise ValueError("a parameter cannot be used here: write a number, or change it with --set")
+        raise ValueError(
+            "this number must be known before the job runs: write it, or change it with --set"
+        )
     if isinstance(value, str) and value.isdecimal() and len(value) < 8:
         raise ValueError(f"expected an integer, not text: write {int(value)} without quotes")
     if isinstance(value, bool) or not isinstance(value, int):

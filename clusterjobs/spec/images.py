@@ -18,7 +18,7 @@ def _fixed(value: Any, what: str) -> str:
     text = scalar_text(value)
     if has_variable(text):
         raise ValueError(
-            f"{what} cannot contain a parameter: write it out, or change it with --set"
+            f"{what} cannot contain a value that is known only when the job runs: write it out"
         )
     return text
 

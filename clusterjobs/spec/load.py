@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.node_references import job_value, node_variable
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
 from clusterjobs.spec.remaining import remaining_experiment
 from clusterjobs.spec.secrets import find_secrets
@@ -178,6 +179,10 @@ def _expand_references(data: dict[str, Any], source: Source, problems: list[Prob
         head, _, rest = name.partition(".")
         if head == "parameters":
             return _parameter(rest, data)
+        if head == "job":
+            return job_value(rest)
+        if head == "env" and not _is_given(rest, data, "env"):
+            return _node_variable(rest, data)
         if name in open_names:
             raise BadReferenceError(
                 f"{name} refers to itself", "replace one of the references by its value"
@@ -222,6 +227,20 @@ def _walk_outside_code(walk: Callable[[Any, Path], Any], key: str, value: Any) -
         name: item if (key, name) in _CODE else walk(item, (key, name))
         for name, item in value.items()
     }
+
+
+def _is_given(name: str, data: Mapping[str, Any], key: str) -> bool:
+    given = data.get(key)
+    return isinstance(given, (dict, list)) and name in given
+
+
+def _node_variable(name: str, data: Mapping[str, Any]) -> str:
+    if _is_given(name, data, "secrets"):
+        raise BadReferenceError(
+            f"{name} is a secret, and others can read command lines and files of the job",
+            "the program finds it in its environment",
+        )
+    return node_variable(name)
 
 
 def _parameter(name: str, data: Mapping[str, Any]) -> str:

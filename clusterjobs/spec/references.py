@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusterjobs.errors import did_you_mean
 
@@ -16,7 +16,9 @@ Scalar = str | int | float | bool | None
 
 _OPEN = "{{"
 _REFERENCE = re.compile(
-    r"""\{\{\s*(?:(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)|'(?P<one>[^']*)'|"(?P<two>[^"]*)")\s*\}\}"""
+    r"""\{\{\s*(?:(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)"""
+    r"""(?:\s*\|\s*default\(\s*(?P<default>'[^']*'|"[^"]*")\s*\))?"""
+    r"""|'(?P<one>[^']*)'|"(?P<two>[^"]*)")\s*\}\}"""
 )
 
 
@@ -75,10 +77,25 @@ def _pieces(value: str, lookup: Callable[[str], Scalar]) -> Iterator[str]:
 
 
 def _resolve(match: re.Match[str], lookup: Callable[[str], Scalar]) -> Scalar:
-    name = match["name"]
+    name, default = match["name"], match["default"]
     if name is not None:
-        return lookup(name)
+        found = lookup(name)
+        return found if default is None else _with_default(name, found, default[1:-1])
     return match["one"] if match["one"] is not None else match["two"]
+
+
+def _with_default(name: str, found: Scalar, default: str) -> Scalar:
+    """The mark of a node's variable with its default; a value that the spec sets stays as it is."""
+    if not name.startswith("env."):
+        raise BadReferenceError(
+            f"{name} needs no default: it is known", "only {{ env.NAME }} can have a default"
+        )
+    if not default.isprintable():
+        raise BadReferenceError("a default with characters that cannot be seen", "remove them")
+    if "'" in default:  # bash reads it as a quote there, even inside double quotes
+        raise BadReferenceError("a default with a single quote", "remove it")
+    match = _VARIABLE.fullmatch(found) if isinstance(found, str) else None
+    return variable(match[1], default=default) if match else found
 
 
 def as_text(value: Scalar) -> str:
@@ -111,12 +128,15 @@ def look_up(name: str, values: Mapping[str, Any]) -> Scalar:
 # A value may contain a shell variable that the script sets (a parameter, the job's folder). NUL
 # marks its name: YAML is refused if it contains one, so no other text has to be escaped.
 
-_VARIABLE = re.compile("\0([A-Za-z_][A-Za-z0-9_]*)\0")
+_VARIABLE = re.compile("\0([A-Za-z_][A-Za-z0-9_]*)((?::[?-][^\0]*)?)\0")
 
 
-def variable(name: str) -> str:
-    """The mark for the shell variable `name`, to be embedded in a value."""
-    return f"\0{name}\0"
+def variable(name: str, *, required: bool = False, default: str | None = None) -> str:
+    """The mark for the shell variable `name`, to be embedded in a value.
+
+    `required`: the job ends if it is unset or empty; with a `default`, that is used instead.
+    """
+    return f"\0{name}{':?' if required else '' if default is None else f':-{default}'}\0"
 
 
 def has_variable(text: str) -> bool:
@@ -137,9 +157,25 @@ def is_absolute(path: str) -> bool:
     return path.startswith(("/", "${", "\0"))
 
 
-def split_variables(text: str) -> list[str]:
-    """Literal text and names of variables alternately: `[literal, name, ..., literal]`."""
-    return _VARIABLE.split(text)
+def not_required(text: str) -> str:
+    """The text without the condition that its variables are set."""
+    return text.replace(":?\0", "\0")
+
+
+class Variable(NamedTuple):
+    """A shell variable in a value. `otherwise` is "", or bash's `:?` or `:-default`."""
+
+    name: str
+    otherwise: str
+
+
+def split_variables(text: str) -> list[str | Variable]:
+    """The pieces of a value in their order, without empty ones."""
+    parts = _VARIABLE.split(text)
+    pieces: list[str | Variable] = [parts[0]]
+    for name, otherwise, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        pieces += (Variable(name, otherwise), text)
+    return [piece for piece in pieces if piece]
 
 
 def show(text: str) -> str:

@@ -50,13 +50,18 @@ RESERVED_NAMES = {
 }
 
 
+def is_of_the_script(name: str) -> bool:
+    """Whether the script assigns a variable of this name."""
+    return _OF_THE_SCRIPT.fullmatch(name) is not None
+
+
 def environment_name(value: str) -> str:
     """The name of an environment variable that a spec may set."""
     if not _ENVIRONMENT_NAME.fullmatch(value):
         raise ValueError(
             "a variable's name has only letters, digits and _, and does not start with a digit"
         )
-    if _OF_THE_SCRIPT.fullmatch(value):
+    if is_of_the_script(value):
         raise ValueError(f"{value} is reserved: the script uses it, so choose another name")
     if reason := RESERVED_NAMES.get(value):
         raise ValueError(f"{value} is reserved: {reason}")

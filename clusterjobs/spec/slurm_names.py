@@ -34,7 +34,6 @@ _OTHER_VALUE = {
     "cpus-per-gpu": "cpus_per_task, the CPUs of each rank",
     "ntasks": "nodes and ranks_per_node",
     "ntasks-per-gpu": "ranks_per_node",
-    "array": "it when you submit: sbatch --array=1-4 generated/job.sh",
     "output": "logs, a folder",
     "error": "logs, a folder",
     "export": "env: {NAME: value}",

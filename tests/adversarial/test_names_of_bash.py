@@ -143,7 +143,7 @@ def test_every_word_of_bash_is_a_program_or_refused(
     ("key", "name"),
     [
         ("sbatch", name)
-        for name in ("nodes", "partitio", "job", "wra", "arr", "tasks-per-node", "gpus-per-n")
+        for name in ("nodes", "partitio", "job", "wra", "tasks-per-node", "gpus-per-n")
     ]
     + [("srun", name) for name in ("nodes", "multi-p", "cpus-per-t", "export", "exp")],
 )

@@ -197,3 +197,22 @@ def sbatch_words(line: str) -> list[str]:
         else:
             word, begun = word + sign, True
     return [*words, word] if begun else words
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=30))
+def test_quote_gives_an_unset_variable_its_default_byte_for_byte(
+    pairs: list[tuple[str, str]],
+) -> None:
+    visible = [
+        ("".join(filter(str.isprintable, default)).replace("'", ""), text)
+        for default, text in pairs
+    ]
+    words = [shell.quote(variable("NOT_SET", default=one) + text) for one, text in visible]
+    assert bash("show " + " ".join(words)) == encoded([one + text for one, text in visible])
+
+
+def test_quote_prefers_a_value_to_its_default() -> None:
+    word = shell.quote(variable("SET", default="other"))
+    assert bash(f"SET='$(echo no)'; show {word}") == [b"$(echo no)"]
+    assert bash(f"SET=''; show {word}") == [b"other"]

@@ -104,14 +104,14 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.job_name, "..", "empty"),
         (field_types.job_name, "a\x1bb", "U+001B"),
         (field_types.job_name, "é" * 101, "200 bytes"),
-        (field_types.job_name, f"a{P}", "parameter"),
+        (field_types.job_name, f"a{P}", "running job"),
         (field_types.time_limit, "1h", "12:00:00"),
         (field_types.time_limit, "1-", "Slurm time"),
         (field_types.time_limit, "1:2:3:4", "Slurm time"),
         (field_types.time_limit, "12:00:00\n", "Slurm time"),
         (field_types.time_limit, 1.5, "Slurm time"),
         (field_types.option_value, "a\n#SBATCH --x", "line break"),
-        (field_types.option_value, P, "parameter"),
+        (field_types.option_value, P, "running job"),
         (field_types.argument, None, "true for a bare flag"),
         (field_types.argument, {"a": 1}, "single value"),
         (reserved_names.environment_name, "A B", "letters, digits"),
@@ -130,8 +130,8 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.directive_name, "mail_type", "write mail-type"),
         (field_types.directive_name, "a b", "long name"),
         (field_types.directive_name, "a\n", "long name"),
-        (field_types.plain, "", "no parameter"),
-        (field_types.plain, P, "no parameter"),
+        (field_types.plain, "", "before the job runs"),
+        (field_types.plain, P, "before the job runs"),
         (field_types.argument_name, "", "needs a name"),
         (field_types.argument_name, P, "needs a name"),
         (field_types.path, "-x", "write ./ before it"),
@@ -141,7 +141,7 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.module_name, "a b", "not a module name"),
         (field_types.module_name, "-a", "not a module name"),
         (field_types.module_name, "a;b", "not a module name"),
-        (field_types.module_name, "", "no parameter"),
+        (field_types.module_name, "", "before the job runs"),
         (field_types.package_name, "-r", "a package name"),
         (field_types.package_name, "a b", "a package name"),
         (field_types.package_version, ">=2", "its beginning"),
@@ -156,7 +156,7 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.flag, 1, "true or false"),
         (field_types.time_limit, 0, "no limit"),
         (field_types.time_limit, "0-00:00", "no limit"),
-        (images.image, P, "parameter"),
+        (images.image, P, "only when the job runs"),
         (images.image, "a\tb", "a tab"),
         (images.image, "-a", "as an option"),
         (images.image, "a b", "a space"),
@@ -218,7 +218,7 @@ def test_numbers_have_bounds(kind: Any, least: int, most: int) -> None:
 
 @pytest.mark.parametrize("value", [1.0, True, "1", "x", None, [1], P])
 def test_a_number_is_an_integer_without_quotes(value: object) -> None:
-    with pytest.raises(ValidationError, match=r"expected an integer|a parameter cannot be used"):
+    with pytest.raises(ValidationError, match=r"expected an integer|must be known before"):
         TypeAdapter(field_types.Count).validate_python(value)
 
 

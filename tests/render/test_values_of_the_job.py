@@ -1,0 +1,46 @@
+"""`{{ job.* }}` and `{{ env.* }}`: values that only the running job knows."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from script_runs import JOB_ID, Run, run_script, script
+
+HOSTILE = "$(touch owned) 'a' \"b\" `touch owned`\n*"
+PRINT = ["bash", "-c", "printf '<%s>' \"$@\"", "print"]
+
+
+def run(folder: pathlib.Path, environment: dict[str, str], *words: str, **keys: Any) -> Run:
+    text = script(nodes=1, command=[*PRINT, *words], **keys)
+    return run_script(folder, text, environment=environment)
+
+
+def test_the_values_of_the_job_arrive(tmp_path: pathlib.Path) -> None:
+    words = ("{{ job.id }}", "{{ job.dir }}/x", "{{ job.attempt }}", "a-{{ job.array_index }}")
+    end = run(tmp_path, {"SLURM_ARRAY_TASK_ID": "7"}, *words)
+    assert f"<{JOB_ID}><{tmp_path}/logs/{JOB_ID}/x><1><a-7>" in end.log
+    assert end.code == 0
+
+
+def test_a_variable_of_the_node_arrives_byte_for_byte(tmp_path: pathlib.Path) -> None:
+    given = {"SCRATCH": HOSTILE, "EMPTY": ""}
+    words = ("{{ env.SCRATCH }}", "{{ env.EMPTY | default('of \\$x}') }}")
+    end = run(tmp_path, given, *words, env={"COPY": "{{ env.SCRATCH }}"})
+    assert f"<{HOSTILE}><of \\$x}}>" in end.log
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_variable_that_is_not_set_ends_the_job_with_its_name(tmp_path: pathlib.Path) -> None:
+    for number, keys in enumerate(({"env": {"COPY": "{{ env.SCRATCH }}/x"}}, {})):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        end = run(folder, {}, "{{ env.SCRATCH }}", **keys)
+        assert end.code != 0
+        assert "SCRATCH: " in end.log
+        assert end.reasons == ["failure"]
+
+
+def test_an_own_variable_keeps_its_value(tmp_path: pathlib.Path) -> None:
+    end = run(tmp_path, {"NAME": "other"}, "{{ env.NAME }}", env={"NAME": "own"})
+    assert "<own>" in end.log
