@@ -13,12 +13,13 @@ from pathlib import Path
 
 import click
 
+from clusterjobs.commands.lab_list import list_
 from clusterjobs.commands.lab_nodes import kill_node, start_node
-from clusterjobs.commands.lab_script import script_for, split_settings
+from clusterjobs.commands.lab_script import options_after_job, script_for
 from clusterjobs.commands.lab_selection import (
+    existing,
     lab_named,
     name_option,
-    option_of,
     read_shape,
     running,
     say,
@@ -40,6 +41,7 @@ def lab() -> None:
       clusterjobs lab up p4d-a100          start two nodes of each queue
       clusterjobs lab run generated/job.sh submit a script and follow its log
       clusterjobs lab shell                open a shell where its folders are mounted
+      clusterjobs lab list                 show all labs
       clusterjobs lab down                 stop it
     """
 
@@ -98,7 +100,9 @@ def up(
     say(f"the lab is running: {_counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
     for directory in spec.shared:
         say(f"  {directory} is {this.folder.shared(directory)}")
-    say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option_of(name)})"')
+    say(
+        f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{this.folder.name_option})"'
+    )
 
 
 @lab.command()
@@ -133,20 +137,22 @@ def run(
 ) -> None:
     """Submit JOB, a script or a spec, follow its log, and exit with its exit code.
 
-    Ctrl-C leaves the job running.
+    Ctrl-C leaves the job running. After JOB, all options but --set, --name and --json are sbatch's.
 
     \b
     Examples:
       clusterjobs lab run examples/tiny-gpt.yaml
       clusterjobs lab run examples/tiny-gpt.yaml --set args.steps=50
       clusterjobs lab run generated/job.sh --time=5
+      clusterjobs lab run generated/job.sh --name mine
     """
     from clusterjobs.lab.follow import follow
 
-    this = running(name)
-    more_settings, options = split_settings(sbatch_options)
-    script = script_for(job, output, [*settings, *more_settings], this.folder)
-    job_id = this.sbatch(script, *options)
+    after = options_after_job(sbatch_options)
+    as_json = as_json or after.as_json
+    this = running([name, *after.names][-1])
+    script = script_for(job, output, [*settings, *after.settings], this.folder)
+    job_id = this.sbatch(script, *after.sbatch)
     say(f"submitted job {job_id}")
     log = this.folder.host_path(this.job(job_id).stdout)
     try:
@@ -211,11 +217,12 @@ def down(name: str, delete: bool) -> None:
     \b
     Examples:
       clusterjobs lab down
+      clusterjobs lab down --name mine
       clusterjobs lab down --delete
     """
-    this = lab_named(name)
+    this = existing(name)
     was_up = this.delete() if delete else this.down()
-    say("the lab is stopped" if was_up else "no lab was running")
+    say(f"the lab {name} is stopped" if was_up else f"the lab {name} was not running")
     if not delete:
         say(f"shared folders and logs are in {this.folder.path}")
 
@@ -228,5 +235,6 @@ def _print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+lab.add_command(list_)
 lab.add_command(kill_node)
 lab.add_command(start_node)
