@@ -100,9 +100,8 @@ def up(
     say(f"the lab is running: {_counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
     for directory in spec.shared:
         say(f"  {directory} is {this.folder.shared(directory)}")
-    say(
-        f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{this.folder.name_option})"'
-    )
+    option = this.folder.name_option
+    say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option})"')
 
 
 @lab.command()

@@ -10,7 +10,7 @@ import click
 
 from clusterjobs.commands.options import output_option, set_option, spec_argument
 from clusterjobs.commands.pipeline import load_project
-from clusterjobs.commands.show import show_problems
+from clusterjobs.commands.show import printable, show_problems
 from clusterjobs.commands.summary import summary
 from clusterjobs.commands.write import write_outputs
 
@@ -50,6 +50,8 @@ def submit(
         click.echo(added, err=True)
     write_outputs(output, outputs, force)
     job = hand_to_sbatch(outputs["job.sh"], sbatch_options, os.environ)
+    for note in job.notes:
+        click.echo(printable(note), err=True)
     if as_json:
         data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / "job.sh")}
         click.echo(json.dumps(data))

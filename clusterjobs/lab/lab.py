@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.errors import one_problem
 from clusterjobs.lab.apt import Say
 from clusterjobs.lab.choice import OWN, choose_slurm
 from clusterjobs.lab.folder import LabFacts, LabFolder, without_slurm
@@ -190,7 +190,7 @@ class Lab:
         done = self.run(["sbatch", "--parsable", *options, str(script)], env=env, cwd=cwd)
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or ["sbatch failed without a message"]
-            raise InputError(Problem(line) for line in lines)
+            raise one_problem("; ".join(lines))
         return done.stdout.strip().partition(";")[0]
 
     def job(self, job_id: str) -> Job:
