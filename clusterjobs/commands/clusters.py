@@ -15,6 +15,7 @@ from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_te
 from clusterjobs.commands.configs import find_config_file, read_config
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.show import show_problems, styled
+from clusterjobs.counted import counted
 from clusterjobs.errors import Problem
 from clusterjobs.parallelcluster.find import cluster_names
 
@@ -181,13 +182,9 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
     if not result.changed:
         click.echo(f"{file}: nothing to change")
     elif not write:
-        click.echo(f"{_counted(result.changed)}; --write makes them", err=True)
+        click.echo(f"{counted(len(result.changed), 'safe change')}; --write makes them", err=True)
     show_problems([*result.left, *result.notes])
     return 1 if result.left else 0
-
-
-def _counted(changes: Sequence[Problem]) -> str:
-    return "1 safe change" if len(changes) == 1 else f"{len(changes)} safe changes"
 
 
 def _diff_lines(before: str, after: str, name: str) -> Iterator[str]:

@@ -27,6 +27,7 @@ from clusterjobs.commands.lab_selection import (
     state_of,
 )
 from clusterjobs.commands.options import output_option, set_option
+from clusterjobs.counted import counted
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -97,7 +98,7 @@ def up(
     if as_json:
         _print_json(state_of(this, name))
         return
-    say(f"the lab is running: {_counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
+    say(f"the lab is running: {counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
     for directory in spec.shared:
         say(f"  {directory} is {this.folder.shared(directory)}")
     option = this.folder.name_option
@@ -224,10 +225,6 @@ def down(name: str, delete: bool) -> None:
     say(f"the lab {name} is stopped" if was_up else f"the lab {name} was not running")
     if not delete:
         say(f"shared folders and logs are in {this.folder.path}")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _print_json(value: object) -> None:

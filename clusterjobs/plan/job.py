@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from clusterjobs.cluster.facts import ClusterFacts
+from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Shape, folder_on_the_node
 from clusterjobs.plan.directives import Directive, sbatch_directives
@@ -63,8 +64,3 @@ def _title(shape: Shape, node_type: str, framework: str, launcher: str) -> str:
     node = f" ({node_type})" if node_type else ""
     starter = "its own launcher" if launcher == framework else launcher
     return f"{counted(shape.nodes, 'node')} x {each}{node}, {framework} started by {starter}"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

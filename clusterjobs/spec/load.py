@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
@@ -158,7 +159,7 @@ def _replaced(data: Any, path: Path, override: Override) -> Any:
         return {**data, str(step): _replaced(data.get(str(step)), rest, override)}
     shown = ".".join(map(str, override.path))
     outer = ".".join(map(str, override.path[: len(override.path) - len(path)]))
-    kind = f"has {len(data)} items" if isinstance(data, list) else "is a single value"
+    kind = f"has {counted(len(data), 'item')}" if isinstance(data, list) else "is a single value"
     what = f"there is no {step} in {outer}, which {kind}"
     raise one_problem(what, override.key, shown, f"replace all of it: --set {outer}=...")
 
