@@ -128,7 +128,7 @@ def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
 
     project = load_project(file, options.settings)
     outputs = project.outputs()
-    found = [*project.warnings, *_check_shell(outputs)]
+    found = [*project.warnings, *project.notes, *_check_shell(outputs)]
     source, fitted = project.source, project.fitted
     if isinstance(source, ConfigSource) and isinstance(fitted, ConfigFiles) and fitted.data:
         found += _validate_config(source.document, (), fitted.data, options)
