@@ -47,7 +47,8 @@ class Source(NamedTuple):
         found = self._override(path)
         if found is None:
             return self.document.locate_key(path)
-        return found.key if len(found.path) >= len(path) else found.where
+        is_given = _holds(found.value, path[len(found.path) :])
+        return found.key if is_given else found.where
 
     def _override(self, path: Path) -> Override | None:
         for override in self.overrides[::-1]:
@@ -57,12 +58,19 @@ class Source(NamedTuple):
         return None
 
     def _written(self, path: Path) -> bool:
-        found = self.document.value
-        for step in path:
-            if isinstance(found, list) or not isinstance(found, dict) or step not in found:
+        return _holds(self.document.value, path, through_lists=False)
+
+
+def _holds(data: Any, path: Path, through_lists: bool = True) -> bool:
+    """Whether the data has a value at `path`."""
+    for step in path:
+        if isinstance(data, list) and through_lists:
+            if not (isinstance(step, int) and step < len(data)):
                 return False
-            found = found[step]
-        return True
+        elif not isinstance(data, dict) or step not in data:
+            return False
+        data = data[step]
+    return True
 
 
 class Spec(NamedTuple):
