@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ import click
 from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_text, value_text
 from clusterjobs.commands.configs import find_config_file, read_config
 from clusterjobs.commands.files import read_text
-from clusterjobs.commands.show import show_problems, styled
+from clusterjobs.commands.show import print_json, show_problems, styled
 from clusterjobs.counted import counted
 from clusterjobs.errors import Problem
 from clusterjobs.parallelcluster.find import cluster_names
@@ -52,7 +51,7 @@ def list_(as_json: bool) -> None:
     """
     configs = [read_config(find_config_file(name)) for name in cluster_names()]
     if as_json:
-        _print_json([cluster_data(config) for config in configs])
+        print_json([cluster_data(config) for config in configs])
     else:
         click.echo(list_text(configs))
 
@@ -71,7 +70,7 @@ def show(cluster: str, site: pathlib.Path | None, as_json: bool) -> None:
     """
     config = read_config(find_config_file(cluster), site)
     if as_json:
-        _print_json(cluster_data(config))
+        print_json(cluster_data(config))
     else:
         click.echo(show_text(config))
 
@@ -120,7 +119,7 @@ def diff(old: str, new: str, site: pathlib.Path | None, as_json: bool) -> None:
     first, second = (read_config(find_config_file(name), site) for name in (old, new))
     differences = compare(first.data, second.data)
     if as_json:
-        _print_json([dataclasses.asdict(difference) for difference in differences])
+        print_json([dataclasses.asdict(difference) for difference in differences])
         return
     if not differences:
         click.echo("no difference")
@@ -168,7 +167,7 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
     if write and result.text != before:
         file.write_bytes(result.text.encode())
     if as_json:
-        _print_json(
+        print_json(
             {
                 "changed": _rows(result.changed),
                 "left": _rows(result.left),
@@ -197,7 +196,3 @@ def _rows(found: Sequence[Problem]) -> list[dict[str, Any]]:
         {"line": problem.where and problem.where.line, "what": problem.what, "change": problem.hint}
         for problem in found
     ]
-
-
-def _print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False))

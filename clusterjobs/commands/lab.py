@@ -6,7 +6,6 @@ clusterjobs.lab is imported only when it is used.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from pathlib import Path
@@ -27,6 +26,7 @@ from clusterjobs.commands.lab_selection import (
     state_of,
 )
 from clusterjobs.commands.options import output_option, set_option
+from clusterjobs.commands.show import print_json
 from clusterjobs.counted import counted
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -96,7 +96,7 @@ def up(
         this.down()
     this.up(spec, say=say, version=version)
     if as_json:
-        _print_json(state_of(this, name))
+        print_json(state_of(this, name))
         return
     say(f"the lab is running: {counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
     for directory in spec.shared:
@@ -164,7 +164,7 @@ def run(
     if not log.exists():
         say(f"the job wrote no log {log}: does its folder exist?")
     if as_json:
-        _print_json({"job_id": job_id, **end.__dict__, "log": str(log)})
+        print_json({"job_id": job_id, **end.__dict__, "log": str(log)})
     raise click.exceptions.Exit(end.exit_code)
 
 
@@ -199,7 +199,7 @@ def status(name: str, as_json: bool) -> None:
     this = lab_named(name)
     state = state_of(this, name)
     if as_json:
-        _print_json(state)
+        print_json(state)
     elif this.init is None:
         click.echo(f"no lab is running in {this.folder.path}")
     else:
@@ -225,10 +225,6 @@ def down(name: str, delete: bool) -> None:
     say(f"the lab {name} is stopped" if was_up else f"the lab {name} was not running")
     if not delete:
         say(f"shared folders and logs are in {this.folder.path}")
-
-
-def _print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2))
 
 
 lab.add_command(list_)

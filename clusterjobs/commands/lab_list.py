@@ -5,7 +5,6 @@ This module knows the output; it must not know how a lab is found.
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterjobs.commands.lab_selection import labs, say
-from clusterjobs.commands.show import table
+from clusterjobs.commands.show import print_json, table
 
 if TYPE_CHECKING:
     from clusterjobs.lab.lab import Lab
@@ -33,7 +32,7 @@ def list_(as_json: bool) -> None:
     """
     found = [_row(name, lab) for name, lab in labs().items()]
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        print_json(found)
     elif found:
         click.echo(table([_HEAD, *map(_cells, found)]))
     else:

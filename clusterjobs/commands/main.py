@@ -91,8 +91,9 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        from clusterjobs.commands.failures import report_usage_error
+
+        return report_usage_error(error, arguments)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         return 130

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -12,7 +11,7 @@ import click
 
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.options import spec_argument
-from clusterjobs.commands.show import printable, table
+from clusterjobs.commands.show import print_json, printable, table
 from clusterjobs.jobs.records import NO_RECORD, read_folder, unrecorded_attempts
 from clusterjobs.node.job.attempt_files import MAX_RECORDS
 from clusterjobs.slurm.queue import Queued, queued_jobs
@@ -43,11 +42,11 @@ def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
         for name, folder in found.folders.items()
         if job_id in (None, name)
     ]
-    if as_json:
-        click.echo(json.dumps({"slurm": queued is not None, "jobs": jobs}, indent=2))
     if job_id or not as_json:
         found.chosen(job_id)  # raises if there is none
-    if not as_json:
+    if as_json:
+        print_json({"slurm": queued is not None, "jobs": jobs})
+    else:
         if queued is None:
             click.echo("there is no Slurm here: only what the jobs have written is known", err=True)
         _show(jobs, in_detail=job_id is not None)
