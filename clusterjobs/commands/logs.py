@@ -34,7 +34,13 @@ def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
     queued = queued_jobs() or {}
     found = spec_jobs(spec, queued)
     wanted = found.chosen(job_id)
-    log = GrowingFile(found.folders[wanted] / "job.log")
+    unstarted = found.unstarted.get(wanted)
+    if unstarted and not unstarted.output:
+        raise one_problem(unstarted.note(wanted), hint=f"scontrol show job {wanted}")
+    if unstarted:
+        click.echo(printable(unstarted.note(wanted)), err=True)
+    output = unstarted and unstarted.output
+    log = GrowingFile(output or found.folders[wanted] / "job.log")
     if wanted in queued and not log.path.exists():
         said = (
             f"job {wanted} is {queued[wanted].state} ({queued[wanted].reason}): it has no log yet"
