@@ -56,7 +56,7 @@ def list_(as_json: bool) -> None:
         click.echo(list_text(configs))
 
 
-@clusters.command()
+@clusters.command(short_help="Show the queues, nodes and storage of a cluster.")
 @click.argument("cluster")
 @_site
 @_json
@@ -75,7 +75,7 @@ def show(cluster: str, site: pathlib.Path | None, as_json: bool) -> None:
         click.echo(show_text(config))
 
 
-@clusters.command()
+@clusters.command(short_help="Print the values that your site.yaml lacks.")
 @click.argument("cluster")
 def site(cluster: str) -> None:
     """Print the values that site.yaml lacks for CLUSTER, for you to fill in.
@@ -98,7 +98,7 @@ def site(cluster: str) -> None:
         click.echo("your site.yaml has all values", err=True)
 
 
-@clusters.command()
+@clusters.command(short_help="Compare two configs.")
 @click.argument("old")
 @click.argument("new")
 @_site
@@ -145,7 +145,7 @@ _WHEN = {
 }
 
 
-@clusters.command()
+@clusters.command(short_help="Bring an older config up to ParallelCluster 3.16.")
 @click.argument("file", type=click.Path(path_type=pathlib.Path, dir_okay=False))
 @click.option("--write", is_flag=True, help="Write the changes; without it they are only shown.")
 @_json

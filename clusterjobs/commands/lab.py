@@ -39,6 +39,7 @@ def lab() -> None:
     Needs no root and no installed Slurm. Jobs run unchanged; GPUs exist only in Slurm.
 
     \b
+    Examples:
       clusterjobs lab up p4d-a100          start two nodes of each queue
       clusterjobs lab run generated/job.sh submit a script and follow its log
       clusterjobs lab shell                open a shell where its folders are mounted
@@ -47,7 +48,7 @@ def lab() -> None:
     """
 
 
-@lab.command()
+@lab.command(short_help="Start a lab shaped like a cluster.")
 @click.argument("cluster")
 @click.option(
     "--nodes", default=2, show_default=True, type=click.IntRange(1, 512), help="Nodes per queue."
@@ -105,7 +106,7 @@ def up(
     say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option})"')
 
 
-@lab.command()
+@lab.command(short_help="Print settings for a shell to use the lab.")
 @name_option
 def env(name: str) -> None:
     """Print the settings that make a shell use the lab's sbatch, squeue, scontrol, ...
@@ -120,7 +121,10 @@ def env(name: str) -> None:
     click.echo(f"export CLUSTERJOBS_LAB={shlex.quote(name)}")
 
 
-@lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@lab.command(
+    short_help="Submit a script or a spec, and follow its log.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @name_option
 @_JSON
 @output_option
@@ -168,7 +172,10 @@ def run(
     raise click.exceptions.Exit(end.exit_code)
 
 
-@lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@lab.command(
+    short_help="Open a shell in the lab, or run a command.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @name_option
 @click.option("--node", metavar="NODE", help="On this node, not on the head node.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -208,7 +215,7 @@ def status(name: str, as_json: bool) -> None:
             click.echo(this.run(command).stdout)
 
 
-@lab.command()
+@lab.command(short_help="Stop the lab.")
 @name_option
 @click.option("--delete", is_flag=True, help="Also remove its shared folders and logs.")
 def down(name: str, delete: bool) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clusterjobs.lab.lab import Lab
 
 
-@click.command("list")
+@click.command("list", short_help="List your labs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(as_json: bool) -> None:
     """List your labs: cluster, Slurm's version, last start, and whether each is running.

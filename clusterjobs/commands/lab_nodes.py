@@ -9,7 +9,7 @@ from clusterjobs.commands.lab_selection import name_option, running, say
 _KILLS = ("power", "slurmd", "network", "storage")
 
 
-@click.command("kill-node")
+@click.command("kill-node", short_help="Break a node.")
 @name_option
 @click.argument("node")
 @click.option(
@@ -37,7 +37,7 @@ def kill_node(name: str, node: str, how: str) -> None:
     )
 
 
-@click.command("start-node")
+@click.command("start-node", short_help="Repair a node.")
 @name_option
 @click.argument("node")
 def start_node(name: str, node: str) -> None:

@@ -28,7 +28,7 @@ _SECONDS = 2.0  # between two reads: the file system is shared with others
 @click.command(epilog=_EXAMPLES)
 @spec_argument
 @click.argument("job_id", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the job has ended.")
 def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
     """Print the log of a job of SPEC; without JOB_ID, of the newest one."""
     queued = queued_jobs() or {}

@@ -32,7 +32,7 @@ _HEAD = ("job", "state", "attempts", "last checkpoint", "why")
 @click.argument("job_id", required=False)
 @click.option("--json", "as_json", is_flag=True, help="All jobs and attempts as JSON.")
 def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
-    """Show the jobs of SPEC, or each attempt of one: why it ended, its last checkpoint, its data.
+    """Show the jobs of SPEC; with JOB_ID, each attempt of that job, its checkpoint and its data.
 
     It reads the files of the jobs below `logs`, and asks Slurm about pending and running jobs.
     """
