@@ -94,7 +94,8 @@ start_job() { # JOB_FOLDER
   exec > >(trap '' {1..16} {24..31} {34..64}
     while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
   log_writer=$!
-  [[ -z $python_variables ]] || echo "clusterjobs: unset, set your own under env: $python_variables"
+  [[ -z $python_variables ]] ||
+    echo "clusterjobs: unset variables of the calling shell: $python_variables (see env: of the spec)"
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
   trap finish EXIT
