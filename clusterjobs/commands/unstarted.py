@@ -62,7 +62,8 @@ def unstarted_jobs(
 def _outputs(name: str, pattern: str) -> dict[str, pathlib.Path]:
     """The files in the folder of `pattern` that are the output of a job of that name, by its id."""
     folder, file = os.path.split(pattern)
-    before, has_id, after = file.replace("%A", "%j").replace("%x", name).partition("%j")
+    before, has_id, after = file.replace("%A", "%j").partition("%j")
+    before, after = before.replace("%x", name), after.replace("%x", name)
     try:
         paths = list(pathlib.Path(folder or ".").iterdir()) if has_id else []
     except OSError:
