@@ -130,7 +130,7 @@ def test_the_log_names_the_callers_python_variables_without_their_values(
 ) -> None:
     text = script(command=["true"], logs=str(tmp_path / "logs"))
     run = run_script(tmp_path, text, environment={**CLEAN, **given})
-    said = "clusterjobs: unset variables of the calling shell: PYTHONHASHSEED PYTHONPATH ("
+    said = "clusterjobs: unset, from the calling shell: PYTHONHASHSEED PYTHONPATH\n"
     assert run.log.startswith(said) is bool(given)
     assert "/its/value" not in run.log
 
