@@ -53,7 +53,7 @@ bench: ## measure speed, compared with baselines (BENCH_ARGS="launch --json")
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 clean: ## remove everything that make has created
-	@[[ ! -x $(BIN)/clusterjobs || ! -d .demo ]] || \
+	@[[ ! -x $(BIN)/clusterjobs || ! -d .demo/state/clusterjobs/labs/demo ]] || \
 	    XDG_STATE_HOME="$$PWD/.demo/state" $(BIN)/clusterjobs lab down --name demo
 	rm -rf .demo .venv .venv.old.* .venv.lock build dist .pytest_cache .mypy_cache .ruff_cache \
 	    .import_linter_cache .hypothesis

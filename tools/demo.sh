@@ -45,7 +45,9 @@ clusterjobs render "$spec" -o .demo/generated
 
 say "2. Starting a Slurm of two nodes on this machine"
 trap take_down EXIT
-clusterjobs lab down --name "$lab" --delete # else the job would resume an earlier demo's checkpoint
+if [[ -e $XDG_STATE_HOME/clusterjobs/labs/$lab ]]; then
+    clusterjobs lab down --name "$lab" --delete # else the job would resume an earlier demo's checkpoint
+fi
 clusterjobs lab up small --name "$lab" --slurm own # what this machine has: a smaller download
 
 say "3. Submitting .demo/generated/job.sh and following it"

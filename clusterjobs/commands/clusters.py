@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +13,8 @@ import click
 from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_text, value_text
 from clusterjobs.commands.configs import find_config_file, read_config
 from clusterjobs.commands.files import read_text
-from clusterjobs.commands.show import show_problems, styled
+from clusterjobs.commands.show import print_json, show_problems, styled
+from clusterjobs.counted import counted
 from clusterjobs.errors import Problem
 from clusterjobs.parallelcluster.find import cluster_names
 
@@ -51,12 +51,12 @@ def list_(as_json: bool) -> None:
     """
     configs = [read_config(find_config_file(name)) for name in cluster_names()]
     if as_json:
-        _print_json([cluster_data(config) for config in configs])
+        print_json([cluster_data(config) for config in configs])
     else:
         click.echo(list_text(configs))
 
 
-@clusters.command()
+@clusters.command(short_help="Show the queues, nodes and storage of a cluster.")
 @click.argument("cluster")
 @_site
 @_json
@@ -70,12 +70,12 @@ def show(cluster: str, site: pathlib.Path | None, as_json: bool) -> None:
     """
     config = read_config(find_config_file(cluster), site)
     if as_json:
-        _print_json(cluster_data(config))
+        print_json(cluster_data(config))
     else:
         click.echo(show_text(config))
 
 
-@clusters.command()
+@clusters.command(short_help="Print the values that your site.yaml lacks.")
 @click.argument("cluster")
 def site(cluster: str) -> None:
     """Print the values that site.yaml lacks for CLUSTER, for you to fill in.
@@ -98,7 +98,7 @@ def site(cluster: str) -> None:
         click.echo("your site.yaml has all values", err=True)
 
 
-@clusters.command()
+@clusters.command(short_help="Compare two configs.")
 @click.argument("old")
 @click.argument("new")
 @_site
@@ -119,7 +119,7 @@ def diff(old: str, new: str, site: pathlib.Path | None, as_json: bool) -> None:
     first, second = (read_config(find_config_file(name), site) for name in (old, new))
     differences = compare(first.data, second.data)
     if as_json:
-        _print_json([dataclasses.asdict(difference) for difference in differences])
+        print_json([dataclasses.asdict(difference) for difference in differences])
         return
     if not differences:
         click.echo("no difference")
@@ -145,7 +145,7 @@ _WHEN = {
 }
 
 
-@clusters.command()
+@clusters.command(short_help="Bring an older config up to ParallelCluster 3.16.")
 @click.argument("file", type=click.Path(path_type=pathlib.Path, dir_okay=False))
 @click.option("--write", is_flag=True, help="Write the changes; without it they are only shown.")
 @_json
@@ -167,7 +167,7 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
     if write and result.text != before:
         file.write_bytes(result.text.encode())
     if as_json:
-        _print_json(
+        print_json(
             {
                 "changed": _rows(result.changed),
                 "left": _rows(result.left),
@@ -181,13 +181,9 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
     if not result.changed:
         click.echo(f"{file}: nothing to change")
     elif not write:
-        click.echo(f"{_counted(result.changed)}; --write makes them", err=True)
+        click.echo(f"{counted(len(result.changed), 'safe change')}; --write makes them", err=True)
     show_problems([*result.left, *result.notes])
     return 1 if result.left else 0
-
-
-def _counted(changes: Sequence[Problem]) -> str:
-    return "1 safe change" if len(changes) == 1 else f"{len(changes)} safe changes"
 
 
 def _diff_lines(before: str, after: str, name: str) -> Iterator[str]:
@@ -200,7 +196,3 @@ def _rows(found: Sequence[Problem]) -> list[dict[str, Any]]:
         {"line": problem.where and problem.where.line, "what": problem.what, "change": problem.hint}
         for problem in found
     ]
-
-
-def _print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False))

@@ -9,18 +9,20 @@ import platform
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 
 import click
 
 from clusterjobs import __version__
-from clusterjobs.commands.show import show_problems
-from clusterjobs.errors import InputError
+from clusterjobs.commands.show import print_json, problem_data, show_problems
+from clusterjobs.errors import InputError, Problem
 
 
 def report_failure(error: Exception, arguments: list[str]) -> int:
     """Report it, and return the exit code: 1 for invalid input, 3 for an internal error."""
     if isinstance(error, InputError):
         show_problems(error.problems)
+        _print_as_json(error.problems, arguments)
         return 1
     if isinstance(error, BrokenPipeError):  # `clusterjobs plan x | head`: the reader has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -28,10 +30,9 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
         click.echo(f"clusterjobs: cannot write: {error.strerror}", err=True)
         return 1
-    click.echo(
-        f"clusterjobs: internal error, not a mistake in your input: {type(error).__name__}",
-        err=True,
-    )
+    what = f"internal error, not a mistake in your input: {type(error).__name__}"
+    click.echo(f"clusterjobs: {what}", err=True)
+    _print_as_json([Problem(what)], arguments)
     try:
         log = _write_log(error, arguments)
     except OSError as failure:
@@ -39,6 +40,20 @@ def report_failure(error: Exception, arguments: list[str]) -> int:
     else:
         click.echo(f"  what happened is in {log}: please attach it to a report", err=True)
     return 3
+
+
+def report_usage_error(error: click.ClickException, arguments: list[str]) -> int:
+    """Report wrong arguments or options, and return the exit code."""
+    error.show()
+    _print_as_json([Problem(error.format_message())], arguments)
+    return error.exit_code
+
+
+def _print_as_json(problems: Sequence[Problem], arguments: list[str]) -> None:
+    """With --json, a script reads the problems instead of the result."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--json" in own:
+        print_json({"problems": [problem_data(one) for one in problems]})
 
 
 def _write_log(error: Exception, arguments: list[str]) -> pathlib.Path:

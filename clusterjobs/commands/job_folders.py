@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from clusterjobs.commands.configs import refuse_config
 from clusterjobs.commands.files import read_text, shown_name
+from clusterjobs.commands.unstarted import DEFAULT_OUTPUT, Unstarted, unstarted_jobs
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.jobs.folders import job_folders as folders_below
-from clusterjobs.slurm.queue import Queued
+from clusterjobs.slurm.queue import Queued, ended_jobs
 from clusterjobs.spec.load import load_spec
-from clusterjobs.spec.references import as_text
+from clusterjobs.spec.references import as_text, has_variable
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -23,13 +24,15 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 class SpecJobs(NamedTuple):
     """Job id -> folder of each job of `spec`, the newest last; a pending job may have none yet.
 
-    `others` is the number of other specs' jobs below `logs`.
+    `others` is the number of other specs' jobs below `logs`. `unstarted`: those of `folders` that
+    ended before they had one.
     """
 
     spec: str
     logs: pathlib.Path
     folders: dict[str, pathlib.Path]
     others: int
+    unstarted: dict[str, Unstarted]
 
     def chosen(self, job_id: str | None) -> str:
         """`job_id`, or the newest job's. Raises InputError if there is no such job."""
@@ -68,8 +71,14 @@ def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJo
         is_here = job.state != "RUNNING" or (logs / job_id).is_dir()  # else in another `logs`
         if is_ours and is_here and job_id not in planned:
             own[job_id] = logs / job_id
+    ended = {} if queued is None else ended_jobs(experiment.name)
+    output = experiment.sbatch.get("output")
+    pattern = output if isinstance(output, str) and not has_variable(output) else DEFAULT_OUTPUT
+    known = {*own, *planned, *(queued or {})}
+    unstarted = unstarted_jobs(experiment.name, pattern, ended, known, _on_this_machine)
+    own |= {job_id: logs / job_id for job_id in unstarted}
     ordered = {job_id: own[job_id] for job_id in sorted(own, key=int)}
-    return SpecJobs(spec.name, logs, ordered, others)
+    return SpecJobs(spec.name, logs, ordered, others, unstarted)
 
 
 def _logs_folder(written: str) -> pathlib.Path:
@@ -79,7 +88,10 @@ def _logs_folder(written: str) -> pathlib.Path:
             f"logs is {written}, and {missing[0]} is not set here",
             hint=f"{missing[0]}=... clusterjobs ...",
         )
-    path = _VARIABLE.sub(lambda match: os.environ[match[1]], written)
+    return _on_this_machine(_VARIABLE.sub(lambda match: os.environ[match[1]], written))
+
+
+def _on_this_machine(path: str) -> pathlib.Path:
     if name := os.environ.get("CLUSTERJOBS_LAB"):  # set by `lab env`: squeue is the lab's, too
         from clusterjobs.commands.lab_selection import path_on_this_machine
 

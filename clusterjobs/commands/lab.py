@@ -6,19 +6,19 @@ clusterjobs.lab is imported only when it is used.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from pathlib import Path
 
 import click
 
+from clusterjobs.commands.lab_list import list_
 from clusterjobs.commands.lab_nodes import kill_node, start_node
-from clusterjobs.commands.lab_script import script_for, split_settings
+from clusterjobs.commands.lab_script import options_after_job, script_for
 from clusterjobs.commands.lab_selection import (
+    existing,
     lab_named,
     name_option,
-    option_of,
     read_shape,
     running,
     say,
@@ -26,6 +26,8 @@ from clusterjobs.commands.lab_selection import (
     state_of,
 )
 from clusterjobs.commands.options import output_option, set_option
+from clusterjobs.commands.show import print_json
+from clusterjobs.counted import counted
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -37,14 +39,16 @@ def lab() -> None:
     Needs no root and no installed Slurm. Jobs run unchanged; GPUs exist only in Slurm.
 
     \b
+    Examples:
       clusterjobs lab up p4d-a100          start two nodes of each queue
       clusterjobs lab run generated/job.sh submit a script and follow its log
       clusterjobs lab shell                open a shell where its folders are mounted
+      clusterjobs lab list                 show all labs
       clusterjobs lab down                 stop it
     """
 
 
-@lab.command()
+@lab.command(short_help="Start a lab shaped like a cluster.")
 @click.argument("cluster")
 @click.option(
     "--nodes", default=2, show_default=True, type=click.IntRange(1, 512), help="Nodes per queue."
@@ -93,15 +97,16 @@ def up(
         this.down()
     this.up(spec, say=say, version=version)
     if as_json:
-        _print_json(state_of(this, name))
+        print_json(state_of(this, name))
         return
-    say(f"the lab is running: {_counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
+    say(f"the lab is running: {counted(len(spec.nodes), 'node')}, Slurm {this.facts.slurm}")
     for directory in spec.shared:
         say(f"  {directory} is {this.folder.shared(directory)}")
-    say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option_of(name)})"')
+    option = this.folder.name_option
+    say(f'  for sbatch and squeue in this shell: eval "$(clusterjobs lab env{option})"')
 
 
-@lab.command()
+@lab.command(short_help="Print settings for a shell to use the lab.")
 @name_option
 def env(name: str) -> None:
     """Print the settings that make a shell use the lab's sbatch, squeue, scontrol, ...
@@ -116,7 +121,10 @@ def env(name: str) -> None:
     click.echo(f"export CLUSTERJOBS_LAB={shlex.quote(name)}")
 
 
-@lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@lab.command(
+    short_help="Submit a script or a spec, and follow its log.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @name_option
 @_JSON
 @output_option
@@ -133,20 +141,22 @@ def run(
 ) -> None:
     """Submit JOB, a script or a spec, follow its log, and exit with its exit code.
 
-    Ctrl-C leaves the job running.
+    Ctrl-C leaves the job running. After JOB, all options but --set, --name and --json are sbatch's.
 
     \b
     Examples:
       clusterjobs lab run examples/tiny-gpt.yaml
       clusterjobs lab run examples/tiny-gpt.yaml --set args.steps=50
       clusterjobs lab run generated/job.sh --time=5
+      clusterjobs lab run generated/job.sh --name mine
     """
     from clusterjobs.lab.follow import follow
 
-    this = running(name)
-    more_settings, options = split_settings(sbatch_options)
-    script = script_for(job, output, [*settings, *more_settings], this.folder)
-    job_id = this.sbatch(script, *options)
+    after = options_after_job(sbatch_options)
+    as_json = as_json or after.as_json
+    this = running([name, *after.names][-1])
+    script = script_for(job, output, [*settings, *after.settings], this.folder)
+    job_id = this.sbatch(script, *after.sbatch)
     say(f"submitted job {job_id}")
     log = this.folder.host_path(this.job(job_id).stdout)
     try:
@@ -158,11 +168,14 @@ def run(
     if not log.exists():
         say(f"the job wrote no log {log}: does its folder exist?")
     if as_json:
-        _print_json({"job_id": job_id, **end.__dict__, "log": str(log)})
+        print_json({"job_id": job_id, **end.__dict__, "log": str(log)})
     raise click.exceptions.Exit(end.exit_code)
 
 
-@lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@lab.command(
+    short_help="Open a shell in the lab, or run a command.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @name_option
 @click.option("--node", metavar="NODE", help="On this node, not on the head node.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -193,7 +206,7 @@ def status(name: str, as_json: bool) -> None:
     this = lab_named(name)
     state = state_of(this, name)
     if as_json:
-        _print_json(state)
+        print_json(state)
     elif this.init is None:
         click.echo(f"no lab is running in {this.folder.path}")
     else:
@@ -202,7 +215,7 @@ def status(name: str, as_json: bool) -> None:
             click.echo(this.run(command).stdout)
 
 
-@lab.command()
+@lab.command(short_help="Stop the lab.")
 @name_option
 @click.option("--delete", is_flag=True, help="Also remove its shared folders and logs.")
 def down(name: str, delete: bool) -> None:
@@ -211,22 +224,16 @@ def down(name: str, delete: bool) -> None:
     \b
     Examples:
       clusterjobs lab down
+      clusterjobs lab down --name mine
       clusterjobs lab down --delete
     """
-    this = lab_named(name)
+    this = existing(name)
     was_up = this.delete() if delete else this.down()
-    say("the lab is stopped" if was_up else "no lab was running")
+    say(f"the lab {name} is stopped" if was_up else f"the lab {name} was not running")
     if not delete:
         say(f"shared folders and logs are in {this.folder.path}")
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2))
-
-
+lab.add_command(list_)
 lab.add_command(kill_node)
 lab.add_command(start_node)

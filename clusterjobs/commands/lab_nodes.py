@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from clusterjobs.commands.lab_selection import name_option, option_of, running, say
+from clusterjobs.commands.lab_selection import name_option, running, say
 
 _KILLS = ("power", "slurmd", "network", "storage")
 
 
-@click.command("kill-node")
+@click.command("kill-node", short_help="Break a node.")
 @name_option
 @click.argument("node")
 @click.option(
@@ -29,14 +29,15 @@ def kill_node(name: str, node: str, how: str) -> None:
     """
     from clusterjobs.lab import breakage
 
-    breakage.kill_node(running(name), node, how)
+    this = running(name)
+    breakage.kill_node(this, node, how)
     say(
         f"{node} is broken ({how}); to repair it: "
-        f"clusterjobs lab start-node {node}{option_of(name)}"
+        f"clusterjobs lab start-node {node}{this.folder.name_option}"
     )
 
 
-@click.command("start-node")
+@click.command("start-node", short_help="Repair a node.")
 @name_option
 @click.argument("node")
 def start_node(name: str, node: str) -> None:

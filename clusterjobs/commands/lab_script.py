@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -15,21 +15,33 @@ if TYPE_CHECKING:
     from clusterjobs.plan.plan import Plan
 
 
-def split_settings(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Of the words after the spec: the values of `--set`, and the others, which go to sbatch."""
-    settings: list[str] = []
+class OptionsAfterJob(NamedTuple):
+    """The options after JOB: those of `lab run` itself, and `sbatch`'s own in their order.
+
+    -o and --output are sbatch's there.
+    """
+
+    settings: list[str]
+    names: list[str]
+    as_json: bool
+    sbatch: list[str]
+
+
+def options_after_job(words: Sequence[str]) -> OptionsAfterJob:
+    """Raises UsageError for an option without its value."""
+    found: dict[str, list[str]] = {"--set": [], "--name": []}
     others: list[str] = []
     rest = iter(words)
     for word in rest:
-        if word == "--set":
-            if (value := next(rest, None)) is None:
-                raise click.UsageError("--set needs KEY=VALUE")
-            settings.append(value)
-        elif word.startswith("--set="):
-            settings.append(word.removeprefix("--set="))
-        else:
+        option, equals, value = word.partition("=")
+        if option not in found:
             others.append(word)
-    return settings, others
+        elif equals or (value := next(rest, "")):
+            found[option].append(value)
+        else:
+            raise click.UsageError(f"{option} needs {'KEY=VALUE' if option == '--set' else 'NAME'}")
+    sbatch = [word for word in others if word != "--json"]
+    return OptionsAfterJob(found["--set"], found["--name"], sbatch != others, sbatch)
 
 
 def script_for(job: Path, output: Path, settings: Sequence[str], lab: LabFolder) -> Path:

@@ -69,6 +69,24 @@ def lab_named(name: str) -> Lab:
     return Lab(_labs_dir() / name)
 
 
+def labs() -> dict[str, Lab]:
+    """All labs of this user by name, running or not."""
+    from clusterjobs.lab.lab import Lab
+
+    folders = sorted(file.parent for file in _labs_dir().glob("*/lab.json"))
+    return {folder.name: Lab(folder) for folder in folders}
+
+
+def existing(name: str) -> Lab:
+    """The lab of that name, running or not. Raises InputError if there is none."""
+    this = lab_named(name)
+    if not this.folder.path.is_dir():
+        known = ", ".join(labs())
+        hint = f"your labs: {known}" if known else "you have no labs"
+        raise one_problem(f"there is no lab {name}", hint=hint)
+    return this
+
+
 def _labs_dir() -> Path:
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
     return Path(base) / "clusterjobs/labs"
@@ -78,7 +96,7 @@ def running(name: str) -> Lab:
     """The lab of that name. Raises InputError if it is not running."""
     this = lab_named(name)
     if this.init is None:
-        hint = f"clusterjobs lab up CLUSTER{option_of(name)}"
+        hint = f"clusterjobs lab up CLUSTER{this.folder.name_option}"
         raise one_problem(f"no lab {name} is running", hint=hint)
     return this
 
@@ -105,8 +123,3 @@ def state_of(this: Lab, name: str) -> dict[str, object]:
         "nodes": nodes,
         "jobs": dict(line.split() for line in queue),
     }
-
-
-def option_of(name: str) -> str:
-    """The option that selects this lab in a further command."""
-    return "" if name == "lab" else f" --name {name}"

@@ -28,13 +28,19 @@ _SECONDS = 2.0  # between two reads: the file system is shared with others
 @click.command(epilog=_EXAMPLES)
 @spec_argument
 @click.argument("job_id", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the job has ended.")
 def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
     """Print the log of a job of SPEC; without JOB_ID, of the newest one."""
     queued = queued_jobs() or {}
     found = spec_jobs(spec, queued)
     wanted = found.chosen(job_id)
-    log = GrowingFile(found.folders[wanted] / "job.log")
+    unstarted = found.unstarted.get(wanted)
+    if unstarted and not unstarted.output:
+        raise one_problem(unstarted.note(wanted), hint=f"scontrol show job {wanted}")
+    if unstarted:
+        click.echo(printable(unstarted.note(wanted)), err=True)
+    output = unstarted and unstarted.output
+    log = GrowingFile(output or found.folders[wanted] / "job.log")
     if wanted in queued and not log.path.exists():
         said = (
             f"job {wanted} is {queued[wanted].state} ({queued[wanted].reason}): it has no log yet"

@@ -23,11 +23,11 @@ _COMMANDS = {
     "diff": ("diff", "Show what a render would change."),
     "clusters": ("clusters", "List, show, compare and upgrade cluster configs."),
     "validate": ("validate", "Check specs and ParallelCluster configs without a cluster."),
-    "submit": ("submit", "Render a spec and hand it to sbatch."),
-    "status": ("status", "How the jobs of a spec are doing, and why attempts ended."),
-    "logs": ("logs", "What a job of a spec has written; --follow goes on."),
-    "cancel": ("cancel", "End jobs, so that they do not come back."),
-    "lab": ("lab", "A throw-away real Slurm cluster on this machine."),
+    "submit": ("submit", "Render a spec and submit it with sbatch."),
+    "status": ("status", "Show the jobs of a spec, and why their attempts ended."),
+    "logs": ("logs", "Print the log of a job; --follow keeps printing."),
+    "cancel": ("cancel", "Cancel jobs; they do not restart."),
+    "lab": ("lab", "Run a temporary real Slurm cluster on this machine."),
 }
 
 _EXAMPLES = """\b
@@ -91,8 +91,9 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        from clusterjobs.commands.failures import report_usage_error
+
+        return report_usage_error(error, arguments)
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         return 130

@@ -49,7 +49,12 @@ class Project:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """Warnings of the plan, of the cluster's files, and about inputs that are missing here."""
-        return (*self._of_the_spec, *self.fitted.problems)
+        return (*self._of_the_spec, *(one for one in self.fitted.problems if not one.info))
+
+    @property
+    def notes(self) -> tuple[Problem, ...]:
+        """What is to be known of the cluster's files, by who writes or checks them."""
+        return tuple(one for one in self.fitted.problems if one.info)
 
     @functools.cached_property
     def _of_the_spec(self) -> tuple[Problem, ...]:

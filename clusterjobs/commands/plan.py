@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import click
 
 from clusterjobs.commands.options import set_option, spec_argument
 from clusterjobs.commands.pipeline import load_project
-from clusterjobs.commands.show import show_problems, table
+from clusterjobs.commands.show import print_json, show_problems, table
 from clusterjobs.commands.summary import summary
 from clusterjobs.frameworks.arguments import argument_key
 from clusterjobs.plan.plan import Plan
@@ -36,7 +35,7 @@ def plan(spec: pathlib.Path, settings: tuple[str, ...], as_json: bool) -> None:
     project = load_project(spec, settings, to_write=False)
     show_problems(project.plan.warnings)
     if as_json:
-        click.echo(json.dumps(plan_data(project.plan), indent=2, ensure_ascii=False))
+        print_json(plan_data(project.plan))
     else:
         click.echo(plan_text(project.plan))
 

@@ -33,7 +33,7 @@ def render(
     """Write the job script and the config files of SPEC, and print a summary."""
     project = load_project(spec, settings)
     outputs = project.outputs()
-    show_problems(project.warnings)
+    show_problems([*project.warnings, *project.notes])
     if check:
         return _check(output, outputs)
     previous = recorded_spec(output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -44,6 +45,26 @@ def format_problem(problem: Problem) -> str:
     if problem.hint:
         lines.append(styled("   hint: ", fg="cyan") + printable(problem.hint))
     return "\n".join(lines)
+
+
+def problem_data(problem: Problem) -> dict[str, Any]:
+    """One problem as data. Names are stable across versions."""
+    where = problem.where
+    return {
+        "file": where.file if where else None,
+        "line": where.line if where else None,
+        "column": where.column if where else None,
+        "path": problem.path,
+        "level": "info" if problem.info else "warning" if problem.warning else "error",
+        "what": problem.what,
+        "hint": problem.hint,
+        "validator": problem.validator,
+    }
+
+
+def print_json(data: Any) -> None:
+    """Print data for a script to read: in ASCII, which every terminal's encoding has."""
+    click.echo(json.dumps(data, indent=2))
 
 
 def styled(text: str, **style: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -12,7 +11,8 @@ import click
 
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.options import spec_argument
-from clusterjobs.commands.show import printable, table
+from clusterjobs.commands.show import print_json, printable, table
+from clusterjobs.commands.unstarted import Unstarted
 from clusterjobs.jobs.records import NO_RECORD, read_folder, unrecorded_attempts
 from clusterjobs.node.job.attempt_files import MAX_RECORDS
 from clusterjobs.slurm.queue import Queued, queued_jobs
@@ -32,26 +32,28 @@ _HEAD = ("job", "state", "attempts", "last checkpoint", "why")
 @click.argument("job_id", required=False)
 @click.option("--json", "as_json", is_flag=True, help="All jobs and attempts as JSON.")
 def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
-    """Show the jobs of SPEC, or each attempt of one: why it ended, its last checkpoint, its data.
+    """Show the jobs of SPEC; with JOB_ID, each attempt of that job, its checkpoint and its data.
 
     It reads the files of the jobs below `logs`, and asks Slurm about pending and running jobs.
     """
     queued = queued_jobs()
     found = spec_jobs(spec, queued)
     jobs = [
-        _job(name, folder, queued)
+        _job(name, folder, queued, found.unstarted.get(name))
         for name, folder in found.folders.items()
         if job_id in (None, name)
     ]
-    if as_json:
-        click.echo(json.dumps({"slurm": queued is not None, "jobs": jobs}, indent=2))
     if job_id or not as_json:
         found.chosen(job_id)  # raises if there is none
-    if not as_json:
+    if as_json:
+        print_json({"slurm": queued is not None, "jobs": jobs})
+    else:
         if queued is None:
             click.echo("there is no Slurm here: only what the jobs have written is known", err=True)
         _show(jobs, in_detail=job_id is not None)
-        for note in _notes(jobs, str(spec)):
+        shown = [job["job_id"] for job in jobs]
+        unstarted = [one.note(name) for name, one in found.unstarted.items() if name in shown]
+        for note in (*_notes(jobs, str(spec)), *unstarted):
             click.echo(printable(note), err=True)
 
 
@@ -84,19 +86,28 @@ def no_record_note(job_id: str, attempt: int, spec: str) -> str:
 
 
 def _job(
-    job_id: str, folder: pathlib.Path, all_queued: Mapping[str, Queued] | None
+    job_id: str,
+    folder: pathlib.Path,
+    all_queued: Mapping[str, Queued] | None,
+    unstarted: Unstarted | None,
 ) -> dict[str, Any]:
     queued, records = (all_queued or {}).get(job_id), read_folder(folder)
     attempts = records.attempts
     if all_queued is not None and queued is None:
         attempts += unrecorded_attempts(folder, attempts)
+    state, reason, log = "", "", folder / "job.log"
+    if queued:
+        state, reason = queued.state, queued.reason
+    elif unstarted:
+        state, reason, log = unstarted.state, unstarted.why, unstarted.output or log
     return {
         "job_id": job_id,
-        "state": queued.state if queued else "",
-        "state_reason": queued.reason if queued else "",
+        "state": state,
+        "state_reason": reason,
         "time_left": queued.time_left if queued else "",
         "nodes": queued.nodes if queued else "",
-        "log": str(folder / "job.log"),
+        "log": str(log),
+        "has_folder": unstarted is None,
         "attempts": [asdict(one) for one in attempts],
         "data": [asdict(one) for one in records.data],
         "cut": records.cut,
@@ -111,6 +122,8 @@ def _row(job: dict[str, Any]) -> tuple[str, ...]:
     state = job["state"] or "ended"
     code = "" if last["exit_code"] is None else f", exit code {last['exit_code']}"
     why = f"{last['reason']}{code}" if last["reason"] else ""
+    if not job["has_folder"]:
+        why = "not_started"
     if job["state"] == "PENDING":
         why = f"{why}; waits: {job['state_reason']}" if why else f"waits: {job['state_reason']}"
     count = len(ended) + (job["state"] == "RUNNING")

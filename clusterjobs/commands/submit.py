@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 
@@ -10,7 +9,7 @@ import click
 
 from clusterjobs.commands.options import output_option, set_option, spec_argument
 from clusterjobs.commands.pipeline import load_project
-from clusterjobs.commands.show import show_problems
+from clusterjobs.commands.show import print_json, printable, show_problems
 from clusterjobs.commands.summary import summary
 from clusterjobs.commands.write import write_outputs
 
@@ -50,9 +49,11 @@ def submit(
         click.echo(added, err=True)
     write_outputs(output, outputs, force)
     job = hand_to_sbatch(outputs["job.sh"], sbatch_options, os.environ)
+    for note in job.notes:
+        click.echo(printable(note), err=True)
     if as_json:
         data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / "job.sh")}
-        click.echo(json.dumps(data))
+        print_json(data)
         return
     click.echo(summary(project.plan))
     said = (

@@ -15,7 +15,7 @@ import click
 from clusterjobs.commands.configs import Config, config_of, find_config_file, is_spec
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.options import set_option
-from clusterjobs.commands.show import show_problems
+from clusterjobs.commands.show import print_json, problem_data, show_problems
 from clusterjobs.errors import InputError, Location, Problem
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ def validate(
     found = {name: _check(name, options) for name in files}
     problems = [problem for one in found.values() for problem in one]
     if as_json:
-        report = _report(found, options.validators_ran)
-        click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        print_json(_report(found, options.validators_ran))
     else:
         show_problems(problems)
         _show_summary(found, options)
@@ -93,8 +92,8 @@ def _validators(aws: bool) -> Validate | None:
 
 def _check(name: str, options: _Options) -> list[Problem]:
     """All problems of one file, including those of reading it."""
-    file = find_config_file(name)
     try:
+        file = find_config_file(name)
         text = read_text(file)
         return _check_spec(file, options) if is_spec(text) else _check_config(text, file, options)
     except InputError as error:
@@ -128,7 +127,7 @@ def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
 
     project = load_project(file, options.settings)
     outputs = project.outputs()
-    found = [*project.warnings, *_check_shell(outputs)]
+    found = [*project.warnings, *project.notes, *_check_shell(outputs)]
     source, fitted = project.source, project.fitted
     if isinstance(source, ConfigSource) and isinstance(fitted, ConfigFiles) and fitted.data:
         found += _validate_config(source.document, (), fitted.data, options)
@@ -184,7 +183,11 @@ def _report(found: dict[str, list[Problem]], validators_ran: bool) -> dict[str, 
     return {
         "parallelcluster_asked": validators_ran,
         "files": [
-            {"file": name, "ok": not _errors(problems), "problems": [_row(p) for p in problems]}
+            {
+                "file": name,
+                "ok": not _errors(problems),
+                "problems": [problem_data(p) for p in problems],
+            }
             for name, problems in found.items()
         ],
     }
@@ -192,17 +195,3 @@ def _report(found: dict[str, list[Problem]], validators_ran: bool) -> dict[str, 
 
 def _errors(problems: Sequence[Problem]) -> int:
     return sum(not problem.warning for problem in problems)
-
-
-def _row(problem: Problem) -> dict[str, Any]:
-    where = problem.where
-    return {
-        "file": where.file if where else None,
-        "line": where.line if where else None,
-        "column": where.column if where else None,
-        "path": problem.path,
-        "level": "info" if problem.info else "warning" if problem.warning else "error",
-        "what": problem.what,
-        "hint": problem.hint,
-        "validator": problem.validator,
-    }

@@ -5,6 +5,7 @@ Source: Horovod 0.28.1, runner/launch.py and runner/gloo_run.py; its guides to M
 
 from __future__ import annotations
 
+from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
 from clusterjobs.frameworks.base import Framework, LogLine, Program, Task
@@ -95,7 +96,7 @@ def _state_learning_rate(task: Task, provenance: Provenance) -> None:
     provenance.record(
         "horovod.learning_rate_factor",
         world * steps,
-        f"a step sees {world} ranks' samples"
+        f"a step sees the samples of {counted(world, 'rank')}"
         + (f", {steps} times" if steps > 1 else "")
         + ": the script multiplies its one-GPU rate by hvd.size()"
         + (f" x backward_passes_per_step {steps}" if steps > 1 else ""),

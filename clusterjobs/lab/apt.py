@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from clusterjobs.counted import counted
+
 Say = Callable[[str], None]
 FAILURES = (subprocess.CalledProcessError, OSError)
 
@@ -87,7 +89,7 @@ def _download(apt: Sequence[str], packages: Sequence[str], folder: Path, say: Sa
     uris = output([*command, "--print-uris", *packages])
     sizes = [int(size) for size in re.findall(r"^'[^']+' \S+ (\d+) ", uris, re.MULTILINE)]
     total = f" of {_mb(sum(sizes))}"
-    say(f"downloading {len(packages)} packages,{total.removeprefix(' of')}")
+    say(f"downloading {counted(len(packages), 'package')},{total.removeprefix(' of')}")
     _follow([*command, *packages], folder, total, say)
 
 

@@ -32,7 +32,7 @@ def kill_node(lab: Lab, node: str, how: str = "power") -> None:
     if broken.exists():
         raise one_problem(
             f"node {node} is already broken ({broken.read_text()})",
-            hint=f"clusterjobs lab start-node {node}",
+            hint=f"clusterjobs lab start-node {node}{lab.folder.name_option}",
         )
     _request(lab.folder, _REQUESTS[how][0], node)
     broken.write_text(how)

@@ -30,6 +30,7 @@ from clusterjobs.lab.packages import COMMANDS, DAEMONS, SYSTEM, Slurm
 from clusterjobs.lab.root_view import root_view
 from clusterjobs.lab.shape import HEAD_NODE, NETWORK, LabSpec
 
+DEFAULT_NAME = "lab"
 SCRIPTS = Path(__file__).with_name("scripts")
 _HOSTS = Path("/etc/hosts")
 _PASSWD = Path("/etc/passwd")
@@ -55,6 +56,11 @@ class LabFolder:
 
     def __truediv__(self, part: str) -> Path:
         return self.path / part
+
+    @property
+    def name_option(self) -> str:
+        """The option that selects this lab in a further command: the lab has its folder's name."""
+        return "" if self.path.name == DEFAULT_NAME else f" --name {self.path.name}"
 
     def shared(self, directory: str) -> Path:
         """The path on this machine of the folder that is `directory` on the nodes."""
@@ -85,6 +91,13 @@ class LabFolder:
         return LabFacts(
             facts["cluster"], facts["slurm"], tuple(facts["nodes"]), tuple(facts["shared"])
         )
+
+    def facts_if_readable(self) -> LabFacts | None:
+        """The same; None if lab.json is damaged."""
+        try:
+            return self.facts
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def host_path(self, path: str) -> Path:
         """The path on this machine of the file that is `path` for the lab's jobs."""

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.errors import one_problem
 from clusterjobs.lab.apt import Say
 from clusterjobs.lab.choice import OWN, choose_slurm
 from clusterjobs.lab.folder import LabFacts, LabFolder, without_slurm
@@ -57,9 +57,11 @@ class Lab:
         """
         with self._locked():
             if self.init:
+                option = self.folder.name_option
                 raise one_problem(
                     f"a lab is already running in {self.folder.path}",
-                    hint="clusterjobs lab down stops it, clusterjobs lab up --replace replaces it",
+                    hint=f"clusterjobs lab down{option} stops it, "
+                    f"clusterjobs lab up CLUSTER{option} --replace replaces it",
                 )
             check_tools()
             check_namespaces()
@@ -157,7 +159,8 @@ class Lab:
     def _running_init(self) -> InitProcess:
         if (init := self.init) is None:
             raise one_problem(
-                f"no lab is running in {self.folder.path}", hint="clusterjobs lab up CLUSTER"
+                f"no lab is running in {self.folder.path}",
+                hint=f"clusterjobs lab up CLUSTER{self.folder.name_option}",
             )
         return init
 
@@ -171,7 +174,8 @@ class Lab:
             inner = int((self.folder / f"nodes/{node}/pid").read_text())
             if (outer := self._running_init().outer_pid(inner)) is not None:
                 return outer
-        raise one_problem(f"node {node} is not running", hint=f"clusterjobs lab start-node {node}")
+        hint = f"clusterjobs lab start-node {node}{self.folder.name_option}"
+        raise one_problem(f"node {node} is not running", hint=hint)
 
     # --- jobs
 
@@ -186,7 +190,7 @@ class Lab:
         done = self.run(["sbatch", "--parsable", *options, str(script)], env=env, cwd=cwd)
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or ["sbatch failed without a message"]
-            raise InputError(Problem(line) for line in lines)
+            raise one_problem("; ".join(lines))
         return done.stdout.strip().partition(";")[0]
 
     def job(self, job_id: str) -> Job:

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from clusterjobs.counted import counted
 from clusterjobs.errors import one_problem
 from clusterjobs.lab.apt import Say
 from clusterjobs.lab.folder import LabFolder, without_slurm
@@ -27,7 +28,7 @@ def start(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say: Say) 
     process = _start_init(folder)
     try:
         until(lambda: _is_running(folder, process), 60, lambda: "the lab's init does not start")
-        say(f"controller is started, {len(nodes)} nodes follow")
+        say(f"controller is started, {counted(len(nodes), 'node')} to follow")
         _await_idle(folder, nodes, idle_nodes, say)
         # It runs as long as the lab, and InitProcess.kill waits for it, so Popen must not.
         process.returncode = 0
@@ -82,7 +83,7 @@ def _await_idle(folder: LabFolder, nodes: Sequence[str], idle_nodes: Sinfo, say:
         sinfo = idle_nodes()
         still_missing = set(nodes) - set(sinfo.stdout.split())
         if len(still_missing) < len(missing):
-            say(f"{len(nodes) - len(still_missing)} of {len(nodes)} nodes are idle")
+            say(f"idle nodes: {len(nodes) - len(still_missing)} of {len(nodes)}")
         missing = still_missing
         return sinfo.returncode == 0 and not missing
 
@@ -94,7 +95,7 @@ def _why_missing(folder: LabFolder, missing: set[str]) -> str:
         return "slurmctld does not respond"
     first = min(missing)
     log = last_lines(folder / f"log/{first}.log")
-    return f"{len(missing)} nodes did not start; {first}: {log}"
+    return f"{counted(len(missing), 'node')} did not start; {first}: {log}"
 
 
 def last_lines(file: Path, count: int = 3) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from clusterjobs.cluster.facts import BucketLink
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.parallelcluster.facts import cluster_facts
+from clusterjobs.parallelcluster.placeholders import unfilled
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.render_config import FitChange, UnwritableError, fit
 from clusterjobs.parallelcluster.site import (
@@ -19,6 +20,7 @@ from clusterjobs.parallelcluster.site import (
     not_given,
     substitute,
 )
+from clusterjobs.yaml.document import dotted
 
 FILE = "cluster.yaml"
 
@@ -96,7 +98,20 @@ class ConfigSource:
             what = f"{FILE} is not written (the job runs without it): {why}"
             about = Problem(what, hint=hint, warning=True, info=True)
             return ConfigFiles({}, None, (about,), (), file, self._is_own)
+        problems += self._unfilled(data)
         return ConfigFiles({FILE: text}, data, problems, changes, file, self._is_own)
+
+    def _unfilled(self, data: dict[str, Any]) -> tuple[Problem, ...]:
+        """A notice for placeholders that are written to cluster.yaml as they are."""
+        paths = dict(unfilled(data))
+        if not paths:
+            return ()
+        (path, written), *others = paths.items()
+        more = f", and {len(others)} more" if others else ""
+        what = f"{FILE} has {written}{more} as it is: nobody filled it in"
+        hint = "fill it in before you make a cluster of the file; the job runs without it"
+        where = self.document.locate(path)
+        return (Problem(what, where, dotted(path), hint, warning=True, info=True),)
 
 
 def _needed(link: BucketLink, problem: Problem) -> Problem:

@@ -9,7 +9,7 @@ import re
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.references import Variable, split_variables
+from clusterjobs.spec.references import variable_names
 
 _RANGE = r"\d{1,7}(?:-\d{1,7}(?::[1-9]\d{0,6})?)?"
 _ARRAY = re.compile(rf"({_RANGE}(?:,{_RANGE})*)(?:%\d{{1,7}})?", re.ASCII)
@@ -57,8 +57,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
 def _check_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None:
     if experiment.checkpoints is None:
         return
-    pieces = split_variables(experiment.checkpoints.path)
-    if not any(isinstance(piece, Variable) and piece.name in _OF_ONE_TASK for piece in pieces):
+    if not _OF_ONE_TASK.intersection(variable_names(experiment.checkpoints.path)):
         path = experiment.checkpoints.path.rstrip("/")
         diagnostics.problem(
             ("checkpoints", "path"),

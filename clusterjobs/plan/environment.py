@@ -9,7 +9,11 @@ from typing import NamedTuple
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
 from clusterjobs.plan.directives import Directive
-from clusterjobs.plan.environment_checks import check_software, check_variables
+from clusterjobs.plan.environment_checks import (
+    check_references,
+    check_software,
+    check_variables,
+)
 from clusterjobs.plan.inherited_env import PREFIXES, inherited_variables, own_slurm_variables
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.secrets import Secret
@@ -60,6 +64,7 @@ def plan_environment(
     """The section `environment`. `further`: variables of other sections; they replace defaults."""
     check_software(software, diagnostics)
     check_variables(env, software.container is not None, placement, diagnostics)
+    check_references(env, diagnostics)
     gpus = placement.shape.gpus_per_node
     return Environment(
         own_slurm_variables(directives),

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.plan.inherited_env import is_unset
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Software
 from clusterjobs.spec.field_types import MAX_WORD_BYTES
-from clusterjobs.spec.references import as_text
+from clusterjobs.spec.references import as_text, expanding, show, variable_names
 from clusterjobs.yaml.document import Path
 
 _NOT_INSIDE = {
@@ -95,6 +96,22 @@ def check_variables(
             )
         elif name == "FI_EFA_USE_DEVICE_RDMA" and as_text(value) != "0":
             _check_device_rdma(path, placement, diagnostics)
+
+
+def check_references(env: Mapping[str, str], diagnostics: Diagnostics) -> None:
+    """Warn of `${NAME}` if the job unsets NAME and `env` has not set it before."""
+    known: set[str] = set()
+    for name, value in env.items():
+        for other in variable_names(expanding(value)):
+            if is_unset(other) and other not in known:
+                kept = ":".join(one for one in value.split(":") if f"${{{other}}}" not in one)
+                diagnostics.problem(
+                    ("env", name),
+                    f"${{{other}}} is empty here: the job unsets the {other} of the calling shell",
+                    f"write {name}: {show(kept)}" if kept else "write the value itself",
+                    warning=True,
+                )
+        known.add(name)
 
 
 def _check_device_rdma(path: Path, placement: Placement, diagnostics: Diagnostics) -> None:

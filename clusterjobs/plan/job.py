@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from clusterjobs.cluster.facts import ClusterFacts
+from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Shape, folder_on_the_node
 from clusterjobs.plan.directives import Directive, sbatch_directives
 from clusterjobs.plan.parameters import Parameter
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.references import Variable, split_variables
+from clusterjobs.spec.references import variable_names
 
 
 class Job(NamedTuple):
@@ -60,8 +61,7 @@ def plan_job(
 
 
 def _check_logs(path: str, diagnostics: Diagnostics) -> None:
-    names = {piece.name for piece in split_variables(path) if isinstance(piece, Variable)}
-    if names & {"job_dir", "attempt"}:
+    if {"job_dir", "attempt"}.intersection(variable_names(path)):
         diagnostics.problem(
             ("logs", "path"),
             "all attempts of a job share one folder, which is made below this path",
@@ -75,8 +75,3 @@ def _title(shape: Shape, node_type: str, framework: str, launcher: str) -> str:
     node = f" ({node_type})" if node_type else ""
     starter = "its own launcher" if launcher == framework else launcher
     return f"{counted(shape.nodes, 'node')} x {each}{node}, {framework} started by {starter}"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

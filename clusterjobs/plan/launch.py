@@ -89,10 +89,13 @@ def _origins(
     experiment: Experiment, program: Program, diagnostics: Diagnostics
 ) -> Mapping[str, str]:
     """`--lr` -> `args.lr (exp.yaml:9)`; the derived ones as the framework names them."""
-    started = {"script": experiment.script, "command": experiment.command and experiment.command[0]}
+    started = [("script", experiment.script), *(("command", w) for w in experiment.command or ())]
     programs = {
-        expanding(word): diagnostics.describe_key((key,)) for key, word in started.items() if word
+        expanding(word.partition("=")[0] if word.startswith("-") else word): key
+        for key, word in started
+        if word
     }
+    programs = {word: diagnostics.describe_key((key,)) for word, key in programs.items()}
     own = {
         name.partition("=")[0]: diagnostics.describe_key(("args", position))
         for position, name in argument_names(experiment)

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 
 from clusterjobs.cluster.facts import ClusterFacts
+from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
 from clusterjobs.slurm_time import in_words, seconds_of, slurm_time
 from clusterjobs.spec.experiment import Checkpoints, Experiment
-from clusterjobs.spec.references import Variable, is_absolute, show, split_variables
+from clusterjobs.spec.references import is_absolute, show, variable_names
 from clusterjobs.yaml.document import Path
 
 
@@ -28,7 +29,8 @@ def check_intentions(
     cpus_key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
     _check_time_limit(experiment.time_limit, diagnostics)
     _check_precision(experiment.precision, placement, diagnostics)
-    _check_idle_gpus(gpus_key, placement, diagnostics)
+    if experiment.gpus_per_node != 0:  # a job on CPUs, which whoever wrote the 0 knows
+        _check_idle_gpus(gpus_key, placement, diagnostics)
     _check_idle_accelerators(experiment.ranks_per_node, placement, diagnostics)
     _check_shared_cpus(cpus_key, placement, diagnostics)
     _check_network(placement, facts, diagnostics)
@@ -78,8 +80,7 @@ def _check_time_limit(time_limit: str | None, diagnostics: Diagnostics) -> None:
 def _check_checkpoints_of_an_attempt(
     checkpoints: Checkpoints | None, diagnostics: Diagnostics
 ) -> None:
-    pieces = split_variables(checkpoints.path) if checkpoints else []
-    if any(isinstance(piece, Variable) and piece.name == "attempt" for piece in pieces):
+    if checkpoints and "attempt" in variable_names(checkpoints.path):
         diagnostics.problem(
             ("checkpoints", "path"),
             "each attempt has a folder of its own, so that none goes on from the one before",
@@ -101,11 +102,11 @@ def _check_relative_checkpoints(
 
 
 def _check_shared_cpus(key: str, placement: Placement, diagnostics: Diagnostics) -> None:
-    if placement.shares_cpus:
-        ranks, cpus = placement.shape.ranks_per_node, placement.cpus
+    ranks, cpus = placement.shape.ranks_per_node, placement.cpus
+    if placement.shares_cpus and cpus is not None:
         diagnostics.problem(
             (key,),
-            f"{ranks} ranks share the {cpus} CPUs that the job has of a node",
+            f"{ranks} ranks share {counted(cpus, 'CPU')}, all that the job has of a node",
             "a CPU for each rank at least, and some more for loaders of data",
             warning=True,
         )
@@ -117,7 +118,7 @@ def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -
     if has and placement.exclusive and used < has:
         diagnostics.problem(
             (key,),
-            f"{has - used} of {has} GPUs of every node are idle, but you pay for them",
+            f"idle GPUs on every node, which you pay for: {has - used} of {has}",
             f"{key}: {has} uses them all; a rank may use several by itself",
             warning=True,
         )

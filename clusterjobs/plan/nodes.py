@@ -11,9 +11,16 @@ from clusterjobs.provenance import Provenance
 
 
 def find_partition(
-    wanted: str | None, facts: ClusterFacts, diagnostics: Diagnostics, provenance: Provenance
+    wanted: str | None,
+    gpus: int | None,
+    facts: ClusterFacts,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> Partition | None:
-    """The named partition, else the only one with GPUs, else the only one."""
+    """The named partition, else the only one with GPUs, else the only one.
+
+    A job that wants 0 `gpus` gets the only one without them, if there is one.
+    """
     partitions = facts.partitions
     if wanted is not None:
         found = facts.find_partition(wanted)
@@ -21,8 +28,9 @@ def find_partition(
             hint = did_you_mean(wanted, [one.name for one in partitions])
             diagnostics.problem(("queue",), f"{facts.name} has no queue {wanted}", hint)
         return found
-    with_gpus = [one for one in partitions if any(g.node_type.gpus for g in one.node_groups)]
-    candidates = with_gpus or list(partitions)
+    kind = "queue without GPUs" if gpus == 0 else "GPU queue"
+    fitting = [one for one in partitions if _has_gpus(one) is (gpus != 0)]
+    candidates = fitting or list(partitions)
     if len(candidates) == 1 and not candidates[0].name:
         placeholder = candidates[0].placeholder or "no name"
         diagnostics.missing(
@@ -32,8 +40,8 @@ def find_partition(
         )
         return None
     if len(candidates) == 1:
-        kind = "GPU queue" if with_gpus else "queue"
-        provenance.record("queue", candidates[0].name, f"the only {kind} of {facts.name}")
+        what = f"the only {kind if fitting else 'queue'} of {facts.name}"
+        provenance.record("queue", candidates[0].name, what)
         return candidates[0]
     diagnostics.missing(
         "queue",
@@ -41,6 +49,10 @@ def find_partition(
         "add `queue: ...`, one of " + ", ".join(one.name for one in candidates),
     )
     return None
+
+
+def _has_gpus(partition: Partition) -> bool:
+    return any(group.node_type.gpus for group in partition.node_groups)
 
 
 def find_groups(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import Problem
 from clusterjobs.frameworks.base import Division, Parallelism, Samples, Shape
@@ -19,7 +20,7 @@ def plan_parallelism(
     if world % model_ranks:
         diagnostics.problem(
             ("parallel",),
-            f"{world} ranks are not a multiple of tensor {tensor} x pipeline {pipeline} "
+            f"{counted(world, 'rank')} cannot be divided by tensor {tensor} x pipeline {pipeline} "
             f"= {model_ranks}",
             f"nodes x ranks per node must be a multiple of {model_ranks}",
         )
@@ -80,7 +81,8 @@ def _check_stages(layers: int, pipeline: int, beside: int, diagnostics: Diagnost
     fewest, more = divmod(items, pipeline)
     if more == 0:
         return
-    counts = f"{more} stages have {fewest + 1}, the others {fewest} and wait"
+    have = "1 stage has" if more == 1 else f"{more} stages have"
+    counts = f"{have} {fewest + 1}, the others {fewest} and wait"
     below, above = fewest * pipeline - beside, (fewest + 1) * pipeline - beside
     diagnostics.problem(
         ("model", "layers"),

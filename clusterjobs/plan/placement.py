@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clusterjobs.cluster.facts import ClusterFacts, NodeGroup, NodeType, Partition, Terms
+from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Shape
 from clusterjobs.launchers import Launcher
@@ -54,7 +55,9 @@ def plan_placement(
     provenance: Provenance,
 ) -> Placement | None:
     """The section `placement`; None if it is impossible, with the reason in `diagnostics`."""
-    partition = find_partition(experiment.queue, facts, diagnostics, provenance)
+    partition = find_partition(
+        experiment.queue, experiment.gpus_per_node, facts, diagnostics, provenance
+    )
     if partition is None:
         return None
     groups = find_groups(experiment.instance_type, partition, diagnostics, provenance)
@@ -95,7 +98,8 @@ def _shape(
         _refuse_gpus(gpus, nodes, node_type, node_limit(groups), diagnostics)
     ranks = _ranks_per_node(experiment.ranks_per_node, gpus, diagnostics, provenance)
     shape = Shape(nodes, ranks, gpus)
-    provenance.record("world_size", shape.world_size, f"{nodes} nodes x {ranks} ranks")
+    reason = f"{counted(nodes, 'node')} x {counted(ranks, 'rank')}"
+    provenance.record("world_size", shape.world_size, reason)
     return shape
 
 
@@ -199,7 +203,7 @@ def _ranks_per_node(
     if gpus and wanted > gpus:
         diagnostics.problem(
             ("ranks_per_node",),
-            f"{wanted} ranks would share {gpus} GPUs",
+            f"{wanted} ranks would share {counted(gpus, 'GPU')}",
             "remove it: there is one rank per GPU",
         )
     return wanted
@@ -214,24 +218,25 @@ def _cpus_per_task(
     provenance: Provenance,
 ) -> int | None:
     """From the spec, else from the whole node, or on a shared node from its share of GPUs."""
-    wanted, share, whose = experiment.cpus_per_task, node_type.cpus, f"{node_type.cpus} CPUs"
+    wanted, share = experiment.cpus_per_task, node_type.cpus
     if share is None:
         return wanted
+    tasks, whose = counted(ntasks, "task"), counted(share, "CPU")
     if wanted is not None:
         if wanted * ntasks > share:
             diagnostics.problem(
                 ("cpus_per_task",),
-                f"{ntasks} tasks x {wanted} CPUs is more than the node's {share}",
+                f"{tasks} x {counted(wanted, 'CPU')} is more than the node's {share}",
                 f"cpus_per_task: {share // ntasks} at most",
             )
         return wanted
     if gpus is not None and node_type.gpus:
         share = share * gpus // node_type.gpus
-        whose = f"{gpus} of {node_type.gpus} GPUs' share of {whose}: {share}"
+        whose = f"share of {gpus} of {counted(node_type.gpus, 'GPU')} in {whose}: {share}"
     if ntasks > share:
         diagnostics.problem(
             ("ranks_per_node",) if experiment.ranks_per_node else ("nodes",),
-            f"{ntasks} tasks on a node of {share} CPUs",
+            f"{tasks} on a node of {counted(share, 'CPU')}",
             f"ranks_per_node: {share} at most",
         )
-    return provenance.record("cpus_per_task", max(1, share // ntasks), f"{whose} / {ntasks} tasks")
+    return provenance.record("cpus_per_task", max(1, share // ntasks), f"{whose} / {tasks}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterjobs.plan.job import counted
+from clusterjobs.counted import counted
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.shell import ShellText
 

@@ -29,6 +29,34 @@ def queued_jobs() -> dict[str, Queued] | None:
     return {row[0]: Queued(row[1], row[2], row[3], row[4], int(row[5]), row[6]) for row in rows}
 
 
+def ended_jobs(name: str) -> dict[str, str]:
+    """This user's jobs of that name that have ended, for as long as Slurm knows them: id -> state.
+
+    By default that is 5 minutes (MinJobAge).
+    """
+    rows = _squeue("%A|%T|%j", 3, "--me", "--states=all", f"--name={name}") or []
+    return {row[0]: row[1] for row in rows if row[1] in ENDED and row[2] == name}
+
+
+# Slurm's final states.
+ENDED = frozenset(
+    (
+        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
+        *("OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"),
+    )
+)
+
+
+def shown_job(job_id: str) -> str:
+    """What `scontrol show job` prints of it on one line; "" if Slurm has forgotten it."""
+    asked = ["scontrol", "--oneliner", "show", "job", job_id]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, errors="replace", check=False)
+    except FileNotFoundError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
 @dataclass(frozen=True)
 class Cancelled:
     """The cancelled ids, those of them that mean a whole array, and the unknown ids."""
@@ -61,9 +89,9 @@ def cancel(job_ids: Sequence[str]) -> Cancelled:
     return Cancelled(found, frozenset(arrays.intersection(found)), unknown)
 
 
-def _squeue(columns: str, fields: int) -> list[list[str]] | None:
+def _squeue(columns: str, fields: int, *options: str) -> list[list[str]] | None:
     """squeue's rows, one for each task of an array; None without Slurm."""
-    asked = ["squeue", "--noheader", "--array", f"--format={columns}"]
+    asked = ["squeue", "--noheader", "--array", *options, f"--format={columns}"]
     try:
         done = subprocess.run(asked, capture_output=True, text=True, errors="replace", check=False)
     except FileNotFoundError:

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.errors import InputError, one_problem
 
 # Variables that locate Slurm; they do not describe a job.
 _KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
@@ -16,10 +16,14 @@ _RANKS_OWN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True)
 class Submitted:
-    """The output of `sbatch --parsable`; no job id after --test-only."""
+    """The output of `sbatch --parsable`; no job id after --test-only.
+
+    `notes`: the lines of its stderr.
+    """
 
     job_id: int | None
     cluster: str | None
+    notes: tuple[str, ...] = ()
 
 
 def submit(script: str, options: Sequence[str], environment: Mapping[str, str]) -> Submitted:
@@ -41,12 +45,20 @@ def submit(script: str, options: Sequence[str], environment: Mapping[str, str]) 
             "there is no sbatch here",
             hint="submit from the cluster's head node, or try the lab: clusterjobs lab up small",
         ) from None
+    said = done.stderr.decode(errors="replace")
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
-        raise InputError(Problem(f"sbatch: {line}") for line in said.splitlines())
+        raise _refusal(said, done.returncode)
     lines = done.stdout.decode(errors="replace").strip().splitlines()
     job_id, _, cluster = (lines[-1] if lines else "").partition(";")
-    return Submitted(int(job_id) if job_id.isdigit() else None, cluster or None)
+    notes = tuple(said.strip().splitlines())
+    return Submitted(int(job_id) if job_id.isdigit() else None, cluster or None, notes)
+
+
+def _refusal(said: str, exit_code: int) -> InputError:
+    """One problem with all that sbatch said: several lines are still one refused job."""
+    lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in said.splitlines()]
+    text = "; ".join(line.strip() for line in lines if line.strip())
+    return one_problem(f"sbatch refused the job: {text or f'exit code {exit_code}'}")
 
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 from clusterjobs.spec import commands, field_types, images
 from clusterjobs.spec.field_types import Budget, Count, CountOrNone
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.seconds import Seconds
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
 
@@ -130,8 +131,8 @@ class Restarts(SpecModel):
     failure: Budget = 0
     node_failure: Budget = 3
     stalled: Budget = 3
-    stall_seconds: Count | None = None
-    grace_seconds: Count = 180
+    stall_seconds: Seconds | None = None
+    grace_seconds: Seconds = 180
     signal: Literal["USR1", "USR2", "TERM"] | None = None
 
 

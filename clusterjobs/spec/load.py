@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
@@ -47,7 +48,8 @@ class Source(NamedTuple):
         found = self._override(path)
         if found is None:
             return self.document.locate_key(path)
-        return found.key if len(found.path) >= len(path) else found.where
+        is_given = _holds(found.value, path[len(found.path) :])
+        return found.key if is_given else found.where
 
     def _override(self, path: Path) -> Override | None:
         for override in self.overrides[::-1]:
@@ -57,12 +59,19 @@ class Source(NamedTuple):
         return None
 
     def _written(self, path: Path) -> bool:
-        found = self.document.value
-        for step in path:
-            if isinstance(found, list) or not isinstance(found, dict) or step not in found:
+        return _holds(self.document.value, path, through_lists=False)
+
+
+def _holds(data: Any, path: Path, through_lists: bool = True) -> bool:
+    """Whether the data has a value at `path`."""
+    for step in path:
+        if isinstance(data, list) and through_lists:
+            if not (isinstance(step, int) and step < len(data)):
                 return False
-            found = found[step]
-        return True
+        elif not isinstance(data, dict) or step not in data:
+            return False
+        data = data[step]
+    return True
 
 
 class Spec(NamedTuple):
@@ -159,7 +168,7 @@ def _replaced(data: Any, path: Path, override: Override) -> Any:
         return {**data, str(step): _replaced(data.get(str(step)), rest, override)}
     shown = ".".join(map(str, override.path))
     outer = ".".join(map(str, override.path[: len(override.path) - len(path)]))
-    kind = f"has {len(data)} items" if isinstance(data, list) else "is a single value"
+    kind = f"has {counted(len(data), 'item')}" if isinstance(data, list) else "is a single value"
     what = f"there is no {step} in {outer}, which {kind}"
     raise one_problem(what, override.key, shown, f"replace all of it: --set {outer}=...")
 

@@ -178,6 +178,11 @@ def split_variables(text: str) -> list[str | Variable]:
     return [piece for piece in pieces if piece]
 
 
+def variable_names(text: str) -> list[str]:
+    """The names of the shell variables in a value."""
+    return [match[1] for match in _VARIABLE.finditer(text)]
+
+
 def show(text: str) -> str:
     """The text for messages: variables as `$NAME`."""
     return _VARIABLE.sub(r"$\1", text)

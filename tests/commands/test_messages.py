@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Callable
 
@@ -25,6 +26,10 @@ CONFIG = resources.cluster_configs_dir() / "p4d-a100.yaml"
         ("N: 2", "N is an option of sbatch", "write nodes: 2"),
         ("array: 1-8", "array is an option of", "write it when you submit: sbatch --array=1-4"),
         ("t: 90", "t is an option of sbatch", "write time_limit: 90"),
+        ("restarts: {stall_seconds: 30m}", "'30m' is not a number of seconds", "write 1800"),
+        ("restarts: {stall_seconds: 2 hours}", "is not a number of seconds", "write 7200"),
+        ("restarts: {grace_seconds: '00:05:00'}", "is not a number of seconds", "write 300"),
+        ("restarts: {stall_seconds: 30ms}", "expected an integer", "for example 12"),
         ("account: ml", "account is an option of sbatch", "write sbatch: {account: ml}"),
         ("mail_type: END", "mail_type is an option of", "write sbatch: {mail-type: END}"),
         ("gpus: 16", "gpus is an option of", "write gpus_per_node, the GPUs of each node"),
@@ -159,11 +164,32 @@ def test_a_value_with_a_colon_is_to_be_quoted_also_in_the_first_line_of_a_block(
 def test_gpus_that_idle_are_reported_where_they_were_given(
     clusterjobs: Callable[..., object], folder: pathlib.Path
 ) -> None:
-    keys = "ranks_per_node: 8\ngpus_per_node: 0\n"
-    (folder / "exp.yaml").write_text(f"{SPEC}{keys}")
-    assert (
-        "gpus_per_node: 8 of 8 GPUs of every node are idle" in clusterjobs("plan", "exp.yaml").err
-    )
+    (folder / "exp.yaml").write_text(f"{SPEC}gpus_per_node: 7\n")
+    said = clusterjobs("plan", "exp.yaml").err
+    assert "gpus_per_node: idle GPUs on every node, which you pay for: 1 of 8" in said
+
+
+def test_a_job_on_cpus_is_not_told_of_idle_gpus(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    (folder / "exp.yaml").write_text(f"{SPEC}gpus_per_node: 0\nranks_per_node: 8\n")
+    done = clusterjobs("plan", "exp.yaml")
+    assert (done.code, done.err) == (0, "")
+    assert "1 node x 8 ranks (p4d.24xlarge)" in done.out
+
+
+def test_a_job_on_cpus_goes_to_the_queue_without_gpus(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    queue = "    - {{Name: {0}, ComputeResources: [{{Name: n, InstanceType: {1}, MaxCount: 2}}]}}\n"
+    queues = queue.format("train", "p4d.24xlarge") + queue.format("cpu", "c6i.xlarge")
+    config = f"Region: us-east-1\nScheduling:\n  Scheduler: slurm\n  SlurmQueues:\n{queues}"
+    (folder / "mixed.yaml").write_text(config)
+    spec = SPEC.replace("p4d-a100", "./mixed.yaml")
+    for key, name in (("gpus_per_node: 0", "cpu"), ("gpus_per_node: 8", "train"), ("", "train")):
+        (folder / "exp.yaml").write_text(f"{spec}{key}\n")
+        done = clusterjobs("plan", "exp.yaml", "--json")
+        assert json.loads(done.out)["partition"] == name, done.err
 
 
 def test_choices_that_code_of_the_users_adds_are_accepted(

@@ -80,7 +80,8 @@ def test_status_prints_json_where_there_is_no_job(clusterjobs, spec, queue) -> N
     assert json.loads(done.out) == {"slurm": True, "jobs": []}
     unknown = clusterjobs("status", spec, "99", "--json")
     assert unknown.code == 1
-    assert json.loads(unknown.out) == {"slurm": True, "jobs": []}
+    (problem,) = json.loads(unknown.out)["problems"]
+    assert "no job of exp.yaml is in the queue" in problem["what"]
     assert "no job of exp.yaml is in the queue" in unknown.err
 
 

@@ -57,6 +57,23 @@ def test_the_plan_for_scripts_keeps_its_names(
     assert len(names) == len(set(names))
 
 
+def test_each_argument_of_a_list_has_its_origin(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    def origins(*arguments: str, **keys: object) -> dict[str, str]:
+        data = json.loads(planned(clusterjobs, "--json", *arguments, **keys))
+        return {row["name"]: row["reason"] for row in data["sections"]["command"]}
+
+    listed = origins(args=["--lr", "0.1", "--bf16"])
+    assert listed["--lr"] == "args[0] (exp.yaml:10)"
+    assert listed["--bf16"] == "args[2] (exp.yaml:12)"
+    assert origins("--set", "args=[--lr, 0.1]")["--lr"] == "args[0] (--set:1)"
+    assert origins("--set", "args={lr: 0.1}")["--lr"] == "args.lr (--set:1)"
+    own = {"framework": "command", "script": None, "batch": None}
+    started = origins(command=["./run", "--lr=0.1", "--out", "x"], **own)
+    assert set(started.values()) == {"command (exp.yaml:5)"}
+
+
 @pytest.mark.parametrize(
     ("written", "meaning"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Callable
 
@@ -32,6 +33,19 @@ def test_everything_but_the_clusters_config_is_rendered(
         "job.sh",
         "manifest.json",
     ]
+
+
+def test_only_commands_about_the_files_say_that_the_config_is_not_written(
+    clusterjobs: Callable[..., object], spec: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (spec.parent / "sbatch").write_text("#!/bin/sh\necho 7\n")
+    (spec.parent / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{spec.parent}:{os.environ['PATH']}")
+    for command in ("plan", "diff", "submit"):
+        outcome = clusterjobs(command, "exp.yaml")
+        assert (outcome.code, outcome.err) == (0, "")
+    for command in ("render", "validate"):
+        assert clusterjobs(command, "exp.yaml").err.count("cluster.yaml is not written") == 1
 
 
 def test_the_command_of_the_hint_leads_to_a_whole_render(

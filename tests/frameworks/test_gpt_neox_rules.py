@@ -145,7 +145,7 @@ MISTAKES = [
         "train_data_weights: [1.0, 2.0]",
         "",
         "train_data_weights",
-        "2 weights for 1 paths",
+        "2 weights for 1 path",
         False,
     ),
     ("num_layer: 24", "", "num_layer", "has no key num_layer", True),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from plans import plan_of, problems_of
 
+from clusterjobs.errors import Problem
+
 
 def variables(**keys: object) -> dict[str, str]:
     return {one.name: one.value for one in plan_of(**keys).environment.variables}
@@ -30,6 +32,19 @@ def test_every_variable_has_a_reason() -> None:
 def test_the_spec_has_the_last_word() -> None:
     found = variables(env={"NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": 3})
     assert (found["NCCL_DEBUG"], found["OMP_NUM_THREADS"]) == ("INFO", "3")
+
+
+def test_a_variable_that_the_job_unsets_is_empty_in_another() -> None:
+    def warnings(**env: str) -> tuple[Problem, ...]:
+        return plan_of(env=env).warnings
+
+    (problem,) = warnings(PYTHONPATH="/x:${PYTHONPATH}:/y", P="${PYTHONPATH}")
+    assert (problem.path, problem.warning) == ("env.PYTHONPATH", True)
+    assert "the job unsets the PYTHONPATH of the calling shell" in problem.what
+    assert problem.hint == "write PYTHONPATH: /x:/y"
+    (problem,) = warnings(WHERE="${PYTHONHOME}")
+    assert problem.hint == "write the value itself"
+    assert not warnings(PATH="/x:${PATH}", A="$${PYTHONPATH}")
 
 
 def test_a_variable_is_set_once_unless_it_is_a_search_path() -> None:

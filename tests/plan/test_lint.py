@@ -43,7 +43,7 @@ def test_more_ranks_than_cpus_is_a_warning_and_an_all_reduce_may_share_them() ->
     }
     plan = plan_of(**keys)
     assert [one.what for one in plan.warnings] == [
-        "6 ranks share the 4 CPUs that the job has of a node"
+        "6 ranks share 4 CPUs, all that the job has of a node"
     ]
     options = {one.name: one.value for one in plan.preflight.all_reduce.srun_options}
     assert (options["cpus-per-task"], options["overcommit"]) == (1, True)

@@ -124,6 +124,17 @@ def test_what_the_calling_shell_has_exported_reaches_no_rank(
     check(tmp_path / "run", environment, clean)
 
 
+@pytest.mark.parametrize("given", [{"PYTHONPATH": "/its/value", "PYTHONHASHSEED": "7"}, {}])
+def test_the_log_names_the_callers_python_variables_without_their_values(
+    tmp_path: pathlib.Path, given: Environment
+) -> None:
+    text = script(command=["true"], logs=str(tmp_path / "logs"))
+    run = run_script(tmp_path, text, environment={**CLEAN, **given})
+    said = "clusterjobs: unset, from the calling shell: PYTHONHASHSEED PYTHONPATH\n"
+    assert run.log.startswith(said) is bool(given)
+    assert "/its/value" not in run.log
+
+
 def check_many(
     examples: int,
     clean: list[object],

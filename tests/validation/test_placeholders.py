@@ -111,10 +111,24 @@ def test_a_placeholder_is_named_and_nothing_else_is_said_of_its_value(
 
 @pytest.mark.parametrize(("old", "new"), FORMS)
 def test_a_job_is_rendered_where_the_plan_does_not_need_the_value(
-    folder: pathlib.Path, old: str, new: str
+    folder: pathlib.Path, old: str, new: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert render(folder, CONFIG.replace(old, new, 1)) == 0
     assert "gpus-per-node=8" in (folder / "out/job.sh").read_text()
+    told = capsys.readouterr().err
+    if (folder / "out/cluster.yaml").exists():
+        assert f"cluster.yaml has {placeholder_of(new)} as it is: nobody filled it in\n" in told
+    else:
+        assert f"(the job runs without it): {placeholder_of(new)} was not filled in" in told
+    assert told.count("info: ") == 1
+
+
+def test_code_of_the_configs_own_is_no_placeholder(
+    folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "CustomActions: {OnNodeStart: {Script: 's3://b/x.sh', Args: ['${HOME}', '$(id)']}}"
+    assert render(folder, CONFIG.replace("  Ssh:", f"  {code}\n  Ssh:")) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("old", "new", "instead"), NEEDED)

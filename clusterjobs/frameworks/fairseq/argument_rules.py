@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clusterjobs.counted import counted
 from clusterjobs.errors import nearest
 from clusterjobs.frameworks.fairseq.given import Given
 from clusterjobs.frameworks.flags import table
@@ -80,7 +81,8 @@ def tokens_below_the_batch(given: Given) -> Iterator[Finding]:
         return
     if tokens < samples.micro * model.sequence:
         fit = int(tokens // model.sequence)
-        what = f"only {fit} samples of {model.sequence} tokens, and batch.micro is {samples.micro}"
+        samples_fit = f"only {counted(fit, 'sample')} of {model.sequence} tokens"
+        what = f"{samples_fit}, and batch.micro is {samples.micro}"
         hint = f"{samples.micro * model.sequence} or more, or remove it"
         yield given.finding("max_tokens", what, hint)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from clusterjobs.counted import counted
 from clusterjobs.frameworks.gpt_neox.config import Config
 from clusterjobs.frameworks.rules import Finding, rule
 
@@ -149,7 +150,7 @@ def weights_of_data(config: Config) -> Iterator[Finding]:
     for part in _PARTS:
         paths, weights = config.value(f"{part}_data_paths"), config.value(f"{part}_data_weights")
         if isinstance(paths, list) and isinstance(weights, list) and len(paths) != len(weights):
-            what = f"{len(weights)} weights for {len(paths)} paths"
+            what = f"{counted(len(weights), 'weight')} for {counted(len(paths), 'path')}"
             yield Finding((f"{part}_data_weights",), what, "a weight for each path")
 
 

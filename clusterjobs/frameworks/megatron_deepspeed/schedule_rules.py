@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clusterjobs.counted import counted
 from clusterjobs.frameworks.megatron_deepspeed.given import Given
 from clusterjobs.frameworks.rules import Finding, Rule, rule
 
@@ -140,7 +141,7 @@ def ramp(given: Given) -> Iterator[Finding]:
     all_ranks = samples.micro * given.task.parallelism.data
     hint = f"write rampup-batch-size: [{all_ranks}, {all_ranks}, 300000]"
     if len(values) != 3:
-        what = f"{len(values)} values, and three are needed: start, increment, samples"
+        what = f"{counted(len(values), 'value')}, and three are needed: start, increment, samples"
         yield Finding(flag.path, what, hint)
     elif start and step and (start % all_ranks or step % all_ranks):
         what = f"{start} and {step} are not multiples of micro x data parallel = {all_ranks}"

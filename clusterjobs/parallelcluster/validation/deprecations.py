@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from clusterjobs.parallelcluster.coerce import at, text
+from clusterjobs.parallelcluster.placeholders import unfilled
 from clusterjobs.parallelcluster.validation import walk
 from clusterjobs.parallelcluster.validation.finding import NOT_FILLED_IN, Finding
 from clusterjobs.parallelcluster.validation.walk import Data
@@ -147,36 +148,10 @@ def _empty_types(data: Data) -> Iterator[Deprecation]:
 
 # ------------------------------------------------------------------ placeholders
 
-_PLACEHOLDER = re.compile(
-    r"<[^<>]+>|\$\{[^}]*\}|\$\([^)]*\)|\$[A-Za-z_]\w*|\A![A-Za-z]|\A[@%]\w+[@%]"
-    r"|(?i:\byour[-_]\w+|\bchange[-_]?me\b|\breplace[-_]?(?:me\b|with)|-x{4,}\b|-xx(?:-xx)+\b)"
-)
-
 
 def _placeholders(data: Data) -> Iterator[Deprecation]:
-    for path, value in walk.scalars(data):
-        found = _PLACEHOLDER.search(value) if isinstance(value, str) else None
-        if found and not _is_code(path):
-            written = value if len(value) < 40 else found[0]
-            yield _unfilled(written, path), None
-    yield from _braces(data, ())
-
-
-def _is_code(path: Path) -> bool:
-    """Arguments of scripts and JSON of Chef may contain such characters themselves."""
-    return any(step in ("Args", "ExtraChefAttributes", "CustomSlurmSettings") for step in path)
-
-
-def _braces(value: Any, path: Path) -> Iterator[Deprecation]:
-    """`{SUBNET}` without quotes is a YAML mapping of one key without a value."""
-    children = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in children:
-        if isinstance(inner, dict) and len(inner) == 1 and next(iter(inner.values())) is None:
-            name = next(iter(inner))
-            if str(name).isupper() or "_" in str(name):
-                yield _unfilled(f"{{{name}}}", (*path, key)), None
-        elif isinstance(inner, (dict, list)):
-            yield from _braces(inner, (*path, key))
+    for path, written in unfilled(data):
+        yield _unfilled(written, path), None
 
 
 def _unfilled(written: str, path: Path) -> Finding:

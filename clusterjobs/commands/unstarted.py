@@ -1,0 +1,100 @@
+"""Jobs that ended before they had a folder below `logs`, for example because it is not safe.
+
+They are known from Slurm for some minutes, and by the file of sbatch's --output. This module knows
+nothing of jobs that have a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from clusterjobs.node.job.attempt_files import read_end
+from clusterjobs.slurm.queue import shown_job
+
+DEFAULT_OUTPUT = "%x-%j.out"  # of sbatch --output, in the job script
+
+_ENDED = re.compile(r"(?m)^clusterjobs: job [0-9_]+ ended with exit code")
+
+
+class Unstarted(NamedTuple):
+    """Slurm's state of the job, "" if forgotten; its output; why it ended, as far as known."""
+
+    state: str
+    output: pathlib.Path | None
+    why: str
+
+    def note(self, job_id: str) -> str:
+        """What is known, and where the rest stands."""
+        where = f"its output is in {self.output}" if self.output else "it has left no output here"
+        why = f": {self.why}" if self.why else ""
+        return f"job {job_id} ended before it had a folder{why}; {where}"
+
+
+def unstarted_jobs(
+    name: str,
+    pattern: str,
+    ended: Mapping[str, str],
+    known: Iterable[str],
+    on_this_machine: Callable[[str], pathlib.Path],
+) -> dict[str, Unstarted]:
+    """The jobs of that name without a folder. `ended`: their states; `known`: ids to leave out.
+
+    `pattern`: of sbatch --output. A job whose output says how it ended had a folder elsewhere.
+    """
+    known = set(known)
+    found: dict[str, Unstarted] = {}
+    files = _outputs(name, pattern)
+    for job_id in sorted({*files, *ended} - known, key=int):
+        output = files.get(job_id)
+        if job_id in ended:
+            output = _output_in_slurm(job_id, on_this_machine) or output
+        text = _end_of(output)
+        had_folder = _ENDED.search(text) or ended.get(job_id) == "COMPLETED"
+        if not had_folder and (text or job_id in ended):
+            found[job_id] = Unstarted(ended.get(job_id, ""), output if text else None, _why(text))
+    return found
+
+
+def _outputs(name: str, pattern: str) -> dict[str, pathlib.Path]:
+    """The files in the folder of `pattern` that are the output of a job of that name, by its id."""
+    folder, file = os.path.split(pattern)
+    before, has_id, after = file.replace("%A", "%j").partition("%j")
+    before, after = before.replace("%x", name), after.replace("%x", name)
+    try:
+        paths = list(pathlib.Path(folder or ".").iterdir()) if has_id else []
+    except OSError:
+        return {}
+    ids = ((path.name.removeprefix(before).removesuffix(after), path) for path in paths)
+    return {
+        job_id: path
+        for job_id, path in ids
+        if job_id.isdecimal() and path.name == f"{before}{job_id}{after}"
+    }
+
+
+def _output_in_slurm(
+    job_id: str, on_this_machine: Callable[[str], pathlib.Path]
+) -> pathlib.Path | None:
+    from clusterjobs.lab.jobs import parse_job
+
+    shown = shown_job(job_id)
+    output = parse_job(shown).stdout if shown.strip() else ""
+    return on_this_machine(output) if output else None
+
+
+def _end_of(output: pathlib.Path | None) -> str:
+    try:
+        return read_end(str(output)) if output else ""
+    except OSError:
+        return ""
+
+
+def _why(text: str) -> str:
+    """The last message of the job script, else the last line of all."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    said = [line for line in lines if line.startswith("clusterjobs: ")]
+    return (said or lines or [""])[-1].removeprefix("clusterjobs: ")[:500]

@@ -1,0 +1,8 @@
+"""A number with its noun, in the singular or plural. It knows only nouns that take an s."""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
