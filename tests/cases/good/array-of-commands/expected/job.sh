@@ -88,6 +88,7 @@ start_job() { # JOB_FOLDER
   exec > >(trap '' {1..16} {24..31} {34..64}
     while tee -a -- "$job_dir/job.log"; (( $? > 128 )); do :; done) 2>&1 # a killed tee is replaced
   log_writer=$!
+  [[ -z $python_variables ]] || echo "clusterjobs: unset, from the calling shell: $python_variables"
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
   trap finish EXIT
@@ -138,7 +139,7 @@ fail() { # MESSAGE: end a job that would fail in the same way on every attempt
 }
 
 unset_inherited_variables() { # they may describe another job; sbatch sets the ones kept here
-  local name kept
+  local name kept; python_variables=${!PYTHON*}
   kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
   kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|MEM_PER_NODE|NTASKS_PER_NODE'
