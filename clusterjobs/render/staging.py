@@ -12,6 +12,10 @@ from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.references import variable
 
+_REQUIRE_ZSTD = ShellText(
+    "[[ -n $(type -P zstd) ]] || fail 'no program zstd on this node, to unpack a .zst: install it, "
+    "or pack the archive with gzip: zstd -dc X.tar.zst | gzip > X.tar.gz'"
+)
 _VERIFY: Mapping[str, str] = {"source": " --refresh", "contents": " --reread"}
 
 
@@ -21,6 +25,7 @@ def staging_context(plan: Plan) -> dict[str, Any]:
     return {
         "inputs": [
             *(_require(one) for one in staging.inputs if not one.made_late),
+            *(_REQUIRE_ZSTD for one in staging.data[:1] if staging.needs_zstd),
             *(_require_bucket(one) for one in staging.data if one.source.startswith("s3://")),
         ],
         "late_inputs": [_require(one) for one in staging.inputs if one.made_late],

@@ -22,6 +22,7 @@ from stage_list import path_of, scan
 from stage_lock import Lock
 from stage_log import (
     LeaseLostError,
+    SourceError,
     StageError,
     Stopped,
     log,
@@ -193,10 +194,10 @@ class Stage:
 
 def _check_apart(source: str, target: str) -> None:
     if source == target:
-        raise StageError("%s is its own target" % printable(source))
+        raise SourceError("%s is its own target" % printable(source))
     for inner, outer in ((source, target), (target, source)):
         if inner.startswith(outer.rstrip("/") + "/"):
-            raise StageError("%s is inside %s" % (printable(inner), printable(outer)))
+            raise SourceError("%s is inside %s" % (printable(inner), printable(outer)))
 
 
 # ------------------------------------------------------------------ the command line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -12,6 +13,7 @@ from typing import Any, Callable, Collection, Dict
 
 REPORT_SECONDS = 5
 EXPORT_RECORD = ".exported-"  # the start of the names of hidden files that are no data
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)  # a retry gets the same
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -59,7 +61,8 @@ def quoted(path: str) -> str:
 
 def os_failure(path: str, error: OSError) -> StageError:
     """The system's message about a file."""
-    return StageError("%s: %s" % (printable(path), error.strerror or error))
+    kind = SourceError if error.errno in _REFUSALS else StageError
+    return kind("%s: %s" % (printable(path), error.strerror or error))
 
 
 def log(text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 
 from safe_folder import check_path, check_private, make_private
 from stage_list import Listing
-from stage_log import StageError, os_failure
+from stage_log import SourceError, os_failure
 
 VERSION = 3
 Checksums = Dict[str, List[int]]  # of each file, the CRC-32 of its blocks
@@ -50,7 +50,7 @@ class StagePaths:
         self.target = os.path.realpath(target)
         parent, name = os.path.split(self.target)
         if os.path.ismount(self.target):
-            raise StageError("%s is a mount point: stage into a folder below it" % self.target)
+            raise SourceError("%s is a mount point: stage into a folder below it" % self.target)
         if len(os.fsencode(name)) > 240:  # a file name has at most 255 bytes
             name = hashlib.sha1(os.fsencode(name)).hexdigest()
         self.folder = os.path.join(parent, ".%s.stage" % name)

@@ -56,7 +56,7 @@ def fetch_object(source: str, path: str, paths: StagePaths, lock: Lock) -> Objec
     bucket = Bucket(source)
     objects = bucket.list()
     if list(objects) != [""]:
-        raise StageError("%s: not a single object" % source)
+        raise SourceError("%s: not a single object, so not an archive" % source)
     check_space(paths, EMPTY, objects[""][0])
     _fetch(bucket, paths, objects, path, lock)
     return objects
@@ -114,12 +114,14 @@ def _listing(objects: Objects, source: str) -> Listing:
     for name, (size, _) in objects.items():
         parts = name.split("/")
         if name and any(part in ("", ".", "..") for part in parts):
-            raise StageError("%s/%s: not a possible file name" % (source, printable(name)))
+            what = "not a possible file name: rename the object"
+            raise SourceError("%s/%s: %s" % (source, printable(name), what))
         for end in range(1, len(parts)):
             found.folders["/".join(parts[:end])] = 0o777 & ~mask
         found.files[name] = (size, 0, 0o666 & ~mask, 0)
     for name in found.files.keys() & found.folders.keys():
-        raise StageError("%s/%s: both an object and a folder" % (source, printable(name)))
+        what = "both an object and a folder: rename one of them"
+        raise SourceError("%s/%s: %s" % (source, printable(name), what))
     return found
 
 
