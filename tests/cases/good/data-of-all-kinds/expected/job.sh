@@ -448,6 +448,9 @@ end of stage_log.py
 : <<'end of stage_member.py'
 (the text of stage_member.py)
 end of stage_member.py
+: <<'end of stage_member_names.py'
+(the text of stage_member_names.py)
+end of stage_member_names.py
 : <<'end of stage_pool.py'
 (the text of stage_pool.py)
 end of stage_pool.py
