@@ -32,7 +32,7 @@ _HEAD = ("job", "state", "attempts", "last checkpoint", "why")
 @click.argument("job_id", required=False)
 @click.option("--json", "as_json", is_flag=True, help="All jobs and attempts as JSON.")
 def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
-    """Show the jobs of SPEC, or each attempt of one: why it ended, its last checkpoint, its data.
+    """Show the jobs of SPEC, or each attempt of one: why it ended, its data and its exports.
 
     It reads the files of the jobs below `logs`, and asks Slurm about pending and running jobs.
     """
@@ -63,6 +63,9 @@ def _show(jobs: list[dict[str, Any]], in_detail: bool) -> None:
         if jobs[0]["data"]:
             click.echo()
             click.echo(table([_DATA_HEAD, *map(_data_row, jobs[0]["data"])]))
+        if jobs[0]["exports"]:
+            click.echo()
+            click.echo(table([_EXPORT_HEAD, *map(_export_row, jobs[0]["exports"])]))
 
 
 def _notes(jobs: list[dict[str, Any]], spec: str) -> Iterator[str]:
@@ -99,6 +102,7 @@ def _job(
         "log": str(folder / "job.log"),
         "attempts": [asdict(one) for one in attempts],
         "data": [asdict(one) for one in records.data],
+        "exports": [asdict(one) | {"incomplete": one.is_incomplete} for one in records.exports],
         "cut": records.cut,
     }
 
@@ -113,6 +117,8 @@ def _row(job: dict[str, Any]) -> tuple[str, ...]:
     why = f"{last['reason']}{code}" if last["reason"] else ""
     if job["state"] == "PENDING":
         why = f"{why}; waits: {job['state_reason']}" if why else f"waits: {job['state_reason']}"
+    if any(one["incomplete"] for one in job["exports"]):
+        why = f"{why}; export incomplete" if why else "export incomplete"
     count = len(ended) + (job["state"] == "RUNNING")
     return (job["job_id"], state, str(count), printable(last["checkpoint"]), printable(why))
 
@@ -130,3 +136,10 @@ _DATA_HEAD = ("data", "node", "how it stands")
 
 def _data_row(state: dict[str, Any]) -> tuple[str, ...]:
     return tuple(printable(state[name]) for name in ("what", "node", "said"))
+
+
+_EXPORT_HEAD = ("export", "how it stands")
+
+
+def _export_row(state: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(printable(state[name]) for name in ("what", "said"))

@@ -41,10 +41,13 @@ def _require(one: Input) -> ShellText:
     place = "here" if is_absolute else f"in {variable('PWD')}"
     keys = one.key if is_absolute else f"{one.key} or workdir"
     what = f"executable {one.what}" if one.is_run else one.what
-    complaint = shell.quote(
-        f"no {what} {one.path} {place}: correct the spec's {keys}, or put it there"
-    )
-    return ShellText(f"[[ {there} ]] || fail {complaint}")
+    complaint = f"no {what} {one.path} {place}: correct the spec's {keys}, or put it there"
+    if one.staged is not None:
+        complaint = (
+            f"the data source {one.path} is missing, or cannot be read, on node "
+            f"{variable('SLURMD_NODENAME')}: correct the spec's {keys}, or put the data there"
+        )
+    return ShellText(f"[[ {there} ]] || fail {shell.quote(complaint)}")
 
 
 def _require_bucket(data: DataSet) -> ShellText:

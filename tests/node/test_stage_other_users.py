@@ -178,7 +178,10 @@ def test_links_planted_beside_the_target_change_nothing(cluster, name) -> None:
 
 def test_a_link_planted_as_the_folder_beside_the_target_is_not_followed(cluster) -> None:
     cluster.link(cluster.scratch / ".data.stage", cluster.home)
-    refused(cluster.stage(cluster.scratch / "data"), ".data.stage: not a folder: remove it")
+    refused(
+        cluster.stage(cluster.scratch / "data"),
+        ".data.stage: not a folder, but staging needs one there: move",
+    )
     assert sorted(os.listdir(cluster.home)) == ["bashrc", "data"]
 
 

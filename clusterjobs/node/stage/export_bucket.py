@@ -64,7 +64,7 @@ def _announce(one: Export) -> None:
     unknown = {name for name in states if not record.is_known(name)}
     if unknown and not one.overwrite:
         bucket = Bucket(one.target)
-        refuse([bucket.key_of(name) for name in bucket.below() if name in unknown])
+        refuse(one.source, [bucket.key_of(name) for name in bucket.below() if name in unknown])
     if unknown:
         _send_record(one, record.name, record.text_with(states))
     _records[one] = record

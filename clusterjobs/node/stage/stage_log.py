@@ -74,6 +74,11 @@ def log(text: str) -> None:
 def report_status(what: str, text: str) -> None:
     """Write a status to the log, and to the job's folder for `clusterjobs status`."""
     log("%s: %s" % (what, text))
+    record_status(what, text)
+
+
+def record_status(what: str, text: str) -> None:
+    """Write a status to the job's folder alone."""
     folder = os.environ.get("STAGE_DIR")
     if folder:
         node = os.environ.get("SLURMD_NODENAME", "") if "SLURM_STEP_ID" in os.environ else ""
@@ -115,11 +120,15 @@ def format_size(count: float) -> str:
 
 
 def not_ours(paths: Collection[str], how: str) -> str:
-    """Name the first of the files that were not staged or exported, and count the others."""
+    """Say that files were not staged or exported."""
+    verbs = ("exists and was", "exist and were")
+    return "%s %s not %s" % (counted(paths), verbs[len(paths) > 1], how)
+
+
+def counted(paths: Collection[str]) -> str:
+    """Name the first of some files, and count the others."""
     first, others = printable(min(paths)), len(paths) - 1
-    if not others:
-        return "%s exists and was not %s" % (first, how)
-    return "%s and %s exist and were not %s" % (first, plural(others, "other file"), how)
+    return "%s and %s" % (first, plural(others, "other file")) if others else first
 
 
 def plural(number: int, noun: str) -> str:
