@@ -308,6 +308,9 @@ def test_nobody_else_can_hold_the_lock(cluster, is_open) -> None:
     cluster.home.chmod(0o755)
     assert cluster.stage(above / "copy").returncode == 0
     lock = above / ".copy.stage" / "lock"
+    words = f"import stage_lock; stage_lock._open_lock({str(lock)!r})"
+    (cluster.programs / "make_lock.py").write_text(words)
+    assert cluster.run("make_lock.py").returncode == 0
     assert lock.exists()
     program = f"import fcntl; fcntl.flock(open({str(lock)!r}), fcntl.LOCK_EX); print('held')"
     path = cluster.programs / "hold.py"
