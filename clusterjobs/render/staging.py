@@ -44,8 +44,8 @@ def _require(one: Input) -> ShellText:
     complaint = f"no {what} {one.path} {place}: correct the spec's {keys}, or put it there"
     if one.staged is not None:
         complaint = (
-            f"the data source {one.path} is missing, or cannot be read, on node "
-            f"{variable('SLURMD_NODENAME')}: correct the spec's {keys}, or put the data there"
+            f"the data source {one.path} does not exist on node {variable('SLURMD_NODENAME')}: "
+            f"correct the spec's {keys}, or put the data there"
         )
     return ShellText(f"[[ {there} ]] || fail {shell.quote(complaint)}")
 

@@ -89,7 +89,7 @@ def test_a_job_without_its_data_does_not_start_and_says_why(jobs, fsx) -> None:
     spec = staged(jobs, "without", f"touch /fsx/{fsx.name}/started", data=data, **TRIED_AGAIN)
     ended = jobs.run(spec)
     assert ended.exit_code == 1
-    said = rf"the data source /fsx/{fsx.name}/nothing is missing, or cannot be read, on node "
+    said = rf"the data source /fsx/{fsx.name}/nothing does not exist on node "
     assert re.search(said + r"train-dy-small-\d+: correct the spec's data\[0\].source", ended.log)
     assert "exit code 1 after" in ended.log
     assert ": not_started" in ended.log
