@@ -32,7 +32,7 @@ _HEAD = ("job", "state", "attempts", "last checkpoint", "why")
 @click.argument("job_id", required=False)
 @click.option("--json", "as_json", is_flag=True, help="All jobs and attempts as JSON.")
 def status(spec: pathlib.Path, job_id: str | None, as_json: bool) -> None:
-    """Show the jobs of SPEC; with JOB_ID, each attempt of that job, its checkpoint and its data.
+    """Show the jobs of SPEC; with JOB_ID, each attempt of that job, its data and its exports.
 
     It reads the files of the jobs below `logs`, and asks Slurm about pending and running jobs.
     """
@@ -65,6 +65,9 @@ def _show(jobs: list[dict[str, Any]], in_detail: bool) -> None:
         if jobs[0]["data"]:
             click.echo()
             click.echo(table([_DATA_HEAD, *map(_data_row, jobs[0]["data"])]))
+        if jobs[0]["exports"]:
+            click.echo()
+            click.echo(table([_EXPORT_HEAD, *map(_export_row, jobs[0]["exports"])]))
 
 
 def _notes(jobs: list[dict[str, Any]], spec: str) -> Iterator[str]:
@@ -110,6 +113,7 @@ def _job(
         "has_folder": unstarted is None,
         "attempts": [asdict(one) for one in attempts],
         "data": [asdict(one) for one in records.data],
+        "exports": [asdict(one) | {"incomplete": one.is_incomplete} for one in records.exports],
         "cut": records.cut,
     }
 
@@ -126,6 +130,8 @@ def _row(job: dict[str, Any]) -> tuple[str, ...]:
         why = "not_started"
     if job["state"] == "PENDING":
         why = f"{why}; waits: {job['state_reason']}" if why else f"waits: {job['state_reason']}"
+    if any(one["incomplete"] for one in job["exports"]):
+        why = f"{why}; export incomplete" if why else "export incomplete"
     count = len(ended) + (job["state"] == "RUNNING")
     return (job["job_id"], state, str(count), printable(last["checkpoint"]), printable(why))
 
@@ -143,3 +149,10 @@ _DATA_HEAD = ("data", "node", "how it stands")
 
 def _data_row(state: dict[str, Any]) -> tuple[str, ...]:
     return tuple(printable(state[name]) for name in ("what", "node", "said"))
+
+
+_EXPORT_HEAD = ("export", "how it stands")
+
+
+def _export_row(state: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(printable(state[name]) for name in ("what", "said"))

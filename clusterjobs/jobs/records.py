@@ -38,17 +38,26 @@ class Attempt:
     ended: int | None
 
 
+_EXPORT = "export "  # the start of an export's name in data.jsonl
+_INCOMPLETE = ("failed", "INCOMPLETE")  # the starts of what export.py reports
+
+
 @dataclass(frozen=True)
 class DataState:
-    """The state of a data set: its name `what`, its node ("": all nodes), and the last report.
+    """The state of a data set or an export: its name `what`, and the last report about it.
 
-    `time` in seconds since 1970.
+    `node` is "" if it is for all nodes; `time` in seconds since 1970.
     """
 
     node: str
     what: str
     said: str
     time: int | None
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether it is an export of which something is missing."""
+        return self.said.startswith(_INCOMPLETE)
 
 
 @dataclass(frozen=True)
@@ -57,15 +66,18 @@ class Records:
 
     attempts: tuple[Attempt, ...]
     data: tuple[DataState, ...]
+    exports: tuple[DataState, ...]
     cut: tuple[str, ...]
 
 
 def read_folder(folder: pathlib.Path) -> Records:
     """The records of a job; its files may be missing."""
     attempts, data = folder / "attempts.jsonl", folder / "data.jsonl"
+    states = read_data(_end(data))
     return Records(
         read_attempts(_end(attempts)),
-        read_data(_end(data)),
+        tuple(one for one in states if not one.what.startswith(_EXPORT)),
+        tuple(one for one in states if one.what.startswith(_EXPORT)),
         tuple(str(file) for file in (attempts, data) if _size(file) > MAX_RECORDS),
     )
 
@@ -104,7 +116,7 @@ def read_attempts(text: str) -> tuple[Attempt, ...]:
 
 
 def read_data(text: str) -> tuple[DataState, ...]:
-    """The last state of each data set in `data.jsonl`, in the order of their first lines."""
+    """The last state of all that `data.jsonl` names, in the order of their first lines."""
     found: dict[tuple[str, str], DataState] = {}
     for one in _data_records(text):
         node = str(one.get("node") or "")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from clusterjobs.cluster.facts import BucketLink
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.inputs import Input
-from clusterjobs.plan.staging_checks import check_data, check_overlaps, check_room
+from clusterjobs.plan.staging_checks import ZSTD_ARCHIVES, check_data, check_overlaps, check_room
 from clusterjobs.plan.storage import Storage
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Data
@@ -42,6 +42,11 @@ class Staging(NamedTuple):
     inputs: tuple[Input, ...]
     data: tuple[DataSet, ...]
     links: tuple[BucketLink, ...]
+
+    @property
+    def needs_zstd(self) -> bool:
+        """Whether an archive is unpacked by the program zstd, which nodes may lack."""
+        return any(one.unpack and one.source.lower().endswith(ZSTD_ARCHIVES) for one in self.data)
 
     @property
     def programs(self) -> tuple[str, ...]:

@@ -9,8 +9,12 @@ from clusterjobs.plan.storage import Storage, is_below
 from clusterjobs.spec.experiment import Data, Experiment
 from clusterjobs.spec.references import is_absolute, show
 
-# The formats that Python 3.7's standard library can unpack.
-ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
+# What Python 3.7's standard library can unpack, and what it can with the program zstd.
+ZSTD_ARCHIVES = (".tar.zst", ".tzst")
+ARCHIVES = (
+    *(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip"),
+    *ZSTD_ARCHIVES,
+)
 
 
 def check_data(index: int, data: Data, storage: Storage, diagnostics: Diagnostics) -> None:
@@ -23,7 +27,7 @@ def check_data(index: int, data: Data, storage: Storage, diagnostics: Diagnostic
     if data.unpack and not data.source.lower().endswith(ARCHIVES):
         diagnostics.problem(
             ("data", index, "source"),
-            f"{show(data.source)} is not an archive that Python can unpack",
+            f"{show(data.source)} is not an archive that a job can unpack",
             f"one of {', '.join(ARCHIVES)}; or leave unpack out",
         )
 

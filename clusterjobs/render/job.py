@@ -27,6 +27,7 @@ def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str
         "workdir": shell.quote(job.workdir or "."),
         "parameters": [_parameter(one) for one in job.parameters],
         "removes_old_records": plan.restarts is None,
+        "reports_data": bool(plan.staging.data or plan.checkpoints.exports),
         "has_children": bool(plan.preflight or plan.staging.data),
         "may_hold_itself": plan.preflight is not None and plan.preflight.excludes_bad_nodes,
     }

@@ -12,6 +12,10 @@ from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.references import variable
 
+_REQUIRE_ZSTD = ShellText(
+    "[[ -n $(type -P zstd) ]] || fail 'no program zstd on this node, to unpack a .zst: install it, "
+    "or pack the archive with gzip: zstd -dc X.tar.zst | gzip > X.tar.gz'"
+)
 _VERIFY: Mapping[str, str] = {"source": " --refresh", "contents": " --reread"}
 
 
@@ -21,6 +25,7 @@ def staging_context(plan: Plan) -> dict[str, Any]:
     return {
         "inputs": [
             *(_require(one) for one in staging.inputs if not one.made_late),
+            *(_REQUIRE_ZSTD for one in staging.data[:1] if staging.needs_zstd),
             *(_require_bucket(one) for one in staging.data if one.source.startswith("s3://")),
         ],
         "late_inputs": [_require(one) for one in staging.inputs if one.made_late],
@@ -36,10 +41,13 @@ def _require(one: Input) -> ShellText:
     place = "here" if is_absolute else f"in {variable('PWD')}"
     keys = one.key if is_absolute else f"{one.key} or workdir"
     what = f"executable {one.what}" if one.is_run else one.what
-    complaint = shell.quote(
-        f"no {what} {one.path} {place}: correct the spec's {keys}, or put it there"
-    )
-    return ShellText(f"[[ {there} ]] || fail {complaint}")
+    complaint = f"no {what} {one.path} {place}: correct the spec's {keys}, or put it there"
+    if one.staged is not None:
+        complaint = (
+            f"the data source {one.path} does not exist on node {variable('SLURMD_NODENAME')}: "
+            f"correct the spec's {keys}, or put the data there"
+        )
+    return ShellText(f"[[ {there} ]] || fail {shell.quote(complaint)}")
 
 
 def _require_bucket(data: DataSet) -> ShellText:

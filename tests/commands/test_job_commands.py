@@ -113,6 +113,28 @@ def test_status_of_one_job_says_how_its_data_stands(
     assert [one["data"] for one in data] == [[], [said[2], said[1]]]
 
 
+def test_status_shows_an_export_that_is_incomplete(
+    clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    said = [
+        {"node": "", "what": "export /fsx/saved to /kept", "said": "up to date", "time": 5},
+        {"node": "", "what": "export /fsx/saved to /kept", "said": "INCOMPLETE: why", "time": 6},
+        {"node": "", "what": "export /fsx/logs/12 to s3://b/12", "said": "complete", "time": 7},
+    ]
+    text = "".join(f"{json.dumps(one)}\n" for one in said)
+    (spec.parent / "logs" / "12" / "data.jsonl").write_text(text)
+    done = clusterjobs("status", spec, "12")
+    assert done.out.splitlines()[1].endswith("; export incomplete")
+    assert done.out.splitlines()[-3:] == [
+        "export                            how it stands",
+        "export /fsx/saved to /kept        INCOMPLETE: why",
+        "export /fsx/logs/12 to s3://b/12  complete",
+    ]
+    job = json.loads(clusterjobs("status", spec, "--json").out)["jobs"][1]
+    assert job["data"] == []
+    assert job["exports"] == [{**said[1], "incomplete": True}, {**said[2], "incomplete": False}]
+
+
 def test_status_as_json(
     clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
 ) -> None:

@@ -89,7 +89,8 @@ def test_a_job_without_its_data_does_not_start_and_says_why(jobs, fsx) -> None:
     spec = staged(jobs, "without", f"touch /fsx/{fsx.name}/started", data=data, **TRIED_AGAIN)
     ended = jobs.run(spec)
     assert ended.exit_code == 1
-    assert f"no data source /fsx/{fsx.name}/nothing here: correct the spec's data[0]" in ended.log
+    said = rf"the data source /fsx/{fsx.name}/nothing does not exist on node "
+    assert re.search(said + r"train-dy-small-\d+: correct the spec's data\[0\].source", ended.log)
     assert "exit code 1 after" in ended.log
     assert ": not_started" in ended.log
     assert "requeued" not in ended.log
@@ -123,6 +124,18 @@ def test_a_job_that_is_told_to_end_while_it_waits_for_data_ends_with_a_true_code
     lock.close()
 
 
+def test_a_damaged_archive_uses_up_no_restart(jobs, fsx) -> None:
+    (fsx / "a.tar.gz").write_text("<html>404 Not Found</html>\n")
+    here = f"/fsx/{fsx.name}"
+    data = [{"source": f"{here}/a.tar.gz", "target": f"{here}/to", "unpack": True}]
+    ended = jobs.run(staged(jobs, "damaged", "true", data=data, nodes=1, **TRIED_AGAIN))
+    assert ended.exit_code == 1
+    assert "it starts with '<html>404 Not Found</html>': put the archive itself" in ended.log
+    assert ": not_started" in ended.log
+    assert "requeued" not in ended.log
+    assert [one.name for one in fsx.iterdir()] == ["a.tar.gz"]
+
+
 def test_checkpoints_and_logs_are_copied_away_and_the_exit_code_is_the_trainings(jobs, fsx) -> None:
     here = f"/fsx/{fsx.name}"
     save = f"mkdir -p {here}/saved/step-1; echo weights > {here}/saved/step-1/w; exit 7"
@@ -144,6 +157,10 @@ def test_an_export_that_fails_says_so_and_hides_nothing(jobs, fsx) -> None:
     assert ended.exit_code == 0, ended.log
     assert f"export failed: {here}/file/below" in ended.log
     assert f"export {here}/saved: INCOMPLETE in {here}/file/below" in ended.log
+    (state,) = read_data((fsx.parent / "logs" / ended.job_id / "data.jsonl").read_text())
+    assert state.what == f"export {here}/saved to {here}/file/below"
+    assert state.said.startswith(f"INCOMPLETE: {here}/file/below")
+    assert state.is_incomplete
 
 
 # ------------------------------------------------------------------ the time limit

@@ -10,7 +10,7 @@ from typing import Any
 
 from node_programs import content
 
-COMPRESSORS = {"tar": "", "tar.gz": "gzip", "tar.bz2": "bzip2", "tar.xz": "xz"}
+COMPRESSORS = {"tar": "", "tar.gz": "gzip", "tar.bz2": "bzip2", "tar.xz": "xz", "tar.zst": "zstd"}
 
 
 def write_source(root: pathlib.Path, chance: random.Random) -> pathlib.Path:

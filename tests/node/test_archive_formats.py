@@ -32,7 +32,11 @@ def refusal(archive: pathlib.Path, data: bytes) -> str:
     with pytest.raises(stage_log.StageError) as caught:
         unpack(archive, archive.parent)
     assert not (archive.parent / ".to.stage" / "copy").exists()
-    return str(caught.value).replace(f"{archive}: ", "")
+    assert isinstance(caught.value, stage_log.SourceError)  # a retry would be refused, too
+    said = str(caught.value).replace(f"{archive}: ", "")
+    return said.removesuffix(": copy or pack it again").removesuffix(
+        ": pack the archive again without it"
+    )
 
 
 def end_of_members(data: bytes) -> int:
@@ -129,7 +133,15 @@ def test_damages_are_named(tmp_path, modules, source) -> None:
     whole = pack("tar", 0, source, tmp_path).read_bytes()
     archive = tmp_path / "a.tar"
     assert refusal(archive, b"") == "is empty"
-    assert refusal(archive, b"no tar" * 1000) == "no tar archive, or damaged at its start"
+    for text in (
+        b"version https://git-lfs.github.com\nsize 12",
+        b"version https://git-lfs.github.com" * 99,
+    ):
+        said = refusal(archive, text)
+        assert said.startswith(
+            "is no tar archive, or damaged at its start: it starts with 'version"
+        )
+        assert said.endswith(": put the archive itself there, or leave unpack out")
     assert (
         refusal(archive, whole[:1024] + b"!" + whole[1025:]) == "has a damaged header at byte 1024"
     )
@@ -143,7 +155,54 @@ def test_damages_are_named(tmp_path, modules, source) -> None:
     said = refusal(archive, lzma.compress(whole) + bytes(3))
     assert said == "has 3 zero bytes after the end of its xz data"
     said = refusal(archive, b"\x28\xb5\x2f\xfd" + whole)
-    assert said.startswith("is compressed by zstd, which Python on the nodes cannot read: use gzip")
+    assert said.startswith("damaged zstd data: ")
+
+
+def test_zstd_without_its_program_says_what_to_install(tmp_path, modules, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = refusal(tmp_path / "a.tar.zst", b"\x28\xb5\x2f\xfd")
+    assert "this node has no program zstd: install it, or pack the archive with gzip" in said
+
+
+def test_a_zstd_that_was_killed_says_nothing_about_the_archive(
+    tmp_path, modules, monkeypatch
+) -> None:
+    import stage_log
+
+    (tmp_path / "zstd").write_text("#!/bin/sh\nkill -9 $$\n")
+    (tmp_path / "zstd").chmod(0o755)
+    (tmp_path / "a.tar.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(stage_log.StageError, match="zstd was killed by signal 9") as caught:
+        unpack(tmp_path / "a.tar.zst", tmp_path)
+    assert not isinstance(caught.value, stage_log.SourceError)  # a retry may succeed
+
+
+def test_an_archive_that_changes_meanwhile_is_not_called_damaged(
+    tmp_path, modules, source, monkeypatch
+) -> None:
+    """It may still be copied there: a retry can help."""
+    import stage_archive
+    import stage_log
+
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(pack("tar", 0, source, tmp_path).read_bytes()[:2000])
+    check_space = stage_archive.check_space
+
+    def grow(*arguments: object) -> None:
+        check_space(*arguments)
+        os.utime(archive, (1, 1))
+
+    monkeypatch.setattr(stage_archive, "check_space", grow)
+    with pytest.raises(stage_log.StageError, match="changed while it was unpacked") as caught:
+        unpack(archive, tmp_path)
+    assert not isinstance(caught.value, stage_log.SourceError)
+
+
+def test_a_zip_is_known_by_its_start(tmp_path, modules, source) -> None:
+    archive = pack("zip", 0, source, tmp_path)
+    expected = unpack(archive, tmp_path)
+    assert unpack(archive.rename(tmp_path / "a.tar.gz"), tmp_path) == expected
 
 
 def tar_of(one: tarfile.TarInfo) -> bytes:

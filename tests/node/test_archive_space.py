@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import os
 import pathlib
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from small_disk import on_a_small_disk
 
 # Prints what is left beside the target, and the free space in KiB.
 _AND_LOOK = """
-"$@"; code=$?; ls -A "$0"; ls -A "$0/.to.stage"; df --output=avail "$0" | tail -n 1; exit $code
+"$@"; code=$?; ls -A "$0"; df --output=avail "$0" | tail -n 1; exit $code
 """
 
 
@@ -28,9 +27,10 @@ def stage(disk: pathlib.Path, archive: pathlib.Path, *program: str) -> tuple[int
     disk.mkdir()
     words = program or command("stage.py", "--unpack", archive, disk / "to")
     done = on_a_small_disk(disk, "bash", "-c", _AND_LOOK, str(disk), *words)
-    *said, hidden, left, free = done.stdout.splitlines()
+    *lines, free = done.stdout.splitlines()
     assert int(free) > 2900, done.stdout + done.stderr
-    return done.returncode, "\n".join(said), [hidden, left]
+    said = [line for line in lines if line.startswith("clusterjobs: ")]
+    return done.returncode, "\n".join(said), [line for line in lines if line not in said]
 
 
 def tar_with(*sizes: int) -> bytes:
@@ -80,7 +80,7 @@ def test_an_archive_larger_than_the_disk_is_refused_with_numbers(
     assert code == 1
     assert f"stage failed: {disk}/to: not enough space: {why}{disk} has " in said
     assert "free, and 31.5 kB must stay free" in said
-    assert left == [".to.stage", "lock"]
+    assert left == []
     fault_table.append(f"{name} larger than the disk: exit code 1; {why}nothing left on the disk")
 
 
@@ -98,7 +98,7 @@ def test_a_disk_that_is_full_without_notice_is_cleaned(tmp_path) -> None:
     )
     assert code == 1
     assert "not enough space: 3.15 MB written, then: No space left on device" in said
-    assert left == [".to.stage", "lock"]
+    assert left == []
 
 
 def test_a_sparse_file_of_8_gib_is_refused(tmp_path, staged) -> None:
@@ -120,7 +120,7 @@ def test_a_sparse_file_of_8_gib_is_refused(tmp_path, staged) -> None:
         done = staged("--unpack", tmp_path / "a.tar", tmp_path / "to")
         assert done.returncode == 1
         assert "sparse is a sparse file: pack it without --sparse (-S)" in done.stdout
-        assert os.listdir(tmp_path / ".to.stage") == ["lock"]
+        assert not (tmp_path / ".to.stage").exists()
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_a_copy_ends_before_others_have_filled_the_disk(tmp_path, free) -> None:
     free[:] = [1 << 40, 1 << 40, 99]  # the others come after the check
     with pytest.raises(stage.StageError, match="not enough space: others have used it"):
         stage.Stage(stage.Options(str(source), str(tmp_path / "to"))).run()
-    assert not {"copy", "journal"} & set(os.listdir(tmp_path / ".to.stage"))
+    assert not (tmp_path / ".to.stage").exists()
     assert not (tmp_path / "to").exists()
 
 
@@ -173,4 +173,4 @@ def test_nothing_stays_of_an_object_that_is_a_damaged_archive(
     options = stage.Options("s3://corpus/a.tar", str(tmp_path / "to"), unpack=True)
     with pytest.raises(stage.StageError, match=r"^s3://corpus/a.tar: ends in the middle"):
         stage.Stage(options).run()
-    assert os.listdir(tmp_path / ".to.stage") == ["lock"]
+    assert not (tmp_path / ".to.stage").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
@@ -61,6 +62,44 @@ def test_what_names_the_latest_goes_last(tmp_path, modules) -> None:
         "step-9/a",
         "latest",
     ]
+
+
+def states(folder: pathlib.Path) -> list[tuple[str, str]]:
+    """What `clusterjobs status` is told of exports."""
+    text = (folder / "data.jsonl").read_text()
+    return [(one["what"], one["said"]) for one in map(json.loads, text.splitlines())]
+
+
+def test_the_state_of_an_export_is_recorded_for_status(tmp_path) -> None:
+    source, target = checkpoints(tmp_path / "saved"), tmp_path / "kept"
+    target.mkdir()
+    (target / "latest").write_text("mine")
+    assert exported(source, target, STAGE_DIR=str(tmp_path)).returncode == 1
+    what, begun = f"export {source} to {target}", "INCOMPLETE: the last copy has not ended"
+    (_, first), (name, said) = states(tmp_path)
+    assert (name, first) == (what, begun)
+    assert said.startswith(f"INCOMPLETE: {target}/latest exists and was not exported from {source}")
+    assert exported("--overwrite", source, target, STAGE_DIR=str(tmp_path)).returncode == 0
+    assert states(tmp_path)[2:] == [(what, begun), (what, "complete")]
+
+
+def test_the_state_of_an_export_is_recorded_only_if_it_is_new(
+    tmp_path, modules, monkeypatch
+) -> None:
+    """The folder that has the record may itself be exported."""
+    import export
+
+    monkeypatch.setenv("STAGE_DIR", str(tmp_path))
+    one = export.Export(str(checkpoints(tmp_path / "saved")), str(tmp_path / "file" / "kept"))
+    (tmp_path / "file").touch()
+    for _ in range(3):
+        assert not export._export_with_retries(one, 10, 1)
+    (tmp_path / "file").unlink()
+    for _ in range(3):
+        assert export._export_with_retries(one, 10, 1)
+    (_, failed), (_, good) = states(tmp_path)
+    assert failed.startswith(f"failed: {tmp_path}/file/kept")
+    assert good == "up to date"
 
 
 def test_several_folders_and_one_that_is_not_there_yet(tmp_path) -> None:
@@ -248,9 +287,7 @@ def test_a_users_own_file_is_not_overwritten_unless_the_spec_says_so(tmp_path) -
     (target / "latest").write_text("of another training")
     done = exported(source, target)
     assert done.returncode == 1
-    said = (
-        f"export failed: {target}/latest exists and was not exported from here: NOTHING IS COPIED"
-    )
+    said = f"export failed: {target}/latest exists and was not exported from {source}: NOTHING IS"
     assert done.stdout.count(said) == 1  # another try would get the same answer
     assert "set overwrite: true beside export" in done.stdout
     assert f"export {source}: INCOMPLETE in {target}" in done.stdout
@@ -268,8 +305,15 @@ def test_what_somebody_has_changed_in_the_target_is_not_overwritten(tmp_path) ->
     assert exported(source, target).returncode == 0
     (target / "latest").write_text("mine")
     (source / "latest").write_text("newer")
-    assert exported(source, target).returncode == 1
+    done = exported(source, target)
+    assert done.returncode == 1
+    said = f"{target}/latest was changed there since the last export: NOTHING IS COPIED: choose"
+    assert f"export failed: {said}" in done.stdout
     assert (target / "latest").read_text() == "mine"
+    (target / "step-1").write_text("mine")
+    said = f"{target}/latest and 1 other file were changed there since the last export: NOTHING"
+    (source / "step-1").write_text("newer")
+    assert f"export failed: {said}" in exported(source, target).stdout
 
 
 def test_a_bucket_keeps_objects_that_were_not_exported(tmp_path, bucket) -> None:
@@ -278,7 +322,7 @@ def test_a_bucket_keeps_objects_that_were_not_exported(tmp_path, bucket) -> None
     (kept / "latest").write_text("of another training")
     done = exported(source, "s3://corpus/kept", **bucket)
     assert done.returncode == 1
-    assert "s3://corpus/kept/latest exists and was not exported from here" in done.stdout
+    assert "s3://corpus/kept/latest exists and was not exported from " in done.stdout
     assert names(kept) == {"latest"}
     assert (kept / "latest").read_text() == "of another training"
     assert exported("--overwrite", source, "s3://corpus/kept", **bucket).returncode == 0
@@ -340,7 +384,7 @@ def test_other_files_that_were_not_exported_are_counted(tmp_path) -> None:
     for name, others in (("step-1", "and 1 other file"), ("step-2", "and 2 other files")):
         (target / name).write_text("mine")
         (target / "latest").write_text("mine")
-        what = f"{target}/latest {others} exist and were not exported from here: NOTHING IS"
+        what = f"{target}/latest {others} exist and were not exported from {source}: NOTHING"
         assert what in exported(source, target).stdout
 
 

@@ -120,5 +120,6 @@ def test_an_archive_that_is_cut_off_or_none_is_named(tmp_path, staged) -> None:
     (tmp_path / "b.zip").write_text("no zip")
     done = staged("--unpack", tmp_path / "b.zip", tmp_path / "to")
     assert done.returncode == 1
-    assert f"stage failed: {tmp_path}/b.zip: File is not a zip file" in done.stdout
+    said = f"{tmp_path}/b.zip: is no zip archive, or damaged at its start: it starts with 'no zip'"
+    assert said in done.stdout
     assert not (tmp_path / "to").exists()

@@ -178,7 +178,10 @@ def test_links_planted_beside_the_target_change_nothing(cluster, name) -> None:
 
 def test_a_link_planted_as_the_folder_beside_the_target_is_not_followed(cluster) -> None:
     cluster.link(cluster.scratch / ".data.stage", cluster.home)
-    refused(cluster.stage(cluster.scratch / "data"), ".data.stage: not a folder: remove it")
+    refused(
+        cluster.stage(cluster.scratch / "data"),
+        ".data.stage: not a folder, but staging needs one there: move",
+    )
     assert sorted(os.listdir(cluster.home)) == ["bashrc", "data"]
 
 
@@ -305,6 +308,9 @@ def test_nobody_else_can_hold_the_lock(cluster, is_open) -> None:
     cluster.home.chmod(0o755)
     assert cluster.stage(above / "copy").returncode == 0
     lock = above / ".copy.stage" / "lock"
+    words = f"import stage_lock; stage_lock._open_lock({str(lock)!r})"
+    (cluster.programs / "make_lock.py").write_text(words)
+    assert cluster.run("make_lock.py").returncode == 0
     assert lock.exists()
     program = f"import fcntl; fcntl.flock(open({str(lock)!r}), fcntl.LOCK_EX); print('held')"
     path = cluster.programs / "hold.py"

@@ -203,10 +203,12 @@ def test_nothing_is_removed_to_make_room_for_another_kind(tmp_path, staged) -> N
     (tmp_path / "file").touch()
     done = staged(source, tmp_path / "to")
     assert done.returncode == 1
-    assert f"{tmp_path}/to/large exists, and is not a file" in done.stdout
+    assert f"{tmp_path}/to/large is a folder, but a file in the source: move it away" in done.stdout
     done = staged(source, tmp_path / "file")
     assert done.returncode == 1
-    assert f"{tmp_path}/file exists, and is of another kind" in done.stdout
+    assert (
+        f"{tmp_path}/file is a file, but its source {source} is a folder: move the" in done.stdout
+    )
 
 
 def test_rereading_finds_what_no_time_tells(tmp_path, staged) -> None:

@@ -237,7 +237,7 @@ def test_killed_with_its_tool_at_work_it_goes_on_and_nothing_half_is_there(tmp_p
         process.send_signal(end)
         assert process.wait(60) != 0
         assert not (tmp_path / "to").exists()
-        (folder / "tool.out").unlink()
+        (folder / "tool.out").unlink(missing_ok=True)
     line.seconds = 0
     done = line.run("stage.py", "s3://corpus/books", tmp_path / "to")
     assert done.returncode == 0, done.stdout

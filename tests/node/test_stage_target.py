@@ -113,7 +113,8 @@ def test_what_left_the_source_leaves_the_target(tmp_path, staged) -> None:
         (source / name).rmdir()
     done = staged(source, target)
     assert done.returncode == 0, done.stdout
-    said = f"stage {target}: removed, as no longer in the source: b, kept/e, link (5 files)"
+    names = "b, kept/e, link, old/c, old/d (5 files)"
+    said = f"stage {target}: removed, as no longer in the source: {names}"
     assert said in done.stdout
     assert "also contains files that were not staged: kept/mine (1 file)" in done.stdout
     assert sorted(os.listdir(target)) == ["a", "kept"]
@@ -170,6 +171,65 @@ def test_after_a_kill_in_the_commit_staged_files_are_still_known(tmp_path, stage
     assert content(target) == content(source)
 
 
+# ------------------------------------------------------------------ what is replaced
+
+
+def test_a_staged_file_that_somebody_has_changed_is_replaced_and_named(tmp_path, staged) -> None:
+    source, target = source_in(tmp_path, a="1", b="2", c="3"), tmp_path / "to"
+    (source / "link").symlink_to("a")
+    staged(source, target)
+    (target / "a").write_text("mine")
+    (target / "link").unlink()
+    (target / "link").symlink_to("b")
+    (source / "b").write_text("newer")
+    done = staged(source, target)
+    assert done.returncode == 0, done.stdout
+    changed = "replaced, although changed in the target since staged: a, link (2 files)"
+    assert f"stage {target}: {changed}\n" in done.stdout
+    assert f"stage {target}: replaced by the source's: b (1 file)\n" in done.stdout
+    assert content(target) == content(source)
+
+
+def test_what_overwrite_overwrites_is_named(tmp_path, staged) -> None:
+    source, target = source_in(tmp_path, a="1", b="2"), tmp_path / "to"
+    (source / "link").symlink_to("a")
+    target.mkdir()
+    (target / "a").write_text("mine")
+    (target / "link").write_text("mine")
+    done = staged("--overwrite", source, target)
+    assert done.returncode == 0, done.stdout
+    said = "overwritten, although not staged by a job (overwrite: true): a, link (2 files)"
+    assert f"stage {target}: {said}\n" in done.stdout
+    assert "replaced" not in done.stdout
+
+
+def test_of_many_replaced_files_the_first_twenty_are_named(tmp_path, staged) -> None:
+    names = [f"{number:02}" for number in range(30)]
+    source, target = source_in(tmp_path, **dict.fromkeys(names, "1")), tmp_path / "to"
+    staged(source, target)
+    source_in(tmp_path, **dict.fromkeys(names, "newer"))
+    said = f"replaced by the source's: {', '.join(names[:20])} (30 files)\n"
+    assert said in staged(source, target).stdout
+
+
+def test_a_file_and_a_folder_do_not_take_each_others_place(tmp_path, staged) -> None:
+    source, target = source_in(tmp_path, a="1", b="2"), tmp_path / "to"
+    target.mkdir()
+    done = staged(source / "a", target, STAGE_DIR=str(tmp_path))
+    said = f"{target} is a folder, but its source {source}/a is a file: set target to {target}/a\n"
+    assert said in done.stdout
+    assert (tmp_path / "source_failed").exists()
+    (target / "b").mkdir()
+    said = f"{target}/b is a folder, but a file in the source: move it away, or choose another"
+    assert said in staged(source, target).stdout
+    target = tmp_path / "file"
+    target.write_text("mine")
+    done = staged(source, target)
+    said = f"{target} is a file, but its source {source} is a folder: move the file away, or choose"
+    assert said in done.stdout
+    assert target.read_text() == "mine"
+
+
 # ------------------------------------------------------------------ another source
 
 
@@ -183,7 +243,8 @@ def test_a_target_of_another_source_is_refused(tmp_path, staged) -> None:
         what = f"{target} contains the data of another source, {one}, staged by job 17: choose"
         assert what in done.stdout
     assert content(target) == content(one)
-    subprocess.run(["rm", "-r", target], check=True)  # as the message says
+    subprocess.run(done.stdout.strip().split(": ")[-1].split(), check=True)  # as it says
+    assert content(tmp_path / "to.old") == content(one)
     assert staged(other, target).returncode == 0
     assert content(target) == content(other)
 
@@ -194,7 +255,9 @@ def test_the_suggested_command_is_quoted_and_names_no_job_that_is_unknown(tmp_pa
     staged(one, target, SLURM_JOB_ID="")
     done = staged(other, target, SLURM_JOB_ID="")
     assert f"contains the data of another source, {one}: choose another target" in done.stdout
-    assert f"rm -r '{target}'\n" in done.stdout
+    assert f"mv '{target}' '{target}.old'\n" in done.stdout
+    (tmp_path / "a; touch b.old").mkdir()
+    assert f"mv '{target}' '{target}.old2'\n" in staged(other, target).stdout
 
 
 def test_a_source_is_known_by_its_path_even_if_that_is_a_link(tmp_path, staged) -> None:

@@ -14,7 +14,7 @@ def complaint(folder: pathlib.Path, **keys: object) -> str:
     """Why the job does not start, "" if it gets past its inputs."""
     run = run_script(folder, script(**keys), stand_ins={"srun": "exit 0"})
     found = re.search(
-        r"(?m)^clusterjobs: (no (?:script|executable program|data source) .*)$", run.log
+        r"(?m)^clusterjobs: ((?:no script|no executable program|the data source) .*)$", run.log
     )
     assert bool(found) == (run.reasons == ["not_started"]), run.log
     return found[1] if found else ""
@@ -77,12 +77,22 @@ def test_a_link_to_nothing_is_no_script(tmp_path: pathlib.Path) -> None:
 
 def test_a_source_is_missed_until_its_data_is_there(tmp_path: pathlib.Path) -> None:
     data = [{"source": f"{tmp_path}/from", "target": f"{tmp_path}/to", "scope": "node"}]
-    hint = "correct the spec's data[0].source, or put it there"
+    hint = "correct the spec's data[0].source, or put the data there"
     ran = {"command": ["true"], "data": data}
-    assert complaint(tmp_path, **ran) == f"no data source {tmp_path}/from here: {hint}"
+    told = complaint(tmp_path, **ran)
+    assert re.fullmatch(rf"the data source {tmp_path}/from does not exist on node \S+: (.*)", told)
+    assert told.endswith(hint)
     (tmp_path / "to").mkdir()  # staged by an earlier job: its source may be gone since
     run = run_script(tmp_path, script(**ran), stand_ins={"srun": "exit 0"})
-    assert "no data source" not in run.log
+    assert "the data source" not in run.log
+
+
+def test_a_node_without_zstd_is_found_before_data_is_copied(tmp_path: pathlib.Path) -> None:
+    archive = {"source": f"{tmp_path}/a.tar.zst", "target": f"{tmp_path}/to", "scope": "node"}
+    text = script(command=["true"], data=[{**archive, "unpack": True}])
+    needed = "[[ -n $(type -P zstd) ]] || fail 'no program zstd on this node"
+    assert text.index(needed) < text.index('"$job_dir/stage.py" --unpack')
+    assert "type -P zstd" not in script(command=["true"], data=[archive])
 
 
 def test_the_inputs_are_checked_after_the_nodes_and_before_data_is_copied() -> None:

@@ -13,7 +13,7 @@ import importlib
 import os
 import sys
 import time
-from typing import List, Sequence, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 from export_folder import Export, export_to_folder
 from stage_lab import folder_for
@@ -25,9 +25,11 @@ from stage_log import (
     os_failure,
     printable,
     raise_on_signals,
+    record_status,
 )
 
 ROUNDS = 3  # 1 and 4 s apart: Slurm gives a job 30 s to end
+_recorded: Dict[Export, str] = {}
 SETTLED_SECONDS = 10  # a file written to more recently may be incomplete
 
 
@@ -77,22 +79,34 @@ def main() -> int:
 
 
 def _export_with_retries(one: Export, settled: float, rounds: int) -> bool:
+    is_last = rounds > 1
+    if is_last:  # stays there if the job is killed before the end
+        _record(one, "INCOMPLETE: the last copy has not ended")
     for number in range(rounds):
         try:
             export(one, settled)
+            _record(one, "complete" if is_last else "up to date")
             return True
-        except SourceError as error:  # another try would get the same answer
-            log("export failed: %s" % error)
+        except StageError as caught:
+            error = caught
+        except OSError as caught:
+            error = os_failure(str(caught.filename or one.target), caught)
+        log("export failed: %s" % error)
+        if isinstance(error, SourceError):  # another try would get the same answer
             break
-        except StageError as error:
-            log("export failed: %s" % error)
-        except OSError as error:
-            log("export failed: %s" % os_failure(str(error.filename or one.target), error))
         if number + 1 < rounds:
             time.sleep(4**number)
-    if rounds > 1:
+    if is_last:
         log("export %s: INCOMPLETE in %s" % (printable(one.source), printable(one.target)))
+    _record(one, "%s: %s" % ("INCOMPLETE" if is_last else "failed", error))
     return False
+
+
+def _record(one: Export, said: str) -> None:
+    """For `clusterjobs status`, if it is new: the job's folder may itself be exported."""
+    if _recorded.get(one) != said:
+        _recorded[one] = said
+        record_status("export %s to %s" % (printable(one.source), printable(one.target)), said)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,14 @@ from typing import Dict, List
 from export_folder import Export, copy_file, files_of, state_of
 from export_record import ExportRecord, refuse
 from stage_bucket import Bucket
-from stage_log import EXPORT_RECORD, StageError, kill_tool, printable, tool_environment
+from stage_log import (
+    EXPORT_RECORD,
+    SourceError,
+    StageError,
+    kill_tool,
+    printable,
+    tool_environment,
+)
 
 STALL_SECONDS = 3600
 MAX_MARKER_BYTES = 1 << 20
@@ -33,7 +40,7 @@ def export_to_bucket(one: Export) -> List[str]:
     elif aws:
         sync, end = [aws, "s3", "sync", "--only-show-errors"], ""
     else:
-        raise StageError("%s: neither s5cmd nor aws is installed on this node" % target)
+        raise SourceError("%s: neither s5cmd nor aws is installed on this node" % target)
     to = target.rstrip("/") + end
     options = [
         "--no-follow-symlinks",
@@ -57,7 +64,7 @@ def _announce(one: Export) -> None:
     unknown = {name for name in states if not record.is_known(name)}
     if unknown and not one.overwrite:
         bucket = Bucket(one.target)
-        refuse([bucket.key_of(name) for name in bucket.below() if name in unknown])
+        refuse(one.source, [bucket.key_of(name) for name in bucket.below() if name in unknown])
     if unknown:
         _send_record(one, record.name, record.text_with(states))
     _records[one] = record

@@ -89,7 +89,8 @@ def _announce(one: Export, found: List[Candidate], checked: Set[str]) -> None:
     record = ExportRecord(one.source)
     record.load(_read_record(one.target, record.name))
     states: Dict[str, List[State]] = {}
-    conflicts: List[str] = []
+    foreign: List[str] = []
+    changed: List[str] = []
     for file in found:
         new, path = state_of(file.status), os.path.join(one.target, file.name)
         is_known = file.now in record.states(file.name)
@@ -101,9 +102,9 @@ def _announce(one: Export, found: List[Candidate], checked: Set[str]) -> None:
         if is_known or _is_same(os.path.join(one.source, file.name), path):
             states[file.name].append(file.now)
         else:
-            conflicts.append(path)
+            (changed if record.is_known(file.name) else foreign).append(path)
     if not one.overwrite:
-        refuse(conflicts)
+        refuse(one.source, foreign, changed)
     if states:
         _write_record(one.target, record.name, record.text_with(states), checked)
 

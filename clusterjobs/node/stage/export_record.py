@@ -12,7 +12,7 @@ import json
 import os
 from typing import Any, Dict, List, Sequence
 
-from stage_log import EXPORT_RECORD, SourceError, not_ours
+from stage_log import EXPORT_RECORD, SourceError, counted, not_ours, printable
 
 _VERSION = 2
 State = List[int]  # size and mtime
@@ -56,10 +56,16 @@ class ExportRecord:
         )
 
 
-def refuse(conflicts: Sequence[str]) -> None:
-    """Raises SourceError if there are files in the target that were not exported."""
-    if conflicts:
+def refuse(source: str, foreign: Sequence[str], changed: Sequence[str] = ()) -> None:
+    """Raises SourceError if the target has files that were not exported, or changed since."""
+    found = []
+    if foreign:
+        found.append(not_ours(foreign, "exported from %s" % printable(source)))
+    if changed:
+        verb = "were" if len(changed) > 1 else "was"
+        found.append("%s %s changed there since the last export" % (counted(changed), verb))
+    if found:
         raise SourceError(
-            "%s: NOTHING IS COPIED: choose another target, move it away, or set overwrite: true "
-            "beside export" % not_ours(conflicts, "exported from here")
+            "%s: NOTHING IS COPIED: choose another target, move away what is to be kept, or set "
+            "overwrite: true beside export" % "; ".join(found)
         )

@@ -87,7 +87,8 @@ def check_private(path: str) -> None:
         return
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise SourceError("%s: not a folder: remove it" % printable(path)) from None
+            what = "not a folder, but staging needs one there: move it away"
+            raise SourceError("%s: %s" % (printable(path), what)) from None
         raise
     try:
         status = os.fstat(folder)
@@ -95,7 +96,7 @@ def check_private(path: str) -> None:
         os.close(folder)
     _check_owner(path, status, os.stat(os.path.dirname(path)), may_be_shared=False)
     if status.st_mode & stat.S_IWOTH:
-        what = "everyone may write to %s, so its contents cannot be trusted: remove it"
+        what = "everyone may write to %s, so its contents cannot be trusted: move it away"
         raise SourceError(what % printable(path))
 
 

@@ -65,7 +65,7 @@ class Stage:
         if not self.is_s3:
             self._written = os.path.abspath(self.source)
             self.source = os.path.realpath(self.source)
-            _check_apart(self.source, self.paths.target)
+            self.paths.check_apart(self.source)
         else:
             self.source = self._written
 
@@ -126,9 +126,7 @@ class Stage:
         report_files(self.name, "up to date", [row[0] for row in record["files"].values()])
 
     def _run_locked(self) -> None:
-        self.paths.make_folder()
-        lock = Lock(self.paths.lock, self.name)
-        lock.acquire()
+        lock = self._acquire_lock()
         try:
             record = self._valid_record()  # another job may have staged it in the meantime
             if record is not None:
@@ -150,7 +148,20 @@ class Stage:
                 raise os_failure(str(error.filename or self.paths.target), error) from None
             raise
         finally:
+            if lock.is_flock and not self.paths.has_left_data():
+                self.paths.remove_partial_copy()
             lock.release()
+            self.paths.remove_empty_folder()
+
+    def _acquire_lock(self) -> Lock:
+        while True:
+            self.paths.make_folder()
+            lock = Lock(self.paths.lock, self.name)
+            try:
+                lock.acquire()
+                return lock
+            except FileNotFoundError:  # the job before has left nothing, and removed its folder
+                continue
 
     def _make_copy(self, target: TargetFiles, lock: Lock) -> StagedCopy:
         """Copy to the folder beside the target whatever the target lacks.
@@ -189,14 +200,6 @@ class Stage:
         lock.assert_held()
         self.paths.write_record(record, rows)
         report_files(self.name, "complete", [row[0] for row in listing.files.values()])
-
-
-def _check_apart(source: str, target: str) -> None:
-    if source == target:
-        raise StageError("%s is its own target" % printable(source))
-    for inner, outer in ((source, target), (target, source)):
-        if inner.startswith(outer.rstrip("/") + "/"):
-            raise StageError("%s is inside %s" % (printable(inner), printable(outer)))
 
 
 # ------------------------------------------------------------------ the command line

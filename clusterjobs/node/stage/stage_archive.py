@@ -1,4 +1,4 @@
-"""Unpack an archive beside the target: tar (plain, gzip, bzip2 or xz) and zip.
+"""Unpack an archive beside the target: tar (plain, gzip, bzip2, xz or zstd) and zip.
 
 It may contain folders, files, and links that stay inside. A device, or a name that leads out of the
 target, is an error that names the member. This takes one process, because archives are read
@@ -12,14 +12,15 @@ import importlib
 import os
 import shutil
 import zlib
-from typing import IO, Any, Dict, List, Tuple
+from typing import IO, Any, Dict, Iterable, List, Tuple
 
 from stage_compressed import open_compressed
 from stage_files import BLOCK, range_checksum
 from stage_list import EMPTY, path_of, scan
 from stage_lock import Lock
-from stage_log import LeaseLostError, Progress, StageError, printable
+from stage_log import LeaseLostError, Progress, SourceError, StageError, printable
 from stage_member import ArchiveError, Member
+from stage_member_names import ALSO_FOLDER, escapes, make_links, refused, safe_name
 from stage_record import (
     Checksums,
     SmallFileRows,
@@ -30,13 +31,12 @@ from stage_record import (
 )
 from stage_space import FreeSpace, check_space, is_full
 from stage_tar import TarReader
-from stage_zip import ZipReader
+from stage_zip import ZIP_START, ZipReader
 
 _REFUSED = {
-    "device": "is not a file, a folder or a link",
-    "sparse file": "is a sparse file: pack it without --sparse (-S)",
+    "device": ("is not a file, a folder or a link",),
+    "sparse file": ("is a sparse file", "pack it without --sparse (-S)"),
 }
-_ALSO_FOLDER = "is in the archive as a folder, too"
 _PIECE = 1 << 20
 _MOST_IN_GZIP = 1032  # bytes that one compressed byte can stand for
 
@@ -69,17 +69,23 @@ def _unpack_archive(paths: StagePaths, source: str, lock: Lock) -> StagedCopy:
         with open(archive, "rb") as file:
             checksums = unpacker.unpack(file, size)
     except ArchiveError as error:
-        raise StageError("%s: %s" % (printable(source), error)) from None
+        _check_unchanged(source, state)
+        raise SourceError("%s: %s: %s" % (printable(source), error, error.hint)) from None
     except OSError as error:
         if is_full(error):
             raise unpacker.space.failure(error) from None
         if error.filename:
             raise
         raise StageError("%s: %s" % (printable(source), error)) from None
-    if not source.startswith("s3://") and source_state(scan(source)) != state:
-        raise StageError("%s: changed while it was unpacked" % printable(source))
+    _check_unchanged(source, state)
     listing = scan(paths.copy, follow=False)
     return StagedCopy(listing, checksums, SmallFileRows([], []), state)
+
+
+def _check_unchanged(source: str, state: Any) -> None:
+    """An archive that is still being written only seems to be damaged: a retry can help."""
+    if not source.startswith("s3://") and source_state(scan(source)) != state:
+        raise StageError("%s: changed while it was unpacked" % printable(source))
 
 
 class Unpacker:
@@ -95,36 +101,39 @@ class Unpacker:
         self._umask = os.umask(0)
         os.umask(self._umask)
 
-    def unpack(self, file: IO[bytes], size: int) -> Checksums:
+    def unpack(self, file: Any, size: int) -> Checksums:
         """The checksums of all files. Raises StageError or ArchiveError."""
         self._file = file
-        if self._source.lower().endswith(".zip"):
-            reader: Any = ZipReader(file)
-            needed = reader.unpacked_size()
-            check_space(self._paths, EMPTY, needed)
+        if self._source.lower().endswith(".zip") or file.peek(4)[:4] == ZIP_START:
+            reader = ZipReader(file)
+            check_space(self._paths, EMPTY, reader.unpacked_size())
+            self._write_members(reader.members())
         else:
             check_space(self._paths, EMPTY, max(size, _size_in_gzip(file, size)))
-            reader = TarReader(open_compressed(file))
-        os.mkdir(self._copy)
-        for member in reader.members():
-            self._write_member(member)
-        # Last, so that nothing is written through a link.
-        _make_links(self._links, self._source, self._copy)
-        for path, mode in reversed(self._folders):
-            os.chmod(path, self._permissions(mode) | 0o700)
+            with open_compressed(file) as stream:
+                self._write_members(TarReader(stream).members())
         return self._checksums
 
+    def _write_members(self, members: Iterable[Member]) -> None:
+        os.mkdir(self._copy)
+        for member in members:
+            self._write_member(member)
+        # Last, so that nothing is written through a link.
+        make_links(self._links, self._source, self._copy)
+        for path, mode in reversed(self._folders):
+            os.chmod(path, self._permissions(mode) | 0o700)
+
     def _write_member(self, member: Member) -> None:
-        name = _safe_name(member, self._source)
+        name = safe_name(member, self._source)
         path = path_of(self._copy, name)
         if member.kind == "folder":
             os.makedirs(path, exist_ok=True)
             self._folders.append((path, member.mode))
             return
         if member.kind in _REFUSED:
-            raise _refused(self._source, member.name, _REFUSED[member.kind])
+            raise refused(self._source, member.name, *_REFUSED[member.kind])
         if os.path.isdir(path):
-            raise _refused(self._source, member.name, _ALSO_FOLDER)
+            raise refused(self._source, member.name, ALSO_FOLDER)
         remove(path)  # the last member of a name counts
         self._checksums.pop(name, None)
         self._links.pop(name, None)
@@ -138,12 +147,12 @@ class Unpacker:
             self._checksums[name] = self._write_file(member, path)
 
     def _add_link(self, name: str, link: str) -> None:
-        if _escapes(name, link):
-            raise _refused(self._source, name, "is a link that leads out of the target")
+        if escapes(name, link):
+            raise refused(self._source, name, "is a link that leads out of the target")
         self._links[name] = link
 
     def _copy_hard_link(self, member: Member, name: str, path: str) -> None:
-        original = _safe_name(member._replace(name=member.link), self._source)
+        original = safe_name(member._replace(name=member.link), self._source)
         if original in self._links:
             self._add_link(name, self._links[original])
         elif original in self._checksums:
@@ -152,7 +161,7 @@ class Unpacker:
             shutil.copy2(path_of(self._copy, original), path)
             self._checksums[name] = self._checksums[original]
         else:
-            raise _refused(self._source, member.name, "is a hard link to a missing file")
+            raise refused(self._source, member.name, "is a hard link to a missing file")
 
     def _write_file(self, member: Member, path: str) -> List[int]:
         """Write one file, compare it with what was unpacked, and return its blocks' checksums."""
@@ -170,7 +179,7 @@ class Unpacker:
                     crc = zlib.crc32(data, crc)
                     file.write(data)
                     block, left = block - len(data), left - len(data)
-                    self._progress.bytes = self._file.tell()
+                    self._progress.bytes = os.lseek(self._file.fileno(), 0, os.SEEK_CUR)
                     self._progress.tick()
                 file.flush()
                 if crc != range_checksum(file.fileno(), start, file.tell() - start):
@@ -195,44 +204,3 @@ def _size_in_gzip(file: IO[bytes], size: int) -> int:
     found = int.from_bytes(file.read(4), "little")
     file.seek(0)
     return found if found < size * _MOST_IN_GZIP else 0
-
-
-def _make_links(links: Dict[str, str], source: str, copy: str) -> None:
-    """Refuse links that lead out through other links: before each is made, and when all exist."""
-    for name, link in links.items():
-        path = path_of(copy, name)
-        parent = os.path.dirname(path)
-        if not _is_below(parent, copy):
-            raise _refused(source, name, "leads out of the target through a link")
-        if os.path.lexists(path):
-            raise _refused(source, name, _ALSO_FOLDER)
-        os.makedirs(parent, exist_ok=True)
-        os.symlink(link, path)
-    for name in links:
-        if not _is_below(path_of(copy, name), copy):
-            raise _refused(source, name, "is a link that leads out of the target through another")
-
-
-def _is_below(path: str, folder: str) -> bool:
-    real = os.path.realpath(folder)
-    return os.path.join(os.path.realpath(path), "").startswith(os.path.join(real, ""))
-
-
-def _safe_name(member: Member, source: str) -> str:
-    """The normal form of a member's name; only a folder may be the target itself."""
-    name = member.name
-    normal = os.path.normpath(name)
-    if normal.startswith(("/", "../")) or normal == "..":
-        raise _refused(source, name, "leads out of the target")
-    if not name or "\0" in name or (normal == "." and member.kind != "folder"):
-        raise _refused(source, name, "has no possible name")
-    return "" if normal == "." else normal
-
-
-def _refused(source: str, name: str, why: str) -> StageError:
-    return StageError("%s: member %s %s" % (printable(source), printable(name), why))
-
-
-def _escapes(name: str, link: str) -> bool:
-    end = os.path.normpath(os.path.join(os.path.dirname(name), link))
-    return link.startswith("/") or end.split("/")[0] == ".."

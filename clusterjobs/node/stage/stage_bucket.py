@@ -105,7 +105,7 @@ class Bucket:
             if key.startswith(prefix):
                 found[key] = row
             if len(found) > most:
-                raise StageError("%s: more than %s objects" % (self.source, format(most, ",")))
+                raise SourceError("%s: more than %s objects" % (self.source, format(most, ",")))
         return found
 
     def _rows_of_aws(self, prefix: str, most: int) -> Iterator[Tuple[str, List[Any]]]:

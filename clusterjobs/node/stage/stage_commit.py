@@ -7,7 +7,7 @@ import os
 
 from stage_list import Listing, path_of
 from stage_lock import Lock
-from stage_log import StageError, printable
+from stage_log import SourceError, StageError, printable
 from stage_record import StagePaths, remove
 from stage_target import TargetFiles
 
@@ -23,6 +23,7 @@ def commit_copy(paths: StagePaths, listing: Listing, target: TargetFiles, lock: 
     target.start_commit(listing)
     if not is_new:
         _check_kinds(paths, listing)
+        target.report_replaced(listing)
         _make_writable(paths.target, listing)
         for name in listing.files:
             if os.path.lexists(path_of(paths.copy, name)):
@@ -40,14 +41,14 @@ def commit_copy(paths: StagePaths, listing: Listing, target: TargetFiles, lock: 
 
 def _check_kinds(paths: StagePaths, listing: Listing) -> None:
     """Fail instead of removing a user's files that are in the way."""
-    if ("" in listing.files) == os.path.isdir(paths.target):
-        raise StageError("%s exists, and is of another kind" % printable(paths.target))
     for kind, names in zip(("file", "folder", "link"), listing):
         for name in names:
             path = path_of(paths.target, name)
             is_folder = os.path.isdir(path) and not os.path.islink(path)
             if os.path.lexists(path) and is_folder != (kind == "folder"):
-                raise StageError("%s exists, and is not a %s" % (printable(path), kind))
+                now = "folder" if is_folder else "file or link"
+                what = "%s is a %s, but a %s in the source: move it away, or choose another target"
+                raise SourceError(what % (printable(path), now, kind))
 
 
 def _make_writable(target: str, listing: Listing) -> None:

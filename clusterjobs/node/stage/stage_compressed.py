@@ -1,4 +1,4 @@
-"""Read what gzip, bzip2 or xz has compressed, to the end and with all checksums.
+"""Read what gzip, bzip2, xz or zstd has compressed, to the end and with all checksums.
 
 Such a file is one or more compressed streams. What follows the last one must be zeros, as on tapes:
 anything else may be a damaged stream. This module knows nothing of what was compressed.
@@ -6,28 +6,35 @@ anything else may be a damaged stream. This module knows nothing of what was com
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
+import shutil
+import subprocess
+import tempfile
 import zlib
-from typing import IO, Any
+from typing import IO, Any, Iterator
 
+from stage_log import StageError, printable
 from stage_member import ArchiveError
 
 _BUFFER = 1 << 16
-_KINDS = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "xz": b"\xfd7zXZ\0", "zstd": b"\x28\xb5\x2f\xfd"}
+_KINDS = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "xz": b"\xfd7zXZ\0"}
+_ZSTD, _ZSTD_SKIPPABLE = b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"  # pzstd begins with the second
 _XZ_UNIT = 4  # bytes: xz demands that its padding is a multiple of it
 
 
-def open_compressed(file: IO[bytes]) -> Any:
+@contextlib.contextmanager
+def open_compressed(file: IO[bytes]) -> Iterator[Any]:
     """The contents of a file, which may be compressed. Raises ArchiveError."""
     start = file.read(8)
     file.seek(0)
-    for kind, magic in _KINDS.items():
-        if start.startswith(magic):
-            if kind == "zstd":
-                what = "is compressed by zstd, which Python on the nodes cannot read"
-                raise ArchiveError("%s: use gzip, bzip2 or xz" % what)
-            return Decompressed(file, kind)
-    return file
+    if start.startswith(_ZSTD) or (start[1:4] == _ZSTD_SKIPPABLE and start[0] >> 4 == 5):
+        with _zstd(file) as output:
+            yield output
+        return
+    kinds = [kind for kind, magic in _KINDS.items() if start.startswith(magic)]
+    yield Decompressed(file, kinds[0]) if kinds else file
 
 
 class Decompressed:
@@ -104,6 +111,43 @@ class _GzipStream:
         return self._object.decompress(self._object.unconsumed_tail + data, size)
 
 
+@contextlib.contextmanager
+def _zstd(file: IO[bytes]) -> Iterator[_ZstdOutput]:
+    """The program zstd, for which Python 3.7 has no module. It ends with the block."""
+    path = shutil.which("zstd")
+    if path is None:
+        what = "is compressed by zstd, and this node has no program zstd"
+        raise ArchiveError(what, "install it, or pack the archive with gzip, bzip2 or xz")
+    os.lseek(file.fileno(), 0, os.SEEK_SET)  # Python has read the first bytes
+    command = [path, "-dcq"]
+    with tempfile.TemporaryFile() as errors, subprocess.Popen(
+        command, stdin=file, stdout=subprocess.PIPE, stderr=errors
+    ) as program:
+        try:
+            yield _ZstdOutput(program, errors)
+        finally:
+            program.kill()
+
+
+class _ZstdOutput:
+    """What zstd writes; its exit code counts, too."""
+
+    def __init__(self, program: Any, errors: IO[bytes]) -> None:
+        self._program, self._errors = program, errors
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes, none only at the end. Raises ArchiveError."""
+        data: bytes = self._program.stdout.read(size)
+        status = 0 if data else self._program.wait()
+        if status < 0:  # by a lack of memory, for example: a retry can help
+            raise StageError("zstd was killed by signal %d" % -status)
+        if status:
+            self._errors.seek(0)
+            said = self._errors.read().decode(errors="backslashreplace").strip()
+            raise ArchiveError("damaged zstd data: %s" % printable(said or "no message"))
+        return data
+
+
 def _new_stream(kind: str) -> Any:
     if kind == "gzip":
         return _GzipStream()
@@ -111,9 +155,8 @@ def _new_stream(kind: str) -> Any:
     try:
         module: Any = importlib.import_module(name)
     except ImportError:  # a Python that was built without it
-        raise ArchiveError(
-            "is compressed by %s, and python3 here has no %s" % (kind, name)
-        ) from None
+        what = "is compressed by %s, and python3 here has no module %s" % (kind, name)
+        raise ArchiveError(what, "pack the archive with gzip") from None
     return (
         module.BZ2Decompressor() if kind == "bzip2" else module.LZMADecompressor(module.FORMAT_XZ)
     )

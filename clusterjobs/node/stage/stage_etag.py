@@ -15,9 +15,12 @@ from stage_files import BLOCK
 _MIB = 1 << 20
 PART_SIZES = [n * _MIB for n in (8, 16, 5, 10, 15, 25, 32, 50, 64, 100, 128, 256, 512, 1024)]
 _SMALLEST_PART = 5 * 10**6  # S3 takes no smaller ones, except the last
-_STEPS = (_MIB, 10**6, _MIB // 2, 5 * 10**5, _MIB // 4, 10**5, 1 << 16)
-_MOST_SIZES = 64  # that are tried; each takes one pass over the file
-_MOST_BYTES = 512 << 20  # in all these passes, for large objects
+# Whole MiB and MB: rounder ones first. Then, for fewer passes over the file, fractions of them.
+_WHOLE = [n * unit for n in (1000, 500, 250, 100, 50, 25, 10, 5, 2, 1) for unit in (_MIB, 10**6)]
+_WHOLE = sorted([n * _MIB for n in (1024, 512, 256, 128, 64, 32, 16, 8, 4)] + _WHOLE, reverse=True)
+_FRACTIONS = [_MIB // 2, 5 * 10**5, _MIB // 4, 10**5, 1 << 16]
+_MOST_SIZES = {True: 256, False: 64}  # that are tried, by whether they are whole
+_MOST_BYTES = {True: 64 << 30, False: 512 << 20}  # that are read for them, beyond the first 8
 GOOD, BAD, UNKNOWN = 0, 1, 2
 _BUFFER = bytearray(1 << 18)  # stays in a core's cache while both checksums are computed
 
@@ -52,15 +55,15 @@ def possible_part_sizes(size: int, count: str) -> List[int]:
     parts = int(count)
     least = max(-(-size // parts), 1 if parts == 1 else _SMALLEST_PART)
     most = (size - 1) // (parts - 1) if parts > 1 else size
-    most_sizes = min(_MOST_SIZES, max(8, _MOST_BYTES // max(size, 1)))
-    found: Dict[int, None] = {}  # in order, each once
-    for step in _STEPS:
-        for part in range(-(-least // step) * step, most + 1, step):
-            if len(found) >= most_sizes:
-                return list(found)
+    found: Dict[int, None] = {least: None} if least <= most else {}  # in order, each once
+    for steps in (_WHOLE, _FRACTIONS):
+        is_whole = steps is _WHOLE
+        limit = min(_MOST_SIZES[is_whole], max(8, _MOST_BYTES[is_whole] // max(size, 1)))
+        sizes = (p for step in steps for p in range(-(-least // step) * step, most + 1, step))
+        for part in sizes:
+            if len(found) >= limit:
+                break
             found[part] = None
-        if least <= most:
-            found[least] = None
     return list(found)
 
 

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
-from stage_log import StageError, os_failure, printable
+from stage_log import SourceError, os_failure, printable
 from stage_pool import run_parallel, worker_count
 
 _MAX_NAME_BYTES = 8 << 10  # of the folder names in one task
@@ -129,7 +129,8 @@ def _list_folder(
 
 def _file_row(path: str, status: os.stat_result) -> File:
     if not stat.S_ISREG(status.st_mode):
-        raise StageError("%s: neither a file nor a folder nor a link" % printable(path))
+        what = "neither a file nor a folder nor a link: move it away"
+        raise SourceError("%s: %s" % (printable(path), what))
     return _row(status)
 
 
@@ -145,7 +146,8 @@ def _stat_target(path: str, link: str) -> os.stat_result:
     try:
         return os.stat(path)
     except OSError:
-        raise StageError("%s: broken link to %s" % (printable(path), printable(link))) from None
+        what = "broken link to %s: remove it, or put its target there" % printable(link)
+        raise SourceError("%s: %s" % (printable(path), what)) from None
 
 
 def _passed_folders(path: str, folder: str, passed: Tuple[str, ...]) -> Tuple[str, ...]:
@@ -153,5 +155,6 @@ def _passed_folders(path: str, folder: str, passed: Tuple[str, ...]) -> Tuple[st
     real = os.path.realpath(path)
     for outer in (*passed, os.path.realpath(folder)):
         if (outer + "/").startswith(real.rstrip("/") + "/"):
-            raise StageError("%s: a link to a folder that contains it" % printable(path))
+            what = "a link to a folder that contains it: remove it from the source"
+            raise SourceError("%s: %s" % (printable(path), what))
     return (*passed, real)

@@ -46,7 +46,10 @@ class Lock:
         )
 
     def acquire(self) -> None:
-        """Wait for the lock, and report who holds it."""
+        """Wait for the lock, and report who holds it. Raises FileNotFoundError without its folder.
+
+        The holder before may have removed the folder when it left nothing there.
+        """
         self._file = _open_lock(self._path)
         reported = -float(_REPORT_SECONDS)
         progress = self._progress_time()
@@ -98,22 +101,43 @@ class Lock:
             raise LeaseLostError("%s: another job took over the lease" % self._lease)
 
     def release(self) -> None:
+        """Remove the files of the lock, and release it."""
         if self._stop_renewing:
             self._stop_renewing.set()
         if self._has_lease and self._read(self._lease) == self._holder_id:
             os.unlink(self._lease)
+        elif self.is_flock and self._is_current():  # whoever waits notices that the file is gone
+            for path in (self._progress_file, self._path):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
         os.close(self._file)
+
+    @property
+    def is_flock(self) -> bool:
+        """Whether the kernel holds the lock: a lease may have been lost."""
+        return self._stop_renewing is None
 
     def _try(self) -> bool:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 return False
             if error.errno in _NO_FLOCK:
                 return self._try_lease()
             raise os_failure(self._path, error) from None
+        if self._is_current():
+            return True
+        os.close(self._file)  # the holder before has removed it
+        self._file = _open_lock(self._path)
+        return False
+
+    def _is_current(self) -> bool:
+        """Whether the open file is still the one of this name."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._file))
+        except FileNotFoundError:
+            return False
 
     # -------------------------------------------------------------- without flock
 

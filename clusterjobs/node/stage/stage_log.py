@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -12,6 +13,7 @@ from typing import Any, Callable, Collection, Dict
 
 REPORT_SECONDS = 5
 EXPORT_RECORD = ".exported-"  # the start of the names of hidden files that are no data
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)  # a retry gets the same
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -59,7 +61,8 @@ def quoted(path: str) -> str:
 
 def os_failure(path: str, error: OSError) -> StageError:
     """The system's message about a file."""
-    return StageError("%s: %s" % (printable(path), error.strerror or error))
+    kind = SourceError if error.errno in _REFUSALS else StageError
+    return kind("%s: %s" % (printable(path), error.strerror or error))
 
 
 def log(text: str) -> None:
@@ -71,6 +74,11 @@ def log(text: str) -> None:
 def report_status(what: str, text: str) -> None:
     """Write a status to the log, and to the job's folder for `clusterjobs status`."""
     log("%s: %s" % (what, text))
+    record_status(what, text)
+
+
+def record_status(what: str, text: str) -> None:
+    """Write a status to the job's folder alone."""
     folder = os.environ.get("STAGE_DIR")
     if folder:
         node = os.environ.get("SLURMD_NODENAME", "") if "SLURM_STEP_ID" in os.environ else ""
@@ -112,11 +120,15 @@ def format_size(count: float) -> str:
 
 
 def not_ours(paths: Collection[str], how: str) -> str:
-    """Name the first of the files that were not staged or exported, and count the others."""
+    """Say that files were not staged or exported."""
+    verbs = ("exists and was", "exist and were")
+    return "%s %s not %s" % (counted(paths), verbs[len(paths) > 1], how)
+
+
+def counted(paths: Collection[str]) -> str:
+    """Name the first of some files, and count the others."""
     first, others = printable(min(paths)), len(paths) - 1
-    if not others:
-        return "%s exists and was not %s" % (first, how)
-    return "%s and %s exist and were not %s" % (first, plural(others, "other file"), how)
+    return "%s and %s" % (first, plural(others, "other file")) if others else first
 
 
 def plural(number: int, noun: str) -> str:

@@ -6,7 +6,18 @@ from typing import Any, NamedTuple
 
 
 class ArchiveError(Exception):
-    """What is wrong with an archive, without its name."""
+    """What is wrong with an archive, without its name, and what to do about it."""
+
+    def __init__(self, what: str, hint: str = "copy or pack it again") -> None:
+        super().__init__(what)
+        self.hint = hint
+
+
+def not_an_archive(kind: str, start: bytes) -> ArchiveError:
+    """The error for a file of another kind, such as a text or a pointer of git-lfs."""
+    shown = start[:40].decode("utf-8", "backslashreplace").split("\n")[0]
+    what = "is no %s archive, or damaged at its start: it starts with %r" % (kind, shown)
+    return ArchiveError(what, "put the archive itself there, or leave unpack out")
 
 
 class Member(NamedTuple):

@@ -13,7 +13,7 @@ import signal
 import struct
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from stage_log import StageError
+from stage_log import SourceError, StageError
 
 MAX_WORKERS = 32  # with more, the node's network is the limit
 BATCH_BYTES = 32 << 20
@@ -108,11 +108,11 @@ class Worker:
     def result(self) -> Tuple[Any, Any]:
         """The oldest task, and its result."""
         try:
-            is_good, result = _receive(self.result_pipe)
+            error, result = _receive(self.result_pipe)
         except (EOFError, OSError):
             raise StageError("a copying process was killed: is the memory full?") from None
-        if not is_good:
-            raise StageError(result)
+        if error:
+            raise (SourceError if error == SourceError.__name__ else StageError)(result)
         return self.tasks.pop(0), result
 
     def kill(self) -> None:
@@ -136,14 +136,14 @@ def _work_loop(work: Work, tasks: int, results: int) -> None:
         while True:
             task = _receive(tasks)
             try:
-                result = (True, work(task))
+                result = ("", work(task))
             except StageError as error:
-                result = (False, str(error))
+                result = (type(error).__name__, str(error))
             _send(results, result)
     except (EOFError, BrokenPipeError):
         code = 0
     except BaseException as error:
-        _send(results, (False, repr(error)))
+        _send(results, (type(error).__name__, repr(error)))
     finally:
         os._exit(code)
 

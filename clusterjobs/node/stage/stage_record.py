@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 
 from safe_folder import check_path, check_private, make_private
 from stage_list import Listing
-from stage_log import StageError, os_failure
+from stage_log import SourceError, os_failure, printable
 
 VERSION = 3
 Checksums = Dict[str, List[int]]  # of each file, the CRC-32 of its blocks
@@ -50,7 +50,7 @@ class StagePaths:
         self.target = os.path.realpath(target)
         parent, name = os.path.split(self.target)
         if os.path.ismount(self.target):
-            raise StageError("%s is a mount point: stage into a folder below it" % self.target)
+            raise SourceError("%s is a mount point: stage into a folder below it" % self.target)
         if len(os.fsencode(name)) > 240:  # a file name has at most 255 bytes
             name = hashlib.sha1(os.fsencode(name)).hexdigest()
         self.folder = os.path.join(parent, ".%s.stage" % name)
@@ -64,6 +64,14 @@ class StagePaths:
         """Raises SourceError if another user could change the target or the files beside it."""
         check_path(self._given)
         check_private(self.folder)
+
+    def check_apart(self, source: str) -> None:
+        """Raises SourceError unless source and target lie outside of each other."""
+        if source == self.target:
+            raise SourceError("%s is its own target" % printable(source))
+        for inner, outer in ((source, self.target), (self.target, source)):
+            if inner.startswith(outer.rstrip("/") + "/"):
+                raise SourceError("%s is inside %s" % (printable(inner), printable(outer)))
 
     def make_folder(self) -> None:
         """Create the folder beside the target. Raises SourceError as `check` does."""
@@ -99,6 +107,18 @@ class StagePaths:
         remove(self._commit)
         self.remove_partial_copy()
 
+    def has_left_data(self) -> bool:
+        """Whether a later attempt could use something of this one."""
+        names = (self._record, self._commit, os.path.join(self.folder, "archive"))
+        return any(map(os.path.lexists, names)) or any(files for _, _, files in os.walk(self.copy))
+
+    def remove_empty_folder(self) -> None:
+        """Remove the folder beside the target if nothing is left in it."""
+        try:
+            os.rmdir(self.folder)
+        except OSError:  # not empty, or removed already
+            pass
+
     def start_copy(self, identity: List[Any]) -> None:
         """Keep the partial copy of an earlier attempt only if it had the same source."""
         path = os.path.join(self.folder, "source")
@@ -112,7 +132,7 @@ class StagePaths:
         _write_synced(path, json.dumps(identity))
 
     def remove_partial_copy(self) -> None:
-        for name in ("source", "journal", "archive", "commands", "tool.out"):
+        for name in ("source", "journal", "archive", "commands", "tool.out", "tool.log"):
             path = os.path.join(self.folder, name)
             try:
                 os.unlink(path)

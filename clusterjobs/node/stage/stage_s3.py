@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Iterable, Optional
 
 from stage_bucket import ROUNDS, Bucket, Objects, is_refusal
 from stage_changes import unchanged_files
@@ -56,14 +56,17 @@ def fetch_object(source: str, path: str, paths: StagePaths, lock: Lock) -> Objec
     bucket = Bucket(source)
     objects = bucket.list()
     if list(objects) != [""]:
-        raise StageError("%s: not a single object" % source)
+        raise SourceError("%s: not a single object, so not an archive" % source)
     check_space(paths, EMPTY, objects[""][0])
     _fetch(bucket, paths, objects, path, lock)
     return objects
 
 
 def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lock) -> Checksums:
-    """Fetch objects to `to` and verify them, as well as those that are there already."""
+    """Fetch objects to `to` and verify them, as well as those that are there already.
+
+    Raises StageError, and SourceError if another attempt would get the same.
+    """
     total = sum(size for size, _ in wanted.values())
     space = FreeSpace(paths)
 
@@ -74,6 +77,7 @@ def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lo
     progress = Progress("stage %s" % printable(paths.target), total, check)
     checksums: Checksums = {}
     left, error = wanted, ""
+    before: Checksums = {}
     for number in range(ROUNDS + 1):
         _remove_leftovers(to, wanted)
         existing = [name for name, (size, _) in left.items() if size_of(path_of(to, name)) == size]
@@ -91,8 +95,10 @@ def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lo
         checksums.update(good)
         if not bad:
             return checksums
-        if is_refusal(error):
+        is_final = is_refusal(error) or _arrived_twice(bad, before, verifier.contents())
+        if is_final:
             break
+        before = verifier.contents()
         left = {name: left[name] for name in bad}
         for name in bad:
             remove(path_of(to, name))
@@ -102,8 +108,13 @@ def _fetch(bucket: Bucket, paths: StagePaths, wanted: Objects, to: str, lock: Lo
             time.sleep(2**number)
     path, why = sorted(bad.items())[0]
     key = printable(bucket.key_of(path))
-    kind = SourceError if is_refusal(error) else StageError
+    kind = SourceError if is_final else StageError
     raise kind("%s: %s (%s)%s" % (key, why, plural(len(bad), "object"), error))
+
+
+def _arrived_twice(bad: Iterable[str], before: Checksums, now: Checksums) -> bool:
+    """Whether all bad objects were the same in two downloads: a third would be, too."""
+    return all(name in now and now[name] == before.get(name) for name in bad)
 
 
 def _listing(objects: Objects, source: str) -> Listing:
@@ -114,12 +125,14 @@ def _listing(objects: Objects, source: str) -> Listing:
     for name, (size, _) in objects.items():
         parts = name.split("/")
         if name and any(part in ("", ".", "..") for part in parts):
-            raise StageError("%s/%s: not a possible file name" % (source, printable(name)))
+            what = "not a possible file name: rename the object"
+            raise SourceError("%s/%s: %s" % (source, printable(name), what))
         for end in range(1, len(parts)):
             found.folders["/".join(parts[:end])] = 0o777 & ~mask
         found.files[name] = (size, 0, 0o666 & ~mask, 0)
     for name in found.files.keys() & found.folders.keys():
-        raise StageError("%s/%s: both an object and a folder" % (source, printable(name)))
+        what = "both an object and a folder: rename one of them"
+        raise SourceError("%s/%s: %s" % (source, printable(name), what))
     return found
 
 

@@ -11,7 +11,7 @@ import time
 from typing import Tuple
 
 from stage_list import Listing
-from stage_log import StageError, format_size, log, plural, printable
+from stage_log import SourceError, StageError, format_size, log, plural, printable
 from stage_record import StagePaths
 
 _SPARE = 1.01  # file systems need some space for themselves
@@ -21,11 +21,17 @@ _MAX_RESERVE = 1 << 30
 
 
 def check_space(paths: StagePaths, listing: Listing, needed: int) -> None:
-    """Raises StageError, before anything is written, if the file system is too small."""
+    """Raises StageError, before anything is written, if the file system is too small.
+
+    SourceError if it would be too small even when empty.
+    """
     free, reserve = _measure(paths)
+    system = os.statvfs(paths.folder)
     if needed and needed * _SPARE + reserve > free:
-        raise _too_small(paths, "%s needed" % format_size(needed))
-    system, files = os.statvfs(paths.folder), listing.size()
+        is_possible = needed * _SPARE + reserve <= system.f_blocks * system.f_frsize
+        kind = StageError if is_possible else SourceError
+        raise kind(_too_small(paths, "%s needed" % format_size(needed)))
+    files = listing.size()
     if system.f_files and files > system.f_favail and needed:
         where = printable(os.path.dirname(paths.target))
         counts = "%s needed, %s has %d free" % (plural(files, "inode"), where, system.f_favail)
@@ -59,7 +65,7 @@ class FreeSpace:
         if time.monotonic() - self._measured >= _MEASURE_SECONDS:
             self._measure()
         if self._left < 0 and not self._was_full:
-            raise _too_small(self._paths, "others have used it since the start")
+            raise StageError(_too_small(self._paths, "others have used it since the start"))
 
     def take(self, size: int, needed: int) -> None:
         """Call this before `size` bytes are written, the first of `needed`. Raises StageError."""
@@ -67,7 +73,8 @@ class FreeSpace:
             self._measure()
         if needed > self._left:
             sizes = format_size(self._written), format_size(needed)
-            raise _too_small(self._paths, "%s written, at least %s more needed" % sizes)
+            what = "%s written, at least %s more needed" % sizes
+            raise StageError(_too_small(self._paths, what))
         self._left -= -(-size // _BLOCK) * _BLOCK
         self._written += size
 
@@ -78,7 +85,7 @@ class FreeSpace:
     def failure(self, error: OSError) -> StageError:
         """The message of a write that failed although the file system seemed to have space."""
         what = "%s written, then: %s" % (format_size(self._written), error.strerror)
-        return _too_small(self._paths, what)
+        return StageError(_too_small(self._paths, what))
 
 
 def _measure(paths: StagePaths) -> Tuple[int, int]:
@@ -88,8 +95,8 @@ def _measure(paths: StagePaths) -> Tuple[int, int]:
     return system.f_bavail * system.f_frsize, reserve
 
 
-def _too_small(paths: StagePaths, what: str) -> StageError:
+def _too_small(paths: StagePaths, what: str) -> str:
     free, reserve = (format_size(size) for size in _measure(paths))
     where = printable(os.path.dirname(paths.target))
     has = "%s has %s free, and %s must stay free" % (where, free, reserve)
-    return StageError("%s: not enough space: %s, %s" % (printable(paths.target), what, has))
+    return "%s: not enough space: %s, %s" % (printable(paths.target), what, has)

@@ -11,7 +11,7 @@ import os
 import re
 from typing import Any, Dict, Iterator, List, NamedTuple
 
-from stage_member import ArchiveError, Member
+from stage_member import ArchiveError, Member, not_an_archive
 
 _UNIT = 512  # everything in a tar is a multiple of it
 _MAX_EXTENSION = 16 << 20  # bytes of an extended header, which is read as a whole
@@ -89,6 +89,8 @@ class TarReader:
         while len(block) < _UNIT:
             data = self.read(_UNIT - len(block))
             if not data:
+                if block and len(block) == self._at:
+                    raise not_an_archive("tar", block)
                 if block:
                     raise ArchiveError("ends in the middle of a header, at byte %d" % self._at)
                 if not self._at:
@@ -147,34 +149,35 @@ def _member(header: _Header, records: Records, reader: TarReader) -> Member:
 
 
 def _parse_header(block: bytes, at: int) -> _Header:
-    expected = _number(block[148:156], at)
+    expected = _number(block, 148, 156, at)
     unsigned = sum(block[:148]) + 8 * ord(" ") + sum(block[156:])
     if expected != unsigned:
         high = sum(byte > 127 for byte in block[:148] + block[156:])
         if expected != unsigned - 256 * high:  # old tars added signed bytes
-            raise _damaged(at)
+            raise _damaged(block, at)
     name = _text(block[:100])
     if block[257:263] == b"ustar\0" and block[345]:
         name = _text(block[345:500]) + b"/" + name
-    mode, size, mtime = (_number(block[a:b], at) for a, b in ((100, 108), (124, 136), (136, 148)))
+    mode, size, mtime = (_number(block, a, b, at) for a, b in ((100, 108), (124, 136), (136, 148)))
     if not (0 <= mode < 1 << 32 and 0 <= size < _MAX and -_MAX <= mtime < _MAX):
-        raise _damaged(at)
+        raise _damaged(block, at)
     return _Header(name, mode, size, mtime, block[156:157], _text(block[157:257]))
 
 
-def _damaged(at: int) -> ArchiveError:
+def _damaged(block: bytes, at: int) -> ArchiveError:
     if at == 0:
-        return ArchiveError("no tar archive, or damaged at its start")
+        return not_an_archive("tar", block)
     return ArchiveError("has a damaged header at byte %d" % at)
 
 
-def _number(field: bytes, at: int) -> int:
+def _number(block: bytes, start: int, end: int, at: int) -> int:
     """A number of a header: octal digits, or binary if its first byte says so."""
+    field = block[start:end]
     if field[0] in (0x80, 0xFF):
         return int.from_bytes(field[1:], "big") - (field[0] == 0xFF) * (1 << 8 * (len(field) - 1))
     match = _OCTAL.match(field)
     if not match:
-        raise _damaged(at)
+        raise _damaged(block, at)
     return int(match[1] or b"0", 8)  # empty in a label
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Collection, Dict, List
+from typing import Any, Dict, List
 
 from stage_changes import unstaged_names
 from stage_list import Listing, path_of, scan
-from stage_log import SourceError, log, not_ours, plural, printable, quoted
+from stage_log import SourceError, log, not_ours, printable, quoted
 from stage_record import StagePaths
+from stage_replaced import is_as_staged, link_of, listed, replaced_files
 
 _COMPARED = 1 << 20  # bytes read at once
-_SHOWN = 3  # names in a message
 Staged = Dict[str, Any]  # as in a record: files with their rows, links, folders
 
 
@@ -30,6 +30,7 @@ class TargetFiles:
         self._paths, self._identity, self._overwrite = paths, identity, overwrite
         self._name = "stage %s" % printable(paths.target)
         self._staged: Staged = {"files": {}, "links": {}, "folders": {}}
+        self._overwritten: List[str] = []  # not staged, and the spec allows to overwrite them
         earlier = paths.load_record() or paths.load_commit()
         if earlier is not None and os.path.lexists(paths.target):
             if earlier["source"] != identity:
@@ -40,13 +41,16 @@ class TargetFiles:
         """Find conflicts before anything is copied: a file of another size is another file."""
         if not os.path.lexists(self._paths.target):
             return
+        self._check_kind(listing)
         sizes = {name: row[0] for name, row in listing.files.items()}
         self._check(name for name in self._unstaged(listing) if self._size(name) != sizes[name])
 
     def start_commit(self, listing: Listing) -> None:
         """Check for conflicts, announce what will be written, remove what has left the source."""
         if os.path.lexists(self._paths.target):
-            self._check(self._conflicts(listing))
+            self._check_kind(listing)
+            self._overwritten = self._conflicts(listing)
+            self._check(self._overwritten)
         left = self._left(listing)
         files = {**left["files"], **dict.fromkeys(listing.files)}
         links = {**left["links"], **listing.links}
@@ -55,12 +59,30 @@ class TargetFiles:
         self._paths.start_commit(names)
         self._remove(left)
 
+    def report_replaced(self, listing: Listing) -> None:
+        """Name the files that the commit replaces, before it does."""
+        target, copy = self._paths.target, self._paths.copy
+        found = replaced_files(target, copy, listing, self._staged, self._overwritten)
+        for why, names in found.items():
+            self._report(names, why)
+
     def report_unstaged(self, listing: Listing) -> None:
         """Name the files in the target that are not in the source."""
         now = scan(self._paths.target, follow=False)
         report_unstaged(self._name, unstaged_names(now, listing.files, listing.links))
 
     # -------------------------------------------------------------- conflicts
+
+    def _check_kind(self, listing: Listing) -> None:
+        """Neither a file nor a folder can take the other's place."""
+        target, source = printable(self._paths.target), printable(self._identity[0])
+        is_folder = os.path.isdir(self._paths.target)
+        if is_folder and "" in listing.files:
+            what = "%s is a folder, but its source %s is a file: set target to %s/%s"
+            raise SourceError(what % (target, source, target, os.path.basename(source)))
+        if not is_folder and "" not in listing.files:
+            what = "%s is a file, but its source %s is a folder: move the file away, or choose "
+            raise SourceError((what + "another target") % (target, source))
 
     def _unstaged(self, listing: Listing) -> List[str]:
         """Files of the source whose names the target has, but not from an earlier staging."""
@@ -106,9 +128,9 @@ class TargetFiles:
         removed: List[str] = []
         kept: List[str] = []
         for name, row in left["files"].items():
-            self._remove_if(name, _is_as_staged(self._path(name), row), removed, kept)
+            self._remove_if(name, is_as_staged(self._path(name), row), removed, kept)
         for name, link in left["links"].items():
-            self._remove_if(name, _link_of(self._path(name)) == link, removed, kept)
+            self._remove_if(name, link_of(self._path(name)) == link, removed, kept)
         for name in sorted(left["folders"], reverse=True):  # subfolders first
             try:
                 os.rmdir(self._path(name))
@@ -140,20 +162,26 @@ def report_unstaged(name: str, unstaged: List[str]) -> None:
         log("%s: also contains files that were not staged: %s" % (name, listed(unstaged)))
 
 
-def listed(names: Collection[str]) -> str:
-    """The first names, and how many there are."""
-    shown = ", ".join(printable(name) for name in sorted(names)[:_SHOWN])
-    return "%s (%s)" % (shown, plural(len(names), "file"))
-
-
 def _another_source(target: str, earlier: Dict[str, Any]) -> SourceError:
+    """The target may also have files of a user: it is moved, and not removed."""
     source, unpacked = earlier["source"]
     job = ", staged by job %s" % earlier["job"] if earlier.get("job") else ""
     return SourceError(
-        "%s contains the data of another source, %s%s%s: choose another target, or remove "
-        "it if no job uses it: rm -r %s"
-        % (printable(target), printable(source), " (unpacked)" * unpacked, job, quoted(target))
+        "%s contains the data of another source, %s%s%s: choose another target, or move it away "
+        "if no job uses it: mv %s %s"
+        % (
+            *(printable(target), printable(source), " (unpacked)" * unpacked, job),
+            *(quoted(target), quoted(_free_name(target))),
+        )
     )
+
+
+def _free_name(target: str) -> str:
+    name, number = target + ".old", 1
+    while os.path.lexists(name):
+        number += 1
+        name = "%s.old%d" % (target, number)
+    return name
 
 
 def _is_same(path: str, other: str) -> bool:
@@ -176,23 +204,7 @@ def _is_no_folder(path: str) -> bool:
 
 def _is_free_for_link(target: str, name: str, link: str) -> bool:
     path = path_of(target, name)
-    return not os.path.lexists(path) or _link_of(path) == link
-
-
-def _link_of(path: str) -> Any:
-    return os.readlink(path) if os.path.islink(path) else None
-
-
-def _is_as_staged(path: str, row: Any) -> bool:
-    """Whether a file is as its row says; without a row it may have been changed."""
-    try:
-        now = os.lstat(path)
-    except OSError:
-        return False
-    return row is not None and [now.st_size, now.st_mtime_ns, now.st_ctime_ns] == [
-        row[0],
-        *row[4:6],
-    ]
+    return not os.path.lexists(path) or link_of(path) == link
 
 
 def _unlink(path: str) -> None:

@@ -29,6 +29,11 @@ from stage_record import Checksums
 _BATCH_BYTES, _BATCH_NAMES = 8 << 20, 64  # in one task
 _MAX_NAME_BYTES = 8 << 10  # of a task, so that it fits a pipe
 
+_ODD_PARTS = (
+    " for each round part size, so it is damaged, or was uploaded in parts of an odd size: install "
+    "aws on the nodes, which can ask S3 for the size, or upload the object again"
+)
+
 Stamp = Tuple[int, int, int]  # inode, size and mtime of the file that was read
 
 
@@ -63,6 +68,10 @@ class ObjectVerifier:
         doubtful = {name: row[0] for name, row in self._found.items() if row[0] != GOOD}
         bad.update(self._mismatches(doubtful, bucket))
         return {name: row[1] for name, row in self._found.items() if name not in bad}, bad
+
+    def contents(self) -> Dict[str, List[int]]:
+        """The checksums of all objects that have arrived, good or bad."""
+        return {name: row[1] for name, row in self._found.items()}
 
     def _read(
         self,
@@ -140,7 +149,7 @@ class ObjectVerifier:
             if result == BAD:
                 bad[name] = "differs from its ETag"
                 if part is None and "-" in etag:
-                    bad[name] += ", for any usual part size (with aws on the node, S3 can be asked)"
+                    bad[name] += _ODD_PARTS
             elif result == UNKNOWN:
                 bucket.warn_unverified(name)
         return bad

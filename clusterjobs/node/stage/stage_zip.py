@@ -16,7 +16,7 @@ import zlib
 from typing import IO, Any, Iterator, Tuple, Type
 
 from stage_log import printable
-from stage_member import ArchiveError, Member
+from stage_member import ArchiveError, Member, not_an_archive
 
 _ERRORS: Tuple[Type[Exception], ...] = (
     zipfile.BadZipFile,
@@ -34,6 +34,7 @@ try:
     _ERRORS += (lzma.LZMAError,)
 except ImportError:  # a Python that was built without it
     pass
+ZIP_START = b"PK\3\4"
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _END_RECORD = struct.Struct("<4s4H2LH")
 _FIELD = struct.Struct("<2H")  # the start of an extra field: kind, size
@@ -50,6 +51,9 @@ class ZipReader:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        start = file.read(512)
+        if not start.startswith((b"PK", b"MZ", b"\x7fELF", b"#!")):  # some unpack themselves
+            raise not_an_archive("zip", start)
         with _reading():
             self._archive = zipfile.ZipFile(file)
             self._check_end_record()

@@ -69,7 +69,7 @@ main() {
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -r train.py ]] || fail "no script train.py in $PWD: correct the spec's script or workdir, or put it there"
-  [[ -e '/home/ubuntu/it'\''s a $vocab' || -e /scratch/vocab ]] || fail 'no data source /home/ubuntu/it'\''s a $vocab here: correct the spec'\''s data[2].source, or put it there'
+  [[ -e '/home/ubuntu/it'\''s a $vocab' || -e /scratch/vocab ]] || fail "the data source /home/ubuntu/it's a \$vocab does not exist on node $SLURMD_NODENAME: correct the spec's data[2].source, or put the data there"
   [[ -n $(find /fsx/corpus/books/ -mindepth 1 -print -quit 2> /dev/null) ]] || fail 'nothing in /fsx/corpus/books: is it associated with s3://my-corpus/books (cluster.yaml; pcluster update-cluster), and has FSx listed it?'
   stage python3 -B "$job_dir/stage.py" --unpack --check s3://my-corpus/eval.tar.gz "/fsx/eval sets/$USER"
   stage python3 -B "$job_dir/stage.py" --check s3://my-corpus/more /fsx/more
@@ -338,8 +338,8 @@ signal_ranks() { # SIGNAL
   return 0
 }
 
-start_export() { # errors are in the log; the exit code of the job stays that of the training
-  python3 -B "$job_dir/export.py" --every 60 "${exports[@]}" &
+start_export() { # errors are in the log and in data.jsonl; the exit code stays the training's
+  STAGE_DIR=$job_dir python3 -B "$job_dir/export.py" --every 60 "${exports[@]}" &
   export_pid=$!
 }
 
@@ -348,7 +348,7 @@ finish_export() {
   kill -- "$export_pid" 2>/dev/null
   [[ $decision != restart ]] || return 0 # the next attempt continues
   wait "$export_pid"
-  python3 -B "$job_dir/export.py" "${exports[@]}"
+  STAGE_DIR=$job_dir python3 -B "$job_dir/export.py" "${exports[@]}"
 }
 
 find_python() { # prints the system's own, which is on no shared folder, or else the job's
@@ -449,12 +449,18 @@ end of stage_log.py
 : <<'end of stage_member.py'
 (the text of stage_member.py)
 end of stage_member.py
+: <<'end of stage_member_names.py'
+(the text of stage_member_names.py)
+end of stage_member_names.py
 : <<'end of stage_pool.py'
 (the text of stage_pool.py)
 end of stage_pool.py
 : <<'end of stage_record.py'
 (the text of stage_record.py)
 end of stage_record.py
+: <<'end of stage_replaced.py'
+(the text of stage_replaced.py)
+end of stage_replaced.py
 : <<'end of stage_s3.py'
 (the text of stage_s3.py)
 end of stage_s3.py
