@@ -5,6 +5,7 @@ It knows the structure of the file and which keys a spec has; it must not know w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -131,8 +132,9 @@ class _Checks:
         section = Source(Origin(Layer("default", self.document, {}), path[:-1]))
         if found := slurm_name((key,), section):
             return found._replace(path=dotted(path))
-        return self._at_key(path, f"unknown key {key}", did_you_mean(key, self._all_keys()))
+        return self._at_key(path, f"unknown key {key}", did_you_mean(key, self._all_keys))
 
+    @functools.cached_property
     def _all_keys(self) -> list[str]:
         models = [one for one in self._option_models.values() if one]
         return [*Experiment.model_fields, *(key for one in models for key in one.model_fields)]
