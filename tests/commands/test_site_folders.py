@@ -96,6 +96,19 @@ def test_a_caller_can_replace_the_site_folders(folders: dict[str, pathlib.Path])
 # ------------------------------------------------------------------ defaults and bases
 
 
+@pytest.mark.parametrize(("queue", "nodes"), [("", 2), ("queue: train\n", 2), ("queue: x\n", 1)])
+def test_defaults_of_a_queue_apply_if_it_is_named_or_the_only_one(
+    clusterjobs: Command, folders: dict[str, pathlib.Path], queue: str, nodes: int
+) -> None:
+    (folders["etc"] / "defaults.yaml").write_text(
+        "clusters: {small: {queues: {train: {nodes: 2}}}}\n"
+    )
+    pathlib.Path("exp.yaml").write_text(SPEC + queue)
+    outcome = clusterjobs("plan", "exp.yaml")
+    assert (f"a: {nodes} node" in outcome.out) == (nodes == 2)
+    assert outcome.code == (0 if nodes == 2 else 1)
+
+
 def test_the_manifest_lists_defaults_and_bases(
     clusterjobs: Command, folders: dict[str, pathlib.Path]
 ) -> None:
