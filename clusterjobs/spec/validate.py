@@ -137,6 +137,7 @@ def _problem_of(
         if other := renamed_key(path, data, source) or slurm_name(path, source):
             return other
         known = [*_known_keys(model, path[:-1]), *(more_keys if len(path) == 1 else ())]
+        known += ["extends"] if len(path) == 1 else []
         name, colon, value = str(path[-1]).partition(":")
         hint = did_you_mean(str(path[-1]), sorted(known))
         if colon and name in known:  # `{micro:8}` is one word of YAML
