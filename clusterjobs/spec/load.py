@@ -41,7 +41,8 @@ class Below(NamedTuple):
     """What a spec builds on. `defaults`: (file, text), the highest precedence first.
 
     `clusters`: the names that defaults may use; `queues` finds the queue of a cluster, a spec's
-    `queue` and its `gpus_per_node`. `read_base` reads what a spec extends, and `identity` is the spec's own file there.
+    `queue` and its `gpus_per_node`. `read_base` reads what a spec extends, and `identity` is the
+    spec's own file there.
     """
 
     defaults: Sequence[tuple[str, str]] = ()

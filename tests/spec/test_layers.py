@@ -57,7 +57,7 @@ def loaded(
             (file, as_file(given_defaults[file])) for file in FILES if file in given_defaults
         ],
         clusters=lambda: ["c1", "c2"],
-        queues=lambda _cluster, written: Queues(written or queue, ("q1", "q2")),
+        queues=lambda _cluster, written, _gpus: Queues(written or queue, ("q1", "q2")),
         read_base=read,
         identity="exp.yaml",
     )
@@ -189,7 +189,7 @@ def test_a_default_may_set_the_cluster_and_one_of_a_cluster_the_queue() -> None:
     below = Below(
         [("defaults.yaml", as_file(defaults))],
         lambda: ["c2"],
-        lambda _cluster, written: Queues(written),
+        lambda _cluster, written, _gpus: Queues(written),
     )
     spec = load_spec(text, "exp.yaml", option_models(), below=below).experiment
     assert (spec.cluster, spec.queue, spec.env) == ("c2", "q2", {"A": "1"})
@@ -354,7 +354,7 @@ def test_the_effective_yaml_loads_to_the_same_spec_with_and_without_the_layers(
     below = Below(
         texts_of(case[0]),
         lambda: ["c1", "c2"],
-        lambda _cluster, written: Queues(written or "q1", ("q1", "q2")),
+        lambda _cluster, written, _gpus: Queues(written or "q1", ("q1", "q2")),
     )
     again = load_spec(text, "exp.yaml", option_models(), below=below)
     assert again.experiment == spec.experiment
