@@ -29,6 +29,13 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 NODES = 16
 WAYS = ("batch", "step", "full", "kill")
 PHASES = ("preflight", "staging", "before", "training", "after", "finish")
+HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGPIPE}
+HARMLESS |= {
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGUSR1,
+}  # USR1: only in `after`
 SIGNALS = [one for one in range(1, 65) if one not in (4, 7, 8, 9, 11, 19, 32, 33)]
 
 # At first it waits, longer than a signal needs to arrive; in the next attempt it does not.
@@ -43,6 +50,22 @@ class Case(NamedTuple):
     @property
     def name(self) -> str:
         return f"{self.phase}-{self.way}-{self.number}"
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the last attempt; None if it depends on who gets the signal first."""
+        is_term = self.number == signal.SIGTERM
+        if self.way == "cancel":
+            return 143
+        if self.phase == "finish":  # all but SIGTERM is ignored; the training has failed
+            return 143 if is_term and self.way != "step" else 1
+        if self.way == "step":  # only the training is a step, and then it restarts
+            return 0
+        if self.way == "full":  # the script, and what it waits for
+            return None
+        if self.phase == "after" and self.number not in HARMLESS:
+            return 128 + self.number
+        return 143 if is_term else 0
 
 
 CASES = [Case(*one) for one in itertools.product(PHASES, WAYS, SIGNALS)]
@@ -128,9 +151,13 @@ def run_case(jobs: Jobs, case: Case, script: pathlib.Path) -> tuple[JobEnd, list
     (folder / f"{case.phase}.sent").touch()
     send(jobs.lab, case, job_id, folder)
     end = jobs.lab.wait(job_id, 300)
-    log = (logs / "job.log").read_text(errors="replace")
-    file = logs / "attempts.jsonl"
-    return end, read_attempts(file.read_text() if file.exists() else ""), log
+    own = next(script.parent.glob("*.out"), None)  # Slurm's own copy
+    texts = [text_of(one) for one in (logs / "attempts.jsonl", logs / "job.log", own) if one]
+    return end, read_attempts(texts[0]), "\n".join(texts[1:])
+
+
+def text_of(file: pathlib.Path) -> str:
+    return file.read_text(errors="replace") if file.exists() else ""
 
 
 def what_differs(case: Case, end: JobEnd, attempts: list[Any]) -> str:
@@ -138,6 +165,8 @@ def what_differs(case: Case, end: JobEnd, attempts: list[Any]) -> str:
     reasons = [one.reason for one in attempts]
     if not attempts or attempts[-1].exit_code != end.exit_code:
         return "the exit code"
+    if case.exit_code not in (None, end.exit_code):
+        return f"the exit code: {case.exit_code} is expected"
     if (reasons[-1] == "completed") != (end.state == "COMPLETED"):
         return "whether it has completed"
     if (end.state == "CANCELLED") != (case.way == "cancel"):
