@@ -106,6 +106,7 @@ def rendered(jobs: Jobs, case: Case) -> pathlib.Path:
         case.name,
         framework="command",
         nodes=1,
+        ranks_per_node=1,  # srun's exit code may be that of a rank that it has ended
         time_limit="00:30:00",
         setup=[f"mkdir -p {folder}; echo $SLURMD_NODENAME $$ > {folder}/script"],
         checkpoints={"path": f"{folder}/checkpoints", "marker": "latest"},
@@ -151,22 +152,23 @@ def run_case(jobs: Jobs, case: Case, script: pathlib.Path) -> tuple[JobEnd, list
     (folder / f"{case.phase}.sent").touch()
     send(jobs.lab, case, job_id, folder)
     end = jobs.lab.wait(job_id, 300)
-    own = next(script.parent.glob("*.out"), None)  # Slurm's own copy
-    texts = [text_of(one) for one in (logs / "attempts.jsonl", logs / "job.log", own) if one]
-    return end, read_attempts(texts[0]), "\n".join(texts[1:])
+    records = read_attempts(text_of(logs / "attempts.jsonl"))
+    return end, records, text_of(logs / "job.log")
 
 
 def text_of(file: pathlib.Path) -> str:
     return file.read_text(errors="replace") if file.exists() else ""
 
 
-def what_differs(case: Case, end: JobEnd, attempts: list[Any]) -> str:
-    """How the records and Slurm disagree, or how the restarts differ from the budget."""
+def what_differs(case: Case, end: JobEnd, attempts: list[Any], log: str) -> str:
+    """How records, log and Slurm disagree, or how the restarts differ from the budget."""
     reasons = [one.reason for one in attempts]
     if not attempts or attempts[-1].exit_code != end.exit_code:
         return "the exit code"
     if case.exit_code not in (None, end.exit_code):
         return f"the exit code: {case.exit_code} is expected"
+    if f"ended with exit code {end.exit_code} after" not in log:
+        return "the log"
     if (reasons[-1] == "completed") != (end.state == "COMPLETED"):
         return "whether it has completed"
     if (end.state == "CANCELLED") != (case.way == "cancel"):
@@ -190,8 +192,9 @@ def check(jobs: Jobs, cases: list[Case], fault_counts: collections.Counter[str])
         for case, future in ended.items():
             end, attempts, log = future.result()
             fault_counts["tried"] += 1
-            if different := what_differs(case, end, attempts):
-                wrong.append((case.name, different, end, attempts, log[-1500:]))
+            if different := what_differs(case, end, attempts, log):
+                copies = "\n".join(text_of(one) for one in scripts[case].parent.glob("*.out"))
+                wrong.append((case.name, different, end, attempts, (log or copies)[-1500:]))
     fault_counts["wrong_records"] += len(wrong)
     assert not wrong, "\n\n".join("\n".join(map(str, one)) for one in wrong)
 

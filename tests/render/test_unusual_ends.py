@@ -49,6 +49,12 @@ def test_a_heartbeat_keeps_a_silent_training_alive(run, tmp_path: pathlib.Path) 
     assert (end.code, end.reasons) == (0, ["completed"]), end.log
 
 
+def test_only_the_script_itself_records_the_end(run) -> None:
+    """bash runs the EXIT trap also in a child that a signal ends just after its fork."""
+    end = run(text_of(setup=["(finish) || true"]))
+    assert (end.code, end.reasons) == (0, ["completed"]), end.log
+
+
 def test_the_watchdog_prints_no_traceback_if_it_gets_sigint(run, tmp_path: pathlib.Path) -> None:
     """A SIGINT for the whole job (`scancel --full --signal=INT`) reaches it, too."""
     wait = 'until pkill -INT -f "$FOLDER/watchdog.py"; do sleep 0.05; done; sleep 0.5'

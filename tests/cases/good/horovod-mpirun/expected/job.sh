@@ -187,6 +187,7 @@ ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this 
 
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
+  [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e # each step is tried, even if one before it fails
   trap - EXIT; trap '' {1..16} {24..31} {34..64}
   [[ -n $reason ]] || reason=failure
