@@ -29,6 +29,13 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 NODES = 16
 WAYS = ("batch", "step", "full", "kill")
 PHASES = ("preflight", "staging", "before", "training", "after", "finish")
+HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGPIPE}
+HARMLESS |= {
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGUSR1,
+}  # USR1: only in `after`
 SIGNALS = [one for one in range(1, 65) if one not in (4, 7, 8, 9, 11, 19, 32, 33)]
 
 # At first it waits, longer than a signal needs to arrive; in the next attempt it does not.
@@ -43,6 +50,22 @@ class Case(NamedTuple):
     @property
     def name(self) -> str:
         return f"{self.phase}-{self.way}-{self.number}"
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the last attempt; None if it depends on who gets the signal first."""
+        is_term = self.number == signal.SIGTERM
+        if self.way == "cancel":
+            return 143
+        if self.phase == "finish":  # all but SIGTERM is ignored; the training has failed
+            return 143 if is_term and self.way != "step" else 1
+        if self.way == "step":  # only the training is a step, and then it restarts
+            return 0
+        if self.way == "full":  # the script, and what it waits for
+            return None
+        if self.phase == "after" and self.number not in HARMLESS:
+            return 128 + self.number
+        return 143 if is_term else 0
 
 
 CASES = [Case(*one) for one in itertools.product(PHASES, WAYS, SIGNALS)]
@@ -83,6 +106,7 @@ def rendered(jobs: Jobs, case: Case) -> pathlib.Path:
         case.name,
         framework="command",
         nodes=1,
+        ranks_per_node=1,  # srun's exit code may be that of a rank that it has ended
         time_limit="00:30:00",
         setup=[f"mkdir -p {folder}; echo $SLURMD_NODENAME $$ > {folder}/script"],
         checkpoints={"path": f"{folder}/checkpoints", "marker": "latest"},
@@ -128,16 +152,23 @@ def run_case(jobs: Jobs, case: Case, script: pathlib.Path) -> tuple[JobEnd, list
     (folder / f"{case.phase}.sent").touch()
     send(jobs.lab, case, job_id, folder)
     end = jobs.lab.wait(job_id, 300)
-    log = (logs / "job.log").read_text(errors="replace")
-    file = logs / "attempts.jsonl"
-    return end, read_attempts(file.read_text() if file.exists() else ""), log
+    records = read_attempts(text_of(logs / "attempts.jsonl"))
+    return end, records, text_of(logs / "job.log")
 
 
-def what_differs(case: Case, end: JobEnd, attempts: list[Any]) -> str:
-    """How the records and Slurm disagree, or how the restarts differ from the budget."""
+def text_of(file: pathlib.Path) -> str:
+    return file.read_text(errors="replace") if file.exists() else ""
+
+
+def what_differs(case: Case, end: JobEnd, attempts: list[Any], log: str) -> str:
+    """How records, log and Slurm disagree, or how the restarts differ from the budget."""
     reasons = [one.reason for one in attempts]
     if not attempts or attempts[-1].exit_code != end.exit_code:
         return "the exit code"
+    if case.exit_code not in (None, end.exit_code):
+        return f"the exit code: {case.exit_code} is expected"
+    if f"ended with exit code {end.exit_code} after" not in log:
+        return "the log"
     if (reasons[-1] == "completed") != (end.state == "COMPLETED"):
         return "whether it has completed"
     if (end.state == "CANCELLED") != (case.way == "cancel"):
@@ -161,8 +192,9 @@ def check(jobs: Jobs, cases: list[Case], fault_counts: collections.Counter[str])
         for case, future in ended.items():
             end, attempts, log = future.result()
             fault_counts["tried"] += 1
-            if different := what_differs(case, end, attempts):
-                wrong.append((case.name, different, end, attempts, log[-1500:]))
+            if different := what_differs(case, end, attempts, log):
+                copies = "\n".join(text_of(one) for one in scripts[case].parent.glob("*.out"))
+                wrong.append((case.name, different, end, attempts, (log or copies)[-1500:]))
     fault_counts["wrong_records"] += len(wrong)
     assert not wrong, "\n\n".join("\n".join(map(str, one)) for one in wrong)
 

@@ -23,7 +23,7 @@ def test_ranks_that_are_told_to_end_may_save_first(jobs) -> None:
     assert jobs.lab.run(["scancel", job_id]).returncode == 0
     ended = jobs.end(job_id, "told")
     assert len(list(folder.glob("*.saved"))) == 4, ended.log
-    assert "SIGTERM (cancelled): waiting for the ranks" in ended.log
+    assert "got SIGTERM during run_ranks (cancelled): waiting for the ranks" in ended.log
     assert f"job {job_id} ended with exit code 0" not in ended.log
     assert f"job {job_id} ended with exit code" in ended.log
 

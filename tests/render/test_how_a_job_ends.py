@@ -103,6 +103,15 @@ def test_a_training_that_fails_is_run_again(run, tmp_path: pathlib.Path) -> None
     assert f"requeue {JOB_ID}" in end.requests
 
 
+@pytest.mark.parametrize("state", ["SIGNALING", "STOPPED", "SUSPENDED", "RESIZING"])
+def test_a_job_that_gets_a_signal_from_slurm_is_not_taken_for_a_cancelled_one(
+    run, tmp_path: pathlib.Path, state: str
+) -> None:
+    """squeue shows SIGNALING while Slurm delivers a SIGCONT."""
+    end = run(with_restarts(tmp_path, ranks="exit 9"), state)
+    assert (end.code, end.reasons, end.requeues) == (9, ["failure"], 1), end.log
+
+
 def test_what_follows_may_end_well(run, tmp_path: pathlib.Path) -> None:
     end = run(with_restarts(tmp_path, after=["true"]))
     assert (end.code, end.reasons, end.requeues) == (0, ["completed"], 0), end.log

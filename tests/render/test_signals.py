@@ -6,6 +6,7 @@ import collections
 import pathlib
 import random
 import signal
+import subprocess
 from typing import NamedTuple
 
 import pytest
@@ -17,8 +18,7 @@ STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}  # until SIGCONT
 HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGPIPE}
 CATCHABLE = sorted(signal.valid_signals() - NOT_CAUGHT - FAULTS)
 
-# If it ended while bash runs the trap, `wait` of bash 5.2 could miss it under load, and hang.
-WAIT = "touch started; until [[ -e signalled ]]; do sleep 0.05; done; sleep 0.3"
+WAIT = "touch started; until [[ -e signalled ]]; do sleep 0.05; done"
 _STEP = ["bash", "-c", WAIT]
 _CHECK = 'run_child "$python" -BEsS "$job_dir/preflight.py"'
 _STAGE = 'STAGE_DIR=$job_dir run_child "$@"'
@@ -59,8 +59,21 @@ class Case(NamedTuple):
         return 128 + number, "after_failure" if self.phase == "after" else "failure"
 
     @property
+    def message(self) -> str:
+        """What the log says about the signal."""
+        if self.phase == "finish" or self.expected[1] == "completed":
+            return ""
+        return f"clusterjobs: got {name_of(self.number)}"
+
+    @property
     def requeues(self) -> int:
         return int(self.restarts and self.expected[1] in ("failure", "time_limit"))
+
+
+def name_of(number: int) -> str:
+    """As bash names it: SIGRTMIN+1 up to the middle, SIGRTMAX-1 from there on."""
+    done = subprocess.run(["bash", "-c", f"kill -l {number}"], capture_output=True, text=True)
+    return "SIG" + done.stdout.strip()
 
 
 CASES = [
@@ -104,6 +117,8 @@ def check(folder: pathlib.Path, case: Case) -> None:
     code, reason = case.expected
     seen = (run.code, run.reasons, run.recorded, run.requeues)
     assert seen == (code, [reason], [code], case.requeues), run.log
+    assert case.message in run.log
+    assert case.message or "got SIG" not in run.log
 
 
 @pytest.mark.parametrize("case", some_cases(), ids=lambda one: f"{one.phase}-{one.number}")

@@ -49,6 +49,21 @@ def test_a_heartbeat_keeps_a_silent_training_alive(run, tmp_path: pathlib.Path) 
     assert (end.code, end.reasons) == (0, ["completed"]), end.log
 
 
+def test_only_the_script_itself_records_the_end(run) -> None:
+    """bash runs the EXIT trap also in a child that a signal ends just after its fork."""
+    end = run(text_of(setup=["(finish) || true"]))
+    assert (end.code, end.reasons) == (0, ["completed"]), end.log
+
+
+def test_the_watchdog_prints_no_traceback_if_it_gets_sigint(run, tmp_path: pathlib.Path) -> None:
+    """A SIGINT for the whole job (`scancel --full --signal=INT`) reaches it, too."""
+    wait = 'until pkill -INT -f "$FOLDER/watchdog.py"; do sleep 0.05; done; sleep 0.5'
+    folder = f"{tmp_path}/logs/{JOB_ID}"
+    end = run(with_restarts(tmp_path, ranks=wait, env={"FOLDER": folder}))
+    assert end.reasons == ["completed"], end.log
+    assert "Traceback" not in end.log
+
+
 @pytest.mark.parametrize("restarts", [True, False])
 def test_a_script_that_was_killed_leaves_an_attempt_without_a_record(
     run, tmp_path: pathlib.Path, restarts: bool

@@ -138,10 +138,8 @@ start_job() { # JOB_FOLDER
   budgets=(--budget=time_limit=5 --budget=failure=0 --budget=node_failure=3 --budget=stalled=3)
   trap finish EXIT
   local signal # some would end the job without `finish`
-  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
-    trap "exit $((128 + signal))" "$signal"
-  done
-  trap : PIPE; trap on_term TERM # a SIGPIPE sent by mistake ends nothing
+  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
+  trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
   (( attempt > 1 )) || rm -f -- "$job_dir/data.jsonl"
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
@@ -209,9 +207,10 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   ranks=$!
   watch_ranks &
   background_pids+=("$!")
-  while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
-  local status=0
-  wait "$ranks" || status=$? # bash keeps it
+  # If a trapped signal comes as a process ends, bash can lose its exit code: another `wait` would hang.
+  trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
+  while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
+  trap : PIPE
   ranks=''
   [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
@@ -221,22 +220,23 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
 run_child() { # COMMAND...: as above, but SIGTERM ends the job, and `finish` the command
   "$@" &
   child=$!
-  while kill -0 "$child" 2>/dev/null; do wait "$child" || true; done
-  child_status=0
-  wait "$child" || child_status=$?
+  trap '' PIPE
+  while child_status=0; wait "$child" || child_status=$?; kill -0 "$child" 2>/dev/null; do :; done
+  trap : PIPE
   child=''
 }
 
-on_term() { # sent by scancel and at the time limit; SIGKILL follows after Slurm's KillWait
-  reason=cancelled
-  ask_slurm_for_reason
-  [[ -n $ranks ]] || exit 1
-  printf 'clusterjobs: SIGTERM (%s): waiting for the ranks\n' "$reason"
+on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may save until its SIGKILL
+  local during=${FUNCNAME[*]: -3:1} waiting=''
+  [[ $during != on_* ]] || during=${BASH_COMMAND%%$'\n'*} # a command of main
+  (( $1 != 15 )) || { reason=cancelled waiting=${ranks:+: waiting for the ranks}; ask_slurm_for_reason; }
+  printf 'clusterjobs: got SIG%s during %s (%s)%s\n' "$(kill -l "$1")" "$during" "${reason:-failure}" "$waiting"
+  [[ -n $waiting ]] || exit "$((128 + $1))"
 }
 
 ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this script
   case $(timeout 5 squeue --noheader --job="$slurm_job_id" --format=%T:%r) in
-    RUNNING:* | '') ;;
+    RUNNING:* | SIGNALING:* | STOPPED:* | SUSPENDED:* | RESIZING:* | '') ;;
     *:TimeLimit) reason=time_limit ;;
     *) reason=cancelled ;;
   esac
@@ -244,6 +244,7 @@ ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this 
 
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
+  [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e # each step is tried, even if one before it fails
   trap - EXIT; trap '' {1..16} {24..31} {34..64}
   trap 'reason=cancelled' TERM
@@ -254,9 +255,8 @@ finish() {
   fi
   [[ -n $reason ]] || reason=failure
   [[ $reason != *failure ]] || ask_slurm_for_reason
-  [[ $reason != time_limit ]] || status=124
-  [[ $reason != cancelled ]] || status=143
-  [[ $reason == completed ]] || (( status )) || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
+  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
   record_and_decide
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -280,7 +280,7 @@ start_attempt() { # record a lost node before this attempt, and stop after one r
 decide() { # begin | end OPTION...: by attempt.py, which also writes the record; "" if it cannot run
   decision=''
   read -r -t 120 decision < <(
-    trap '' TERM
+    trap '' INT TERM
     python=$(find_python) || exit
     exec "$python" -BEsS "$job_dir/attempt.py" "$@" --folder="$job_dir" --attempt="$attempt" \
       "${budgets[@]}" --checkpoints=/fsx/saved/gpt
@@ -289,7 +289,7 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 
 watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are gone
   local python
-  python=$(find_python) || exit
+  trap '' INT; python=$(find_python) || exit # at SIGINT, Python would print a traceback
   exec "$python" -BEsS "$job_dir/watchdog.py" --ranks="$ranks" --folder="$job_dir" --job="$slurm_job_id" \
     --attempt="$attempt" --nodes=2 --checkpoints=/fsx/saved/gpt
 }
@@ -316,8 +316,8 @@ requeue() {
 
 on_time_limit() { # USR1, 240 s before the time limit or up to a minute earlier
   reason=time_limit
-  [[ -n $ranks ]] || exit 1
-  printf 'clusterjobs: the time limit is near: the ranks have 180 s to save and end\n'
+  [[ -n $ranks ]] || on_signal 10
+  printf 'clusterjobs: got SIGUSR1: the time limit is near: the ranks have 180 s to save and end\n'
   : > "$job_dir/stop" || true # on a full disk the ranks are stopped below
   stop_ranks_after 180 > /dev/null 2>&1 &
   background_pids+=("$!")
@@ -347,7 +347,7 @@ finish_export() {
   [[ -n $export_pid ]] || return 0
   kill -- "$export_pid" 2>/dev/null
   [[ $decision != restart ]] || return 0 # the next attempt continues
-  wait "$export_pid"
+  while kill -0 "$export_pid" 2>/dev/null; do wait "$export_pid"; done
   STAGE_DIR=$job_dir python3 -B "$job_dir/export.py" "${exports[@]}"
 }
 

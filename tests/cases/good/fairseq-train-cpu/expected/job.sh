@@ -105,10 +105,8 @@ start_job() { # JOB_FOLDER
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
   trap finish EXIT
   local signal # some would end the job without `finish`
-  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
-    trap "exit $((128 + signal))" "$signal"
-  done
-  trap : PIPE; trap on_term TERM # a SIGPIPE sent by mistake ends nothing
+  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
+  trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "roberta-tiny", "spec": {"file": "spec.yaml", "sha256": "97998d3fc05d2e30e12f39b6aae1739b7146e3283a7f7cd69727436e3a8a4334", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "fairseq", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "world_size": 4, "ntasks_per_node": 2, "cpus_per_task": 2, "data_parallel": 4, "batch.accumulation": 2, "fairseq.distributed_world_size": 4, "fairseq.update_freq": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
@@ -160,24 +158,26 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
   (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
   ranks=$!
-  while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
-  local status=0
-  wait "$ranks" || status=$? # bash keeps it
+  # If a trapped signal comes as a process ends, bash can lose its exit code: another `wait` would hang.
+  trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
+  while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
+  trap : PIPE
   ranks=''
   [[ -n $reason ]] || ask_slurm_for_reason
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
 
-on_term() { # sent by scancel and at the time limit; SIGKILL follows after Slurm's KillWait
-  reason=cancelled
-  ask_slurm_for_reason
-  [[ -n $ranks ]] || exit 1
-  printf 'clusterjobs: SIGTERM (%s): waiting for the ranks\n' "$reason"
+on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may save until its SIGKILL
+  local during=${FUNCNAME[*]: -3:1} waiting=''
+  [[ $during != on_* ]] || during=${BASH_COMMAND%%$'\n'*} # a command of main
+  (( $1 != 15 )) || { reason=cancelled waiting=${ranks:+: waiting for the ranks}; ask_slurm_for_reason; }
+  printf 'clusterjobs: got SIG%s during %s (%s)%s\n' "$(kill -l "$1")" "$during" "${reason:-failure}" "$waiting"
+  [[ -n $waiting ]] || exit "$((128 + $1))"
 }
 
 ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this script
   case $(timeout 5 squeue --noheader --job="$slurm_job_id" --format=%T:%r) in
-    RUNNING:* | '') ;;
+    RUNNING:* | SIGNALING:* | STOPPED:* | SUSPENDED:* | RESIZING:* | '') ;;
     *:TimeLimit) reason=time_limit ;;
     *) reason=cancelled ;;
   esac
@@ -185,13 +185,13 @@ ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this 
 
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
+  [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e # each step is tried, even if one before it fails
   trap - EXIT; trap '' {1..16} {24..31} {34..64}
   [[ -n $reason ]] || reason=failure
   [[ $reason != *failure ]] || ask_slurm_for_reason
-  [[ $reason != time_limit ]] || status=124
-  [[ $reason != cancelled ]] || status=143
-  [[ $reason == completed ]] || (( status )) || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
+  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
   { # a line of JSON for `clusterjobs status`
     printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
     printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1

@@ -144,10 +144,8 @@ start_job() { # JOB_FOLDER
   budgets=(--budget=time_limit=20 --budget=failure=2 --budget=node_failure=3 --budget=stalled=3)
   trap finish EXIT
   local signal # some would end the job without `finish`
-  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do
-    trap "exit $((128 + signal))" "$signal"
-  done
-  trap : PIPE; trap on_term TERM # a SIGPIPE sent by mistake ends nothing
+  for signal in {1..3} 5 6 10 12 {14..16} {24..27} {29..31} {34..64}; do trap "on_signal $signal" "$signal"; done
+  trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
 {"name": "gpt2-345m", "spec": {"file": "spec.yaml", "sha256": "a4c3c20fb4c0aa8e3a08a66a486d699d0b4096e4ac2582943be73e979b2c408d", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.gradient_clipping": "1.0", "ds_config.train_batch_size": 128, "restarts": "time_limit 20, failure 2, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by the clock", "signal": "USR1, 240 s before the limit", "exit duration": "the whole minutes until 420 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
@@ -214,9 +212,10 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   ranks=$!
   watch_ranks &
   background_pids+=("$!")
-  while kill -0 "$ranks" 2>/dev/null; do wait "$ranks" || true; done
-  local status=0
-  wait "$ranks" || status=$? # bash keeps it
+  # If a trapped signal comes as a process ends, bash can lose its exit code: another `wait` would hang.
+  trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
+  while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
+  trap : PIPE
   ranks=''
   [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
@@ -235,16 +234,17 @@ set_exit_time() {
   exit_second=$((SECONDS + exit_minutes * 60))
 }
 
-on_term() { # sent by scancel and at the time limit; SIGKILL follows after Slurm's KillWait
-  reason=cancelled
-  ask_slurm_for_reason
-  [[ -n $ranks ]] || exit 1
-  printf 'clusterjobs: SIGTERM (%s): waiting for the ranks\n' "$reason"
+on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may save until its SIGKILL
+  local during=${FUNCNAME[*]: -3:1} waiting=''
+  [[ $during != on_* ]] || during=${BASH_COMMAND%%$'\n'*} # a command of main
+  (( $1 != 15 )) || { reason=cancelled waiting=${ranks:+: waiting for the ranks}; ask_slurm_for_reason; }
+  printf 'clusterjobs: got SIG%s during %s (%s)%s\n' "$(kill -l "$1")" "$during" "${reason:-failure}" "$waiting"
+  [[ -n $waiting ]] || exit "$((128 + $1))"
 }
 
 ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this script
   case $(timeout 5 squeue --noheader --job="$slurm_job_id" --format=%T:%r) in
-    RUNNING:* | '') ;;
+    RUNNING:* | SIGNALING:* | STOPPED:* | SUSPENDED:* | RESIZING:* | '') ;;
     *:TimeLimit) reason=time_limit ;;
     *) reason=cancelled ;;
   esac
@@ -252,15 +252,15 @@ ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this 
 
 finish() {
   local status=$?; (( SECONDS >= 0 )) || SECONDS=0 # the clock was set back
+  [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e # each step is tried, even if one before it fails
   trap - EXIT; trap '' {1..16} {24..31} {34..64}
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
   [[ -n $reason ]] || reason=failure
   [[ $reason != *failure ]] || ask_slurm_for_reason
-  [[ $reason != time_limit ]] || status=124
-  [[ $reason != cancelled ]] || status=143
-  [[ $reason == completed ]] || (( status )) || status=1 # `exit 0` before the end of main
+  case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
+  (( status )) || [[ $reason == completed ]] || status=1 # `exit 0` before the end of main
   record_and_decide
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
@@ -282,7 +282,7 @@ start_attempt() { # record a lost node before this attempt, and stop after one r
 decide() { # begin | end OPTION...: by attempt.py, which also writes the record; "" if it cannot run
   decision=''
   read -r -t 120 decision < <(
-    trap '' TERM
+    trap '' INT TERM
     python=$(find_python) || exit
     exec "$python" -BEsS "$job_dir/attempt.py" "$@" --folder="$job_dir" --attempt="$attempt" \
       "${budgets[@]}" --checkpoints=/fsx/checkpoints/gpt2-345m --marker=/fsx/checkpoints/gpt2-345m/latest_checkpointed_iteration.txt
@@ -291,7 +291,7 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
 
 watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are gone
   local python
-  python=$(find_python) || exit
+  trap '' INT; python=$(find_python) || exit # at SIGINT, Python would print a traceback
   exec "$python" -BEsS "$job_dir/watchdog.py" --ranks="$ranks" --folder="$job_dir" --job="$slurm_job_id" \
     --attempt="$attempt" --nodes=2 --checkpoints=/fsx/checkpoints/gpt2-345m --marker=/fsx/checkpoints/gpt2-345m/latest_checkpointed_iteration.txt
 }
@@ -318,8 +318,8 @@ requeue() {
 
 on_time_limit() { # USR1, 240 s before the time limit or up to a minute earlier
   reason=time_limit
-  [[ -n $ranks ]] || exit 1
-  printf 'clusterjobs: the time limit is near: ranks that do not end by themselves are stopped in 180 s\n'
+  [[ -n $ranks ]] || on_signal 10
+  printf 'clusterjobs: got SIGUSR1: the time limit is near: ranks that do not end by themselves are stopped in 180 s\n'
   stop_ranks_after 180 > /dev/null 2>&1 &
   background_pids+=("$!")
 }
