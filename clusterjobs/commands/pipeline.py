@@ -6,12 +6,13 @@ import functools
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
 from clusterjobs.commands.configs import refuse_config
 from clusterjobs.commands.files import read_sites, read_text, shown_name, shown_path, site_files
 from clusterjobs.commands.missing import missing_inputs
+from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import unsafe_logs
 from clusterjobs.commands.shell_check import code_problems
 from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
@@ -25,6 +26,9 @@ from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
 from clusterjobs.spec.load import BrokenSpecError, Spec, load_spec
 from clusterjobs.spec.site import load_site
+
+if TYPE_CHECKING:
+    from clusterjobs.plan.policy_values import User
 
 
 @dataclass(frozen=True)
@@ -73,11 +77,13 @@ def load_project(
     settings: Sequence[str] = (),
     to_write: bool = True,
     site: SiteFolders | None = None,
+    user: User | None = None,
 ) -> Project:
     """Read the spec and the files that it names, and make the plan. Raises InputError.
 
     `to_write`: a cluster config that cannot be written is reported with the spec's problems.
-    `site`: the site folders to use instead of those that are found.
+    `site`: the site folders to use instead of those that are found. `user`: whom their policies
+    suppose, instead of the caller.
     """
     site = site if site is not None else find_site_folders()
     text = read_text(spec)
@@ -85,22 +91,23 @@ def load_project(
     try:
         loaded = load_spec(text, shown_name(spec), option_models(), settings)
     except BrokenSpecError as error:
-        further = _further_problems(error, spec, site) if error.rest else ()
+        further = _further_problems(error, spec, Policies(site, user)) if error.rest else ()
         raise InputError(in_order([*error.problems, *further])) from None
     cluster = _read_cluster(loaded, spec, site)
-    plan = _plan(loaded, cluster.source, spec, to_write)
+    plan = _plan(loaded, cluster.source, spec, Policies(site, user), to_write)
     inputs = Inputs((_name(spec), text), cluster.config, cluster.sites, tuple(settings))
     return Project(plan, inputs, cluster.source)
 
 
 def _further_problems(
-    error: BrokenSpecError, spec: pathlib.Path, site: SiteFolders
+    error: BrokenSpecError, spec: pathlib.Path, policies: Policies
 ) -> tuple[Problem, ...]:
     from clusterjobs.commands.further_problems import independent
 
     assert error.rest is not None
     try:
-        _plan(error.rest, _read_cluster(error.rest, spec, site).source, spec, to_write=False)
+        source = _read_cluster(error.rest, spec, policies.site).source
+        _plan(error.rest, source, spec, policies, to_write=False)
     except InputError as found:
         return tuple(independent(found.problems, error.problems))
     return ()
@@ -116,17 +123,22 @@ def _read_cluster(loaded: Spec, spec: pathlib.Path, site: SiteFolders) -> _Clust
     return _Cluster(source, (_name(file), text), found)
 
 
-def _plan(loaded: Spec, source: ConfigSource, spec: pathlib.Path, to_write: bool) -> Plan:
-    """The plan. Problems of the spec's code and of the cluster are reported with its own."""
-    problems = code_problems(loaded)
+def _plan(
+    loaded: Spec, source: ConfigSource, spec: pathlib.Path, policies: Policies, to_write: bool
+) -> Plan:
+    """The plan. Problems of code, policies and the cluster are reported with the spec's own."""
+    problems, plan = [*code_problems(loaded)], None
+    unfit: tuple[Problem, ...] = ()
     try:
         plan = resolve(loaded, source.facts, _read_configs(loaded, spec))
     except InputError as error:
+        problems += error.problems
         unfit = _unfit(source) if to_write else ()
-        raise InputError(in_order([*problems, *error.problems, *unfit])) from None
-    if problems:
-        raise InputError(problems)
-    return plan
+    broken = policies.check(loaded, plan, source.facts.name)
+    if plan is None or problems or any(not one.warning for one in broken):
+        warnings = plan.warnings if plan else ()
+        raise InputError(in_order([*problems, *broken, *warnings, *unfit]))
+    return plan._replace(warnings=(*plan.warnings, *broken))
 
 
 def _unfit(source: ClusterSource) -> tuple[Problem, ...]:
