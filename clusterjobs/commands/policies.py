@@ -9,7 +9,7 @@ import functools
 import grp
 import os
 import pwd
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from clusterjobs.commands.files import read_text, shown_path
@@ -81,11 +81,32 @@ def current_user() -> User:
 
     number = os.geteuid()
     try:
-        entry = pwd.getpwuid(number)
-        name, groups = entry.pw_name, os.getgrouplist(entry.pw_name, entry.pw_gid)
+        name = pwd.getpwuid(number).pw_name
     except KeyError:
-        name, groups = str(number), [os.getegid(), *os.getgroups()]
-    return User(name, frozenset(_group_name(group) for group in groups))
+        groups = (os.getegid(), *os.getgroups())
+        return User(str(number), frozenset(map(_group_name, groups)))
+    return User(name, _groups_of(name))
+
+
+def supposed_user(name: str | None, groups: Sequence[str]) -> User | None:
+    """The user that the command line names; None if it names nobody.
+
+    Without groups they are those that the system knows of the user, who may exist elsewhere only.
+    """
+    from clusterjobs.plan.policy_values import User
+
+    if name is None and not groups:
+        return None
+    name = name or current_user().name
+    return User(name, frozenset(groups) or _groups_of(name))
+
+
+def _groups_of(name: str) -> frozenset[str]:
+    try:
+        numbers = os.getgrouplist(name, pwd.getpwnam(name).pw_gid)
+    except (KeyError, ValueError):
+        return frozenset()
+    return frozenset(map(_group_name, numbers))
 
 
 def _group_name(number: int) -> str:
