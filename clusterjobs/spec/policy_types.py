@@ -68,7 +68,9 @@ def _list(value: Any) -> Any:
         if not value:
             raise ValueError("the list is empty: write at least one value, or remove the key")
         return tuple(value)
-    return value if isinstance(value, dict) or value is None else (value,)
+    if value is None:
+        raise ValueError("the value is missing: write a list, [a, b]")
+    return value if isinstance(value, dict) else (value,)
 
 
 def _time(value: Any) -> str:
