@@ -161,6 +161,8 @@ def test_plan_shows_the_origin_of_what_the_spec_does_not_say(
         ["nodes", "2          --set nodes=2"],
     ]
     data = json.loads(clusterjobs("plan", "exp.yaml", "--json").out)
+    account = {"name": "--account", "value": "ml", "reason": "sbatch: site/defaults.yaml:2"}
+    assert account in data["sections"]["sbatch"]
     assert data["merged"][0] == {
         "name": "sbatch.account",
         "value": "ml",
