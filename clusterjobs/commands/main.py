@@ -29,6 +29,7 @@ _COMMANDS = {
     "status": ("status", "Show the jobs of a spec, and why their attempts ended."),
     "logs": ("logs", "Print the log of a job; --follow keeps printing."),
     "cancel": ("cancel", "Cancel jobs; they do not restart."),
+    "policy": ("policy", "List and test the rules of your site, or export them to Slurm."),
     "lab": ("lab", "Run a temporary real Slurm cluster on this machine."),
 }
 

@@ -28,7 +28,7 @@ class Setting(NamedTuple):
         return self.where
 
     def locate_key(self, path: Path) -> Location:
-        """The position of the key, also for mappings on the way to it, and for parts of the value."""
+        """The position of the key, also for mappings on the way to it and parts of the value."""
         return self.key if _holds(self.value, path[len(self.path) :]) else self.where
 
 
