@@ -1,6 +1,6 @@
 """Merges two changed copies of one text, line by line, and marks the lines that both have changed.
 
-Knows lines; it must not know templates or files.
+Knows lines; it must not know templates, and reads no files.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from clusterjobs.errors import Location, Problem
 
 
 class Names(NamedTuple):
@@ -112,6 +114,16 @@ def _conflict(ours: list[str], base: list[str], theirs: list[str], names: Names)
 _MARKER = re.compile(r"(?m)^(?:<{7} |\|{7} |={7}$|>{7} ).*$")
 
 
-def marker_lines(text: str) -> list[int]:
-    """The numbers of the lines, from 1, that are conflict markers."""
-    return [text.count("\n", 0, found.start()) + 1 for found in _MARKER.finditer(text)]
+def marker_problems(text: str, file: str) -> list[Problem]:
+    """A problem for each conflict that is still marked in the text."""
+    markers = list(_MARKER.finditer(text))
+    first = [found for found in markers if found[0].startswith("<")]
+    return [
+        Problem(
+            "a conflict of a merge is not resolved",
+            Location(file, text.count("\n", 0, found.start()) + 1, 1, found[0], len(found[0])),
+            hint="choose one of the versions between the markers, remove the markers, and run "
+            "`clusterjobs templates update`",
+        )
+        for found in first or markers[:1]
+    ]

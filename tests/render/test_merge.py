@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterjobs.render.merge import Names, marker_lines, merge
+from clusterjobs.render.merge import Names, marker_problems, merge
 
 NAMES = Names("yours", "base", "packaged")
 BASE = "".join(f"line {number}\n" for number in range(1, 8))
@@ -27,7 +27,7 @@ def test_changes_of_the_same_line_are_marked_with_the_three_versions() -> None:
         "line 4\n",
         "<<<<<<< yours\nours\n||||||| base\nline 4\n=======\ntheirs\n>>>>>>> packaged\n",
     )
-    assert marker_lines(merged.text) == [4, 6, 8, 10]
+    assert [str(one.where) for one in marker_problems(merged.text, "a.j2")] == ["a.j2:4:1"]
 
 
 def test_changes_of_adjacent_lines_are_a_conflict() -> None:
@@ -57,8 +57,14 @@ def test_no_line_that_either_side_has_added_is_lost(base: str, ours: str, theirs
     merged = merge(base, ours, theirs, NAMES)
     added = (set(ours.split()) | set(theirs.split())) - set(base.split())
     assert added <= set(merged.text.split())
-    assert (merged.conflicts > 0) == bool(marker_lines(merged.text))
+    assert (merged.conflicts > 0) == bool(marker_problems(merged.text, ""))
+
+
+def test_a_marker_that_was_left_alone_is_found() -> None:
+    for marker in ("||||||| base", "=======", ">>>>>>> packaged"):
+        (problem,) = marker_problems(f"a\n{marker}\n", "a.j2")
+        assert str(problem.where) == "a.j2:2:1"
 
 
 def test_what_only_looks_like_a_marker_is_none() -> None:
-    assert marker_lines("cat <<<<<<< x\n<<<<<<\n======== a heading\n<<<<<<<EOF\n") == []
+    assert not marker_problems("cat <<<<<<< x\n<<<<<<\n======== a\n<<<<<<<EOF\n", "a.j2")
