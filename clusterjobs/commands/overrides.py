@@ -91,10 +91,8 @@ class Override(NamedTuple):
 
     def is_extension(self, body: str) -> bool:
         """Whether it prints the packaged block inside its own text, instead of replacing it."""
-        reference = (
-            rf"""\{{%[-+]?\s*(?:include|extends)\s+["']packaged/{re.escape(self.name)}["']"""
-        )
-        return re.search(reference, body) is not None
+        name = re.escape(f"packaged/{self.name}")
+        return re.search(rf"{{%[-+]?\s*(?:include|extends)\s+([\"']){name}\1", body) is not None
 
 
 def packaged_text(name: str) -> str:

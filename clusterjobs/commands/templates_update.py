@@ -1,4 +1,4 @@
-"""clusterjobs templates update: merges what a new version of clusterjobs has changed into overrides.
+"""clusterjobs templates update: merges the changes of a new version of clusterjobs into overrides.
 
 The old text and its base stay until a merge is complete: a merge that was interrupted, or that has
 conflicts, can be begun again.
@@ -27,7 +27,7 @@ from clusterjobs.commands.overrides import (
 )
 from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, one_problem
-from clusterjobs.render.merge import Merged, Names, marker_problems, merge
+from clusterjobs.render.merge import Names, marker_problems, merge
 
 _EXAMPLES = """\b
 Examples:
@@ -97,9 +97,7 @@ def _merge(
     override: Override, header: Header, base: str, body: str, dry_run: bool
 ) -> list[Problem]:
     now = packaged_origin(override.name)
-    names = Names(
-        "yours", f"packaged with {header.packaged.version}", f"packaged with {__version__}"
-    )
+    names = Names("yours", f"clusterjobs {header.packaged.version}", f"clusterjobs {__version__}")
     merged = merge(base, body, packaged_text(override.name), names)
     _say(override, "merged into yours:" if not merged.conflicts else "merged with conflicts:")
     echo_diff(_difference(body, merged.text, override.file, f"{override.file} (merged)"))
@@ -118,9 +116,7 @@ def _resolve(override: Override, header: Header, body: str, dry_run: bool) -> He
     """The header after a merge whose conflicts a person has resolved."""
     assert header.merging
     override.base(header.merging)  # the next update needs it
-    _say(
-        override, f"its conflicts are resolved: made from clusterjobs {header.merging.version} now"
-    )
+    _say(override, f"its conflicts with clusterjobs {header.merging.version} are resolved")
     if not dry_run:
         _renew(override, header, header.merging, body)
     return Header(header.name, header.merging)
