@@ -22,6 +22,7 @@ _COMMANDS = {
     "plan": ("plan", "Show every derived value with its reason; write nothing."),
     "diff": ("diff", "Show what a render would change."),
     "clusters": ("clusters", "List, show, compare and upgrade cluster configs."),
+    "templates": ("templates", "The templates of job scripts, and what your site changes."),
     "validate": ("validate", "Check specs and ParallelCluster configs without a cluster."),
     "submit": ("submit", "Render a spec and hand it to sbatch."),
     "status": ("status", "How the jobs of a spec are doing, and why attempts ended."),

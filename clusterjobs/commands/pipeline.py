@@ -15,6 +15,7 @@ from clusterjobs.commands.missing import missing_inputs
 from clusterjobs.commands.shared_logs import unsafe_logs
 from clusterjobs.commands.shell_check import code_problems
 from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
+from clusterjobs.commands.site_templates import read_site_templates
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.frameworks import option_models
 from clusterjobs.parallelcluster.find import find_cluster, is_path
@@ -89,7 +90,8 @@ def load_project(
         raise InputError(in_order([*error.problems, *further])) from None
     cluster = _read_cluster(loaded, spec, site)
     plan = _plan(loaded, cluster.source, spec, to_write)
-    inputs = Inputs((_name(spec), text), cluster.config, cluster.sites, tuple(settings))
+    templates = read_site_templates(site)
+    inputs = Inputs((_name(spec), text), cluster.config, cluster.sites, tuple(settings), templates)
     return Project(plan, inputs, cluster.source)
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
+from clusterjobs.render.site_templates import SiteTemplates
+
 
 class Inputs(NamedTuple):
-    """The texts that a render was made from, by kind: (file name, text). No name has a folder."""
+    """The texts that a render was made from, by kind: (file name, text). No name has a folder,
+    except those of the site's templates."""
 
     spec: tuple[str, str]
     cluster: tuple[str, str]
     sites: tuple[tuple[str, str], ...] = ()
     settings: tuple[str, ...] = ()
+    templates: SiteTemplates = SiteTemplates()
 
 
 def digest(text: str) -> str:
