@@ -16,11 +16,11 @@ from typing import NamedTuple
 from clusterjobs import __version__, resources
 from clusterjobs.commands.files import read_text, shown_path
 from clusterjobs.commands.override_header import Header, Origin, origin_of, split_header
-from clusterjobs.commands.site_folders import SiteFolders
+from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders
 from clusterjobs.commands.write import replace_file
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, one_problem
+from clusterjobs.render.site_templates import PACKAGED
 
-TEMPLATES = "templates"
 _SUFFIX = ".sh.j2"
 
 
@@ -58,7 +58,7 @@ class Override(NamedTuple):
 
     def base(self, origin: Origin) -> str:
         """The packaged text of that origin. Raises InputError if it is missing or was changed."""
-        if origin == packaged_origin(self.name, origin.version):
+        if origin.sha256 == packaged_origin(self.name).sha256:
             return packaged_text(self.name)
         path = self.base_path(origin)
         where = Location(self.file, 2, 1, self.text.split("\n")[1], 1)
@@ -91,7 +91,7 @@ class Override(NamedTuple):
 
     def is_extension(self, body: str) -> bool:
         """Whether it prints the packaged block inside its own text, instead of replacing it."""
-        name = re.escape(f"packaged/{self.name}")
+        name = re.escape(f"{PACKAGED}{self.name}")
         return re.search(rf"{{%[-+]?\s*(?:include|extends)\s+([\"']){name}\1", body) is not None
 
 
@@ -100,9 +100,9 @@ def packaged_text(name: str) -> str:
     return resources.template_texts()[name]
 
 
-def packaged_origin(name: str, version: str = __version__) -> Origin:
+def packaged_origin(name: str) -> Origin:
     """The origin of the packaged template as it is now."""
-    return origin_of(packaged_text(name), version)
+    return origin_of(packaged_text(name), __version__)
 
 
 def overrides_in(site: SiteFolders) -> Iterator[Override]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.site_folders import SiteFolders
+from clusterjobs.errors import InputError
+from clusterjobs.render.merge import marker_problems
 from clusterjobs.render.site_templates import SiteFile, SiteTemplates
 
 FOLDER = "templates"
@@ -21,8 +23,10 @@ def read_site_templates(site: SiteFolders) -> SiteTemplates:
 
 def _read_folder(folder: pathlib.Path) -> Iterator[SiteFile]:
     for path in _files(folder):
-        name = path.relative_to(folder).as_posix()
-        yield SiteFile(name, str(path), read_text(path))
+        name, text = path.relative_to(folder).as_posix(), read_text(path)
+        if unresolved := marker_problems(text, str(path)):
+            raise InputError(unresolved)
+        yield SiteFile(name, str(path), text)
 
 
 def _files(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import click
 
+from clusterjobs.commands.templates_diff import diff
+from clusterjobs.commands.templates_override import override
+from clusterjobs.commands.templates_test import test
+from clusterjobs.commands.templates_update import update
+
 
 @click.group()
 def templates() -> None:
@@ -13,3 +18,9 @@ def templates() -> None:
     Examples:
       clusterjobs templates list
     """
+
+
+templates.add_command(override)
+templates.add_command(diff)
+templates.add_command(update)
+templates.add_command(test)

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 import click
 
-from clusterjobs import __version__, resources
+from clusterjobs import resources
 from clusterjobs.commands.diff import echo_diff
 from clusterjobs.commands.options import site_option
 from clusterjobs.commands.override_header import split_header
 from clusterjobs.commands.overrides import (
     Override,
     overrides_in,
+    packaged_origin,
     packaged_text,
     template_named,
 )
@@ -56,7 +57,7 @@ def difference(override: Override) -> Iterator[str]:
     return difflib.unified_diff(
         packaged.splitlines(),
         _in_full(override, packaged).splitlines(),
-        f"{override.name} (clusterjobs {__version__})",
+        f"{override.name} (clusterjobs {packaged_origin(override.name).version})",
         override.file,
         lineterm="",
     )

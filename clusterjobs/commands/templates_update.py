@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import click
 
-from clusterjobs import __version__, resources
+from clusterjobs import resources
 from clusterjobs.commands.diff import echo_diff
 from clusterjobs.commands.files import read_text, shown_path
 from clusterjobs.commands.options import site_option
@@ -87,7 +87,7 @@ def _check_name(override: Override) -> None:
     known = resources.template_texts()
     if override.name not in known:
         raise one_problem(
-            f"clusterjobs {__version__} has no block {block_name(override.name)}",
+            f"clusterjobs has no block {block_name(override.name)} to override",
             Location(override.file, 1, 1),
             hint=did_you_mean(block_name(override.name), [block_name(name) for name in known]),
         )
@@ -97,7 +97,7 @@ def _merge(
     override: Override, header: Header, base: str, body: str, dry_run: bool
 ) -> list[Problem]:
     now = packaged_origin(override.name)
-    names = Names("yours", f"clusterjobs {header.packaged.version}", f"clusterjobs {__version__}")
+    names = Names("yours", f"clusterjobs {header.packaged.version}", f"clusterjobs {now.version}")
     merged = merge(base, body, packaged_text(override.name), names)
     _say(override, "merged into yours:" if not merged.conflicts else "merged with conflicts:")
     echo_diff(_difference(body, merged.text, override.file, f"{override.file} (merged)"))

@@ -1,0 +1,2 @@
+def run_in_lab(tests):
+    return []
