@@ -22,14 +22,22 @@ _SPEC, _EXPECTED = "spec.yaml", "expected"
 
 
 class SiteTest(NamedTuple):
-    """A folder in tests/, with the site folder that it belongs to and those below that."""
+    """A folder in tests/ of the site folder `of`.
+
+    It is rendered with that site folder alone: a result that depends on the other folders of who
+    runs it could not be kept in the site's version control.
+    """
 
     folder: pathlib.Path
-    site: SiteFolders
+    of: pathlib.Path
 
     @property
     def name(self) -> str:
         return shown_path(self.folder)
+
+    @property
+    def site(self) -> SiteFolders:
+        return SiteFolders((self.of,))
 
     @property
     def expected(self) -> pathlib.Path:
@@ -61,8 +69,7 @@ class SiteTest(NamedTuple):
 
     def _comparable(self, text: str) -> str:
         text = _PROGRAM.sub(_without_text, text)
-        for folder in self.site.folders:
-            text = text.replace(f"{folder}/{TEMPLATES}/", f"{TEMPLATES}/")
+        text = text.replace(f"{self.of}/{TEMPLATES}/", f"{TEMPLATES}/")
         for version in (f"clusterjobs {__version__}.", f'"clusterjobs": "{__version__}"'):
             text = text.replace(version, version.replace(__version__, "VERSION"))
         return text
@@ -84,8 +91,8 @@ def site_tests(site: SiteFolders) -> list[SiteTest]:
     Raises InputError if there is none at all, or one cannot be read.
     """
     found = [
-        SiteTest(path, SiteFolders(site.folders[number:]))
-        for number, folder in enumerate(site.folders)
+        SiteTest(path, folder)
+        for folder in site.folders
         for tests in SiteFolders((folder,)).subfolders(TESTS)
         for path in sorted(tests.iterdir())
         if path.is_dir() and not path.name.startswith(".")

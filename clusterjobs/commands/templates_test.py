@@ -27,7 +27,10 @@ Examples:
 
 
 class _Result(NamedTuple):
-    """`result`: passed, changed, new, updated or failed; `diff`: from expected to rendered."""
+    """`result`: passed, changed, new, updated, failed, or skipped (by the lab).
+
+    `diff`: from what is expected to what is rendered.
+    """
 
     test: str
     result: str
@@ -35,7 +38,7 @@ class _Result(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        return self.result in ("passed", "updated")
+        return self.result in ("passed", "updated", "skipped")
 
 
 @click.command(epilog=_EXAMPLES)
@@ -51,23 +54,29 @@ def test(update: bool, lab: bool, as_json: bool, site: pathlib.Path | None) -> N
     """
     found = site_tests(SiteFolders((site,)) if site else find_site_folders())
     results = []
-    for one in found:
-        result = _run(one, update)
+    for result in _results(found, update, lab):
         if not as_json:
             _show(result)
         results.append(result)
-    if lab:
-        from clusterjobs.commands.templates_lab import run_in_lab
-
-        results += [_Result(f"{name} (lab)", result) for name, result in run_in_lab(found)]
     if as_json:
         click.echo(json.dumps([result._asdict() for result in results], indent=2))
     else:
         counts = Counter(result.result for result in results)
-        told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-        click.echo(f"{len(results)} tests: {told}")
+        told = ", ".join(f"{many} {name}" for name, many in sorted(counts.items()))
+        count = "1 test" if len(results) == 1 else f"{len(results)} tests"
+        click.echo(f"{count}: {told}")
     if not all(result.is_good for result in results):
         raise click.exceptions.Exit(1)
+
+
+def _results(tests: list[SiteTest], update: bool, lab: bool) -> Iterator[_Result]:
+    for one in tests:
+        yield _run(one, update)
+    if lab:
+        from clusterjobs.commands.templates_lab import run_in_lab
+
+        for name, result in run_in_lab(tests):
+            yield _Result(f"{name} (lab)", result)
 
 
 def _run(one: SiteTest, update: bool) -> _Result:
