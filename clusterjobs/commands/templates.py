@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from clusterjobs.commands.templates_check import check
+
 
 @click.group()
 def templates() -> None:
@@ -13,3 +15,6 @@ def templates() -> None:
     Examples:
       clusterjobs templates list
     """
+
+
+templates.add_command(check)
