@@ -23,9 +23,3 @@ output_option = click.option(
     show_default=True,
     help="The folder for the files.",
 )
-site_option = click.option(
-    "--site",
-    type=click.Path(path_type=pathlib.Path, file_okay=False, exists=True),
-    metavar="FOLDER",
-    help="This site folder alone, instead of those that are found.",
-)

@@ -133,10 +133,8 @@ def block_name(name: str) -> str:
     return name.removeprefix("blocks/").removesuffix(_SUFFIX).removesuffix(".j2")
 
 
-def folder_to_write(site: SiteFolders, named: pathlib.Path | None) -> pathlib.Path:
-    """The site folder for a new override: the one that is named, or the first that is writable."""
-    if named:
-        return named
+def folder_to_write(site: SiteFolders) -> pathlib.Path:
+    """The site folder for a new override: the first that is writable. Raises InputError."""
     for folder in site.folders:
         if os.access(folder, os.W_OK):
             return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from clusterjobs.commands.templates_check import check
 from clusterjobs.commands.templates_diff import diff
 from clusterjobs.commands.templates_override import override
 from clusterjobs.commands.templates_test import test
@@ -20,6 +21,7 @@ def templates() -> None:
     """
 
 
+templates.add_command(check)
 templates.add_command(override)
 templates.add_command(diff)
 templates.add_command(update)

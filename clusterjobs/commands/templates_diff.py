@@ -11,7 +11,6 @@ import click
 
 from clusterjobs import resources
 from clusterjobs.commands.diff import echo_diff
-from clusterjobs.commands.options import site_option
 from clusterjobs.commands.override_header import split_header
 from clusterjobs.commands.overrides import (
     Override,
@@ -20,7 +19,7 @@ from clusterjobs.commands.overrides import (
     packaged_text,
     template_named,
 )
-from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
+from clusterjobs.commands.templates_check import chosen_site, site_option
 from clusterjobs.errors import InputError
 
 _EXAMPLES = """\b
@@ -36,7 +35,7 @@ Examples:
 def diff(block: str | None, site: pathlib.Path | None) -> None:
     """Show what the site's blocks, or BLOCK alone, change in the packaged ones."""
     wanted = template_named(block) if block else None
-    folders = SiteFolders((site,)) if site else find_site_folders()
+    folders = chosen_site(site)
     found = [
         one
         for one in overrides_in(folders)

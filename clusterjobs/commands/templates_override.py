@@ -6,7 +6,6 @@ import pathlib
 
 import click
 
-from clusterjobs.commands.options import site_option
 from clusterjobs.commands.override_header import Header
 from clusterjobs.commands.overrides import (
     Override,
@@ -17,7 +16,7 @@ from clusterjobs.commands.overrides import (
     template_named,
     write_file,
 )
-from clusterjobs.commands.site_folders import find_site_folders
+from clusterjobs.commands.templates_check import chosen_site, site_option
 from clusterjobs.errors import did_you_mean, one_problem
 from clusterjobs.render.site_templates import INSERTION_POINTS, PACKAGED
 
@@ -45,7 +44,7 @@ def override(block: str | None, way: str, point: str | None, site: pathlib.Path 
     """
     if (block is None) == (point is None):
         raise click.UsageError("name a block, or an insertion point: --insert before_launch")
-    folder = folder_to_write(find_site_folders(), site)
+    folder = folder_to_write(chosen_site(site))
     if point:
         written = _insert(folder, point)
         click.echo(f"{written.file}: write lines of bash there, then run")

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import click
 
 from clusterjobs.commands.diff import echo_diff
-from clusterjobs.commands.options import site_option
 from clusterjobs.commands.show import show_problems
-from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
 from clusterjobs.commands.site_tests import SiteTest, site_tests
+from clusterjobs.commands.templates_check import chosen_site, site_option
 from clusterjobs.errors import InputError
 
 _EXAMPLES = """\b
@@ -52,7 +51,7 @@ def test(update: bool, lab: bool, as_json: bool, site: pathlib.Path | None) -> N
     The version of clusterjobs and the programs that a job carries are left out, so that an upgrade
     changes only what matters. Exit code 1 if a test has changed, is new, or fails.
     """
-    found = site_tests(SiteFolders((site,)) if site else find_site_folders())
+    found = site_tests(chosen_site(site))
     results = []
     for result in _results(found, update, lab):
         if not as_json:

@@ -15,7 +15,6 @@ import click
 from clusterjobs import resources
 from clusterjobs.commands.diff import echo_diff
 from clusterjobs.commands.files import read_text, shown_path
-from clusterjobs.commands.options import site_option
 from clusterjobs.commands.override_header import Header, Origin
 from clusterjobs.commands.overrides import (
     Override,
@@ -25,7 +24,7 @@ from clusterjobs.commands.overrides import (
     packaged_text,
     write_file,
 )
-from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
+from clusterjobs.commands.templates_check import chosen_site, site_option
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, one_problem
 from clusterjobs.render.merge import Names, marker_problems, merge
 
@@ -46,7 +45,7 @@ def update(dry_run: bool, site: pathlib.Path | None) -> None:
     merge. Lines that both have changed are marked in the file: choose, remove the markers, and run
     it again. The text before the merge is kept as FILE.orig until then. Exit code 1 for conflicts.
     """
-    found = list(overrides_in(SiteFolders((site,)) if site else find_site_folders()))
+    found = list(overrides_in(chosen_site(site)))
     problems: list[Problem] = []
     for one in found:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from clusterjobs.render.site_templates import SiteTemplates
+from clusterjobs.render.site_templates import NO_SITE, SiteTemplates
 
 
 class Inputs(NamedTuple):
@@ -16,7 +16,7 @@ class Inputs(NamedTuple):
     cluster: tuple[str, str]
     sites: tuple[tuple[str, str], ...] = ()
     settings: tuple[str, ...] = ()
-    templates: SiteTemplates = SiteTemplates()
+    templates: SiteTemplates = NO_SITE
 
 
 def digest(text: str) -> str:

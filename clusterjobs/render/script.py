@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any, NamedTuple
 
+from clusterjobs.errors import InputError, one_problem
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.checkpoints import checkpoints_context
 from clusterjobs.render.container import container_context
@@ -16,10 +18,19 @@ from clusterjobs.render.placement import placement_context
 from clusterjobs.render.plan_record import plan_json
 from clusterjobs.render.preflight import preflight_context
 from clusterjobs.render.restarts import restarts_context
-from clusterjobs.render.site_templates import PACKAGED, SiteFile, site_context, with_used_files
+from clusterjobs.render.site_check import check_site
+from clusterjobs.render.site_templates import (
+    PACKAGED,
+    SiteFile,
+    SiteTemplates,
+    site_context,
+    with_used_files,
+)
 from clusterjobs.render.staging import staging_context
 from clusterjobs.render.steps import steps_context
-from clusterjobs.render.template_environment import template_environment
+from clusterjobs.render.template_environment import TemplateEnvironment, template_environment
+from clusterjobs.render.template_errors import TEMPLATE_ERRORS, template_problem
+from clusterjobs.render.variables import shape_of
 
 
 class Script(NamedTuple):
@@ -31,20 +42,57 @@ class Script(NamedTuple):
 
 
 def render_script(plan: Plan, inputs: Inputs) -> Script:
-    """Render job.sh. Raises UnquotedError if a template prints a value that is not quoted."""
-    site = inputs.templates
-    environment = template_environment(plan.launch.launcher.template_folder, site)
+    """Render job.sh. Raises InputError if a template of the site is wrong.
+
+    Raises UnquotedError if a packaged template prints a value that is not quoted.
+    """
+    site, further = inputs.templates, plan.launch.launcher.template_folder
+    environment = template_environment(further, site)
     environment.used.clear()
-    text = environment.get_template("job.sh.j2").render(_context(plan, inputs))
+    context = template_context(plan, inputs)
     if not site.files:
+        text = environment.get_template("job.sh.j2").render(context)
         return Script(text, tuple(sorted(environment.used)), ())
+    text = _render_with_site(environment, context, site, (further,) if further else ())
     own = site.used(environment.used)
     packaged = environment.used.difference(site.overrides())
     names = {name.removeprefix(PACKAGED) for name in packaged}
     return Script(with_used_files(text, own), tuple(sorted(names)), own)
 
 
-def _context(plan: Plan, inputs: Inputs) -> dict[str, Any]:
+def _render_with_site(
+    environment: TemplateEnvironment,
+    context: dict[str, Any],
+    site: SiteTemplates,
+    folders: tuple[pathlib.Path, ...],
+) -> str:
+    if problems := check_site(site, shape_of(context), folders):
+        raise InputError(problems)
+    parts: list[str] = []
+    size = 0
+    try:
+        for part in environment.get_template("job.sh.j2").generate(context):
+            parts.append(part)
+            size += len(part)
+            if size > _MAX_SCRIPT:
+                raise one_problem(*_TOO_LARGE)
+    except TEMPLATE_ERRORS as error:
+        if problem := template_problem(error, site):
+            raise InputError([problem]) from None
+        raise
+    return "".join(parts)
+
+
+_MAX_SCRIPT = 4 << 20  # Slurm's max_script_size
+_TOO_LARGE = (
+    "with the templates of this site, job.sh is larger than the 4 MiB that Slurm accepts",
+    None,
+    "",
+    "look for a loop that prints too much",
+)
+
+
+def template_context(plan: Plan, inputs: Inputs) -> dict[str, Any]:
     """The variables of the templates: one per section of the plan."""
     return {
         "job": job_context(plan, inputs.spec[0], inputs.settings),

@@ -63,6 +63,9 @@ class SiteTemplates(NamedTuple):
         return tuple(one for one in reversed(self.files) if one.point == point)
 
 
+NO_SITE = SiteTemplates()
+
+
 def site_context(site: SiteTemplates) -> dict[str, Any]:
     """What the insertion points print, and the place of the header's lines about the site."""
     points = {

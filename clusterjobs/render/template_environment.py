@@ -15,8 +15,9 @@ import jinja2
 from clusterjobs import resources
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
-from clusterjobs.render.site_templates import PACKAGED, SiteTemplates
+from clusterjobs.render.site_templates import NO_SITE, PACKAGED, SiteTemplates
 from clusterjobs.render.template_cache import template_cache
+from clusterjobs.render.template_syntax import SYNTAX
 
 
 class TemplateEnvironment(jinja2.Environment):
@@ -39,12 +40,9 @@ class TemplateEnvironment(jinja2.Environment):
 
 @functools.lru_cache(maxsize=16)
 def template_environment(
-    further: pathlib.Path | None, site: SiteTemplates = SiteTemplates()
+    further: pathlib.Path | None, site: SiteTemplates = NO_SITE
 ) -> TemplateEnvironment:
-    """`further` is a folder with the templates of another package.
-
-    Bash's `${#array[@]}` looks like Jinja's usual comment, hence the delimiters.
-    """
+    """`further` is a folder with the templates of another package."""
     folders = [resources.templates_dir(), *([further] if further else [])]
     return TemplateEnvironment(
         loader=_Loader(site, jinja2.FileSystemLoader(folders)),
@@ -53,11 +51,7 @@ def template_environment(
         undefined=jinja2.StrictUndefined,
         autoescape=False,
         auto_reload=False,  # else each render would check every template on the disk
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        comment_start_string="{##",
-        comment_end_string="##}",
+        **SYNTAX,
     )
 
 
