@@ -61,7 +61,8 @@ class Override(NamedTuple):
         if origin.sha256 == packaged_origin(self.name).sha256:
             return packaged_text(self.name)
         path = self.base_path(origin)
-        where = Location(self.file, 2, 1, self.text.split("\n")[1], 1)
+        line = self.text.split("\n")[1]
+        where = Location(self.file, 2, 5, line, len(line) - 4)
         hint = (
             f"restore it from your version control, or from the templates of clusterjobs "
             f"{origin.version}; or make the override anew"
@@ -136,7 +137,7 @@ def block_name(name: str) -> str:
 def folder_to_write(site: SiteFolders) -> pathlib.Path:
     """The site folder for a new override: the first that is writable. Raises InputError."""
     for folder in site.folders:
-        if os.access(folder, os.W_OK):
+        if os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             return folder
     if site.folders:
         listed = ", ".join(map(str, site.folders))
