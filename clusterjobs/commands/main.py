@@ -28,6 +28,7 @@ _COMMANDS = {
     "status": ("status", "How the jobs of a spec are doing, and why attempts ended."),
     "logs": ("logs", "What a job of a spec has written; --follow goes on."),
     "cancel": ("cancel", "End jobs, so that they do not come back."),
+    "policy": ("policy", "The rules of your site: list and test them, export them to Slurm."),
     "lab": ("lab", "A throw-away real Slurm cluster on this machine."),
 }
 
