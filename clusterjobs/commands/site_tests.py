@@ -14,11 +14,12 @@ from clusterjobs import __version__, resources
 from clusterjobs.commands.files import read_text, shown_path
 from clusterjobs.commands.overrides import write_file
 from clusterjobs.commands.pipeline import Project, load_project
+from clusterjobs.commands.policy_tests import SPEC, example_user
 from clusterjobs.commands.site_folders import TEMPLATES, TESTS, SiteFolders
 from clusterjobs.errors import one_problem
 from clusterjobs.render.outputs import MANIFEST
 
-_SPEC, _EXPECTED = "spec.yaml", "expected"
+_EXPECTED = "expected"
 
 
 class SiteTest(NamedTuple):
@@ -44,8 +45,11 @@ class SiteTest(NamedTuple):
         return self.folder / _EXPECTED
 
     def load(self) -> Project:
-        """Raises InputError for a broken spec, or a broken file of the site."""
-        return load_project(self.folder / _SPEC, site=self.site)
+        """Raises InputError for a broken spec or a broken file of the site, and for broken rules.
+
+        The rules are those for the user of rules.yaml, or for nobody in particular.
+        """
+        return load_project(self.folder / SPEC, site=self.site, user=example_user(self.folder))
 
     def rendered(self) -> dict[str, str]:
         """The files of a render as they are expected: without what every upgrade changes."""
@@ -101,6 +105,6 @@ def site_tests(site: SiteFolders) -> list[SiteTest]:
         listed = ", ".join(shown_path(folder / TESTS) for folder in site.folders)
         raise one_problem(
             f"there are no tests in {listed}" if listed else "there is no site folder",
-            hint=f"write a spec that uses what your site changes: {TESTS}/NAME/{_SPEC}",
+            hint=f"write a spec that uses what your site changes: {TESTS}/NAME/{SPEC}",
         )
     return found

@@ -17,8 +17,10 @@ import click
 import yaml
 
 from clusterjobs.commands.lab_selection import say
-from clusterjobs.commands.pipeline import Project, load_project
+from clusterjobs.commands.pipeline import Project
+from clusterjobs.commands.site_folders import SiteFolders
 from clusterjobs.commands.site_tests import SiteTest
+from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.errors import InputError
 from clusterjobs.lab import rank_probe
 from clusterjobs.lab.lab import Lab, running_lab
@@ -26,14 +28,14 @@ from clusterjobs.lab.launch_contract import broken_promises, read_records
 from clusterjobs.lab.shape import LabSpec, lab_spec
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.plan.resolve import resolve
 from clusterjobs.render.script import render_script
 from clusterjobs.spec.site import load_site
 
 _NODES = 2
 _FAILURE = 17
 _SECONDS = 300
-# Of the defaults of a site: what a lab lacks, and what is not about the launch.
-_LEFT_OUT = ("setup=[]", "software={}", "data=[]", "before=[]", "after=[]", "sidecars=[]")
+_CONFIG = "./config.yaml"
 # A site's lines may load modules; a lab has none.
 _MODULE = "() { printf 'the lab has no modules: module %s\\n' \"$*\"\n}"
 
@@ -64,7 +66,7 @@ def _run_all(
         say(f"starting a lab of {len(shape.nodes)} nodes of {shape.cluster}")
         with running_lab(shape, folder / "lab", say=say) as lab:
             for number, (test, project) in enumerate(tests):
-                problems = _problems(test, project, lab, folder / str(number))
+                problems = _problems(project, lab, folder / str(number))
                 for problem in problems:
                     click.echo(f"{test.name}: {problem}", err=True)
                 yield test.name, "failed" if problems else "passed"
@@ -84,22 +86,20 @@ def _lab_shape(project: Project) -> LabSpec:
     return lab_spec(facts, slurm_partitions(facts, document), _NODES, partition)
 
 
-def _problems(test: SiteTest, project: Project, lab: Lab, folder: pathlib.Path) -> list[str]:
+def _problems(project: Project, lab: Lab, folder: pathlib.Path) -> list[str]:
     folder.mkdir()
     try:
-        return list(_broken_promises(test, project, lab, folder))
+        return list(_broken_promises(project, lab, folder))
     except InputError as error:  # sbatch refuses the script
         return [problem.what for problem in error.problems]
     except TimeoutError as error:
         return [f"its job does not end: {error}"]
 
 
-def _broken_promises(
-    test: SiteTest, project: Project, lab: Lab, folder: pathlib.Path
-) -> Iterator[str]:
+def _broken_promises(project: Project, lab: Lab, folder: pathlib.Path) -> Iterator[str]:
     """Of two jobs: one whose ranks end well, and one whose last rank fails."""
     shape, launcher = project.plan.placement.shape, project.plan.launch.launcher
-    code, log = _run(test, project, lab, folder / "well", 0)
+    code, log = _run(project, lab, folder / "well", 0)
     yield from broken_promises(
         read_records(folder / "well"),
         min(shape.nodes, _NODES),
@@ -109,22 +109,21 @@ def _broken_promises(
     if code:
         yield f"the ranks have not failed, but the job has, with exit code {code}:\n{log}"
         return
-    code, _ = _run(test, project, lab, folder / "failing", _FAILURE)
+    code, _ = _run(project, lab, folder / "failing", _FAILURE)
     if not code:
         yield f"a rank has failed with exit code {_FAILURE}, but the job has ended with 0"
 
 
-def _run(
-    test: SiteTest, project: Project, lab: Lab, folder: pathlib.Path, last_code: int
-) -> tuple[int, str]:
+def _run(project: Project, lab: Lab, folder: pathlib.Path, last_code: int) -> tuple[int, str]:
     """The exit code of the job of our program, and the end of its log."""
     folder.mkdir()
     _, config = project.inputs.cluster
-    (folder / "config.yaml").write_text(config, encoding="utf-8")
+    (folder / _CONFIG).write_text(config, encoding="utf-8")
     spec = folder / "spec.yaml"
     spec.write_text(yaml.safe_dump(_spec(project, folder, last_code)), encoding="utf-8")
-    ours = load_project(spec, _LEFT_OUT, to_write=False, site=test.site)
-    script = render_script(ours.plan, ours.inputs)
+    files = SpecFiles(spec, SiteFolders())  # no defaults of the site: they are not its templates
+    plan = resolve(files.load(), files.cluster(_CONFIG).source.facts)
+    script = render_script(plan, project.inputs._replace(spec=(str(spec), files.text)))
     (folder / "job.sh").write_text(script.text, encoding="utf-8")
     environment = {**os.environ, "BASH_FUNC_module%%": _MODULE}
     job = lab.sbatch(folder / "job.sh", env=environment, cwd=folder)
@@ -143,7 +142,7 @@ def _spec(project: Project, folder: pathlib.Path, last_code: int) -> dict[str, o
     placement, launch = project.plan.placement, project.plan.launch
     return {
         "name": "launch-contract",
-        "cluster": "./config.yaml",
+        "cluster": _CONFIG,
         "queue": placement.partition,
         "nodes": min(placement.shape.nodes, _NODES),
         "gpus_per_node": placement.shape.gpus_per_node,

@@ -26,7 +26,7 @@ Examples:
 
 
 class _Result(NamedTuple):
-    """`result`: passed, changed, new, updated, failed, or skipped (by the lab).
+    """`result`: passed, changed, new, updated, failed, refused (by a rule) or skipped (by the lab).
 
     `diff`: from what is expected to what is rendered.
     """
@@ -37,7 +37,7 @@ class _Result(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        return self.result in ("passed", "updated", "skipped")
+        return self.result in ("passed", "updated", "skipped", "refused")
 
 
 @click.command(epilog=_EXAMPLES)
@@ -86,6 +86,9 @@ def _run(one: SiteTest, update: bool) -> _Result:
             one.accept(files)
             return _Result(one.name, "updated", diff)
     except InputError as error:
+        errors = [problem for problem in error.problems if not problem.warning]
+        if all(problem.rule for problem in errors) and not one.expected.exists():
+            return _Result(one.name, "refused")  # `policy test` knows whether it must be
         show_problems(error.problems)
         return _Result(one.name, "failed")
     return _Result(one.name, "passed" if not diff else "changed" if wanted else "new", diff)
@@ -107,6 +110,7 @@ def _differences(
 
 
 _ADVICE = {
+    "refused": "by the site's policy; `clusterjobs policy test` compares with its rules.yaml",
     "changed": "`clusterjobs templates test --update` accepts it",
     "new": "nothing is expected yet; `clusterjobs templates test --update` writes expected/",
 }

@@ -123,6 +123,26 @@ def test_tests_of_a_folder_see_that_folder_alone(clusterjobs, tmp_path, monkeypa
     assert outcome.code == 0, outcome.out
 
 
+def test_a_spec_that_a_rule_refuses_is_left_to_policy_test(clusterjobs, site) -> None:
+    (site / "policy.yaml").write_text(
+        "rules:\n  - name: account\n    message: who pays?\n    require: [sbatch.account]\n"
+        "    when: {groups: [students]}\n"
+    )
+    assert clusterjobs("templates", "test", "--update").code == 0  # of nobody in particular
+    (TEST / "rules.yaml").write_text("groups: [students]\nrules: [account]\n")
+    refused = clusterjobs("templates", "test")
+    assert refused.code == 1  # there are expected files
+    assert "who pays?" in refused.err
+    JOB.unlink()
+    JOB.parent.rmdir()
+    passed = clusterjobs("templates", "test")
+    assert (passed.code, passed.err) == (0, "")
+    assert passed.out == (
+        f"{TEST}: refused: by the site's policy; `clusterjobs policy test` compares with its "
+        "rules.yaml\n1 test: 1 refused\n"
+    )
+
+
 # ------------------------------------------------------------------ in a lab
 
 
