@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from clusterjobs.commands.templates_check import check
+from clusterjobs.commands.templates_list import list_, show
 
 
 @click.group()
@@ -14,7 +15,11 @@ def templates() -> None:
     \b
     Examples:
       clusterjobs templates list
+      clusterjobs templates show launch
+      clusterjobs templates check --site ./our-site
     """
 
 
+templates.add_command(list_)
+templates.add_command(show)
 templates.add_command(check)

@@ -40,14 +40,14 @@ _NO_FILTER = "print the variable as it is: its value is quoted already"
 Scope = Mapping[str, Shape | None]  # None: nothing is known of it
 
 
-def check_template(file: SiteFile, context: Shape, texts: Mapping[str, str]) -> list[Problem]:
+def check_template(file: SiteFile, scope: Scope, texts: Mapping[str, str]) -> list[Problem]:
     """All problems of one template. `texts`: every template that it can include, by name."""
     try:
         tree = parse(file)
     except InputError as error:
         return list(error.problems)
     checker = _Checker(file, texts)
-    checker.body(tree.body, context.fields)
+    checker.body(tree.body, scope)
     checker.extending(tree)
     return list(dict.fromkeys(checker.problems))
 
