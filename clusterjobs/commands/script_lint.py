@@ -63,13 +63,30 @@ def bash_problem(text: str, templates: SiteTemplates) -> Problem | None:
 
 
 def _misfit(templates: SiteTemplates) -> Location | None:
-    """The override whose own lines bash cannot read, else the first one."""
+    """The line of an override that bash cannot read, or the first override."""
     overrides = list(templates.overrides().values())
     for file in overrides:
         own = re.sub(r"\{[{%#].*?[}%#]\}", "", file.text)
         if complaint := bash_complaint(own):
-            return at(file, min(complaint.line, len(file.text.splitlines())))
+            last = min(complaint.line, len(file.text.splitlines()))
+            return at(file, _unclosed(own) or last)
     return at(overrides[0], 1) if overrides else None
+
+
+_ENDS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac"}
+
+
+def _unclosed(code: str) -> int:
+    """The line of the innermost command that is not closed, as far as its words start lines."""
+    opened: list[tuple[str, int]] = []
+    for number, line in enumerate(code.split("\n"), 1):
+        words = re.findall(r"\w+", line)
+        first, last = (words[0], words[-1]) if words else ("", "")
+        if first in _ENDS and last != _ENDS[first]:
+            opened.append((_ENDS[first], number))
+        elif opened and first == opened[-1][0]:
+            opened.pop()
+    return opened[-1][1] if opened else 0
 
 
 def shellcheck_program() -> str | None:

@@ -90,8 +90,10 @@ def _may_be_a_launcher(name: str) -> bool:
 
 def _circles(site: SiteTemplates, texts: Mapping[str, str]) -> Iterator[Problem]:
     """Templates that include themselves through others: the render would not end."""
-    for name, file in site.overrides().items():
-        if (path := _way_back(name, texts)) and len(path) > 2:
+    known: set[str] = set()
+    for name, file in sorted(site.overrides().items()):
+        if name not in known and (path := _way_back(name, texts)) and len(path) > 2:
+            known.update(path)
             what = f"these templates include one another without end: {' -> '.join(path)}"
             line = file.text[: file.text.index(path[1])].count("\n") + 1
             hint = f"include the packaged one: {PACKAGED}{name}"

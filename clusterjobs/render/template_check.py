@@ -98,7 +98,8 @@ class _Checker:
         if found and found.kind not in ("list", "nothing"):
             self.problem(node, text, f"{text} is no list but a {found.kind}", "loop over a list")
         if self.loops >= _MAX_LOOPS or node.recursive:
-            self.problem(node, "{% for", f"more than {_MAX_LOOPS} loops inside one another")
+            what = f"more than {_MAX_LOOPS} loops inside one another"
+            self.problem(node, "{% for", what, "print the lists one after the other")
             return
         if node.test:
             self.condition(node.test, scope)
