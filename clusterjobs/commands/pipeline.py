@@ -61,7 +61,13 @@ class Project:
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""
-        return render_outputs(self.plan, self.fitted.files, self.inputs)
+        outputs = render_outputs(self.plan, self.fitted.files, self.inputs)
+        if self.inputs.templates.overrides():
+            from clusterjobs.commands.script_lint import bash_problem
+
+            if problem := bash_problem(outputs["job.sh"], self.inputs.templates):
+                raise InputError([problem])
+        return outputs
 
 
 def load_project(

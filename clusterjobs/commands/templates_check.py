@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from clusterjobs.commands.script_lint import Rendered, lint
+from clusterjobs.commands.script_lint import (
+    NO_SHELLCHECK,
+    Rendered,
+    bash_problem,
+    shellcheck_problems,
+    shellcheck_program,
+)
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
 from clusterjobs.commands.site_templates import read_site_templates
@@ -40,6 +46,11 @@ def chosen_site(folder: pathlib.Path | None) -> SiteFolders:
     return SiteFolders((folder,))
 
 
+def launcher_folders() -> tuple[pathlib.Path, ...]:
+    """The templates of launchers that other packages provide."""
+    return tuple(one.template_folder for one in LAUNCHERS.values() if one.template_folder)
+
+
 @click.command()
 @site_option
 def check(site: pathlib.Path | None) -> int:
@@ -56,35 +67,44 @@ def check(site: pathlib.Path | None) -> int:
     folders = chosen_site(site)
     templates = read_site_templates(folders)
     samples = packaged_samples()
-    further = tuple(one.template_folder for one in LAUNCHERS.values() if one.template_folder)
-    if problems := check_site(templates, template_variables(samples), further):
+    if problems := check_site(templates, template_variables(samples), launcher_folders()):
         show_problems(problems)
         return 1
     samples = (*samples, *site_samples(folders))
-    problems, notes = _check_scripts(samples, templates)
+    problems = _check_scripts(samples, templates)
     show_problems(problems)
-    for note in notes:
-        click.echo(note, err=True)
+    if not shellcheck_program():
+        click.echo(NO_SHELLCHECK, err=True)
     if not problems:
         click.echo(_summary(templates, samples))
     return 1 if problems else 0
 
 
-def _check_scripts(
-    samples: Sequence[Sample], templates: SiteTemplates
-) -> tuple[list[Problem], list[str]]:
-    problems: dict[Problem, list[str]] = {}
+def _check_scripts(samples: Sequence[Sample], templates: SiteTemplates) -> list[Problem]:
+    problems: dict[Problem, dict[str, None]] = {}
     rendered: list[Rendered] = []
     for sample in samples:
         try:
             rendered.append(_render(sample, templates))
         except InputError as error:
             for problem in error.problems:
-                problems.setdefault(problem, []).append(sample.name)
-    found, notes = lint(rendered)
-    for problem, name in [*found, *_broken_invariants(rendered)]:
-        problems.setdefault(problem, []).append(name)
-    return [_named(one, names, len(samples)) for one, names in problems.items()], notes
+                problems.setdefault(problem, {})[sample.name] = None
+    for problem, name in _findings(rendered, skip_lint=bool(problems)):
+        problems.setdefault(problem, {})[name] = None
+    return [_named(one, list(names), len(samples)) for one, names in problems.items()]
+
+
+def _findings(rendered: Sequence[Rendered], skip_lint: bool) -> list[tuple[Problem, str]]:
+    """Each with the name of its sample. ShellCheck, which takes seconds, is the last one."""
+    found = [
+        (problem, one.name)
+        for one in rendered
+        if (problem := bash_problem(one.text, one.templates))
+    ]
+    found += _broken_invariants(rendered)
+    if (program := shellcheck_program()) and not found and not skip_lint:
+        found += shellcheck_problems(program, rendered)
+    return found
 
 
 def _render(sample: Sample, templates: SiteTemplates) -> Rendered:

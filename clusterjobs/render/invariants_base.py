@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from clusterjobs import resources
@@ -12,7 +13,8 @@ from clusterjobs.render.script_parts import Line, ScriptParts, code_of
 from clusterjobs.render.site_templates import SiteFile
 
 
-class Scripts(NamedTuple):
+@dataclass(frozen=True)
+class Scripts:
     """A script with a site's templates, and the one without. `secrets`: names of variables."""
 
     site: ScriptParts
@@ -26,8 +28,11 @@ class Scripts(NamedTuple):
 
     def is_packaged(self, line: Line) -> bool:
         """Whether the packaged templates print this line, in this job or in another one."""
-        known = {one.code for one in self.packaged.lines}
-        return line.code in known or line.code in _packaged_codes()
+        return line.code in self._known or line.code in _packaged_codes()
+
+    @functools.cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(one.code for one in self.packaged.lines)
 
 
 class Broken(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from clusterjobs.render.invariants_base import Broken, Scripts
-from clusterjobs.render.script_parts import Line, ScriptParts
+from clusterjobs.render.script_parts import Line
 from clusterjobs.slurm_options import known_options
 
 
@@ -14,8 +14,9 @@ def below_a_command(scripts: Scripts) -> Iterator[Broken]:
     start = min((one.number for one in scripts.site.lines if one.code), default=0)
     for one in scripts.site.directives:
         if one.number > start > 0:
-            what = f"{one.text.strip()} is below the first command"
-            yield Broken(what, "move it to templates/directives.sh", one.text)
+            hint = "print it before `set -euo pipefail`, or write it into templates/directives.sh"
+            home = "blocks/directives.sh.j2"
+            yield Broken("a directive is below the first command", hint, one.text, home)
         elif not one.text.startswith("#SBATCH"):
             yield Broken(f"{one.text.strip()} is indented", "start the line with #SBATCH", one.text)
 
@@ -33,16 +34,12 @@ def twice(scripts: Scripts) -> Iterator[Broken]:
 
 def lost(scripts: Scripts) -> Iterator[Broken]:
     found = dict(map(_option, scripts.site.directives))
-    for one in _read(scripts.packaged):
+    for one in scripts.packaged.directives:
         if _option(one)[0] not in found:
             hint = (
                 "keep the loop over job.directives; a spec drops one with `sbatch: {NAME: false}`"
             )
             yield Broken(f"{one.text} is lost", hint, template="blocks/directives.sh.j2")
-
-
-def _read(parts: ScriptParts) -> tuple[Line, ...]:
-    return parts.directives
 
 
 _WRITTEN = re.compile(r"#SBATCH\s+(?:--([\w-]+)|-(\w))(?:\s*=\s*|\s+|(?<=-\w))?(.*)")

@@ -16,12 +16,13 @@ def no_rendezvous(scripts: Scripts) -> Iterator[Broken]:
     launch = first(main, r"^run_ranks\b")
     for name in ("MASTER_ADDR", "MASTER_PORT"):
         exported = first(main, f"{_EXPORT}{name}\\b")
-        hint = "keep `export MASTER_ADDR=... MASTER_PORT=...` of blocks/placement.sh.j2"
+        home = "blocks/placement.sh.j2"
+        hint = f"keep `export MASTER_ADDR=... MASTER_PORT=...` of {home}, before the launch"
         if exported is None:
             what = f"{name} is not exported before the launch"
-            yield Broken(what, hint, template="blocks/placement.sh.j2")
+            yield Broken(what, hint, template=home)
         elif launch and exported.number > launch.number:
-            yield Broken(f"{name} is exported after the launch", hint, exported.text)
+            yield Broken(f"{name} is exported after the launch", hint, exported.text, home)
     for one in scripts.added():
         if re.search(r"\bunset\b.*\bMASTER_(ADDR|PORT)\b", one.code):
             yield Broken("this line removes the address of the ranks", "remove it", one.text)

@@ -23,18 +23,19 @@ def not_strict(scripts: Scripts) -> Iterator[Broken]:
         hint = "keep `set -euo pipefail` in functions/shell.sh.j2"
         what = "`set -euo pipefail` is lost after the caller's options are undone"
         yield Broken(what, hint, template="functions/shell.sh.j2")
-    open_lines = {}
-    for one in scripts.added():
-        if found := _LOOSE.search(one.code):
-            open_lines[one.function] = (one, found[0])
-    for one, written in open_lines.values():
-        later = [other for other in scripts.site.lines if other.number > one.number]
-        if written.endswith("u") and any(
-            re.match(r"set -\w*u", other.code) for other in later[:40]
-        ):
+    yield from _loosened(scripts)
+
+
+def _loosened(scripts: Scripts) -> Iterator[Broken]:
+    for one in scripts.site.lines:
+        found = _LOOSE.search(one.code)
+        if not found or one.function == "finish" or one.code.startswith("POSIXLY_CORRECT"):
+            continue
+        later = [other.code for other in scripts.site.lines if other.number > one.number]
+        if found[0].endswith("u") and any(re.match(r"set -\w*u", code) for code in later[:40]):
             continue  # `set +u` around code that reads unset variables
         hint = "write `command || true` for a command that may fail"
-        yield Broken(f"`{written.strip(' ;&|(')}` ends the strict mode", hint, one.text)
+        yield Broken(f"`{found[0].strip(' ;&|(')}` ends the strict mode", hint, one.text)
 
 
 def traced(scripts: Scripts) -> Iterator[Broken]:

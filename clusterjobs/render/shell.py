@@ -51,6 +51,7 @@ def finalize(value: object) -> str:
         return value
     if type(value) is int:
         return str(value)
+    str(value)  # what is undefined says so itself
     raise UnquotedError(f"a template prints {value!r}, which is not quoted")
 
 

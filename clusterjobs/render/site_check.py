@@ -22,10 +22,12 @@ def check_site(
 ) -> list[Problem]:
     """All problems. `context`: of the variables; `folders`: templates of other packages."""
     texts = all_texts(site, folders)
+    looped = _loop_variables(texts, context)
     problems: list[Problem] = []
     for file in site.overrides().values():
         if file.name.endswith(".j2"):
-            problems += check_template(file, context, texts)
+            scope = {**context.fields, **looped.get(file.name, {})}
+            problems += check_template(file, scope, texts)
     for file in site.files:
         problems += _check_text(file)
     return in_order([*problems, *_unused(site, texts), *_circles(site, texts)])
@@ -43,6 +45,25 @@ def all_texts(site: SiteTemplates, folders: tuple[pathlib.Path, ...] = ()) -> di
     prefixed = {f"{PACKAGED}{name}": text for name, text in packaged.items()}
     own = {name: file.text for name, file in site.overrides().items() if name.endswith(".j2")}
     return {**packaged, **prefixed, **own}
+
+
+_INCLUDED_IN_LOOP = re.compile(
+    r"""\{%\s*for (\w+) in ([\w.]+)\s*%\}\s*\{%\s*include ["'](.+?)["']"""
+)
+
+
+def _loop_variables(texts: Mapping[str, str], context: Shape) -> dict[str, dict[str, Shape | None]]:
+    """Template -> the variables that it gets from the loop in which another one includes it."""
+    found: dict[str, dict[str, Shape | None]] = {}
+    for text in texts.values():
+        for variable, path, name in _INCLUDED_IN_LOOP.findall(text):
+            shape: Shape | None = context
+            for part in path.split("."):
+                shape = shape.fields.get(part) if shape else None
+            item = shape.item if shape else None
+            known = found.setdefault(name.removeprefix(PACKAGED), {})
+            known[variable] = known.get(variable) or item
+    return found
 
 
 def _unused(site: SiteTemplates, texts: Mapping[str, str]) -> Iterator[Problem]:
@@ -69,8 +90,10 @@ def _may_be_a_launcher(name: str) -> bool:
 
 def _circles(site: SiteTemplates, texts: Mapping[str, str]) -> Iterator[Problem]:
     """Templates that include themselves through others: the render would not end."""
-    for name, file in site.overrides().items():
-        if (path := _way_back(name, texts)) and len(path) > 2:
+    known: set[str] = set()
+    for name, file in sorted(site.overrides().items()):
+        if name not in known and (path := _way_back(name, texts)) and len(path) > 2:
+            known.update(path)
             what = f"these templates include one another without end: {' -> '.join(path)}"
             line = file.text[: file.text.index(path[1])].count("\n") + 1
             hint = f"include the packaged one: {PACKAGED}{name}"

@@ -40,14 +40,14 @@ _NO_FILTER = "print the variable as it is: its value is quoted already"
 Scope = Mapping[str, Shape | None]  # None: nothing is known of it
 
 
-def check_template(file: SiteFile, context: Shape, texts: Mapping[str, str]) -> list[Problem]:
+def check_template(file: SiteFile, scope: Scope, texts: Mapping[str, str]) -> list[Problem]:
     """All problems of one template. `texts`: every template that it can include, by name."""
     try:
         tree = parse(file)
     except InputError as error:
         return list(error.problems)
     checker = _Checker(file, texts)
-    checker.body(tree.body, context.fields)
+    checker.body(tree.body, scope)
     checker.extending(tree)
     return list(dict.fromkeys(checker.problems))
 
@@ -98,7 +98,8 @@ class _Checker:
         if found and found.kind not in ("list", "nothing"):
             self.problem(node, text, f"{text} is no list but a {found.kind}", "loop over a list")
         if self.loops >= _MAX_LOOPS or node.recursive:
-            self.problem(node, "{% for", f"more than {_MAX_LOOPS} loops inside one another")
+            what = f"more than {_MAX_LOOPS} loops inside one another"
+            self.problem(node, "{% for", what, "print the lists one after the other")
             return
         if node.test:
             self.condition(node.test, scope)

@@ -34,11 +34,19 @@ def _problem(error: Exception, file: SiteFile, line: int) -> Problem:
         return Problem(what, at(file, line), hint="include the packaged one: packaged/NAME")
     said = str(error)
     if isinstance(error, jinja2.UndefinedError):
-        name = (re.findall(r"'([^']+)'", said) or [""])[-1]
-        if said.startswith("'None'"):
-            what = f"this job has nothing there, so that there is no {name}"
-            return Problem(what, at(file, line, f".{name}"), hint="ask first: {% if SECTION %}")
-        return Problem(f"there is no variable {name}", at(file, line, name))
+        return _undefined(said, file, line)
     if isinstance(error, jinja2.TemplateNotFound):
         return Problem(f"there is no template {said}", at(file, line, said))
     return Problem(f"the template cannot be rendered: {said}", at(file, line))
+
+
+def _undefined(said: str, file: SiteFile, line: int) -> Problem:
+    """A field of a section that this job has not: `'None' has no attribute 'failure'`."""
+    name = (re.findall(r"'([^']+)'", said) or [""])[-1]
+    source = at(file, line).source
+    written = re.search(rf"(\w+)\.{re.escape(name)}\b", source)
+    if written is None:
+        return Problem(f"there is no variable {name}", at(file, line, name))
+    section = written[1]
+    what = f"this job has no {section}, so that there is no {written[0]}"
+    return Problem(what, at(file, line, written[0]), hint=f"ask first: {{% if {section} %}}")

@@ -55,6 +55,8 @@ def syntax_problem(file: SiteFile, error: jinja2.TemplateSyntaxError) -> Problem
             f"{{% {tag[1]} %}} is not closed", where, hint=f"write {{% end{tag[1]} %}} after it"
         )
     hint = "in a template, bash's own {{, {% and {## must be inside {% raw %} and {% endraw %}"
+    if "unknown tag" in said:
+        hint = "known: block, extends, for, if, include, raw, with, and the ends of them"
     return Problem(
         f"not a template: {_lower(said)}", _complaint(file, error.lineno, said), "", hint
     )

@@ -18,6 +18,7 @@ from clusterjobs.render.shell import (
 )
 
 _EXAMPLE_WIDTH = 60
+_EMPTY = ("", "''")  # poor examples
 
 
 class Shape(NamedTuple):
@@ -83,7 +84,7 @@ def merged(first: Shape, second: Shape) -> Shape:
         first.kind if first.kind == second.kind else "text",
         {name: shape for name, shape in fields.items() if shape},
         _merged(first.item, second.item),
-        first.example or second.example,
+        second.example if first.example in _EMPTY else first.example,
         first.optional or second.optional,
     )
 
@@ -120,7 +121,7 @@ def variables(shape: Shape, prefix: str = "") -> Iterator[Variable]:
         item = one.item or Shape("nothing")
         if one.kind == "list":
             kind = f"list of {item.kind}s"
-        if prefix or one.kind != "record":
+        if prefix or one.kind != "record" or one.optional:
             yield Variable(full, kind, one.example or item.example)
         yield from variables(one, f"{full}.")
         yield from variables(item, f"{full}[].")
