@@ -56,9 +56,7 @@ def syntax_problem(file: SiteFile, error: jinja2.TemplateSyntaxError) -> Problem
         )
     hint = "in a template, bash's own {{, {% and {## must be inside {% raw %} and {% endraw %}"
     if "unknown tag" in said:
-        hint = (
-            "known: block, extends, for, if, include, raw, with, and the ends of them"
-        )
+        hint = "known: block, extends, for, if, include, raw, with, and the ends of them"
     return Problem(
         f"not a template: {_lower(said)}", _complaint(file, error.lineno, said), "", hint
     )
