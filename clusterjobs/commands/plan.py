@@ -10,12 +10,7 @@ from typing import Any
 import click
 
 from clusterjobs.commands.effective import Value, shown_value, single_values
-from clusterjobs.commands.options import (
-    group_option,
-    set_option,
-    spec_argument,
-    user_option,
-)
+from clusterjobs.commands.options import group_option, set_option, spec_argument, user_option
 from clusterjobs.commands.pipeline import Project, load_project
 from clusterjobs.commands.policies import supposed_user
 from clusterjobs.commands.show import show_problems, table
