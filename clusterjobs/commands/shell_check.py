@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 
@@ -25,11 +26,14 @@ _HINT = "it would end the job on nodes that are paid for: try it with bash -n"
 
 
 def _complaint(code: str) -> str:
+    bash = shutil.which("bash")
+    return _said_by(bash, code) if bash else ""
+
+
+@functools.lru_cache(maxsize=256)  # the specs of a site often have the same lines
+def _said_by(bash: str, code: str) -> str:
     import subprocess  # only for specs with code
 
-    bash = shutil.which("bash")
-    if bash is None:
-        return ""
     done = subprocess.run([bash, "-n"], input=code.encode(), capture_output=True, check=False)
     if done.returncode == 0:
         return ""
