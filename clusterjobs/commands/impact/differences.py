@@ -146,6 +146,8 @@ def _changed_words(old: str, new: str) -> tuple[str, str]:
 
 def elided(text: str, names: Sequence[str]) -> str:
     """The text with a placeholder for each of the names, where it is a whole word."""
-    for number, name in enumerate(dict.fromkeys(filter(None, names))):
+    for number, name in enumerate(names):
+        if not name or name not in text:
+            continue  # most are in none, and each has a pattern of its own
         text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", f"<{number}>", text)
     return text
