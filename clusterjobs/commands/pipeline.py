@@ -6,34 +6,32 @@ import functools
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
-from clusterjobs.commands.configs import refuse_config
-from clusterjobs.commands.files import read_sites, read_text, shown_name, shown_path, site_files
+from clusterjobs.commands.files import read_text
 from clusterjobs.commands.missing import missing_inputs
 from clusterjobs.commands.shared_logs import unsafe_logs
 from clusterjobs.commands.shell_check import code_problems
-from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
+from clusterjobs.commands.site_folders import SiteFolders
+from clusterjobs.commands.spec_files import ClusterInput, SpecFiles
 from clusterjobs.errors import InputError, Problem, in_order
-from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.find import find_cluster, is_path
 from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import config_files, resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
-from clusterjobs.spec.load import BrokenSpecError, Spec, load_spec
-from clusterjobs.spec.site import load_site
+from clusterjobs.spec.load import BrokenSpecError, Spec
 
 
 @dataclass(frozen=True)
 class Project:
-    """A spec with its cluster, read and planned."""
+    """A spec with its cluster, read and planned. `site`: the site folders that were used."""
 
     plan: Plan
     inputs: Inputs
     source: ClusterSource
+    spec: Spec
+    site: SiteFolders
 
     @functools.cached_property
     def fitted(self) -> ClusterFiles:
@@ -60,14 +58,6 @@ class Project:
         return render_outputs(self.plan, self.fitted.files, self.inputs)
 
 
-class _Cluster(NamedTuple):
-    """The cluster of a spec, with the files that describe it as (name, text)."""
-
-    source: ConfigSource
-    config: tuple[str, str]
-    sites: tuple[tuple[str, str], ...]
-
-
 def load_project(
     spec: pathlib.Path,
     settings: Sequence[str] = (),
@@ -79,41 +69,46 @@ def load_project(
     `to_write`: a cluster config that cannot be written is reported with the spec's problems.
     `site`: the site folders to use instead of those that are found.
     """
-    site = site if site is not None else find_site_folders()
-    text = read_text(spec)
-    refuse_config(text, shown_name(spec))
-    try:
-        loaded = load_spec(text, shown_name(spec), option_models(), settings)
-    except BrokenSpecError as error:
-        further = _further_problems(error, spec, site) if error.rest else ()
-        raise InputError(in_order([*error.problems, *further])) from None
-    cluster = _read_cluster(loaded, spec, site)
+    loaded, files = read_spec(spec, settings, site)
+    cluster = _cluster(loaded, files)
     plan = _plan(loaded, cluster.source, spec, to_write)
-    inputs = Inputs((_name(spec), text), cluster.config, cluster.sites, tuple(settings))
-    return Project(plan, inputs, cluster.source)
+    inputs = Inputs(
+        _named((str(spec), files.text)),
+        _named(cluster.config),
+        tuple(map(_named, cluster.sites)),
+        tuple(settings),
+        tuple(map(_named, loaded.files("default"))),
+        tuple(map(_named, loaded.files("base"))),
+    )
+    return Project(plan, inputs, cluster.source, loaded, files.site)
 
 
-def _further_problems(
-    error: BrokenSpecError, spec: pathlib.Path, site: SiteFolders
-) -> tuple[Problem, ...]:
+def read_spec(
+    spec: pathlib.Path, settings: Sequence[str] = (), site: SiteFolders | None = None
+) -> tuple[Spec, SpecFiles]:
+    """Read the spec with what is below it. Raises InputError with all problems of single values,
+    and with those of the plan that do not depend on them."""
+    files = SpecFiles(spec, site)
+    try:
+        return files.load(settings), files
+    except BrokenSpecError as error:
+        further = _further_problems(error, files) if error.rest else ()
+        raise InputError(in_order([*error.problems, *further])) from None
+
+
+def _further_problems(error: BrokenSpecError, files: SpecFiles) -> tuple[Problem, ...]:
     from clusterjobs.commands.further_problems import independent
 
     assert error.rest is not None
     try:
-        _plan(error.rest, _read_cluster(error.rest, spec, site).source, spec, to_write=False)
+        _plan(error.rest, _cluster(error.rest, files).source, files.spec, to_write=False)
     except InputError as found:
         return tuple(independent(found.problems, error.problems))
     return ()
 
 
-def _read_cluster(loaded: Spec, spec: pathlib.Path, site: SiteFolders) -> _Cluster:
-    cluster, where = loaded.experiment.cluster, loaded.source.locate(("cluster",))
-    file = find_cluster(cluster, spec.parent, where)
-    text, searched = read_text(file), site_files(spec, site)
-    sites, names = read_sites(searched), tuple(map(str, searched))
-    source = ConfigSource(text, shown_path(file), load_site(sites), names, is_path(cluster))
-    found = tuple((_name(pathlib.Path(name)), content) for name, content in sites)
-    return _Cluster(source, (_name(file), text), found)
+def _cluster(loaded: Spec, files: SpecFiles) -> ClusterInput:
+    return files.cluster(loaded.experiment.cluster, loaded.source.locate(("cluster",)))
 
 
 def _plan(loaded: Spec, source: ConfigSource, spec: pathlib.Path, to_write: bool) -> Plan:
@@ -149,6 +144,8 @@ def _read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
     return found
 
 
-def _name(path: pathlib.Path) -> str:
-    """A file's name as text: Linux allows any bytes in one, a manifest only UTF-8."""
-    return path.name.encode("utf-8", "replace").decode()
+def _named(file: tuple[str, str]) -> tuple[str, str]:
+    """The name of a file as text, and its content: Linux allows any bytes in a name, a manifest
+    only UTF-8."""
+    name, text = file
+    return pathlib.Path(name).name.encode("utf-8", "replace").decode(), text

@@ -21,8 +21,7 @@ def find_partition(
             hint = did_you_mean(wanted, [one.name for one in partitions])
             diagnostics.problem(("queue",), f"{facts.name} has no queue {wanted}", hint)
         return found
-    with_gpus = [one for one in partitions if any(g.node_type.gpus for g in one.node_groups)]
-    candidates = with_gpus or list(partitions)
+    with_gpus, candidates = _candidates(facts)
     if len(candidates) == 1 and not candidates[0].name:
         placeholder = candidates[0].placeholder or "no name"
         diagnostics.missing(
@@ -41,6 +40,19 @@ def find_partition(
         "add `queue: ...`, one of " + ", ".join(one.name for one in candidates),
     )
     return None
+
+
+def _candidates(facts: ClusterFacts) -> tuple[bool, list[Partition]]:
+    """The partitions that a spec without `queue` can mean, and whether it is for their GPUs."""
+    partitions = list(facts.partitions)
+    with_gpus = [one for one in partitions if any(g.node_type.gpus for g in one.node_groups)]
+    return bool(with_gpus), with_gpus or partitions
+
+
+def default_queue(facts: ClusterFacts) -> str | None:
+    """The queue of a spec without `queue`; None if there is no single one, or it has no name."""
+    _, candidates = _candidates(facts)
+    return (candidates[0].name or None) if len(candidates) == 1 else None
 
 
 def find_groups(

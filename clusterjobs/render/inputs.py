@@ -13,6 +13,8 @@ class Inputs(NamedTuple):
     cluster: tuple[str, str]
     sites: tuple[tuple[str, str], ...] = ()
     settings: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, str], ...] = ()
+    bases: tuple[tuple[str, str], ...] = ()
 
 
 def digest(text: str) -> str:

@@ -37,12 +37,19 @@ def _manifest(files: Mapping[str, str], templates: Mapping[str, str], inputs: In
             "spec": _named([inputs.spec]),
             "cluster": _named([inputs.cluster]),
             "site": _named(inputs.sites),
+            **_layers(inputs),
             "set": list(inputs.settings),
             "templates": {name: digest(text) for name, text in templates.items()},
         },
         "outputs": {name: digest(text) for name, text in sorted(files.items())},
     }
     return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+
+
+def _layers(inputs: Inputs) -> dict[str, list[dict[str, str]]]:
+    """What the spec was merged with, the lowest precedence first; nothing for most specs."""
+    kinds = {"defaults": inputs.defaults, "bases": inputs.bases}
+    return {kind: _named(texts) for kind, texts in kinds.items() if texts}
 
 
 def _named(texts: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
