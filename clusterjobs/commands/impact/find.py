@@ -5,6 +5,7 @@ Knows folders, links and the first look at a file; it must not know how a spec i
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -150,9 +151,15 @@ def _leads_up(link: str) -> bool:
 
 
 def _reason(error: OSError, path: str = "") -> str:
-    is_link = path and os.path.islink(path)  # noqa: PTH114
+    if path and os.path.islink(path):  # noqa: PTH114
+        try:
+            os.stat(path)  # noqa: PTH116
+        except FileNotFoundError:
+            return "a link to a file that does not exist"
+        except OSError as of_link:
+            return "a link that leads to itself" if of_link.errno == errno.ELOOP else str(of_link)
     if isinstance(error, FileNotFoundError):
-        return "a link to a file that does not exist" if is_link else "it vanished meanwhile"
+        return "it vanished meanwhile"
     return error.strerror or type(error).__name__
 
 
