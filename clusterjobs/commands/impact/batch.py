@@ -56,7 +56,6 @@ class OtherVersion:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                cwd="/",
                 env=_environment(),
                 start_new_session=True,
             )
@@ -76,9 +75,13 @@ class OtherVersion:
         return Rendered(**{key: answer[key] for key in Rendered._fields if key in answer})
 
     def close(self) -> None:
-        """End the process."""
-        self._process.kill()
+        """End the process, and forget it."""
+        self.kill()
         self._process.communicate()
+
+    def kill(self) -> None:
+        """End the process, also from a signal handler."""
+        self._process.kill()
 
     @property
     def _stdin(self) -> IO[bytes]:

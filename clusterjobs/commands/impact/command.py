@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Iterable
@@ -17,10 +18,10 @@ from clusterjobs.commands.impact.batch import OtherVersion
 from clusterjobs.commands.impact.find import Found, find_specs
 from clusterjobs.commands.impact.groups import Groups, Outcome
 from clusterjobs.commands.impact.report import Report
-from clusterjobs.commands.impact.sides import Change, Side, both_sides
+from clusterjobs.commands.impact.sides import Change, Sides, both_sides
 from clusterjobs.commands.impact.workers import outcomes
 from clusterjobs.commands.show import show_problems
-from clusterjobs.errors import Problem
+from clusterjobs.errors import InputError, Problem
 
 _EXAMPLES = """\b
 Examples:
@@ -45,6 +46,13 @@ def _clusters(_context: click.Context, _option: click.Parameter, items: Iterable
             raise click.BadParameter(f"{name} is named twice")
         found[name] = Path(file)
     return tuple(found.items())
+
+
+def _program(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    found = shutil.which(name) if name else None
+    if name and not found:
+        raise click.BadParameter(f"there is no program {name!r}")
+    return os.path.abspath(found) if found else None  # noqa: PTH100  # its links may matter
 
 
 @click.command(epilog=_EXAMPLES)
@@ -78,6 +86,7 @@ def _clusters(_context: click.Context, _option: click.Parameter, items: Iterable
     "--clusterjobs",
     "executable",
     metavar="OLD",
+    callback=_program,
     help="Before: rendered by this other installed version.",
 )
 @click.option(
@@ -104,36 +113,40 @@ def impact(
         what = "nothing to compare with: give --site OLD, --against REV, --cluster NAME=FILE or "
         raise click.UsageError(f"{what}--clusterjobs OLD")
     change = Change(site, against, clusters, executable)
-    with both_sides(change) as (before, after):
+    with both_sides(change) as sides:
         if executable:
             OtherVersion(executable).close()  # an error now, not in each worker
-        found = find_specs(folders, _of_the_site(before, after))
+        found = find_specs(folders, _of_the_site(sides))
         show_problems(_unread(found))
         groups = Groups()
-        complete = _compare(found, before, after, jobs or _cpus(), groups)
-        report = Report(before, after, found, groups, complete)
+        stopped = _compare(found, sides, jobs or _cpus(), groups)
+        report = Report(sides.before, sides.after, found, groups, complete=not stopped)
         click.echo(
             json.dumps(report.data(), indent=2, ensure_ascii=False) if as_json else report.text()
         )
-        return (1 if groups.any_fails else 0) if complete else 130
+        return stopped or (1 if groups.any_fails else 0)
 
 
-def _compare(found: Found, before: Side, after: Side, jobs: int, groups: Groups) -> bool:
-    """Fill `groups`. False if somebody stopped it: what is known so far is worth showing."""
-    signal.signal(signal.SIGTERM, _stop)
+def _compare(found: Found, sides: Sides, jobs: int, groups: Groups) -> int:
+    """Fill `groups`; 0 if they are complete. Else an exit code: what is known is still shown."""
+    at_term = signal.signal(signal.SIGTERM, _stop)
     jobs = max(1, min(jobs, len(found.specs) // 10))
-    results = outcomes(found.specs, before, after, found.bases, jobs)
+    results = outcomes(found.specs, sides, found.bases, jobs)
     try:
         if not sys.stderr.isatty():
             _add(results, groups)
-            return True
+            return 0
         with click.progressbar(results, len(found.specs), "rendering", file=sys.stderr) as shown:
             _add(shown, groups)
     except KeyboardInterrupt:
-        return False
+        return 130
+    except InputError as error:
+        show_problems(error.problems)
+        return 1
     finally:
         results.close()
-    return True
+        signal.signal(signal.SIGTERM, at_term)
+    return 0
 
 
 def _add(results: Iterable[Outcome], groups: Groups) -> None:
@@ -149,9 +162,9 @@ def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _of_the_site(*sides: Side) -> list[Path]:
+def _of_the_site(sides: Sides) -> list[Path]:
     """Folders without specs of users: the tests of a site may be meant to fail."""
-    folders = (folder for side in sides for folder in side.site.folders)
+    folders = (folder for side in sides[:2] for folder in side.site.folders)
     return [folder / name for folder in folders for name in ("clusters", "templates", "tests")]
 
 

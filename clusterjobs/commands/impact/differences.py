@@ -66,12 +66,9 @@ def _in_order(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 def _lines(text: str | None) -> list[str]:
     """The lines without the comments at the top and without the plan record."""
     lines = (text or "").split("\n")
-    first = next((n for n, line in enumerate(lines) if not _is_comment(line)), len(lines))
-    return [line for line in lines[first:] if not _PLAN_RECORD.match(line)]
-
-
-def _is_comment(line: str) -> bool:
-    return not line.strip() or (line.startswith("#") and not line.startswith(("#SBATCH", "#!")))
+    first = next((n for n, line in enumerate(lines) if line and line[0] != "#"), len(lines))
+    header = [line for line in lines[:first] if line.startswith(("#!", "#SBATCH"))]
+    return header + [line for line in lines[first:] if not _PLAN_RECORD.match(line)]
 
 
 def _compare(old: list[str], new: list[str]) -> tuple[list[_Hunk], list[str]]:

@@ -51,7 +51,7 @@ class Report(NamedTuple):
     def _summary(self) -> Iterator[str]:
         counts = self.groups.counts
         if not self.complete:
-            yield styled(f"stopped: {len(self.found.specs):,} specs were found", fg="red")
+            yield styled(f"stopped early: {len(self.found.specs):,} specs were found", fg="red")
         parts = [f"{counts[state]:,} {title}" for state, title in _TITLES.items() if counts[state]]
         parts += [f"{counts[NEW]:,} new"] if counts[NEW] else []
         parts.append(f"{counts[UNCHANGED]:,} unchanged")

@@ -47,7 +47,7 @@ class Side:
         """Where this side reads a spec; None if it has no such file."""
         for copy in self.copies:
             real = os.path.realpath(path)
-            if real.startswith(f"{copy.folder}/"):
+            if f"{real}/".startswith(f"{copy.folder}/"):
                 there = copy.copy + real[len(copy.folder) :]
                 return there if os.path.lexists(there) else None
         return path
@@ -70,6 +70,17 @@ class Side:
         return ", ".join([named or "no site folder", *special])
 
 
+class Sides(NamedTuple):
+    """Both sides, and an empty folder to work in.
+
+    A site.yaml in the working folder of whoever calls this is not that of the specs' users.
+    """
+
+    before: Side
+    after: Side
+    folder: str
+
+
 class Change(NamedTuple):
     """What somebody wants to compare, as the options name it."""
 
@@ -80,7 +91,7 @@ class Change(NamedTuple):
 
 
 @contextlib.contextmanager
-def both_sides(change: Change) -> Iterator[tuple[Side, Side]]:
+def both_sides(change: Change) -> Iterator[Sides]:
     """The sides before and after; their temporary folders are removed at the end.
 
     Raises InputError.
@@ -95,7 +106,9 @@ def both_sides(change: Change) -> Iterator[tuple[Side, Side]]:
             before = _at_revision(present, change.revision, temporary)
         if change.clusters:
             after = _with_clusters(after, change.clusters, temporary / "clusters")
-        yield replace(before, executable=change.executable), after
+        folder = temporary / "empty"
+        folder.mkdir()
+        yield Sides(replace(before, executable=change.executable), after, str(folder))
 
 
 def _absolute(site: SiteFolders) -> SiteFolders:
