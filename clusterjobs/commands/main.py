@@ -22,12 +22,14 @@ _COMMANDS = {
     "plan": ("plan", "Show every derived value with its reason; write nothing."),
     "diff": ("diff", "Show what a render would change."),
     "clusters": ("clusters", "List, show, compare and upgrade cluster configs."),
+    "templates": ("templates", "The templates of job scripts, and what your site changes."),
     "validate": ("validate", "Check specs and ParallelCluster configs without a cluster."),
     "impact": ("impact.command", "Which specs a change of site, cluster or version would touch."),
     "submit": ("submit", "Render a spec and hand it to sbatch."),
     "status": ("status", "How the jobs of a spec are doing, and why attempts ended."),
     "logs": ("logs", "What a job of a spec has written; --follow goes on."),
     "cancel": ("cancel", "End jobs, so that they do not come back."),
+    "policy": ("policy", "The rules of your site: list and test them, export them to Slurm."),
     "lab": ("lab", "A throw-away real Slurm cluster on this machine."),
 }
 _HIDDEN = {"render-batch": ("impact.batch", "")}  # for other versions, not for people

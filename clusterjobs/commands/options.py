@@ -22,6 +22,16 @@ set_option = click.option(
     metavar="KEY=VALUE",
     help="Change a value of the spec for this run: --set nodes=4 --set args.lr=3e-4.",
 )
+user_option = click.option(
+    "--user", metavar="NAME", help="Suppose this user for the site's policies, not the caller."
+)
+group_option = click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="NAME",
+    help="Suppose this group, and no other, for the site's policies. May be repeated.",
+)
 output_option = click.option(
     "-o",
     "--output",

@@ -9,8 +9,14 @@ from typing import Any
 
 import click
 
-from clusterjobs.commands.options import set_option, spec_argument
+from clusterjobs.commands.options import (
+    group_option,
+    set_option,
+    spec_argument,
+    user_option,
+)
 from clusterjobs.commands.pipeline import load_project
+from clusterjobs.commands.policies import supposed_user
 from clusterjobs.commands.show import show_problems, table
 from clusterjobs.commands.summary import summary
 from clusterjobs.frameworks.arguments import argument_key
@@ -24,16 +30,25 @@ Examples:
   clusterjobs plan exp.yaml
   clusterjobs plan exp.yaml --set nodes=8
   clusterjobs plan exp.yaml --json | jq .world_size
+  clusterjobs plan exp.yaml --group students     (as the site's policies see a student)
 """
 
 
 @click.command(epilog=_EXAMPLES)
 @spec_argument
 @set_option
+@user_option
+@group_option
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
-def plan(spec: pathlib.Path, settings: tuple[str, ...], as_json: bool) -> None:
+def plan(
+    spec: pathlib.Path,
+    settings: tuple[str, ...],
+    user: str | None,
+    groups: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Show each value derived from SPEC, each directive and variable, with its reason."""
-    project = load_project(spec, settings, to_write=False)
+    project = load_project(spec, settings, to_write=False, user=supposed_user(user, groups))
     show_problems(project.plan.warnings)
     if as_json:
         click.echo(json.dumps(plan_data(project.plan), indent=2, ensure_ascii=False))

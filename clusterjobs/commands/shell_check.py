@@ -1,12 +1,15 @@
-"""Checks the spec's own lines of bash with `bash -n`, which does not run them."""
+"""Checks lines of bash with `bash -n`, which does not run them: a spec's, and a site's."""
 
 from __future__ import annotations
 
 import functools
 import re
 import shutil
+from typing import NamedTuple
 
 from clusterjobs.errors import Problem
+from clusterjobs.render.site_templates import SiteFile
+from clusterjobs.render.template_syntax import at
 from clusterjobs.spec.load import Spec
 from clusterjobs.yaml.document import dotted
 
@@ -16,26 +19,52 @@ def code_problems(spec: Spec) -> tuple[Problem, ...]:
     experiment = spec.experiment
     code = {("setup",): experiment.setup, ("software", "setup"): experiment.software.setup}
     return tuple(
-        Problem(f"bash cannot read it: {said}", spec.source.locate(path), dotted(path), _HINT)
+        Problem(f"bash cannot read it: {found}", spec.source.locate(path), dotted(path), _HINT)
         for path, lines in code.items()
-        if lines and (said := _complaint("\n".join(lines)))
+        if lines and (found := bash_complaint("\n".join(lines)))
     )
 
 
 _HINT = "it would end the job on nodes that are paid for: try it with bash -n"
 
 
-def _complaint(code: str) -> str:
+@functools.lru_cache(maxsize=64)  # many specs of one site
+def insertion_problems(file: SiteFile) -> tuple[Problem, ...]:
+    """Problems of the lines that a site inserts: what is not complete would change the script."""
+    found = bash_complaint(file.text, warnings=True)
+    if found is None:
+        return ()
+    where = at(file, min(found.line, len(file.text.splitlines()) or 1))
+    return (Problem(f"bash cannot read it: {found.said}", where, "", f"try: bash -n {file.file}"),)
+
+
+class Complaint(NamedTuple):
+    """What bash says about a text, and the line that it names."""
+
+    line: int
+    said: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.said}" if self.line else self.said
+
+
+def bash_complaint(code: str, warnings: bool = False) -> Complaint | None:
+    """The first complaint; None without one, or if this machine has no bash.
+
+    `warnings`: with the warning about a here-document that is not closed.
+    """
     bash = shutil.which("bash")
-    return _said_by(bash, code) if bash else ""
+    return _complaint(bash, code, warnings) if bash else None
 
 
 @functools.lru_cache(maxsize=256)  # the specs of a site often have the same lines
-def _said_by(bash: str, code: str) -> str:
-    import subprocess  # only for specs with code
+def _complaint(bash: str, code: str, warnings: bool) -> Complaint | None:
+    import subprocess  # only for specs and sites with code
 
     done = subprocess.run([bash, "-n"], input=code.encode(), capture_output=True, check=False)
-    if done.returncode == 0:
-        return ""
-    first = done.stderr.decode(errors="replace").strip().splitlines()[0]
-    return re.sub(r"^.*?bash: ", "", first)
+    said = done.stderr.decode(errors="replace").strip()
+    if done.returncode == 0 and not (warnings and said):
+        return None
+    match = re.match(r"(?:.*?bash: )?(?:line (\d+): )?(.*)", said)
+    assert match
+    return Complaint(int(match[1] or 0), match[2])

@@ -208,4 +208,5 @@ def _row(problem: Problem) -> dict[str, Any]:
         "what": problem.what,
         "hint": problem.hint,
         "validator": problem.validator,
+        "rule": problem.rule and problem.rule._asdict(),
     }

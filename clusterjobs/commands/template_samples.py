@@ -1,0 +1,61 @@
+"""The specs that show what templates do: the packaged samples, and the site's own tests."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from clusterjobs import resources
+from clusterjobs.commands.pipeline import load_project
+from clusterjobs.commands.site_folders import TESTS, SiteFolders
+from clusterjobs.plan.plan import Plan
+from clusterjobs.render.inputs import Inputs
+from clusterjobs.render.script import template_context
+from clusterjobs.render.site_templates import INSERTION_POINTS, SiteFile, SiteTemplates
+from clusterjobs.render.variables import Shape, merged, shape_of
+
+
+class Sample(NamedTuple):
+    """A planned spec. `inputs` are without a site's templates."""
+
+    name: str
+    plan: Plan
+    inputs: Inputs
+
+    def with_templates(self, templates: SiteTemplates) -> Inputs:
+        return self.inputs._replace(templates=templates)
+
+
+def packaged_samples() -> tuple[Sample, ...]:
+    """Specs that use every section of a plan and every launcher, without any site's defaults."""
+    files = sorted((resources.templates_dir() / "samples").glob("*.yaml"))
+    return tuple(_sample(file.stem, file, SiteFolders()) for file in files)
+
+
+def site_samples(site: SiteFolders) -> Iterator[Sample]:
+    """The specs of the site's tests. Raises InputError for one that is wrong."""
+    for folder in site.subfolders(TESTS):
+        for file in sorted(folder.glob("*/spec.yaml")):
+            yield _sample(f"{TESTS}/{file.parent.name}", file, site)
+
+
+def _sample(name: str, file: pathlib.Path, site: SiteFolders) -> Sample:
+    project = load_project(file, to_write=False, site=site)
+    return Sample(name, project.plan, project.inputs._replace(templates=SiteTemplates()))
+
+
+def template_variables(samples: tuple[Sample, ...]) -> Shape:
+    """The variables that a template gets, as far as these specs have values for them."""
+    lines = [
+        SiteFile(f"{one}.sh", f"/etc/clusterjobs/templates/{one}.sh", "date")
+        for one in INSERTION_POINTS
+    ]
+    all_points = SiteTemplates(tuple(lines))
+    shapes = [
+        shape_of(template_context(one.plan, one.with_templates(all_points))) for one in samples
+    ]
+    found = shapes[0]
+    for shape in shapes[1:]:
+        found = merged(found, shape)
+    return found

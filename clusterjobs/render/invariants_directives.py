@@ -1,0 +1,55 @@
+"""The directives of a script: all before the first command, each once, and none lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from clusterjobs.render.invariants_base import Broken, Scripts
+from clusterjobs.render.script_parts import Line
+from clusterjobs.slurm_options import known_options
+
+
+def below_a_command(scripts: Scripts) -> Iterator[Broken]:
+    start = min((one.number for one in scripts.site.lines if one.code), default=0)
+    for one in scripts.site.directives:
+        if one.number > start > 0:
+            hint = "print it before `set -euo pipefail`, or write it into templates/directives.sh"
+            home = "blocks/directives.sh.j2"
+            yield Broken("a directive is below the first command", hint, one.text, home)
+        elif not one.text.startswith("#SBATCH"):
+            yield Broken(f"{one.text.strip()} is indented", "start the line with #SBATCH", one.text)
+
+
+def twice(scripts: Scripts) -> Iterator[Broken]:
+    seen: dict[str, str] = {}
+    for one in scripts.site.directives:
+        name, value = _option(one)
+        if name in seen and seen[name] != value:
+            what = f"--{name} is set twice: {seen[name] or 'without a value'}, and {value}"
+            hint = "set it once: in defaults.yaml under `sbatch`, where a spec can change it"
+            yield Broken(what, hint, one.text)
+        seen.setdefault(name, value)
+
+
+def lost(scripts: Scripts) -> Iterator[Broken]:
+    found = dict(map(_option, scripts.site.directives))
+    for one in scripts.packaged.directives:
+        if _option(one)[0] not in found:
+            hint = (
+                "keep the loop over job.directives; a spec drops one with `sbatch: {NAME: false}`"
+            )
+            yield Broken(f"{one.text} is lost", hint, template="blocks/directives.sh.j2")
+
+
+_WRITTEN = re.compile(r"#SBATCH\s+(?:--([\w-]+)|-(\w))(?:\s*=\s*|\s+|(?<=-\w))?(.*)")
+
+
+def _option(line: Line) -> tuple[str, str]:
+    """The long name of a directive's option, and its value as written."""
+    match = _WRITTEN.match(line.text.strip())
+    if match is None:
+        return line.text, ""
+    long, short, value = match.groups("")
+    name = long or known_options("sbatch").short.get(short, short)
+    return name, re.sub(r"\s+#.*", "", value).strip().strip("'\"")
