@@ -26,6 +26,7 @@ _COMMANDS = {
     "clusters": ("clusters", "List, show, compare and upgrade cluster configs."),
     "templates": ("templates", "The templates of job scripts, and what your site changes."),
     "validate": ("validate", "Check specs and ParallelCluster configs without a cluster."),
+    "impact": ("impact.command", "Which specs a change of site, cluster or version would touch."),
     "submit": ("submit", "Render a spec and hand it to sbatch."),
     "status": ("status", "How the jobs of a spec are doing, and why attempts ended."),
     "logs": ("logs", "What a job of a spec has written; --follow goes on."),
@@ -33,6 +34,7 @@ _COMMANDS = {
     "policy": ("policy", "The rules of your site: list and test them, export them to Slurm."),
     "lab": ("lab", "A throw-away real Slurm cluster on this machine."),
 }
+_HIDDEN = {"render-batch": ("impact.batch", "")}  # for other versions, not for people
 
 _EXAMPLES = """\b
 Examples:
@@ -47,14 +49,15 @@ class _Commands(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        known = _COMMANDS | _HIDDEN
+        if cmd_name not in known:
             return None
-        module = importlib.import_module(f"clusterjobs.commands.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        module = importlib.import_module(f"clusterjobs.commands.{known[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS | _HIDDEN:
             from clusterjobs.errors import did_you_mean
 
             hint = did_you_mean(args[0], list(_COMMANDS))
