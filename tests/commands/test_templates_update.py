@@ -154,9 +154,10 @@ def test_an_upgrade_that_changes_the_same_line_is_marked_until_resolved(
     upgrade("0.2.0", ("  command=(\n", "  command=( # of clusterjobs\n"))
 
     outcome = clusterjobs("templates", "update")
+    line = LAUNCH.read_text().split("\n").index("<<<<<<< yours") + 1
     message = (
-        f"{LAUNCH}:10:1 a conflict of a merge is not resolved\n"
-        "   10 | <<<<<<< yours\n"
+        f"{LAUNCH}:{line}:1 a conflict of a merge is not resolved\n"
+        f"{line:>5} | <<<<<<< yours\n"
         "      | ^^^^^^^^^^^^^\n"
         "   hint: choose one of the versions between the markers, remove the markers, and run "
         "`clusterjobs templates update`\n"
@@ -241,5 +242,6 @@ def test_a_merge_that_is_interrupted_can_be_begun_again(
     monkeypatch.setattr(overrides, "replace_file", replace_file)
     outcome = clusterjobs("templates", "update")
     assert outcome.code == 1
-    assert outcome.err.startswith(f"{LAUNCH}:10:1 a conflict of a merge is not resolved\n")
+    line = LAUNCH.read_text().split("\n").index("<<<<<<< yours") + 1
+    assert outcome.err.startswith(f"{LAUNCH}:{line}:1 a conflict of a merge is not resolved\n")
     assert ORIGINAL.read_text() == before
