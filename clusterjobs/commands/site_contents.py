@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.commands import site_folders
 from clusterjobs.commands.files import read_text
+from clusterjobs.commands.policies import site_rules
 from clusterjobs.commands.site_clusters import cluster_files, site_clusters
 from clusterjobs.commands.site_folders import (
     CLUSTERS,
@@ -119,8 +120,9 @@ def _defaults(folder: pathlib.Path, site: SiteFolders, problems: list[Problem]) 
 
 
 def _policy(folder: pathlib.Path, _site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:
-    for _ in SiteFolders((folder,)).files(POLICY_FILE):
-        yield Row(POLICY_FILE, ("see clusterjobs policy",))
+    own = SiteFolders((folder,))
+    if own.files(POLICY_FILE):
+        yield Row(POLICY_FILE, tuple(one.rule.name for one in site_rules(own)))
 
 
 def _clusters(folder: pathlib.Path, site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:

@@ -7,6 +7,7 @@ import grp
 import json
 import os
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -222,6 +223,21 @@ def test_help_has_examples(command: str, clusterjobs: Callable[..., Any]) -> Non
     outcome = clusterjobs("policy", command, "--help")
     assert outcome.code == 0
     assert f"  clusterjobs policy {command}" in outcome.out
+
+
+def test_new_site_folder_has_examples_of_rules_that_are_right(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    assert clusterjobs("site", "init", "new").code == 0
+    assert clusterjobs("policy", "test", "--site", "new").code == 0
+    policy = folder / "new" / "policy.yaml"
+    policy.write_text(re.sub("(?m)^#(?=   )", "", policy.read_text()))
+    data = json.loads(clusterjobs("policy", "list", "--site", "new", "--json").out)
+    assert [one["name"] for one in data] == [
+        "account-required",
+        "small-jobs-of-students",
+        "fixed-images",
+    ]
 
 
 # ------------------------------------------------------------------ commands that check the rules

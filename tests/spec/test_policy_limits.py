@@ -104,6 +104,6 @@ def test_message_may_have_several_lines() -> None:
     assert rules_of(text)[0].rule.message == "Ask first: the form."
 
 
-@pytest.mark.parametrize("text", ["", "# nothing yet\n", "rules: []\n", "---\n"])
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "rules: []\n", "rules:\n# one\n"])
 def test_policy_without_rules_is_fine(text: str) -> None:
     assert rules_of(text) == ()
