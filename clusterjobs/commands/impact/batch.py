@@ -27,11 +27,15 @@ COMMAND = "render-batch"
 
 @click.command(COMMAND, hidden=True)
 def render_batch() -> None:
-    """Answer each question {"spec": PATH, "site": [FOLDER, ...]} with the texts of its files."""
+    """Answer each question with the texts of the spec's files, or with a message.
+
+    A question is {"spec": PATH, "site": [FOLDER, ...], "owned_as": PATH}.
+    """
     _write({"clusterjobs": __version__})
     for question in _questions():
         site = SiteFolders(tuple(map(Path, question["site"])))
-        _write(render_for_comparison(question["spec"], site)._asdict())
+        owned_as = question.get("owned_as", "")
+        _write(render_for_comparison(question["spec"], site, owned_as)._asdict())
 
 
 def _questions() -> Iterator[dict[str, Any]]:
@@ -63,9 +67,10 @@ class OtherVersion:
             raise one_problem(f"cannot start {executable}: {error.strerror}") from None
         self.version = str(self._answer().get("clusterjobs", ""))
 
-    def render(self, spec: str, site: SiteFolders) -> Rendered:
+    def render(self, spec: str, site: SiteFolders, owned_as: str = "") -> Rendered:
         """The same as `render_for_comparison`, by the other version."""
-        question = {"spec": spec, "site": list(map(str, site.folders))}
+        folders = list(map(str, site.folders))
+        question = {"spec": spec, "site": folders, "owned_as": owned_as}
         try:
             self._stdin.write(json.dumps(question).encode() + b"\n")
             self._stdin.flush()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -9,9 +11,11 @@ from typing import NamedTuple
 import click
 
 from clusterjobs.commands.pipeline import load_project
+from clusterjobs.commands.policies import supposed_user
 from clusterjobs.commands.show import format_problem
-from clusterjobs.commands.site_folders import SiteFolders
+from clusterjobs.commands.site_folders import POLICY_FILE, SiteFolders
 from clusterjobs.errors import InputError, Problem
+from clusterjobs.plan.policy_values import User
 
 
 class Rendered(NamedTuple):
@@ -32,16 +36,37 @@ class Rendered(NamedTuple):
         return not self.files
 
 
-def render_for_comparison(spec: str, site: SiteFolders) -> Rendered:
-    """Any failure is part of the answer: one spec must not end the others."""
+def render_for_comparison(spec: str, site: SiteFolders, owned_as: str = "") -> Rendered:
+    """Any failure is part of the answer: one spec must not end the others.
+
+    For the policies, the job is one of the owner of the file `owned_as`, by default the spec.
+    """
     try:
-        project = load_project(Path(spec), site=site)
+        user = _owner(owned_as or spec) if site.files(POLICY_FILE) else None
+        project = load_project(Path(spec), site=site, user=user)
         return Rendered(project.plan.job.name, project.outputs())
     except InputError as error:
         return _refused(error)
     except Exception as error:  # any: thousands of other specs wait
         what = f"internal error, not a mistake in the spec: {type(error).__name__}"
         return Rendered("", {}, f"{spec}: {what}", what)
+
+
+def _owner(file: str) -> User | None:
+    """The file's owner; None, which is the caller, if there is no such file."""
+    try:
+        return _user(Path(file).stat().st_uid)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=1024)  # its groups may be looked up in a network
+def _user(number: int) -> User | None:
+    try:
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:
+        name = str(number)
+    return supposed_user(name, ())
 
 
 def _refused(error: InputError) -> Rendered:
@@ -56,5 +81,6 @@ def _refused(error: InputError) -> Rendered:
 
 
 def _rule(problem: Problem) -> str:
-    """The name of the policy's rule that the problem is about, "" if it is about none."""
-    return str(getattr(problem, "rule", ""))
+    """The policy's rule that the problem is about, and where it is; "" if it is about none."""
+    rule = problem.rule
+    return f"{rule.name}, {rule.file}:{rule.line}" if rule else ""

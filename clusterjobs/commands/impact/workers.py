@@ -40,7 +40,7 @@ class Comparison:
     def outcome(self, spec: str) -> Outcome:
         is_base = bool(self._bases) and os.path.realpath(spec) in self._bases
         earlier = self._before.spec(spec)
-        before = self._render_before(earlier) if earlier else None
+        before = self._render_before(earlier, spec) if earlier else None
         after = _shown(render_for_comparison(spec, self._after.site), self._after)
         words = (spec, earlier or "", Path(spec).parent.as_posix(), Path(spec).stem)
         return outcome_of(spec, before, after, words, is_base)
@@ -50,15 +50,15 @@ class Comparison:
         if self._other:
             self._other.kill()
 
-    def _render_before(self, spec: str) -> Rendered:
+    def _render_before(self, spec: str, owned_as: str) -> Rendered:
         render = self._by_other if self._before.executable else render_for_comparison
-        return _shown(render(spec, self._before.site), self._before)
+        return _shown(render(spec, self._before.site, owned_as), self._before)
 
-    def _by_other(self, spec: str, site: SiteFolders) -> Rendered:
+    def _by_other(self, spec: str, site: SiteFolders, owned_as: str) -> Rendered:
         """Raises InputError if the other version cannot be started (again)."""
         self._other = self._other or OtherVersion(str(self._before.executable))
         try:
-            return self._other.render(spec, site)
+            return self._other.render(spec, site, owned_as)
         except InputError:  # this spec has ended it
             self._other = None
             what = f"{self._before.executable} ended without an answer"

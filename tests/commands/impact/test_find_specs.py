@@ -135,15 +135,6 @@ def test_names_that_are_not_utf8_are_found(tmp_path: pathlib.Path) -> None:
     assert os.fsencode(found).endswith(b"/f\xff/e\xfe.yaml")
 
 
-def test_folders_may_be_nested_very_deeply(tmp_path: pathlib.Path) -> None:
-    deep = os.fspath(tmp_path)
-    for _ in range(1200):
-        deep += "/d"
-        os.mkdir(deep)  # noqa: PTH102
-    put(pathlib.Path(deep), "x.yaml")
-    assert len(find_specs([tmp_path]).specs) == 1
-
-
 @pytest.fixture
 def as_ordinary_user() -> Iterator[pathlib.Path]:
     """A folder of a user who is not root, and the test runs as that user."""
