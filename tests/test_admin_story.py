@@ -12,6 +12,7 @@ import pytest
 from packaged_upgrade import edit, upgrade
 
 __all__ = ["upgrade"]
+pytestmark = pytest.mark.slow
 
 SPEC = """\
 name: {name}

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from clusterjobs import __version__
-from clusterjobs.commands.files import read_sites, shown_path
+from clusterjobs.commands.files import read_sites, read_text, shown_path
 from clusterjobs.commands.markdown import code, link, markdown_table, plain
 from clusterjobs.commands.overrides import write_file
 from clusterjobs.commands.policies import site_rules
@@ -64,8 +64,7 @@ def docs(output: pathlib.Path | None, site: pathlib.Path | None) -> None:
 
 
 def _is_ours(file: pathlib.Path) -> bool:
-    with file.open("rb") as text:
-        return text.read(len(_FIRST_LINE)) == _FIRST_LINE.encode()
+    return read_text(file).startswith(_FIRST_LINE)
 
 
 def _page(site: SiteFolders) -> Iterator[str]:
