@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from clusterjobs.render.invariants_base import Broken, Scripts
-from clusterjobs.render.script_parts import Line
 from clusterjobs.slurm_options import known_options
 
 
@@ -25,7 +24,7 @@ def twice(scripts: Scripts) -> Iterator[Broken]:
     seen: dict[str, tuple[str, str]] = {}
     planned = {one.text for one in scripts.packaged.directives}
     for one in scripts.site.directives:
-        name, value = _option(one)
+        name, value = option_of(one.text)
         earlier, line = seen.setdefault(name, (value, one.text))
         if earlier != value:
             what = f"--{name} is set twice: {earlier or 'without a value'}, and {value}"
@@ -35,8 +34,8 @@ def twice(scripts: Scripts) -> Iterator[Broken]:
 
 
 def lost(scripts: Scripts) -> Iterator[Broken]:
-    found = dict(map(_option, scripts.site.directives))
-    names = [_option(one)[0] for one in scripts.packaged.directives]
+    found = dict(option_of(one.text) for one in scripts.site.directives)
+    names = [option_of(one.text)[0] for one in scripts.packaged.directives]
     missing = [name for name in names if name not in found]
     if missing:
         hint = "keep the loop over job.directives; a spec drops one with `sbatch: {NAME: false}`"
@@ -47,11 +46,11 @@ def lost(scripts: Scripts) -> Iterator[Broken]:
 _WRITTEN = re.compile(r"#SBATCH\s+(?:--([\w-]+)|-(\w))(?:\s*=\s*|\s+|(?<=-\w))?(.*)")
 
 
-def _option(line: Line) -> tuple[str, str]:
+def option_of(directive: str) -> tuple[str, str]:
     """The long name of a directive's option, and its value as written."""
-    match = _WRITTEN.match(line.text.strip())
+    match = _WRITTEN.match(directive.strip())
     if match is None:
-        return line.text, ""
+        return directive, ""
     long, short, value = match.groups("")
     name = long or known_options("sbatch").short.get(short, short)
     return name, re.sub(r"\s+#.*", "", value).strip().strip("'\"")

@@ -76,8 +76,10 @@ def _lines(script: str) -> Iterator[Line]:
             continue
         code = code_of(text)
         ends = ["".join(match.groups("")) for match in _HERE.finditer(code)]
-        if (found := _FUNCTION.match(text)) and not code.endswith(("}", ")")):
+        if (found := _FUNCTION.match(text)) and code.endswith(("{", "(")):
             functions.append(found[1])
+        elif functions and code.endswith("{") and not text.startswith(" "):
+            functions.append("")  # a group of commands, which ends like a function
         if code or text.lstrip().startswith("#SBATCH"):
             yield Line(number, text, code, functions[0] if functions else "")
         if text.startswith(("}", ") <")) and functions:
