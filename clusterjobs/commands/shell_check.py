@@ -21,8 +21,13 @@ def code_problems(spec: Spec) -> tuple[Problem, ...]:
     return tuple(
         Problem(f"bash cannot read it: {found}", spec.source.locate(path), dotted(path), _HINT)
         for path, lines in code.items()
-        if lines and (found := bash_complaint("\n".join(lines)))
+        if lines and (found := _complaint("\n".join(lines)))
     )
+
+
+@functools.lru_cache(maxsize=256)  # the specs of a site often have the same lines
+def _complaint(code: str) -> Complaint | None:
+    return bash_complaint(code)
 
 
 _HINT = "it would end the job on nodes that are paid for: try it with bash -n"
@@ -53,14 +58,11 @@ def bash_complaint(code: str, warnings: bool = False) -> Complaint | None:
 
     `warnings`: with the warning about a here-document that is not closed.
     """
-    bash = shutil.which("bash")
-    return _complaint(bash, code, warnings) if bash else None
-
-
-@functools.lru_cache(maxsize=256)  # the specs of a site often have the same lines
-def _complaint(bash: str, code: str, warnings: bool) -> Complaint | None:
     import subprocess  # only for specs and sites with code
 
+    bash = shutil.which("bash")
+    if bash is None:
+        return None
     done = subprocess.run([bash, "-n"], input=code.encode(), capture_output=True, check=False)
     said = done.stderr.decode(errors="replace").strip()
     if done.returncode == 0 and not (warnings and said):

@@ -233,6 +233,12 @@ def test_a_line_that_a_template_adds_is_one_group(impact: Impact, sites: pathlib
     assert "\n    +  module load fabric\n" in out
 
 
+def test_the_path_of_a_site_folder_is_no_change(impact: Impact, sites: pathlib.Path) -> None:
+    for name in ("old", "new"):
+        put(sites / name / "templates/before_environment.sh", "  module load fabric\n")
+    assert "6 unchanged" in impact(code=0)
+
+
 def test_a_broken_template_fails_with_its_position_once(
     impact: Impact, sites: pathlib.Path
 ) -> None:
