@@ -189,6 +189,66 @@ def test_no_specs_at_all_is_no_failure(impact: Impact, sites: pathlib.Path) -> N
     assert impact(code=0).endswith("\n0 specs rendered: 0 unchanged\n")
 
 
+POLICY = """\
+rules:
+  - name: small-jobs
+    message: ask the admins for more nodes
+    limits: {nodes: 1}
+"""
+
+
+def test_specs_that_a_policy_now_refuses_are_a_section_of_their_own(
+    impact: Impact, sites: pathlib.Path
+) -> None:
+    put(sites / "new/policy.yaml", POLICY)
+    out = impact(code=1)
+    assert "now refused by a policy: 2 specs\n  rule small-jobs, " in out
+    assert "new/policy.yaml:2: 2 specs, for example " in out
+    assert "ask the admins for more nodes" in out
+    assert "2 now refused by a policy, 4 unchanged" in out
+    (group,) = impact("--json", code=1)["groups"]
+    assert (group["state"], group["count"]) == ("refused", 2)
+    assert group["rule"] == f"small-jobs, {sites}/new/policy.yaml:2"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+def test_policies_suppose_that_the_owner_of_a_spec_submits_it(
+    impact: Impact, sites: pathlib.Path
+) -> None:
+    rule = POLICY + "    when: {users: [nobody]}\n"
+    put(
+        sites / "new/policy.yaml",
+        rule.replace("nodes: 1", "gpus: 0").replace("gpus: 0", "nodes: 1"),
+    )
+    os.chown(sites / "users/ann/ann-1.yaml", 65534, -1)
+    report = impact("--json", code=1)
+    assert (report["counts"]["refused"], report["counts"]["unchanged"]) == (1, 5)
+    assert report["groups"][0]["example"].endswith("ann-1.yaml")
+
+
+def test_a_line_that_a_template_adds_is_one_group(impact: Impact, sites: pathlib.Path) -> None:
+    put(sites / "new/templates/before_environment.sh", "  module load fabric\n")
+    out = impact(code=0)
+    assert "changed: 6 specs\n  6 specs, for example " in out
+    assert "\n    +  module load fabric\n" in out
+
+
+def test_the_path_of_a_site_folder_is_no_change(impact: Impact, sites: pathlib.Path) -> None:
+    for name in ("old", "new"):
+        put(sites / name / "templates/before_environment.sh", "  module load fabric\n")
+    assert "6 unchanged" in impact(code=0)
+
+
+def test_a_broken_template_fails_with_its_position_once(
+    impact: Impact, sites: pathlib.Path
+) -> None:
+    put(sites / "new/templates/blocks/environment.sh.j2", "{% if environment %}\n")
+    report = impact("--json", code=1)
+    (group,) = report["groups"]
+    assert (group["state"], group["count"]) == ("fails", 6)
+    assert f"{sites}/new/templates/blocks/environment.sh.j2:1:1 " in group["message"]
+
+
 # ------------------------------------------------------------------ git
 
 
