@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from test_bad_specs import as_ordinary_user, unprivileged_folder
 
 from clusterjobs import resources
 from clusterjobs.commands import site_folders
@@ -83,6 +84,18 @@ def test_a_user_without_a_home_has_no_folder(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(pathlib.Path, "home", no_home)
     assert site_folders.user_folder() is None
     assert site_folders.find_site_folders() == SiteFolders()
+
+
+def test_a_home_that_this_user_may_not_enter_holds_no_folder(
+    clusterjobs: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with unprivileged_folder() as home:
+        (home / "clusterjobs").mkdir()
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+        assert site_folders.find_site_folders().folders == (home / "clusterjobs",)
+        home.chmod(0)
+        with as_ordinary_user():
+            assert site_folders.find_site_folders() == SiteFolders()
 
 
 def test_a_caller_can_replace_the_site_folders(folders: dict[str, pathlib.Path]) -> None:

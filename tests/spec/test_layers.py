@@ -282,7 +282,7 @@ def test_set_adds_to_a_list_and_changes_an_item() -> None:
 
 _NAMES = st.sampled_from(["A", "B", "C"])
 _CHARACTERS = st.characters(exclude_categories=["C", "Zl", "Zp"], exclude_characters="{")
-_TEXTS = st.text(_CHARACTERS, max_size=6)
+_TEXTS = st.text(_CHARACTERS, max_size=6) | st.text(" #:-ab\n\"'", max_size=9)
 _LINES = st.lists(st.from_regex(r"echo [a-z]", fullmatch=True), max_size=2)
 _ADDED = st.one_of(
     _LINES,
