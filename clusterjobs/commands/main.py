@@ -20,7 +20,9 @@ from clusterjobs import __version__
 _COMMANDS = {
     "render": ("render", "Write the job script and the config files of a spec."),
     "plan": ("plan", "Show every derived value with its reason; write nothing."),
+    "show": ("show_spec", "Show a spec as it is used: each value, and the file it comes from."),
     "diff": ("diff", "Show what a render would change."),
+    "site": ("site", "Show the site folders in use, or make one."),
     "clusters": ("clusters", "List, show, compare and upgrade cluster configs."),
     "templates": ("templates", "The templates of job scripts, and what your site changes."),
     "validate": ("validate", "Check specs and ParallelCluster configs without a cluster."),

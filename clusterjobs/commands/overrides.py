@@ -17,8 +17,9 @@ from clusterjobs import __version__, resources
 from clusterjobs.commands.files import read_text, shown_path
 from clusterjobs.commands.override_header import Header, Origin, origin_of, split_header
 from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders
+from clusterjobs.commands.site_templates import template_files
 from clusterjobs.commands.write import replace_file
-from clusterjobs.errors import InputError, Location, Problem, did_you_mean, one_problem
+from clusterjobs.errors import InputError, Location, did_you_mean, one_problem
 from clusterjobs.render.site_templates import PACKAGED
 
 _SUFFIX = ".sh.j2"
@@ -107,13 +108,15 @@ def packaged_origin(name: str) -> Origin:
 
 
 def overrides_in(site: SiteFolders) -> Iterator[Override]:
-    """The templates of the site folders, by folder and name; those that override nothing, too."""
+    """The templates of the site folders, by folder and name; those that override nothing, too.
+
+    Raises InputError for a folder that cannot be read.
+    """
     for folder in site.folders:
-        below = folder / TEMPLATES
-        for path in sorted(below.rglob("*.j2")):
-            name = path.relative_to(below).as_posix()
-            if not name.startswith(".") and "/." not in name:
-                yield Override(folder, name)
+        for below in SiteFolders((folder,)).subfolders(TEMPLATES):
+            for path in sorted(template_files(below, {os.path.realpath(below)})):
+                if path.suffix == ".j2":
+                    yield Override(folder, path.relative_to(below).as_posix())
 
 
 def template_named(word: str) -> str:
@@ -156,11 +159,17 @@ def write_file(path: pathlib.Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text)
     except OSError as error:
-        raise InputError(
-            [
-                Problem(
-                    f"cannot write {shown_path(path)}: {error.strerror}",
-                    hint="--site FOLDER names another site folder",
-                )
-            ]
-        ) from None
+        raise _unwritable(path, error) from None
+
+
+def remove_file(path: pathlib.Path) -> None:
+    """Remove a file, if there is one. Raises InputError if that fails."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: pathlib.Path, error: OSError) -> InputError:
+    what = f"cannot write {shown_path(path)}: {error.strerror}"
+    return one_problem(what, hint="--site FOLDER names another site folder")

@@ -21,7 +21,7 @@ def read_site_templates(site: SiteFolders) -> SiteTemplates:
     files: list[SiteFile] = []
     problems: list[Problem] = []
     for folder in site.subfolders(TEMPLATES):
-        for path in sorted(_files(folder, {os.path.realpath(folder)})):
+        for path in sorted(template_files(folder, {os.path.realpath(folder)})):
             try:
                 files.append(_read(folder, path))
             except InputError as error:
@@ -40,7 +40,7 @@ def _read(folder: pathlib.Path, path: pathlib.Path) -> SiteFile:
     return SiteFile(path.relative_to(folder).as_posix(), str(path), text)
 
 
-def _files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Path]:
+def template_files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Path]:
     """What has the name of a template; other files, such as a README, do not matter.
 
     Links to folders are followed, each folder once.
@@ -56,4 +56,4 @@ def _files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Path]:
             yield path
         elif path.is_dir() and (real := os.path.realpath(path)) not in seen:
             seen.add(real)
-            yield from _files(path, seen)
+            yield from template_files(path, seen)

@@ -12,10 +12,16 @@ from typing import NamedTuple
 
 from clusterjobs import __version__, resources
 from clusterjobs.commands.files import read_text, shown_path
-from clusterjobs.commands.overrides import write_file
+from clusterjobs.commands.overrides import remove_file, write_file
 from clusterjobs.commands.pipeline import Project, load_project
 from clusterjobs.commands.policy_tests import SPEC, example_user
-from clusterjobs.commands.site_folders import TEMPLATES, TESTS, SiteFolders
+from clusterjobs.commands.site_folders import (
+    TEMPLATES,
+    TESTS,
+    SiteFolders,
+    is_folder,
+    unreadable,
+)
 from clusterjobs.errors import one_problem
 from clusterjobs.render.outputs import MANIFEST
 
@@ -59,9 +65,7 @@ class SiteTest(NamedTuple):
 
     def wanted(self) -> dict[str, str]:
         """The expected files by name; none if the test is new."""
-        if not self.expected.is_dir():
-            return {}
-        return {path.name: read_text(path) for path in sorted(self.expected.iterdir())}
+        return {path.name: read_text(path) for path in _inside(self.expected)}
 
     def accept(self, files: Mapping[str, str]) -> None:
         """Make these the expected files. Raises InputError if they cannot be written."""
@@ -69,7 +73,7 @@ class SiteTest(NamedTuple):
             write_file(self.expected / name, text)
         for name in self.wanted():
             if name not in files:
-                (self.expected / name).unlink()
+                remove_file(self.expected / name)
 
     def _comparable(self, text: str) -> str:
         text = _PROGRAM.sub(_without_text, text)
@@ -89,6 +93,14 @@ def _without_text(found: re.Match[str]) -> str:
     return f": <<'end of {name}'\n(the text of {name})\nend of {name}"
 
 
+def _inside(folder: pathlib.Path) -> list[pathlib.Path]:
+    """What is in a folder, sorted; nothing if there is none. Raises InputError."""
+    try:
+        return sorted(folder.iterdir()) if is_folder(folder) else []
+    except OSError as error:
+        raise unreadable(folder, error) from None
+
+
 def site_tests(site: SiteFolders) -> list[SiteTest]:
     """The folders in tests/ of the site folders.
 
@@ -98,7 +110,7 @@ def site_tests(site: SiteFolders) -> list[SiteTest]:
         SiteTest(path, folder)
         for folder in site.folders
         for tests in SiteFolders((folder,)).subfolders(TESTS)
-        for path in sorted(tests.iterdir())
+        for path in _inside(tests)
         if path.is_dir() and not path.name.startswith(".")
     ]
     if not found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,22 +12,29 @@ from clusterjobs.commands.pipeline import load_project
 from clusterjobs.commands.site_folders import TESTS, SiteFolders
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import template_context
-from clusterjobs.render.site_templates import INSERTION_POINTS, SiteFile, SiteTemplates
+from clusterjobs.render.script import render_script, template_context
+from clusterjobs.render.site_templates import (
+    INSERTION_POINTS,
+    NO_SITE,
+    SiteFile,
+    SiteTemplates,
+)
 from clusterjobs.render.variables import Shape, merged, shape_of
 
 
 class Sample(NamedTuple):
-    """A planned spec. `inputs` are without a site's templates."""
+    """A planned spec. `inputs` and `script` are without a site's templates."""
 
     name: str
     plan: Plan
     inputs: Inputs
+    script: str
 
     def with_templates(self, templates: SiteTemplates) -> Inputs:
         return self.inputs._replace(templates=templates)
 
 
+@functools.cache
 def packaged_samples() -> tuple[Sample, ...]:
     """Specs that use every section of a plan and every launcher, without any site's defaults."""
     files = sorted((resources.templates_dir() / "samples").glob("*.yaml"))
@@ -42,7 +50,8 @@ def site_samples(site: SiteFolders) -> Iterator[Sample]:
 
 def _sample(name: str, file: pathlib.Path, site: SiteFolders) -> Sample:
     project = load_project(file, to_write=False, site=site)
-    return Sample(name, project.plan, project.inputs._replace(templates=SiteTemplates()))
+    inputs = project.inputs._replace(templates=NO_SITE)
+    return Sample(name, project.plan, inputs, render_script(project.plan, inputs).text)
 
 
 def template_variables(samples: tuple[Sample, ...]) -> Shape:

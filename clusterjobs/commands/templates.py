@@ -6,6 +6,7 @@ import click
 
 from clusterjobs.commands.templates_check import check
 from clusterjobs.commands.templates_diff import diff
+from clusterjobs.commands.templates_docs import docs
 from clusterjobs.commands.templates_list import list_, show
 from clusterjobs.commands.templates_override import override
 from clusterjobs.commands.templates_test import test
@@ -31,3 +32,4 @@ templates.add_command(override)
 templates.add_command(diff)
 templates.add_command(update)
 templates.add_command(test)
+templates.add_command(docs)

@@ -108,10 +108,9 @@ def _findings(rendered: Sequence[Rendered], skip_lint: bool) -> list[tuple[Probl
 
 
 def _render(sample: Sample, templates: SiteTemplates) -> Rendered:
-    packaged = render_script(sample.plan, sample.inputs)
     script = render_script(sample.plan, sample.with_templates(templates))
     secrets = tuple(one.name for one in sample.plan.environment.secrets)
-    return Rendered(sample.name, packaged.text, script.text, secrets, templates)
+    return Rendered(sample.name, sample.script, script.text, secrets, templates)
 
 
 def _broken_invariants(rendered: Sequence[Rendered]) -> Iterator[tuple[Problem, str]]:

@@ -22,6 +22,7 @@ from clusterjobs.commands.overrides import (
     overrides_in,
     packaged_origin,
     packaged_text,
+    remove_file,
     write_file,
 )
 from clusterjobs.commands.templates_check import chosen_site, site_option
@@ -126,7 +127,7 @@ def _renew(override: Override, header: Header, now: Origin, body: str) -> None:
     override.write(Header(header.name, now), body)
     for path in (override.base_path(header.packaged), override.original):
         if path != override.base_path(now):
-            path.unlink(missing_ok=True)
+            remove_file(path)
 
 
 def _keep_original(override: Override) -> None:

@@ -173,8 +173,8 @@ def _check_time(limits: Limits, job: JobValues) -> Iterator[_Violation]:
 def _check_gpu_hours(limit: float, gpus: int, job: JobValues) -> Iterator[_Violation]:
     path, seconds = ("time_limit",), job.usage.seconds
     if seconds is None:
-        what = f"{_ENDLESS}: {gpus:,} GPUs may use {limit:g} GPU-hours, {limit / gpus:.3g} hours"
-        yield _Violation(path, what)
+        most = f"{limit:,.6g} GPU-hours of {gpus:,} GPUs last {limit / gpus:.3g} hours"
+        yield _Violation(path, f"{_ENDLESS}: {most}")
     elif gpus * seconds > limit * 3600:
         used = gpus * seconds / 3600
         what = f"{used:,.6g} GPU-hours ({gpus:,} GPUs x {job.usage.time_limit}) are more than"

@@ -138,8 +138,8 @@ def _missing(data: Any, effective: Any, steps: list[str], path: Path) -> Iterato
         for index, item in enumerate(data):
             yield from _missing(item, effective[index], steps, (*path, index))
     elif isinstance(data, Mapping) and steps[0] in data:
-        inner = (data[steps[0]], effective[steps[0]])
-        yield from _missing(*inner, steps[1:], (*path, steps[0]))
+        step = steps[0]
+        yield from _missing(data[step], effective.get(step), steps[1:], (*path, step))
     elif not (len(steps) > 1 and _is_empty_list(effective, steps[0])):
         yield (*path, *steps)
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from clusterjobs.render.invariants_base import Broken, Scripts
-from clusterjobs.render.script_parts import Line
 from clusterjobs.slurm_options import known_options
 
 
@@ -22,34 +21,36 @@ def below_a_command(scripts: Scripts) -> Iterator[Broken]:
 
 
 def twice(scripts: Scripts) -> Iterator[Broken]:
-    seen: dict[str, str] = {}
+    seen: dict[str, tuple[str, str]] = {}
+    planned = {one.text for one in scripts.packaged.directives}
     for one in scripts.site.directives:
-        name, value = _option(one)
-        if name in seen and seen[name] != value:
-            what = f"--{name} is set twice: {seen[name] or 'without a value'}, and {value}"
+        name, value = option_of(one.text)
+        earlier, line = seen.setdefault(name, (value, one.text))
+        if earlier != value:
+            what = f"--{name} is set twice: {earlier or 'without a value'}, and {value}"
             hint = "set it once: in defaults.yaml under `sbatch`, where a spec can change it"
-            yield Broken(what, hint, one.text)
-        seen.setdefault(name, value)
+            added = line if one.text in planned else one.text
+            yield Broken(what, hint, added, "blocks/directives.sh.j2")
 
 
 def lost(scripts: Scripts) -> Iterator[Broken]:
-    found = dict(map(_option, scripts.site.directives))
-    for one in scripts.packaged.directives:
-        if _option(one)[0] not in found:
-            hint = (
-                "keep the loop over job.directives; a spec drops one with `sbatch: {NAME: false}`"
-            )
-            yield Broken(f"{one.text} is lost", hint, template="blocks/directives.sh.j2")
+    found = dict(option_of(one.text) for one in scripts.site.directives)
+    names = [option_of(one.text)[0] for one in scripts.packaged.directives]
+    missing = [name for name in names if name not in found]
+    if missing:
+        hint = "keep the loop over job.directives; a spec drops one with `sbatch: {NAME: false}`"
+        what = f"directives of the plan are lost, --{missing[0]} among them"
+        yield Broken(what, hint, template="blocks/directives.sh.j2")
 
 
 _WRITTEN = re.compile(r"#SBATCH\s+(?:--([\w-]+)|-(\w))(?:\s*=\s*|\s+|(?<=-\w))?(.*)")
 
 
-def _option(line: Line) -> tuple[str, str]:
+def option_of(directive: str) -> tuple[str, str]:
     """The long name of a directive's option, and its value as written."""
-    match = _WRITTEN.match(line.text.strip())
+    match = _WRITTEN.match(directive.strip())
     if match is None:
-        return line.text, ""
+        return directive, ""
     long, short, value = match.groups("")
     name = long or known_options("sbatch").short.get(short, short)
     return name, re.sub(r"\s+#.*", "", value).strip().strip("'\"")

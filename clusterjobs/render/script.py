@@ -18,7 +18,7 @@ from clusterjobs.render.placement import placement_context
 from clusterjobs.render.plan_record import plan_json
 from clusterjobs.render.preflight import preflight_context
 from clusterjobs.render.restarts import restarts_context
-from clusterjobs.render.site_check import check_site
+from clusterjobs.render.site_check import check_site, set_twice
 from clusterjobs.render.site_templates import (
     PACKAGED,
     SiteFile,
@@ -66,7 +66,8 @@ def _render_with_site(
     site: SiteTemplates,
     folders: tuple[pathlib.Path, ...],
 ) -> str:
-    if problems := check_site(site, shape_of(context), folders):
+    problems = check_site(site, shape_of(context), folders)
+    if problems := [*problems, *set_twice(site, context["job"]["directives"])]:
         raise InputError(problems)
     parts: list[str] = []
     size = 0

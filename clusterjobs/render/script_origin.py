@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from clusterjobs.errors import Location
 from clusterjobs.render.site_templates import SiteFile, SiteTemplates
-from clusterjobs.render.template_check import used_names
+from clusterjobs.render.template_expressions import used_names
 from clusterjobs.render.template_syntax import at
 
 

@@ -5,6 +5,7 @@ Knows how a job script is built; it must not know what has to be in it.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -53,6 +54,7 @@ class ScriptParts(NamedTuple):
         return tuple(one for one in self.lines if one.text.lstrip().startswith("#SBATCH"))
 
 
+@functools.lru_cache(maxsize=64)
 def script_parts(text: str) -> ScriptParts:
     """The parts of the text of job.sh."""
     script, _, programs = f"\n{text}".partition(f"\n{_PROGRAMS}\n")
@@ -66,7 +68,7 @@ def code_of(text: str) -> str:
 
 def _lines(script: str) -> Iterator[Line]:
     ends: list[str] = []
-    function = ""
+    functions: list[str] = []  # a site's lines may define one inside of `main`
     for number, text in enumerate(script.split("\n"), 1):
         if ends:
             if text.strip("\t") == ends[0]:
@@ -74,9 +76,11 @@ def _lines(script: str) -> Iterator[Line]:
             continue
         code = code_of(text)
         ends = ["".join(match.groups("")) for match in _HERE.finditer(code)]
-        if found := _FUNCTION.match(text):
-            function = found[1]
+        if (found := _FUNCTION.match(text)) and code.endswith(("{", "(")):
+            functions.append(found[1])
+        elif functions and code.endswith("{") and not text.startswith(" "):
+            functions.append("")  # a group of commands, which ends like a function
         if code or text.lstrip().startswith("#SBATCH"):
-            yield Line(number, text, code, function)
-        if text.startswith(("}", ") <")):
-            function = ""
+            yield Line(number, text, code, functions[0] if functions else "")
+        if text.startswith(("}", ") <")) and functions:
+            functions.pop()

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from clusterjobs import resources
 from clusterjobs.errors import Location, Problem, in_order
+from clusterjobs.render.invariants_directives import option_of
 from clusterjobs.render.site_templates import INSERTION_POINTS, PACKAGED, SiteFile, SiteTemplates
-from clusterjobs.render.template_check import check_template, similar_name, used_names
+from clusterjobs.render.template_check import check_template
+from clusterjobs.render.template_expressions import similar_name, used_names
 from clusterjobs.render.template_syntax import at
 from clusterjobs.render.variables import Shape
 
@@ -31,6 +33,18 @@ def check_site(
     for file in site.files:
         problems += _check_text(file)
     return in_order([*problems, *_unused(site, texts), *_circles(site, texts)])
+
+
+def set_twice(site: SiteTemplates, planned: Iterable[str]) -> Iterator[Problem]:
+    """Directives of the site that a job has already, with another value: sbatch takes the last."""
+    values = dict(map(option_of, planned))
+    for file in site.insertions("directives"):
+        for number, line in enumerate(file.text.split("\n"), 1):
+            name, value = option_of(line)
+            if line.startswith("#SBATCH") and values.get(name, value) != value:
+                what = f"this job has --{name}={values[name]} already"
+                hint = "set it in defaults.yaml under `sbatch`, where a spec can change it"
+                yield Problem(what, at(file, number), "", hint)
 
 
 def packaged_texts(folders: tuple[pathlib.Path, ...] = ()) -> dict[str, str]:

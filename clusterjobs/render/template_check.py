@@ -7,16 +7,28 @@ extend others. Nothing else is allowed, since the rest of Jinja makes text that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from jinja2 import nodes
 
-from clusterjobs.errors import InputError, Problem, did_you_mean, nearest
+from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.render.site_templates import PACKAGED, SiteFile
+from clusterjobs.render.template_expressions import (
+    is_super,
+    misplaced,
+    similar_name,
+    text_of,
+    unquoted,
+)
 from clusterjobs.render.template_syntax import at, parse
 from clusterjobs.render.variables import PRINTED, Shape
 
 _MAX_LOOPS = 2
+_MAX_DEPTH = 15  # Python compiles no more than 20 blocks inside one another
+_TOO_DEEP = (
+    "tags nested too deep",
+    "put the inner lines into a template of their own: {% include %}",
+)
 _LOOP = Shape(
     "record",
     {
@@ -47,8 +59,11 @@ def check_template(file: SiteFile, scope: Scope, texts: Mapping[str, str]) -> li
     except InputError as error:
         return list(error.problems)
     checker = _Checker(file, texts)
-    checker.body(tree.body, scope)
-    checker.extending(tree)
+    try:
+        checker.body(tree.body, scope)
+        checker.extending(tree)
+    except RecursionError:
+        checker.problem(tree, "", *_TOO_DEEP)
     return list(dict.fromkeys(checker.problems))
 
 
@@ -58,6 +73,7 @@ class _Checker:
         self.texts = texts
         self.problems: list[Problem] = []
         self.loops = 0
+        self.depth = 0
 
     def problem(self, node: nodes.Node, text: str, what: str, hint: str = "") -> None:
         self.problems.append(Problem(what, at(self.file, node.lineno or 1, text), "", hint))
@@ -65,8 +81,13 @@ class _Checker:
     # ---- tags ------------------------------------------------------------------------------
 
     def body(self, body: list[nodes.Node], scope: Scope) -> None:
+        if self.depth == _MAX_DEPTH:
+            self.problem(body[0], "", *_TOO_DEEP)
+            return
+        self.depth += 1
         for node in body:
             self.tag(node, scope)
+        self.depth -= 1
 
     def tag(self, node: nodes.Node, scope: Scope) -> None:
         if isinstance(node, nodes.Output):
@@ -94,7 +115,7 @@ class _Checker:
 
     def loop(self, node: nodes.For, scope: Scope) -> None:
         found = self.shape(node.iter, scope)
-        text = _text(node.iter)
+        text = text_of(node.iter)
         if found and found.kind not in ("list", "nothing"):
             self.problem(node, text, f"{text} is no list but a {found.kind}", "loop over a list")
         if self.loops >= _MAX_LOOPS or node.recursive:
@@ -103,7 +124,7 @@ class _Checker:
             return
         if node.test:
             self.condition(node.test, scope)
-        names = [one.name for one in node.target.find_all(nodes.Name)] or [_text(node.target)]
+        names = [one.name for one in node.target.find_all(nodes.Name)] or [text_of(node.target)]
         item = found.item if found else None
         inner = {**scope, "loop": _LOOP, **dict.fromkeys(names, item if len(names) == 1 else None)}
         self.loops += 1
@@ -116,8 +137,8 @@ class _Checker:
         if not isinstance(target, nodes.Const):
             found = self.shape(target, scope)
             if found and found.kind not in ("template", "nothing"):
-                what = f"{_text(target)} is not the name of a template"
-                self.problem(node, _text(target), what, 'write it in quotes: "blocks/job.sh.j2"')
+                what = f"{text_of(target)} is not the name of a template"
+                self.problem(node, text_of(target), what, 'write it in quotes: "blocks/job.sh.j2"')
         elif target.value not in self.texts:
             hint = similar_name(str(target.value), self.texts)
             self.problem(target, str(target.value), f"there is no template {target.value}", hint)
@@ -153,19 +174,19 @@ class _Checker:
     # ---- what is printed ---------------------------------------------------------------------
 
     def printed(self, node: nodes.Expr, scope: Scope) -> None:
-        if isinstance(node, nodes.TemplateData) or _is_super(node):
+        if isinstance(node, nodes.TemplateData) or is_super(node):
             return
         if not isinstance(node, (nodes.Name, nodes.Getattr)):
-            what, text = _unquoted(node)
+            what, text = unquoted(node)
             self.problem(node, text, what, _NO_FILTER)
             return
-        found, text = self.shape(node, scope), _text(node)
+        found, text = self.shape(node, scope), text_of(node)
         if found is None or found.kind == "nothing":
             return
         if found.kind not in PRINTED:
             hint = _USES.get(found.kind, "").format(text)
             self.problem(node, text, f"{text} cannot be printed: it is a {found.kind}", hint)
-        elif wrong := _misplaced(found.kind, text, at(self.file, node.lineno, text).source):
+        elif wrong := misplaced(found.kind, text, at(self.file, node.lineno, text).source):
             self.problem(node, text, *wrong)
 
     def shape(self, node: nodes.Node, scope: Scope) -> Shape | None:
@@ -176,7 +197,7 @@ class _Checker:
                 self.problem(node, node.name, f"there is no variable {node.name}", hint)
             return scope.get(node.name)
         if not isinstance(node, nodes.Getattr):
-            what, text = _unquoted(node)
+            what, text = unquoted(node)
             self.problem(node, text, what, "write a variable")
             return None
         parent = self.shape(node.node, scope)
@@ -184,7 +205,7 @@ class _Checker:
             return None
         if node.attr not in parent.fields:
             hint = did_you_mean(node.attr, sorted(parent.fields))
-            self.problem(node, _text(node), f"{_text(node.node)} has no {node.attr}", hint)
+            self.problem(node, text_of(node), f"{text_of(node.node)} has no {node.attr}", hint)
         return parent.fields.get(node.attr)
 
     def condition(self, node: nodes.Node, scope: Scope) -> None:
@@ -195,7 +216,7 @@ class _Checker:
             for child in node.iter_child_nodes():
                 self.condition(child, scope)
         elif not isinstance(node, nodes.Const):
-            what, text = _unquoted(node)
+            what, text = unquoted(node)
             self.problem(node, text, what, "compare variables with constants: ==, <, in, and, not")
 
 
@@ -214,52 +235,3 @@ _USES = {
     "record": "print one of its fields",
     "template": "include it: {{% include {} %}}",
 }
-
-
-def _is_super(node: nodes.Node) -> bool:
-    return isinstance(node, nodes.Call) and _text(node.node) == "super" and not node.args
-
-
-def _text(node: nodes.Node) -> str:
-    """A variable as it is written."""
-    if isinstance(node, nodes.Getattr):
-        return f"{_text(node.node)}.{node.attr}"
-    return node.name if isinstance(node, nodes.Name) else ""
-
-
-def _unquoted(node: nodes.Node) -> tuple[str, str]:
-    """What is wrong with an expression that is no variable, and a word of it."""
-    if isinstance(node, nodes.Filter):
-        return f"the filter {node.name} is not allowed", node.name
-    if isinstance(node, nodes.Test):
-        return f"the test `is {node.name}` is not allowed", node.name
-    if isinstance(node, nodes.Call):
-        return "a call is not allowed", _text(node.node)
-    if isinstance(node, nodes.Const):
-        return "a constant is not quoted: write the text itself, without {{ }}", ""
-    return "an expression is not allowed here", next(map(_text, node.find_all(nodes.Name)), "")
-
-
-def _misplaced(kind: str, text: str, line: str) -> tuple[str, str] | None:
-    """Whether a value stands where its kind of quoting does not protect it: what, and a hint."""
-    match = re.search(r"\{\{[-+]?\s*" + re.escape(text) + r"\s*[-+]?\}\}", line)
-    before, after = (line[: match.start()], line[match.end() :]) if match else ("", "")
-    if kind == "comment" and match and not re.search(r"(^|\s)#", before):
-        return f"{text} is quoted for a comment alone", "put a # before it"
-    if kind == "here-document" and match and (before + after).strip():
-        return f"{text} is quoted for a here-document alone", "print it on a line of its own"
-    if kind == "text" and before[-1:] in ('"', "'") and before[-1:] == after[:1]:
-        return f"{text} is quoted already: inside quotes it is not", f"remove the {after[:1]}"
-    return None
-
-
-def similar_name(name: str, known: Iterable[str]) -> str:
-    """A hint: the name that is meant, of the packaged ones by their prefix if that was written."""
-    candidates = [one for one in known if one.startswith(PACKAGED) == name.startswith(PACKAGED)]
-    match = nearest(name, candidates, cutoff=0.7)
-    return f"did you mean {match}?" if match else "`clusterjobs templates list` shows all"
-
-
-def used_names(text: str) -> Iterator[str]:
-    """The templates that a text includes or extends by name."""
-    return (m[1] for m in re.finditer(r"""\{%[-+]?\s*(?:include|extends)\s+["'](.+?)["']""", text))

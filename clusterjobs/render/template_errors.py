@@ -37,6 +37,9 @@ def _problem(error: Exception, file: SiteFile, line: int) -> Problem:
         return _undefined(said, file, line)
     if isinstance(error, jinja2.TemplateNotFound):
         return Problem(f"there is no template {said}", at(file, line, said))
+    if isinstance(error, TypeError) and not isinstance(error, UnquotedError):
+        hint = "compare numbers with <, <=, > and >=, and texts with == or !="
+        return Problem("this template compares different types", at(file, line), "", hint)
     return Problem(f"the template cannot be rendered: {said}", at(file, line))
 
 

@@ -47,7 +47,7 @@ def spellings(image: str) -> tuple[str, ...]:
     has its name without the registry, too.
     """
     name = re.sub(r"^dockerd?://", "", image)
-    if "://" in name or name.startswith(("/", ".", "$")) or name.endswith((".sqsh", ".sif")):
+    if "://" in name or image.startswith(("/", ".", "${")) or name.endswith((".sqsh", ".sif")):
         return (image,)
     name = re.sub(r"^[^/#@]*@(?=[^/#]*[#/])", "", name, count=1)  # enroot's user@registry#image
     first, separator, rest = name.replace("#", "/", 1).partition("/")

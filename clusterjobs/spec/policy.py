@@ -112,7 +112,7 @@ def load_policy(text: str, file: str, option_models: OptionModels) -> tuple[Site
     Raises InputError with all problems.
     """
     document = yaml_document.load(text, file)
-    if document.value is None:
+    if document.value in (None, {"rules": None}):  # all rules are commented out
         return ()
     if not isinstance(document.value, dict):
         hint = "write `rules:`, and below it a list of rules"

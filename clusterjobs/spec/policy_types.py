@@ -34,13 +34,13 @@ def _name(value: Any) -> str:
 
 def _message(value: Any) -> str:
     """The message in one line. An admin may write it in several."""
+    if isinstance(value, str) and len(value) > MAX_MESSAGE:
+        raise ValueError(f"longer than {MAX_MESSAGE:,} characters: shorten it, and add a link")
     text = " ".join(scalar_text(value).split())
     if not text:
         raise ValueError("the message is empty: say what the user must do")
     if bad := first_control_character(text):
         raise ValueError(f"the message contains {bad}: remove it")
-    if len(text) > MAX_MESSAGE:
-        raise ValueError(f"longer than {MAX_MESSAGE:,} characters: shorten it, and add a link")
     return text
 
 
@@ -52,13 +52,13 @@ def _link(value: Any) -> str:
 
 
 def _one_value(value: Any) -> str:
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        raise ValueError(f"longer than {MAX_TEXT} characters: shorten it, a * stands for any text")
     text = scalar_text(value)
     if not text:
         raise ValueError("the value is empty: write one, or * for any")
     if bad := first_control_character(text):
         raise ValueError(f"the value contains {bad}: remove it")
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"longer than {MAX_TEXT} characters: shorten it, a * stands for any text")
     return text
 
 
@@ -68,7 +68,9 @@ def _list(value: Any) -> Any:
         if not value:
             raise ValueError("the list is empty: write at least one value, or remove the key")
         return tuple(value)
-    return value if isinstance(value, dict) or value is None else (value,)
+    if value is None:
+        raise ValueError("the value is missing: write a list, [a, b]")
+    return value if isinstance(value, dict) else (value,)
 
 
 def _time(value: Any) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
-from collections.abc import Callable, Iterator
 
 import pytest
+from packaged_upgrade import edit, upgrade
 
-from clusterjobs import resources
 from clusterjobs.commands import overrides
-from clusterjobs.render import template_environment
+
+__all__ = ["upgrade"]
 
 LAUNCH = pathlib.Path("site/templates/blocks/launch.sh.j2")
 ORIGINAL = LAUNCH.with_name("launch.sh.j2.orig")
@@ -25,41 +24,6 @@ def site(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     (folder / "spec.yaml").write_text(SPEC)
     monkeypatch.setenv("CLUSTERJOBS_SITE", "site")
     return folder / "site"
-
-
-Upgrade = Callable[..., None]
-
-
-@pytest.fixture
-def upgrade(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upgrade]:
-    """`upgrade("0.2.0", (old, new), ...)`: another version, whose launch block has other lines."""
-    packaged = tmp_path / "packaged"
-    shutil.copytree(resources.templates_dir(), packaged)
-
-    def to(version: str, *changes: tuple[str, str]) -> None:
-        block = packaged / "blocks" / "launch.sh.j2"
-        text = block.read_text()
-        for old, new in changes:
-            assert text.count(old) == 1
-            text = text.replace(old, new)
-        block.write_text(text)
-        monkeypatch.setattr(resources, "templates_dir", lambda: packaged)
-        monkeypatch.setattr(overrides, "__version__", version)
-        forget()
-
-    def forget() -> None:
-        resources.template_texts.cache_clear()
-        template_environment.template_environment.cache_clear()
-
-    yield to
-    monkeypatch.undo()
-    forget()
-
-
-def edit(file: pathlib.Path, old: str, new: str) -> None:
-    text = file.read_text()
-    assert text.count(old) == 1
-    file.write_text(text.replace(old, new))
 
 
 def files_of(folder: pathlib.Path) -> dict[str, str]:
@@ -154,9 +118,10 @@ def test_an_upgrade_that_changes_the_same_line_is_marked_until_resolved(
     upgrade("0.2.0", ("  command=(\n", "  command=( # of clusterjobs\n"))
 
     outcome = clusterjobs("templates", "update")
+    line = LAUNCH.read_text().split("\n").index("<<<<<<< yours") + 1
     message = (
-        f"{LAUNCH}:10:1 a conflict of a merge is not resolved\n"
-        "   10 | <<<<<<< yours\n"
+        f"{LAUNCH}:{line}:1 a conflict of a merge is not resolved\n"
+        f"{line:>5} | <<<<<<< yours\n"
         "      | ^^^^^^^^^^^^^\n"
         "   hint: choose one of the versions between the markers, remove the markers, and run "
         "`clusterjobs templates update`\n"
@@ -241,5 +206,6 @@ def test_a_merge_that_is_interrupted_can_be_begun_again(
     monkeypatch.setattr(overrides, "replace_file", replace_file)
     outcome = clusterjobs("templates", "update")
     assert outcome.code == 1
-    assert outcome.err.startswith(f"{LAUNCH}:10:1 a conflict of a merge is not resolved\n")
+    line = LAUNCH.read_text().split("\n").index("<<<<<<< yours") + 1
+    assert outcome.err.startswith(f"{LAUNCH}:{line}:1 a conflict of a merge is not resolved\n")
     assert ORIGINAL.read_text() == before
