@@ -39,18 +39,22 @@ def measure() -> list[Row]:
         folder = Path(name)
         write_values(folder / "old")
         write_site(folder / "new")
+        write_site(folder / "override", override=True)
         for count in COUNTS:
             _write_specs(folder / str(count), count)
         few, many = (_impact(folder, count) for count in COUNTS)
+        checked = _impact(folder, COUNTS[0], "override")
         floor = _floor_seconds(folder / str(COUNTS[-1])) / WORKERS
     what = f"{COUNTS[-1]:,} specs, {WORKERS} processes"
     share = many.cpu_seconds / WORKERS
     target = f"<= {_MAX_SECONDS} s"
     grown = f"memory of the largest process, {COUNTS[-1]:,} / {COUNTS[0]:,} specs"
+    checks = "CPU time of one spec, with a template override / without"
     is_flat = many.mib <= _MAX_GROWTH * few.mib
     return [
         Row(what, "s", floor, many.seconds, target, many.seconds <= _MAX_SECONDS),
         Row("the same, CPU time of one process", "s", floor, share, target, share <= _MAX_SECONDS),
+        Row(checks, "ms", _ms_per_spec(few), _ms_per_spec(checked)),
         Row(grown, "MiB", few.mib, many.mib, f"<= {_MAX_GROWTH:g} x baseline", is_flat),
     ]
 
@@ -62,13 +66,17 @@ def _write_specs(folder: Path, count: int) -> None:
         path.write_text(text)
 
 
-def _impact(folder: Path, count: int) -> _Run:
+def _ms_per_spec(run: _Run) -> float:
+    return 1000 * run.cpu_seconds / COUNTS[0]
+
+
+def _impact(folder: Path, count: int, site: str = "new") -> _Run:
     program = str(Path(sys.executable).with_name("clusterjobs"))
     options = ["--site", str(folder / "old"), "--jobs", str(WORKERS), "--json"]
     command = [sys.executable, program, "impact", str(folder / str(count)), *options]
     environment = {
         **os.environ,
-        "CLUSTERJOBS_SITE": str(folder / "new"),
+        "CLUSTERJOBS_SITE": str(folder / site),
         "XDG_CONFIG_HOME": str(folder),
     }
     start = time.perf_counter()
