@@ -20,16 +20,21 @@ from clusterjobs import __version__
 _COMMANDS = {
     "render": ("render", "Write the job script and the config files of a spec."),
     "plan": ("plan", "Show every derived value with its reason; write nothing."),
+    "show": ("show_spec", "Show a spec as it is used: each value, and the file it comes from."),
     "diff": ("diff", "Show what a render would change."),
+    "site": ("site", "Show the site folders in use, or make one."),
     "clusters": ("clusters", "List, show, compare and upgrade cluster configs."),
     "templates": ("templates", "The templates of job scripts, and what your site changes."),
     "validate": ("validate", "Check specs and ParallelCluster configs without a cluster."),
+    "impact": ("impact.command", "Which specs a change of site, cluster or version would touch."),
     "submit": ("submit", "Render a spec and hand it to sbatch."),
     "status": ("status", "How the jobs of a spec are doing, and why attempts ended."),
     "logs": ("logs", "What a job of a spec has written; --follow goes on."),
     "cancel": ("cancel", "End jobs, so that they do not come back."),
+    "policy": ("policy", "The rules of your site: list and test them, export them to Slurm."),
     "lab": ("lab", "A throw-away real Slurm cluster on this machine."),
 }
+_HIDDEN = {"render-batch": ("impact.batch", "")}  # for other versions, not for people
 
 _EXAMPLES = """\b
 Examples:
@@ -44,14 +49,15 @@ class _Commands(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        known = _COMMANDS | _HIDDEN
+        if cmd_name not in known:
             return None
-        module = importlib.import_module(f"clusterjobs.commands.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        module = importlib.import_module(f"clusterjobs.commands.{known[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS | _HIDDEN:
             from clusterjobs.errors import did_you_mean
 
             hint = did_you_mean(args[0], list(_COMMANDS))

@@ -6,10 +6,12 @@ import functools
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.missing import missing_inputs
+from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import unsafe_logs
 from clusterjobs.commands.shell_check import code_problems
 from clusterjobs.commands.site_folders import SiteFolders
@@ -22,6 +24,9 @@ from clusterjobs.plan.resolve import config_files, resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
 from clusterjobs.spec.load import BrokenSpecError, Spec
+
+if TYPE_CHECKING:
+    from clusterjobs.plan.policy_values import User
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,17 @@ def load_project(
     settings: Sequence[str] = (),
     to_write: bool = True,
     site: SiteFolders | None = None,
+    user: User | None = None,
 ) -> Project:
     """Read the spec and the files that it names, and make the plan. Raises InputError.
 
     `to_write`: a cluster config that cannot be written is reported with the spec's problems.
-    `site`: the site folders to use instead of those that are found.
+    `site`: the site folders to use instead of those that are found. `user`: whom their policies
+    suppose, instead of the caller.
     """
-    loaded, files = read_spec(spec, settings, site)
+    loaded, files = read_spec(spec, settings, site, user)
     cluster = _cluster(loaded, files)
-    plan = _plan(loaded, cluster.source, spec, to_write)
+    plan = _plan(loaded, cluster.source, spec, Policies(files.site, user), to_write)
     inputs = Inputs(
         _named((str(spec), files.text)),
         _named(cluster.config),
@@ -92,7 +99,10 @@ def load_project(
 
 
 def read_spec(
-    spec: pathlib.Path, settings: Sequence[str] = (), site: SiteFolders | None = None
+    spec: pathlib.Path,
+    settings: Sequence[str] = (),
+    site: SiteFolders | None = None,
+    user: User | None = None,
 ) -> tuple[Spec, SpecFiles]:
     """Read the spec with what is below it. Raises InputError with all problems of single values,
     and with those of the plan that do not depend on them."""
@@ -100,16 +110,20 @@ def read_spec(
     try:
         return files.load(settings), files
     except BrokenSpecError as error:
-        further = _further_problems(error, files) if error.rest else ()
+        policies = Policies(files.site, user)
+        further = _further_problems(error, files, policies) if error.rest else ()
         raise InputError(in_order([*error.problems, *further])) from None
 
 
-def _further_problems(error: BrokenSpecError, files: SpecFiles) -> tuple[Problem, ...]:
+def _further_problems(
+    error: BrokenSpecError, files: SpecFiles, policies: Policies
+) -> tuple[Problem, ...]:
     from clusterjobs.commands.further_problems import independent
 
     assert error.rest is not None
     try:
-        _plan(error.rest, _cluster(error.rest, files).source, files.spec, to_write=False)
+        source = _cluster(error.rest, files).source
+        _plan(error.rest, source, files.spec, policies, to_write=False)
     except InputError as found:
         return tuple(independent(found.problems, error.problems))
     return ()
@@ -119,17 +133,22 @@ def _cluster(loaded: Spec, files: SpecFiles) -> ClusterInput:
     return files.cluster(loaded.experiment.cluster, loaded.source.locate(("cluster",)))
 
 
-def _plan(loaded: Spec, source: ConfigSource, spec: pathlib.Path, to_write: bool) -> Plan:
-    """The plan. Problems of the spec's code and of the cluster are reported with its own."""
-    problems = code_problems(loaded)
+def _plan(
+    loaded: Spec, source: ConfigSource, spec: pathlib.Path, policies: Policies, to_write: bool
+) -> Plan:
+    """The plan. Problems of code, policies and the cluster are reported with the spec's own."""
+    problems, plan = [*code_problems(loaded)], None
+    unfit: tuple[Problem, ...] = ()
     try:
         plan = resolve(loaded, source.facts, _read_configs(loaded, spec))
     except InputError as error:
+        problems += error.problems
         unfit = _unfit(source) if to_write else ()
-        raise InputError(in_order([*problems, *error.problems, *unfit])) from None
-    if problems:
-        raise InputError(problems)
-    return plan
+    broken = policies.check(loaded, plan, source.facts.name)
+    if plan is None or problems or any(not one.warning for one in broken):
+        warnings = plan.warnings if plan else ()
+        raise InputError(in_order([*problems, *broken, *warnings, *unfit]))
+    return plan._replace(warnings=(*plan.warnings, *broken))
 
 
 def _unfit(source: ClusterSource) -> tuple[Problem, ...]:

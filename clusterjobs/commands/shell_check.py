@@ -53,11 +53,14 @@ def bash_complaint(code: str, warnings: bool = False) -> Complaint | None:
 
     `warnings`: with the warning about a here-document that is not closed.
     """
+    bash = shutil.which("bash")
+    return _complaint(bash, code, warnings) if bash else None
+
+
+@functools.lru_cache(maxsize=256)  # the specs of a site often have the same lines
+def _complaint(bash: str, code: str, warnings: bool) -> Complaint | None:
     import subprocess  # only for specs and sites with code
 
-    bash = shutil.which("bash")
-    if bash is None:
-        return None
     done = subprocess.run([bash, "-n"], input=code.encode(), capture_output=True, check=False)
     said = done.stderr.decode(errors="replace").strip()
     if done.returncode == 0 and not (warnings and said):

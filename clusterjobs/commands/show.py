@@ -38,7 +38,8 @@ def format_problem(problem: Problem) -> str:
     kind = styled(level, fg="yellow") if level else ""
     place = styled(printable(str(problem.where)), bold=True) + " " if problem.where else ""
     path = f"{printable(problem.path)}: " if problem.path else ""
-    by = f" [{problem.validator}]" if problem.validator else ""
+    source = problem.validator or (printable(str(problem.rule)) if problem.rule else "")
+    by = f" [{source}]" if source else ""
     lines = [f"{place}{kind}{path}{printable(problem.what)}{by}"]
     lines += _source_lines(problem)
     if problem.hint:

@@ -10,6 +10,7 @@ from clusterjobs.commands.files import read_text
 from clusterjobs.commands.shell_check import insertion_problems
 from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders, is_file, unreadable
 from clusterjobs.errors import InputError, Problem
+from clusterjobs.render.merge import marker_problems
 from clusterjobs.render.site_templates import SiteFile, SiteTemplates
 
 _ENDINGS = (".j2", ".sh")
@@ -20,7 +21,7 @@ def read_site_templates(site: SiteFolders) -> SiteTemplates:
     files: list[SiteFile] = []
     problems: list[Problem] = []
     for folder in site.subfolders(TEMPLATES):
-        for path in sorted(_files(folder, {os.path.realpath(folder)})):
+        for path in sorted(template_files(folder, {os.path.realpath(folder)})):
             try:
                 files.append(_read(folder, path))
             except InputError as error:
@@ -33,10 +34,13 @@ def read_site_templates(site: SiteFolders) -> SiteTemplates:
 
 def _read(folder: pathlib.Path, path: pathlib.Path) -> SiteFile:
     is_file(path)  # raises for a folder or a pipe, and names a broken link
-    return SiteFile(path.relative_to(folder).as_posix(), str(path), read_text(path))
+    text = read_text(path)
+    if unresolved := marker_problems(text, str(path)):
+        raise InputError(unresolved)
+    return SiteFile(path.relative_to(folder).as_posix(), str(path), text)
 
 
-def _files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Path]:
+def template_files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Path]:
     """What has the name of a template; other files, such as a README, do not matter.
 
     Links to folders are followed, each folder once.
@@ -52,4 +56,4 @@ def _files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Path]:
             yield path
         elif path.is_dir() and (real := os.path.realpath(path)) not in seen:
             seen.add(real)
-            yield from _files(path, seen)
+            yield from template_files(path, seen)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import click
 
 from clusterjobs.commands.templates_check import check
+from clusterjobs.commands.templates_diff import diff
+from clusterjobs.commands.templates_docs import docs
 from clusterjobs.commands.templates_list import list_, show
+from clusterjobs.commands.templates_override import override
+from clusterjobs.commands.templates_test import test
+from clusterjobs.commands.templates_update import update
 
 
 @click.group()
@@ -23,3 +28,8 @@ def templates() -> None:
 templates.add_command(list_)
 templates.add_command(show)
 templates.add_command(check)
+templates.add_command(override)
+templates.add_command(diff)
+templates.add_command(update)
+templates.add_command(test)
+templates.add_command(docs)

@@ -34,8 +34,20 @@ class Defaults(NamedTuple):
             paths.append(("clusters", cluster))
             if queue is not None:
                 paths.append(("clusters", cluster, "queues", queue))
-        found = ((path, _at(self.document.value, path)) for path in paths)
-        return [Layer("default", self.document, _spec_keys(at), path) for path, at in found if at]
+        return list(self._layers_at(paths))
+
+    def sections(self) -> list[Layer]:
+        """All sections that are not empty."""
+        paths: list[Path] = [("all",)]
+        for cluster in _at(self.document.value, ("clusters",)) or ():
+            paths.append(("clusters", cluster))
+            paths += [("clusters", cluster, "queues", queue) for queue in self.queues(cluster)]
+        return list(self._layers_at(paths))
+
+    def _layers_at(self, paths: Sequence[Path]) -> Iterator[Layer]:
+        for path in paths:
+            if found := _spec_keys(_at(self.document.value, path) or {}):
+                yield Layer("default", self.document, found, path)
 
     @property
     def has_clusters(self) -> bool:

@@ -67,7 +67,7 @@ class Source(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """Layers merged: plain data, where it was written, and which lists were added to."""
+    """Layers merged: plain data, where it was written, and the lists that a layer adds to."""
 
     data: dict[str, Any]
     source: Source
@@ -115,12 +115,16 @@ def _merge(
 
 
 class AddedList(NamedTuple):
-    """A list in the making: the `core` that one layer gives, and what others put around it."""
+    """A list in the making: the `core` that one layer gives, and what others put around it.
+
+    `by_words`: a layer says how its items are added.
+    """
 
     core: Any
     core_origin: Origin
     before: tuple[tuple[Any, Origin], ...] = ()
     after: tuple[tuple[Any, Origin], ...] = ()
+    by_words: bool = False
 
     def resolved(self, path: Path) -> tuple[Any, Origin]:
         """The list with its origin; the core alone if nothing can be added to it."""
@@ -146,14 +150,14 @@ def add_to_list(
     old = below if isinstance(below, AddedList) else AddedList(below, below_origin)
     words = read_words(value, path, origin.path, origin.layer.text, problems)
     if words is None:
-        return AddedList(value, origin, old.before, old.after)
+        return AddedList(value, origin, old.before, old.after, old.by_words)
     if "replace" in words:
-        return AddedList(words["replace"], origin.part("replace"))
+        return AddedList(words["replace"], origin.part("replace"), by_words=True)
     before, after = (
         _items(words.get(word, []), origin.part(word)) for word in ("prepend", "append")
     )
     core_origin = origin if old.core is _NOTHING else old.core_origin
-    return AddedList(old.core, core_origin, before + old.before, old.after + after)
+    return AddedList(old.core, core_origin, before + old.before, old.after + after, by_words=True)
 
 
 def _items(values: Any, origin: Origin) -> tuple[tuple[Any, Origin], ...]:
@@ -168,7 +172,7 @@ def _resolve_lists(data: dict[str, Any], origin: Origin, path: Path) -> Iterator
         inner = (*path, key)
         if isinstance(value, AddedList):
             data[key], origin.parts[key] = value.resolved(inner)
-            if value.before or value.after:
+            if value.by_words:
                 yield inner
         elif isinstance(value, dict) and any(one[: len(inner)] == inner for one in LISTS):
             yield from _resolve_lists(value, origin.parts[key], inner)
