@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from clusterjobs import resources
 from clusterjobs.commands.pipeline import load_project
 from clusterjobs.commands.site_folders import TESTS, SiteFolders
+from clusterjobs.errors import InputError, Problem
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.script import render_script, template_context
@@ -41,11 +41,17 @@ def packaged_samples() -> tuple[Sample, ...]:
     return tuple(_sample(file.stem, file, SiteFolders()) for file in files)
 
 
-def site_samples(site: SiteFolders) -> Iterator[Sample]:
-    """The specs of the site's tests. Raises InputError for one that is wrong."""
+def site_samples(site: SiteFolders) -> tuple[list[Sample], list[Problem]]:
+    """The specs of the site's tests, and what is wrong with the others."""
+    samples: list[Sample] = []
+    problems: list[Problem] = []
     for folder in site.subfolders(TESTS):
         for file in sorted(folder.glob("*/spec.yaml")):
-            yield _sample(f"{TESTS}/{file.parent.name}", file, site)
+            try:
+                samples.append(_sample(f"{TESTS}/{file.parent.name}", file, site))
+            except InputError as error:
+                problems += error.problems
+    return samples, problems
 
 
 def _sample(name: str, file: pathlib.Path, site: SiteFolders) -> Sample:

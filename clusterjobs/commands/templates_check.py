@@ -15,7 +15,7 @@ from clusterjobs.commands.script_lint import (
     shellcheck_program,
 )
 from clusterjobs.commands.show import show_problems
-from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
+from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders, find_site_folders
 from clusterjobs.commands.site_templates import read_site_templates
 from clusterjobs.commands.template_samples import (
     Sample,
@@ -66,12 +66,17 @@ def check(site: pathlib.Path | None) -> int:
     """
     folders = chosen_site(site)
     templates = read_site_templates(folders)
+    if not templates.files:
+        searched = ", ".join(str(one / TEMPLATES) for one in folders.folders)
+        click.echo(f"no templates of a site: nothing in {searched or 'any site folder'}")
+        return 0
     samples = packaged_samples()
     if problems := check_site(templates, template_variables(samples), launcher_folders()):
         show_problems(problems)
         return 1
-    samples = (*samples, *site_samples(folders))
-    problems = _check_scripts(samples, templates)
+    own, problems = site_samples(folders)
+    samples = (*samples, *own)
+    problems += _check_scripts(samples, templates)
     show_problems(problems)
     if not shellcheck_program():
         click.echo(NO_SHELLCHECK, err=True)

