@@ -285,7 +285,7 @@ def test_init_writes_a_folder_that_changes_nothing_and_overwrites_nothing(
     assert clusterjobs("site").code == 0
     assert clusterjobs("render", "exp.yaml").code == 0
     assert pathlib.Path("generated/job.sh").read_text() == before
-    assert clusterjobs("plan", "new/tests/example.yaml").code == 0
+    assert clusterjobs("plan", "new/tests/example/spec.yaml").code == 0
     pathlib.Path("new/defaults.yaml").write_text("all: {nodes: 1}\n")
     again = clusterjobs("site", "init", "new")
     assert "  new/defaults.yaml (kept: it exists)\n" in again.out
