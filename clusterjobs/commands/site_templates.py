@@ -26,7 +26,8 @@ def read_site_templates(site: SiteFolders) -> SiteTemplates:
                 files.append(_read(folder, path))
             except InputError as error:
                 problems += error.problems
-    problems += [one for file in files if file.point for one in insertion_problems(file)]
+    inserted = [one for one in files if one.point and one.point != "directives"]
+    problems += insertion_problems(inserted) if inserted else ()
     if problems:
         raise InputError(problems)
     return SiteTemplates(tuple(files))

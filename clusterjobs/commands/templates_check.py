@@ -10,10 +10,10 @@ import click
 from clusterjobs.commands.script_lint import (
     NO_SHELLCHECK,
     Rendered,
-    bash_problem,
     shellcheck_problems,
     shellcheck_program,
 )
+from clusterjobs.commands.script_syntax import bash_problem
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders, find_site_folders
 from clusterjobs.commands.site_templates import read_site_templates

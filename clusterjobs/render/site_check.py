@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from clusterjobs import resources
 from clusterjobs.errors import Location, Problem, in_order
-from clusterjobs.render.invariants_directives import option_of
+from clusterjobs.render.directive_options import option_of
 from clusterjobs.render.site_templates import INSERTION_POINTS, PACKAGED, SiteFile, SiteTemplates
 from clusterjobs.render.template_check import check_template
 from clusterjobs.render.template_expressions import similar_name, used_names
