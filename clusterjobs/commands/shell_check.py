@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import shutil
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from clusterjobs.errors import Problem
@@ -41,14 +42,33 @@ def _problem(spec: Spec, path: Path, said: Complaint) -> Problem:
 _HINT = "it would end the job on nodes that are paid for: try it with bash -n"
 
 
-@functools.lru_cache(maxsize=64)  # many specs of one site
-def insertion_problems(file: SiteFile) -> tuple[Problem, ...]:
-    """Problems of the lines that a site inserts: what is not complete would change the script."""
-    found = bash_complaint(file.text, warnings=True)
+_BEFORE, _AFTER = "f() { if :; then ( :", ")\nfi\n}"  # nothing in between closes all of it
+
+
+def insertion_problems(files: Sequence[SiteFile]) -> tuple[Problem, ...]:
+    """The first problem of the lines that a site inserts.
+
+    A text that is not complete, or closes more than it opens, would change the script around it.
+    """
+    wrapped = [f"{_BEFORE}\n{file.text.rstrip()}\n{_AFTER}\n" for file in files]
+    found = bash_complaint("".join(wrapped), warnings=True)
     if found is None:
         return ()
-    where = at(file, min(found.line, len(file.text.splitlines()) or 1))
-    return (Problem(f"bash cannot read it: {found.said}", where, "", f"try: bash -n {file.file}"),)
+    if opened := re.search(r"here-document at line (\d+) .*(\(wanted .*\))", found.said):
+        found = Complaint(int(opened[1]), f"a here-document is not closed {opened[2]}")
+    start = 1
+    for file, text in zip(files, wrapped, strict=True):
+        lines = text.count("\n")
+        if found.line < start + lines or file is files[-1]:
+            return (_insertion_problem(file, found, found.line - start),)
+        start += lines
+    return ()
+
+
+def _insertion_problem(file: SiteFile, found: Complaint, line: int) -> Problem:
+    last = len(file.text.rstrip().split("\n"))
+    where = at(file, min(max(line, 1), last))
+    return Problem(f"bash cannot read it: {found.said}", where, "", f"try: bash -n {file.file}")
 
 
 class Complaint(NamedTuple):

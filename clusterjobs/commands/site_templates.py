@@ -26,7 +26,8 @@ def read_site_templates(site: SiteFolders) -> SiteTemplates:
                 files.append(_read(folder, path))
             except InputError as error:
                 problems += error.problems
-    problems += [one for file in files if file.point for one in insertion_problems(file)]
+    inserted = [one for one in files if one.point and one.point != "directives"]
+    problems += insertion_problems(inserted) if inserted else ()
     if problems:
         raise InputError(problems)
     return SiteTemplates(tuple(files))
@@ -46,14 +47,14 @@ def template_files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Pat
     Links to folders are followed, each folder once.
     """
     try:
-        entries = list(folder.iterdir())
+        entries = [(path, path.is_dir()) for path in folder.iterdir()]
     except OSError as error:
         raise unreadable(folder, error) from None
-    for path in entries:
+    for path, is_folder in entries:
         if path.name.startswith("."):
             continue
         if path.name.endswith(_ENDINGS):
             yield path
-        elif path.is_dir() and (real := os.path.realpath(path)) not in seen:
+        elif is_folder and (real := os.path.realpath(path)) not in seen:
             seen.add(real)
             yield from template_files(path, seen)

@@ -10,12 +10,12 @@ import click
 from clusterjobs.commands.script_lint import (
     NO_SHELLCHECK,
     Rendered,
-    bash_problem,
     shellcheck_problems,
     shellcheck_program,
 )
+from clusterjobs.commands.script_syntax import bash_problem
 from clusterjobs.commands.show import show_problems
-from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders, find_site_folders
+from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders, find_site_folders, is_folder
 from clusterjobs.commands.site_templates import read_site_templates
 from clusterjobs.commands.template_samples import (
     Sample,
@@ -41,7 +41,7 @@ def chosen_site(folder: pathlib.Path | None) -> SiteFolders:
     """The site folder of the option --site, or those that are found."""
     if folder is None:
         return find_site_folders()
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise one_problem(f"there is no folder {folder}", hint="name a site folder")
     return SiteFolders((folder,))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from clusterjobs.render.directive_options import option_of
 from clusterjobs.render.invariants_base import Broken, Scripts
-from clusterjobs.slurm_options import known_options
 
 
 def below_a_command(scripts: Scripts) -> Iterator[Broken]:
@@ -41,16 +40,3 @@ def lost(scripts: Scripts) -> Iterator[Broken]:
         hint = "keep the loop over job.directives; a spec drops one with `sbatch: {NAME: false}`"
         what = f"directives of the plan are lost, --{missing[0]} among them"
         yield Broken(what, hint, template="blocks/directives.sh.j2")
-
-
-_WRITTEN = re.compile(r"#SBATCH\s+(?:--([\w-]+)|-(\w))(?:\s*=\s*|\s+|(?<=-\w))?(.*)")
-
-
-def option_of(directive: str) -> tuple[str, str]:
-    """The long name of a directive's option, and its value as written."""
-    match = _WRITTEN.match(directive.strip())
-    if match is None:
-        return directive, ""
-    long, short, value = match.groups("")
-    name = long or known_options("sbatch").short.get(short, short)
-    return name, re.sub(r"\s+#.*", "", value).strip().strip("'\"")

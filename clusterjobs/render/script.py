@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any, NamedTuple
 
-from clusterjobs.errors import InputError, one_problem
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.checkpoints import checkpoints_context
 from clusterjobs.render.container import container_context
@@ -18,19 +16,15 @@ from clusterjobs.render.placement import placement_context
 from clusterjobs.render.plan_record import plan_json
 from clusterjobs.render.preflight import preflight_context
 from clusterjobs.render.restarts import restarts_context
-from clusterjobs.render.site_check import check_site, set_twice
 from clusterjobs.render.site_templates import (
     PACKAGED,
     SiteFile,
-    SiteTemplates,
     site_context,
     with_used_files,
 )
 from clusterjobs.render.staging import staging_context
 from clusterjobs.render.steps import steps_context
-from clusterjobs.render.template_environment import TemplateEnvironment, template_environment
-from clusterjobs.render.template_errors import TEMPLATE_ERRORS, template_problem
-from clusterjobs.render.variables import shape_of
+from clusterjobs.render.template_environment import template_environment
 
 
 class Script(NamedTuple):
@@ -53,44 +47,13 @@ def render_script(plan: Plan, inputs: Inputs) -> Script:
     if not site.files:
         text = environment.get_template("job.sh.j2").render(context)
         return Script(text, tuple(sorted(environment.used)), ())
-    text = _render_with_site(environment, context, site, (further,) if further else ())
+    from clusterjobs.render.site_script import render_with_site  # only for a site with templates
+
+    text = render_with_site(environment, context, site, (further,) if further else ())
     own = site.used(environment.used)
     packaged = environment.used.difference(site.overrides())
     names = {name.removeprefix(PACKAGED) for name in packaged}
     return Script(with_used_files(text, own), tuple(sorted(names)), own)
-
-
-def _render_with_site(
-    environment: TemplateEnvironment,
-    context: dict[str, Any],
-    site: SiteTemplates,
-    folders: tuple[pathlib.Path, ...],
-) -> str:
-    problems = check_site(site, shape_of(context), folders)
-    if problems := [*problems, *set_twice(site, context["job"]["directives"])]:
-        raise InputError(problems)
-    parts: list[str] = []
-    size = 0
-    try:
-        for part in environment.get_template("job.sh.j2").generate(context):
-            parts.append(part)
-            size += len(part)
-            if size > _MAX_SCRIPT:
-                raise one_problem(*_TOO_LARGE)
-    except TEMPLATE_ERRORS as error:
-        if problem := template_problem(error, site):
-            raise InputError([problem]) from None
-        raise
-    return "".join(parts)
-
-
-_MAX_SCRIPT = 4 << 20  # Slurm's max_script_size
-_TOO_LARGE = (
-    "with the templates of this site, job.sh is larger than the 4 MiB that Slurm accepts",
-    None,
-    "",
-    "look for a loop that prints too much",
-)
 
 
 def template_context(plan: Plan, inputs: Inputs) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 _HERE = re.compile(r"""(?<!<)<<(?!<)-?\s*(?:'([^']+)'|"([^"]+)"|([A-Za-z_]\w*))""")
 _FUNCTION = re.compile(r"(?:function\s+)?([\w-]+)\s*\(\)\s*[{(]")
 _COMMENT = re.compile(r"^\s*#.*$|\s#(\s.*)?$")
-_PROGRAMS = "exit # programs follow"
+PROGRAMS = "\nexit # programs follow\n"  # after it, sbatch and bash read nothing
 
 
 class Line(NamedTuple):
@@ -57,8 +57,8 @@ class ScriptParts(NamedTuple):
 @functools.lru_cache(maxsize=64)
 def script_parts(text: str) -> ScriptParts:
     """The parts of the text of job.sh."""
-    script, _, programs = f"\n{text}".partition(f"\n{_PROGRAMS}\n")
-    return ScriptParts(tuple(_lines(script[1:])), programs)
+    script, _, programs = text.partition(PROGRAMS)
+    return ScriptParts(tuple(_lines(script)), programs)
 
 
 def code_of(text: str) -> str:

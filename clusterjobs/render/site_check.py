@@ -5,13 +5,14 @@ Knows which names there are; what may stand in a template is template_check's.
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from clusterjobs import resources
 from clusterjobs.errors import Location, Problem, in_order
-from clusterjobs.render.invariants_directives import option_of
+from clusterjobs.render.directive_options import option_of
 from clusterjobs.render.site_templates import INSERTION_POINTS, PACKAGED, SiteFile, SiteTemplates
 from clusterjobs.render.template_check import check_template
 from clusterjobs.render.template_expressions import similar_name, used_names
@@ -132,7 +133,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _DIRECTIVE = re.compile(r"#SBATCH\s+-\S")
 
 
-def _check_text(file: SiteFile) -> Iterator[Problem]:
+@functools.lru_cache(maxsize=256)  # many specs of one site
+def _check_text(file: SiteFile) -> tuple[Problem, ...]:
+    return tuple(_text_problems(file))
+
+
+def _text_problems(file: SiteFile) -> Iterator[Problem]:
     """Characters and lines that no script may have, whatever its commands mean."""
     lines = file.text.split("\n")
     for number, line in enumerate(lines, 1):

@@ -134,6 +134,9 @@ class _Checker:
 
     def included(self, node: nodes.Include | nodes.Extends, scope: Scope) -> None:
         target = node.template
+        if isinstance(node, nodes.Extends) and self.depth > 1:
+            what = "{% extends %} is inside another tag"
+            self.problem(node, "{% extends", what, "write it as the first line of the file")
         if not isinstance(target, nodes.Const):
             found = self.shape(target, scope)
             if found and found.kind not in ("template", "nothing"):
@@ -149,10 +152,11 @@ class _Checker:
 
     def extending(self, tree: nodes.Template) -> None:
         """In a template that extends another one, only blocks are printed, and only its blocks."""
-        parent = tree.find(nodes.Extends)
-        if parent is None or not isinstance(parent.template, nodes.Const):
+        found = [one for one in tree.body if isinstance(one, nodes.Extends)]
+        parent = found[0].template if found else None
+        if not isinstance(parent, nodes.Const):
             return
-        name = str(parent.template.value)
+        name = str(parent.value)
         known = re.findall(r"\{%-?\s*block\s+(\w+)", self.texts.get(name, ""))
         for node in tree.body:
             if isinstance(node, nodes.Block) and name in self.texts and node.name not in known:
