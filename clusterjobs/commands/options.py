@@ -8,6 +8,13 @@ import click
 
 # Not `readable`: reading the file gives a better message than click.
 spec_argument = click.argument("spec", type=click.Path(readable=False, path_type=pathlib.Path))
+specs_argument = click.argument(
+    "specs",
+    nargs=-1,
+    required=True,
+    metavar="SPEC...",
+    type=click.Path(readable=False, path_type=pathlib.Path),
+)
 set_option = click.option(
     "--set",
     "settings",

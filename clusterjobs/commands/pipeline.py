@@ -15,6 +15,7 @@ from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import unsafe_logs
 from clusterjobs.commands.shell_check import code_problems
 from clusterjobs.commands.site_folders import SiteFolders
+from clusterjobs.commands.site_templates import read_site_templates
 from clusterjobs.commands.spec_files import ClusterInput, SpecFiles
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.parallelcluster.source import ConfigSource
@@ -65,7 +66,13 @@ class Project:
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""
-        return render_outputs(self.plan, self.fitted.files, self.inputs)
+        outputs = render_outputs(self.plan, self.fitted.files, self.inputs)
+        if self.inputs.templates.overrides():
+            from clusterjobs.commands.script_syntax import bash_problem
+
+            if problem := bash_problem(outputs["job.sh"], self.inputs.templates):
+                raise InputError([problem])
+        return outputs
 
 
 def load_project(
@@ -91,6 +98,7 @@ def load_project(
         tuple(settings),
         tuple(map(_named, loaded.files("default"))),
         tuple(map(_named, loaded.files("base"))),
+        read_site_templates(files.site),
     )
     return Project(plan, inputs, cluster.source, loaded, files.site)
 

@@ -102,6 +102,15 @@ def _run(folder: pathlib.Path, site: SiteFolders, names: set[str]) -> Result:
     return Result(folder, example, tuple(sorted(found)), tuple(others))
 
 
+def example_user(folder: pathlib.Path) -> User:
+    """The user of an example: the one in its rules.yaml. Raises InputError if that is wrong."""
+    rules, example = folder / RULES, Example()
+    if is_file(rules):
+        names = {one.rule.name for one in site_rules(SiteFolders((folder.parents[1],)))}
+        example = load_example(read_text(rules), shown_path(rules), names)
+    return User(example.user, frozenset(example.groups))
+
+
 def update(results: Sequence[Result]) -> list[pathlib.Path]:
     """Write what each example breaks into its rules.yaml; returns the files that changed."""
     changed = []

@@ -50,7 +50,7 @@ def test_help_lists_every_command(clusterjobs: Callable[..., object]) -> None:
     [
         (["rendre"], "did you mean render?"),
         (["render"], "Missing argument"),
-        (["render", "a.yaml", "b.yaml"], "unexpected extra argument"),
+        (["render", "a.yaml", "b.yaml"], "several specs are rendered one by one"),
         (["render", "--nope", "a.yaml"], "No such option"),
         (["plan", "a.yaml", "--set"], "requires an argument"),
         (["--nope"], "No such option"),
