@@ -69,13 +69,10 @@ def slurm(request: pytest.FixtureRequest) -> Iterator[Slurm]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_site_folder_of_this_machine(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[None]:
+def _no_site_folder_of_this_machine() -> Iterator[None]:
     """Tests do not depend on /etc/clusterjobs, nor on the variable of who runs them."""
     with pytest.MonkeyPatch.context() as patch:
-        nowhere = tmp_path_factory.getbasetemp() / "etc" / "clusterjobs"
-        patch.setattr(site_folders, "SYSTEM_FOLDER", nowhere)
+        patch.setattr(site_folders, "SYSTEM_FOLDER", pathlib.Path("/nonexistent/clusterjobs"))
         patch.delenv(site_folders.VARIABLE, raising=False)
         yield
 

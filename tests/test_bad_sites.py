@@ -103,7 +103,8 @@ def test_every_case_is_refused_with_a_place_and_without_an_internal_error() -> N
         assert "site-packages" not in text, name
         problems = [line for line in text.splitlines()[1:] if re.match(r"\S+:\d+:\d+ ", line)]
         without_place = ("there is no file", "cannot read", "is a folder", "is not a folder")
-        without_place += ("names no folder", "there is no folder", "which does not exist")
+        without_place += ("names no folder", "there is no folder", "does not exist")
+        without_place += ("no cluster config",)
         assert problems or any(phrase in text for phrase in without_place), name
         assert "hint: " in text or has_its_own_advice(text), name
 

@@ -98,6 +98,9 @@ def _entry(merged: Merged, start: str, value: Any, path: Path, depth: int) -> It
             yield from _mapping(merged, value, path, depth + 1)
         else:
             yield from _list(merged, value, path, depth + 1)
+    elif isinstance(value, str) and (block := _block(value)):
+        yield f"{start} {block[0]}", _origin(merged, path)
+        yield from ((f"{'  ' * (depth + 1)}{line}".rstrip(), "") for line in block[1:])
     else:
         shown = json.dumps(value) if isinstance(value, (dict, list)) else _scalar(value)
         yield f"{start} {shown}", _origin(merged, path)
@@ -115,7 +118,7 @@ def _scalar(value: Any) -> str:
     """A scalar that our YAML reads as the same value."""
     if not isinstance(value, str):
         return "null" if value is None else as_text(value)
-    if "\n" not in value and value == value.strip() and _reads_as_itself(value):
+    if _PLAIN.fullmatch(value) and _loads_to(f"{value}: {value}", {value: value}):
         return value
     quoted = json.dumps(value, ensure_ascii=False)
     return _NOT_PRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
@@ -124,10 +127,18 @@ def _scalar(value: Any) -> str:
 _PLAIN = re.compile(r"[\w/.][\w ./@%+=:,-]*")
 
 
-def _reads_as_itself(text: str) -> bool:
-    if not _PLAIN.fullmatch(text):
-        return False
+def _block(text: str) -> list[str]:
+    """A text of several lines as YAML's block, without its indent; empty if it must be quoted."""
+    lines = text.removesuffix("\n").split("\n")
+    if "\n" not in text or any(line != line.rstrip() for line in lines):
+        return []
+    block = ["|" if text.endswith("\n") else "|-", *lines]
+    whole = "\n ".join([f"key: {block[0]}", *lines]) + "\n"
+    return block if _loads_to(whole, {"key": text}) else []
+
+
+def _loads_to(yaml: str, value: Any) -> bool:
     try:
-        return bool(yaml_document.load(f"{text}: {text}", "").value == {text: text})
+        return bool(yaml_document.load(yaml, "").value == value)
     except InputError:
         return False

@@ -12,7 +12,7 @@ from clusterjobs.errors import Problem
 from clusterjobs.render.site_templates import SiteFile
 from clusterjobs.render.template_syntax import at
 from clusterjobs.spec.load import Spec
-from clusterjobs.yaml.document import dotted
+from clusterjobs.yaml.document import Path, dotted, look_at
 
 
 def code_problems(spec: Spec) -> tuple[Problem, ...]:
@@ -20,10 +20,23 @@ def code_problems(spec: Spec) -> tuple[Problem, ...]:
     experiment = spec.experiment
     code = {("setup",): experiment.setup, ("software", "setup"): experiment.software.setup}
     return tuple(
-        Problem(f"bash cannot read it: {found}", spec.source.locate(path), dotted(path), _HINT)
+        _problem(spec, path, found)
         for path, lines in code.items()
         if lines and (found := bash_complaint("\n".join(lines)))
     )
+
+
+def _problem(spec: Spec, path: Path, said: Complaint) -> Problem:
+    """At the lines of the file that bash cannot read alone, if several files have lines."""
+    files: dict[str, list[int]] = {}
+    written = look_at(spec.merged.data, path)
+    for index in range(len(written)) if isinstance(written, list) else ():
+        files.setdefault(spec.source.locate((*path, index)).file, []).append(index)
+    for indexes in files.values() if len(files) > 1 else ():
+        if of_file := bash_complaint("\n".join(str(written[index]) for index in indexes)):
+            path, said = (*path, indexes[0]), of_file
+            break
+    return Problem(f"bash cannot read it: {said}", spec.source.locate(path), dotted(path), _HINT)
 
 
 _HINT = "it would end the job on nodes that are paid for: try it with bash -n"

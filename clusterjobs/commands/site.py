@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 
@@ -10,8 +11,8 @@ import click
 from clusterjobs import resources
 from clusterjobs.commands.show import printable, show_problems, table
 from clusterjobs.commands.site_contents import FolderContents, site_contents
-from clusterjobs.commands.site_folders import VARIABLE
-from clusterjobs.errors import one_problem
+from clusterjobs.commands.site_folders import TESTS, VARIABLE
+from clusterjobs.errors import InputError, one_problem
 
 
 @click.group(invoke_without_command=True)
@@ -65,7 +66,22 @@ def init(folder: pathlib.Path) -> None:
         target = folder / source.relative_to(packaged)
         is_new = _write_new(target, source.read_text(encoding="utf-8"))
         click.echo(f"  {printable(str(target))}{'' if is_new else ' (kept: it exists)'}")
+    if expected := _expect_what_is_rendered(folder):
+        click.echo(f"  {printable(str(expected))}")
     click.echo(f"\nuse it with: export {VARIABLE}={printable(str(folder.resolve()))}")
+
+
+def _expect_what_is_rendered(folder: pathlib.Path) -> pathlib.Path | None:
+    """Write what the example's test expects; None if something is expected already."""
+    from clusterjobs.commands.site_tests import SiteTest
+
+    example = SiteTest(folder / TESTS / "example", folder)
+    if example.expected.exists():
+        return None
+    with contextlib.suppress(InputError):  # of files that were there: `templates test` reports it
+        example.accept(example.rendered())
+        return example.expected
+    return None
 
 
 def _write_new(path: pathlib.Path, text: str) -> bool:

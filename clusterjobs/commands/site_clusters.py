@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 from typing import NamedTuple
 
-from clusterjobs.commands.site_folders import CLUSTERS, SiteFolders, unreadable
+from clusterjobs.commands.site_folders import CLUSTERS, SiteFolders, is_file, unreadable
 from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.parallelcluster.find import ENDINGS
 
@@ -38,9 +38,10 @@ def cluster_files(site: SiteFolders) -> dict[str, pathlib.Path]:
 
 def _clusters_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
+        named = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
     except OSError as error:
         raise unreadable(folder, error) from None
+    files = filter(is_file, named)  # reading a pipe would wait for ever
     found: dict[str, pathlib.Path] = {}
     problems = []
     for file in files:

@@ -43,13 +43,16 @@ class SiteFolders(NamedTuple):
 def find_site_folders() -> SiteFolders:
     """`$CLUSTERJOBS_SITE`, the user's own and the system's, as far as they exist.
 
-    Raises InputError if the variable names no folder, or a folder cannot be read.
+    Raises InputError if the variable names no folder, or a folder cannot be read. A user who may
+    not enter the home that is set (after `su`, or in a service) has no folder of their own.
     """
     named = os.environ.get(VARIABLE)
     if named and not is_folder(pathlib.Path(named)):
         raise one_problem(f"{VARIABLE} names no folder: {named}", hint="correct it, or unset it")
     own = user_folder()
-    folders = [*([pathlib.Path(named)] if named else []), *([own] if own else []), SYSTEM_FOLDER]
+    is_entered = own and os.access(own.parent, os.X_OK, effective_ids=True)
+    users = [own] if own and is_entered else []
+    folders = [*([pathlib.Path(named)] if named else []), *users, SYSTEM_FOLDER]
     return SiteFolders(tuple(dict.fromkeys(filter(is_folder, folders))))
 
 

@@ -99,5 +99,6 @@ def _read_base(name: str, file: str, where: Location) -> BaseFile:
         problem = error.problems[0]
         if problem.where and problem.where.source:
             raise  # a mistake in the file itself
-        raise one_problem(problem.what, where, KEY, problem.hint) from None
+        what = problem.what if str(path) in problem.what else f"{path}: {problem.what}"
+        raise one_problem(what, where, KEY, problem.hint) from None
     return BaseFile(str(path), text, os.path.realpath(path))

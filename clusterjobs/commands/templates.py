@@ -20,8 +20,9 @@ def templates() -> None:
     \b
     Examples:
       clusterjobs templates list
-      clusterjobs templates show launch
+      clusterjobs templates override launch
       clusterjobs templates check --site ./our-site
+      clusterjobs templates update --dry-run     (after an upgrade of clusterjobs)
     """
 
 

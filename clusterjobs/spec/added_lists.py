@@ -45,8 +45,9 @@ def read_words(
             hint = "write `[a, b]`, or lines that start with `- `"
             problems.append(Problem("expected a list", text.locate(inner), name, hint))
         elif word == "replace" and len(value) > 1:
+            what = "replace cannot be combined with the others"
             hint = "put all items into its list"
-            problems.append(Problem("replace stands alone", text.locate_key(inner), name, hint))
+            problems.append(Problem(what, text.locate_key(inner), name, hint))
         else:
             found[word] = items
     return found

@@ -5,6 +5,7 @@ It knows the structure of the file and which keys a spec has; it must not know w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.slurm_names import slurm_name
 from clusterjobs.spec.validate import OptionModels
 from clusterjobs.yaml import document as yaml_document
-from clusterjobs.yaml.document import Document, Path, dotted
+from clusterjobs.yaml.document import Document, Path, dotted, look_at
 
 _SECTIONS = ("all", "clusters")
 _EXAMPLE = "write `key: value` lines below it"
@@ -39,30 +40,24 @@ class Defaults(NamedTuple):
     def sections(self) -> list[Layer]:
         """All sections that are not empty."""
         paths: list[Path] = [("all",)]
-        for cluster in _at(self.document.value, ("clusters",)) or ():
+        for cluster in look_at(self.document.value, ("clusters",)) or ():
             paths.append(("clusters", cluster))
             paths += [("clusters", cluster, "queues", queue) for queue in self.queues(cluster)]
         return list(self._layers_at(paths))
 
     def _layers_at(self, paths: Sequence[Path]) -> Iterator[Layer]:
         for path in paths:
-            if found := _spec_keys(_at(self.document.value, path) or {}):
+            if found := _spec_keys(look_at(self.document.value, path) or {}):
                 yield Layer("default", self.document, found, path)
 
     @property
     def has_clusters(self) -> bool:
         """Whether some defaults are for one cluster only."""
-        return bool(_at(self.document.value, ("clusters",)))
+        return bool(look_at(self.document.value, ("clusters",)))
 
     def queues(self, cluster: str) -> list[str]:
         """The queues of a cluster that have defaults of their own."""
-        return list(_at(self.document.value, ("clusters", cluster, "queues")) or ())
-
-
-def _at(value: Any, path: Path) -> Any:
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
+        return list(look_at(self.document.value, ("clusters", cluster, "queues")) or ())
 
 
 def _spec_keys(section: dict[str, Any]) -> dict[str, Any]:
@@ -119,8 +114,9 @@ class _Checks:
                 hint = "write the values here, or `extends` in the specs"
                 yield self._at_key(inner, "defaults cannot extend a file", hint)
             elif key in fixed:
-                what = f"the defaults of {' '.join(map(str, path[-2:]))} cannot change {key}"
-                yield self._at_key(inner, what, "remove it, or write it under all:")
+                where = "all" if key == "cluster" else f"clusters: {{{path[1]}: ...}}"
+                what = f"these defaults apply to one {key} only, so they cannot set it"
+                yield self._at_key(inner, what, f"remove it, or write it under {where}")
             elif not (key == "queues" and len(path) == 2) and not self._is_key(key):
                 yield self._unknown_key(inner)
 
@@ -136,25 +132,26 @@ class _Checks:
         section = Source(Origin(Layer("default", self.document, {}), path[:-1]))
         if found := slurm_name((key,), section):
             return found._replace(path=dotted(path))
-        return self._at_key(path, f"unknown key {key}", did_you_mean(key, self._all_keys()))
+        return self._at_key(path, f"unknown key {key}", did_you_mean(key, self._all_keys))
 
+    @functools.cached_property
     def _all_keys(self) -> list[str]:
         models = [one for one in self._option_models.values() if one]
         return [*Experiment.model_fields, *(key for one in models for key in one.model_fields)]
 
     def _unknown_section(self, key: str) -> Problem:
         if self._is_key(key):
-            return self._at_key((key,), f"{key} is in no section", f"write it under all: {key}")
+            return self._at_key((key,), f"{key} is in no section", f"write all: {{{key}: ...}}")
         return self._at_key((key,), f"unknown key {key}", did_you_mean(key, _SECTIONS))
 
     def _no_mapping(self, path: Path) -> Iterator[Problem]:
-        value = _at(self.document.value, path)
+        value = look_at(self.document.value, path)
         if value is not None and not isinstance(value, dict):
             where = self.document.locate(path)
             yield Problem("expected a mapping", where, dotted(path), _EXAMPLE)
 
     def _keys(self, path: Path) -> list[str]:
-        value = _at(self.document.value, path)
+        value = look_at(self.document.value, path)
         return list(value) if isinstance(value, dict) else []
 
     def _at_key(self, path: Path, what: str, hint: str) -> Problem:

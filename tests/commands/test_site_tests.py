@@ -143,6 +143,16 @@ def test_a_spec_that_a_rule_refuses_is_left_to_policy_test(clusterjobs, site) ->
     )
 
 
+def test_the_tests_of_a_new_site_folder_pass(clusterjobs, site) -> None:
+    assert clusterjobs("site", "init", "new").code == 0
+    for command in (("templates", "test"), ("templates", "check"), ("policy", "test")):
+        outcome = clusterjobs(*command, "--site", "new")
+        assert outcome.code == 0, outcome
+    (site / "defaults.yaml").write_text("all: {nodes: no}\n")  # it is kept, and wrong
+    assert clusterjobs("site", "init", "site").code == 0
+    assert clusterjobs("templates", "test", "--site", "site").code == 1
+
+
 # ------------------------------------------------------------------ in a lab
 
 

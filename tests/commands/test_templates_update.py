@@ -7,6 +7,7 @@ import pathlib
 import pytest
 from packaged_upgrade import edit, upgrade
 
+from clusterjobs import resources
 from clusterjobs.commands import overrides
 
 __all__ = ["upgrade"]
@@ -209,3 +210,13 @@ def test_a_merge_that_is_interrupted_can_be_begun_again(
     line = LAUNCH.read_text().split("\n").index("<<<<<<< yours") + 1
     assert outcome.err.startswith(f"{LAUNCH}:{line}:1 a conflict of a merge is not resolved\n")
     assert ORIGINAL.read_text() == before
+
+
+@pytest.mark.slow
+def test_overrides_of_all_templates_pass_the_check(clusterjobs, site) -> None:
+    for number, name in enumerate(resources.template_texts()):
+        way = ("--replace", "--extend")[number % 2]
+        assert clusterjobs("templates", "override", name, way).code == 0
+    checked = clusterjobs("templates", "check")
+    assert checked.code == 0, checked.err
+    assert clusterjobs("templates", "update").out.count("unchanged since") == number + 1

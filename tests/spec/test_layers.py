@@ -139,6 +139,24 @@ def test_a_base_that_two_bases_share_is_merged_once_below_both() -> None:
     assert [file for file, _ in spec.files("base")] == ["shared", "one", "two"]
 
 
+def test_many_bases_that_share_bases_are_each_read_once() -> None:
+    """Thirty levels of two files that extend the same two would be a thousand million paths."""
+    chain = {
+        f"{side}{level}": {"extends": [f"a{level + 1}", f"b{level + 1}"]}
+        for level in range(30)
+        for side in "ab"
+    }
+    bases: dict[str, dict[str, Any]] = {**chain, "a30": {"env": {"A": "1"}}, "b30": {"nodes": 2}}
+    spec = loaded({"extends": ["a0", "b0"]}, bases=bases)
+    assert (spec.experiment.env, spec.experiment.nodes) == ({"A": "1"}, 2)
+
+
+def test_more_than_a_hundred_bases_are_refused() -> None:
+    bases = {f"b{number}": {"extends": f"b{number + 1}"} for number in range(200)}
+    with pytest.raises(InputError, match="more than 100 bases"):
+        loaded({"extends": "b0"}, bases={**bases, "b200": {"nodes": 1}})
+
+
 # ------------------------------------------------------------------ which sections apply
 
 
@@ -264,7 +282,7 @@ def test_set_adds_to_a_list_and_changes_an_item() -> None:
 
 _NAMES = st.sampled_from(["A", "B", "C"])
 _CHARACTERS = st.characters(exclude_categories=["C", "Zl", "Zp"], exclude_characters="{")
-_TEXTS = st.text(_CHARACTERS, max_size=6)
+_TEXTS = st.text(_CHARACTERS, max_size=6) | st.text(" #:-ab\n\"'", max_size=9)
 _LINES = st.lists(st.from_regex(r"echo [a-z]", fullmatch=True), max_size=2)
 _ADDED = st.one_of(
     _LINES,

@@ -17,7 +17,10 @@ _MAX_WIDTH = 300
 _CONTEXT = 2
 
 # plan.json, which the job script writes into the job's folder: it has the version and checksums.
-_PLAN_RECORD = re.compile(r'^\{"name": .*"spec": \{"file": .*"clusterjobs": ')
+_PLAN_RECORD = r'\{"name": .*"spec": \{"file": .*"clusterjobs": '
+# Above lines of a site's file, with its path (templates/job.sh.j2, blocks/inserted.sh.j2).
+_ORIGIN = r" *# From .*:$"
+_IGNORED = re.compile(f"{_PLAN_RECORD}|{_ORIGIN}")
 
 
 class Difference(NamedTuple):
@@ -37,7 +40,8 @@ def difference(
 ) -> Difference | None:
     """How the files that run differ; None if they do not.
 
-    The manifest, the plan record and the comments at a file's top do not run. `names` are words
+    The manifest, the plan record, comments at a file's top and those that name a site's file do
+    not run. `names` are words
     of the spec, such as its name: they do not distinguish one change from another.
     """
     files = [file for file in _in_order(before, after) if before.get(file) != after.get(file)]
@@ -64,11 +68,11 @@ def _in_order(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 
 
 def _lines(text: str | None) -> list[str]:
-    """The lines without the comments at the top and without the plan record."""
+    """The lines without the comments at the top, the plan record and the paths of a site."""
     lines = (text or "").split("\n")
     first = next((n for n, line in enumerate(lines) if line and line[0] != "#"), len(lines))
     header = [line for line in lines[:first] if line.startswith(("#!", "#SBATCH"))]
-    return header + [line for line in lines[first:] if not _PLAN_RECORD.match(line)]
+    return header + [line for line in lines[first:] if not _IGNORED.match(line)]
 
 
 def _compare(old: list[str], new: list[str]) -> tuple[list[_Hunk], list[str]]:

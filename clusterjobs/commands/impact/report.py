@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from clusterjobs.commands.impact.find import Found
@@ -43,7 +44,8 @@ class Report(NamedTuple):
 
     def text(self) -> str:
         """The report for people: what fails first."""
-        lines = [f"before: {self.before.title}", f"after:  {self.after.title}"]
+        lines = [f"before: {_below_here(self.before.title)}"]
+        lines.append(f"after:  {_below_here(self.after.title)}")
         for state, title in _TITLES.items():
             lines += _section(title, self.groups.of(state))
         return "\n".join([*lines, "", *self._summary()])
@@ -90,8 +92,8 @@ def _section(title: str, groups: list[Group]) -> Iterator[str]:
 
 
 def _who(group: Group) -> str:
-    rule = f"rule {printable(group.rule)}: " if group.rule else ""
-    example = printable(_utf8(group.specs[0]))
+    rule = f"rule {_shown(group.rule)}: " if group.rule else ""
+    example = _shown(group.specs[0])
     return (
         f"{rule}{example}"
         if group.count == 1
@@ -100,8 +102,18 @@ def _who(group: Group) -> str:
 
 
 def _coloured(line: str, state: str) -> str:
-    shown = printable(_utf8(line))
-    return styled(shown, fg=_COLOURS.get(line[:1])) if state == CHANGED else shown
+    if state != CHANGED:
+        return _shown(line)
+    return styled(printable(_utf8(line)), fg=_COLOURS.get(line[:1]))
+
+
+def _shown(text: str) -> str:
+    return printable(_utf8(_below_here(text)))
+
+
+def _below_here(text: str) -> str:
+    """A message with paths relative to the working folder, if they are below it."""
+    return text.replace(f"{Path.cwd()}/", "")
 
 
 def _specs(count: int) -> str:

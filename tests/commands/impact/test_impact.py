@@ -62,7 +62,7 @@ def test_the_same_change_of_all_specs_is_one_group(impact: Impact, sites: pathli
     put(sites / "new/site.yaml", SITE.format("2" * 16))
     out = impact(code=0)
     assert "changed: 6 specs\n  6 specs, for example " in out
-    assert "users/ann/ann-0.yaml\n    --- cluster.yaml\n" in out
+    assert "for example users/ann/ann-0.yaml\n    --- cluster.yaml\n" in out
     assert "\n    +    SubnetId: subnet-02222222222222222\n" in out
     assert out.endswith("\n6 specs rendered: 6 changed, 0 unchanged\n")
 
@@ -189,6 +189,90 @@ def test_no_specs_at_all_is_no_failure(impact: Impact, sites: pathlib.Path) -> N
     assert impact(code=0).endswith("\n0 specs rendered: 0 unchanged\n")
 
 
+POLICY = """\
+rules:
+  - name: small-jobs
+    message: ask the admins for more nodes
+    limits: {nodes: 1}
+"""
+
+
+def test_specs_that_a_policy_now_refuses_are_a_section_of_their_own(
+    impact: Impact, sites: pathlib.Path
+) -> None:
+    put(sites / "new/policy.yaml", POLICY)
+    out = impact(code=1)
+    assert "now refused by a policy: 2 specs\n  rule small-jobs, " in out
+    assert "rule small-jobs, new/policy.yaml:2: 2 specs, for example users/ann/ann-1.yaml" in out
+    assert "ask the admins for more nodes" in out
+    assert "2 now refused by a policy, 4 unchanged" in out
+    (group,) = impact("--json", code=1)["groups"]
+    assert (group["state"], group["count"]) == ("refused", 2)
+    assert group["rule"] == f"small-jobs, {sites}/new/policy.yaml:2"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+def test_policies_suppose_that_the_owner_of_a_spec_submits_it(
+    impact: Impact, sites: pathlib.Path
+) -> None:
+    rule = POLICY + "    when: {users: [nobody]}\n"
+    put(
+        sites / "new/policy.yaml",
+        rule.replace("nodes: 1", "gpus: 0").replace("gpus: 0", "nodes: 1"),
+    )
+    os.chown(sites / "users/ann/ann-1.yaml", 65534, -1)
+    report = impact("--json", code=1)
+    assert (report["counts"]["refused"], report["counts"]["unchanged"]) == (1, 5)
+    assert report["groups"][0]["example"].endswith("ann-1.yaml")
+
+
+def test_a_line_that_a_template_adds_is_one_group(impact: Impact, sites: pathlib.Path) -> None:
+    put(sites / "new/templates/before_environment.sh", "  module load fabric\n")
+    out = impact(code=0)
+    assert "changed: 6 specs\n  6 specs, for example " in out
+    assert "\n    +  module load fabric\n" in out
+
+
+def test_the_path_of_a_site_folder_is_no_change(impact: Impact, sites: pathlib.Path) -> None:
+    for name in ("old", "new"):
+        put(sites / name / "templates/before_environment.sh", "  module load fabric\n")
+    assert "6 unchanged" in impact(code=0)
+
+
+def test_a_broken_template_fails_with_its_position_once(
+    impact: Impact, sites: pathlib.Path
+) -> None:
+    put(sites / "new/templates/blocks/environment.sh.j2", "{% if environment %}\n")
+    report = impact("--json", code=1)
+    (group,) = report["groups"]
+    assert (group["state"], group["count"]) == ("fails", 6)
+    assert f"{sites}/new/templates/blocks/environment.sh.j2:1:1 " in group["message"]
+
+
+def test_the_page_shows_what_is_printed(
+    clusterjobs: Callable[..., Any],
+    folder: pathlib.Path,
+    site_home: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shutil.rmtree(site_home / "clusterjobs")
+    for site in ("released", "site"):
+        put(folder / site / "site.yaml", SITE.format("1" * 16))
+    put(folder / "site/templates/before_environment.sh", "  module load cuda/12.4\n")
+    put(folder / "site/policy.yaml", POLICY)
+    for number in range(27):
+        put_spec(folder / f"users/ann/run-{number:02}.yaml")
+    put_spec(folder / "users/ben/large.yaml", nodes=2)
+    put_spec(folder / "users/ben/old.yaml", cluster="p3-v100")
+    put(folder / "users/ben/environment.yaml", "name: torch\ndependencies: [pytorch]\n")
+    monkeypatch.setenv("CLUSTERJOBS_SITE", "site")
+    outcome = clusterjobs("impact", "users", "--site", "released")
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "impact.md").read_text(encoding="utf-8")
+    command = "$ CLUSTERJOBS_SITE=site clusterjobs impact users --site released\n"
+    assert outcome.code == 1
+    assert page.partition(command)[2].partition("```")[0] == outcome.out
+
+
 # ------------------------------------------------------------------ git
 
 
@@ -216,7 +300,7 @@ def test_the_site_folder_is_compared_with_a_revision(
     commit_all(git, sites / "new")
     put(sites / "new/site.yaml", SITE.format("2" * 16))
     out = impact(code=0, against=("--against", "HEAD"))
-    assert out.startswith(f"before: HEAD:\nafter:  {sites}/new\n")
+    assert out.startswith("before: HEAD:\nafter:  new\n")
     assert "changed: 6 specs\n" in out
     git("commit", "-qam", "released")
     assert "6 unchanged" in impact(code=0, against=("--against", "HEAD"))

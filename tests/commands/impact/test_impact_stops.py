@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
@@ -150,3 +151,25 @@ def test_another_version_that_lacks_batches_is_refused_at_once(
     outcome = clusterjobs("impact", ".", "--clusterjobs", "no-such-program")
     assert (outcome.code, outcome.out) == (2, "")
     assert "there is no program 'no-such-program'" in outcome.err
+
+
+def test_a_terminal_gets_a_progress_bar_and_a_file_does_not(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    for number in range(3):
+        (folder / f"{number}.yaml").write_text(SPEC.format(number))
+    (folder / "old").mkdir()
+    arguments = ["impact", ".", "--site", "old", "--json"]
+    assert clusterjobs(*arguments).err == ""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(folder), "TERM": "xterm"}
+    process = subprocess.Popen(
+        [CLUSTERJOBS, *arguments], stdout=subprocess.PIPE, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    out, _ = process.communicate(timeout=WAIT)
+    said = os.read(ours, 10_000)
+    os.close(ours)
+    assert b"rendering" in said
+    assert b"100%" in said
+    assert json.loads(out)["counts"]["unchanged"] == 3
