@@ -5,6 +5,7 @@ This module knows folders and names; it must not read the files.
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -54,8 +55,12 @@ def short_name(file: str) -> str:
 
 def cluster_names(site: Mapping[str, pathlib.Path] | None = None) -> tuple[str, ...]:
     """The names of the ready configs and of the site's own, in alphabetical order."""
-    ready = {path.stem for path in resources.cluster_configs_dir().glob("*.yaml")}
-    return tuple(sorted({*ready, *(site or ())}))
+    return tuple(sorted({*_ready_names(resources.cluster_configs_dir()), *(site or ())}))
+
+
+@functools.cache  # the folder is part of the package
+def _ready_names(folder: pathlib.Path) -> frozenset[str]:
+    return frozenset(path.stem for path in folder.glob("*.yaml"))
 
 
 def _existing(

@@ -20,19 +20,29 @@ _HEAD = """\
 
 
 def slurm_lines(settings: Settings) -> str:
-    """All lines, in three parts: slurm.conf, sacctmgr, and what needs a plugin of your own."""
-    parts = [_HEAD, *filter(None, (_conf(settings), _commands(settings), _rest(settings)))]
-    if len(parts) == 1:
-        parts.append("# There are no rules.")
-    return "\n\n".join(parts) + "\n"
+    """All lines, in the order in which they are used, then what needs a plugin of your own.
+
+    sacctmgr knows no GPUs before slurmctld has tracked them, slurmctld does not start with a QOS
+    that does not exist, and without accounts in the database it refuses all jobs.
+    """
+    parts = {
+        "slurm.conf: restart slurmctld with it, so that the database knows GPUs": _tracked(
+            settings
+        ),
+        "sacctmgr, a shell script": _commands(settings),
+        "slurm.conf": [*_of_cluster(settings), *_partitions(settings)],
+        "no setting of Slurm enforces these": _rest(settings),
+    }
+    shown = ["\n".join([f"# ---- {head}", *lines]) for head, lines in parts.items() if lines]
+    return "\n\n".join([_HEAD, *(shown or ["# There are no rules."])]) + "\n"
 
 
 # ------------------------------------------------------------------ slurm.conf
 
 
-def _conf(settings: Settings) -> str:
-    lines = [*_of_cluster(settings), *_partitions(settings)]
-    return "\n".join(["# ---- slurm.conf", *lines]) if lines else ""
+def _tracked(settings: Settings) -> list[str]:
+    uses_gpus = any("gpu" in name for one in _limits(settings) for name in one)
+    return ["AccountingStorageTRES=gres/gpu"] if uses_gpus else []
 
 
 def _limits(settings: Settings) -> list[Mapping[str, int]]:
@@ -51,8 +61,6 @@ def _of_cluster(settings: Settings) -> Iterator[str]:
         yield f"AccountingStorageEnforce={','.join(enforced)}"
     if settings.needs_account:
         yield "# A job without --account gets its user's DefaultAccount; without one it is refused."
-    if any("gpu" in name for one in limits for name in one):
-        yield "AccountingStorageTRES=gres/gpu"
     if settings.needs_time_limit:
         yield "JobSubmitPlugins=require_timelimit"
     if settings.partitions or settings.queues:
@@ -80,7 +88,7 @@ def _partitions(settings: Settings) -> Iterator[str]:
 # ------------------------------------------------------------------ sacctmgr
 
 
-def _commands(settings: Settings) -> str:
+def _commands(settings: Settings) -> list[str]:
     lines: list[str] = []
     if settings.everyone:
         lines += _about(settings, "", "")
@@ -94,7 +102,7 @@ def _commands(settings: Settings) -> str:
         lines.append(f"sacctmgr -i modify user where {_word(f'name={name}')} set {_all(limits)}")
     for name, limits in settings.groups.items():
         lines += [*_about(settings, "groups", name), *_group(name, limits)]
-    return "\n".join(["# ---- sacctmgr (a shell script)", *lines]) if lines else ""
+    return lines
 
 
 def _group(name: str, limits: Mapping[str, int]) -> Iterator[str]:
@@ -137,22 +145,17 @@ def _tres(limits: Mapping[str, int], nodes: Iterable[str] = ()) -> str:
 # ------------------------------------------------------------------ comments
 
 
-def _rest(settings: Settings) -> str:
+def _rest(settings: Settings) -> list[str]:
     lines = [
         line
         for one in settings.unenforced
         for line in (_origin(one.rule), _comment(f"  {one.part}: {one.reason}"))
     ]
-    if not lines:
-        return ""
-    return "\n".join(
-        [
-            "# ---- no setting of Slurm enforces these",
-            "# A job_submit plugin of your own can (JobSubmitPlugins=lua): it sees the options of",
-            "# sbatch as fields of job_desc, and the job's script as job_desc.script.",
-            *dict.fromkeys(lines),
-        ]
-    )
+    head = [
+        "# A job_submit plugin of your own can (JobSubmitPlugins=lua): it sees the options of",
+        "# sbatch as fields of job_desc, and the job's script as job_desc.script.",
+    ]
+    return [*head, *dict.fromkeys(lines)] if lines else []
 
 
 def _about(settings: Settings, kind: str, name: str) -> list[str]:

@@ -149,8 +149,8 @@ def _problem_of(
         is_spec = more_keys is not None
         if is_spec and (other := renamed_key(path, data, source) or slurm_name(path, source)):
             return other
-        known = [*_known_keys(model, path[:-1]), *(more_keys or () if len(path) == 1 else ())]
-        known += ["extends"] if is_spec and len(path) == 1 else []
+        further = [*more_keys, "extends"] if more_keys is not None and len(path) == 1 else []
+        known = [*_known_keys(model, path[:-1]), *further]
         name, colon, value = str(path[-1]).partition(":")
         hint = did_you_mean(str(path[-1]), sorted(known))
         if colon and name in known:  # `{micro:8}` is one word of YAML

@@ -54,29 +54,30 @@ TABLE: list[tuple[list[dict[str, Any]], list[str]]] = [
     (
         [{"when": QUEUE, "limits": {"gpus": 64, "gpu_hours": 512.5, "gpus_per_node": 4}}],
         [
-            *(DATABASE, GPUS, "EnforcePartLimits=ALL"),
-            "PartitionName=p5 QOS=clusterjobs-partition-p5",
+            GPUS,
             "sacctmgr -i add qos clusterjobs-partition-p5",
             "sacctmgr -i modify qos where name=clusterjobs-partition-p5 set "
             "MaxTRESPerJob=gres/gpu=64 MaxTRESPerNode=gres/gpu=4 "
             "MaxTRESMinsPerJob=gres/gpu=30750 Flags=DenyOnLimit",
+            *(DATABASE, "EnforcePartLimits=ALL"),
+            "PartitionName=p5 QOS=clusterjobs-partition-p5",
         ],
     ),
     (
         [{"limits": {"nodes": 8, "gpus": 64, "time": 90}}],
         [
-            *(DATABASE, GPUS),
+            GPUS,
             "sacctmgr -i modify cluster set MaxTRESPerJob=node=8,gres/gpu=64 MaxWall=01:30:00",
+            DATABASE,
         ],
     ),
     (
         [{"when": {"users": ["ann"]}, "limits": {"nodes": 8}}],
-        [DATABASE, "sacctmgr -i modify user where name=ann set MaxTRESPerJob=node=8"],
+        ["sacctmgr -i modify user where name=ann set MaxTRESPerJob=node=8", DATABASE],
     ),
     (
         [{"when": {"groups": ["Students"]}, "limits": {"time": "12:00:00"}}],
         [
-            DATABASE,
             "sacctmgr -i add qos clusterjobs-group-students",
             "sacctmgr -i modify qos where name=clusterjobs-group-students set "
             "MaxWall=12:00:00 Flags=DenyOnLimit",
@@ -84,6 +85,7 @@ TABLE: list[tuple[list[dict[str, Any]], list[str]]] = [
             '  sacctmgr -i modify user where name="$user" set qos=clusterjobs-group-students '
             "defaultqos=clusterjobs-group-students",
             "done",
+            DATABASE,
         ],
     ),
     (
@@ -144,7 +146,7 @@ def test_rules_of_other_clusters_are_left_out() -> None:
         {"limits": {"nodes": 1}, "when": {"clusters": ["p4d-*"]}},
         {"limits": {"nodes": 2}, "when": {"clusters": ["p5-*"]}},
     ]
-    assert lines(*rules, cluster="p5-h100")[-1].endswith("MaxTRESPerJob=node=2")
+    assert lines(*rules, cluster="p5-h100")[0].endswith("MaxTRESPerJob=node=2")
     assert "p4d" not in exported(*rules, cluster="p5-h100")
 
 
@@ -212,7 +214,7 @@ def test_commands_are_a_shell_script(
         (tmp_path / name).write_text(f"#!/bin/sh\n{code}\n")
         (tmp_path / name).chmod(0o755)
     rule = {"when": {"groups": ["students"]}, "limits": {"nodes": 1}}
-    script = exported(rule).partition("# ---- sacctmgr")[2].partition("\n")[2]
+    script = exported(rule).partition("# ---- slurm.conf")[0]
     done = subprocess.run(["bash", "-eu"], input=script, capture_output=True, text=True, check=True)
     said = [shlex.split(line) for line in done.stdout.splitlines()]
     assert [words[1:5] for words in said] == [
