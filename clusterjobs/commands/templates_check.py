@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Iterator, Sequence
 
@@ -53,7 +54,8 @@ def launcher_folders() -> tuple[pathlib.Path, ...]:
 
 @click.command()
 @site_option
-def check(site: pathlib.Path | None) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print the problems as JSON.")
+def check(site: pathlib.Path | None, as_json: bool) -> int:
     """Check the templates of your site: syntax, variables, quoting, and what scripts must keep.
 
     Renders the packaged samples and the specs in the site's tests/, then runs `bash -n` and
@@ -63,26 +65,46 @@ def check(site: pathlib.Path | None) -> int:
     Examples:
       clusterjobs templates check
       clusterjobs templates check --site ./our-site     (in CI, before a release)
+      clusterjobs templates check --json | jq '.[].file'
     """
     folders = chosen_site(site)
     templates = read_site_templates(folders)
+    problems, summary = _check(folders, templates)
+    if as_json:
+        click.echo(json.dumps([_as_data(one) for one in problems], indent=2, ensure_ascii=False))
+    else:
+        show_problems(problems)
+        if not problems:
+            click.echo(summary)
+    if not shellcheck_program():
+        click.echo(NO_SHELLCHECK, err=True)
+    return 1 if problems else 0
+
+
+def _check(folders: SiteFolders, templates: SiteTemplates) -> tuple[list[Problem], str]:
+    """All problems, and a sentence for the case that there are none."""
     if not templates.files:
         searched = ", ".join(str(one / TEMPLATES) for one in folders.folders)
-        click.echo(f"no templates of a site: nothing in {searched or 'any site folder'}")
-        return 0
+        return [], f"no templates of a site: nothing in {searched or 'any site folder'}"
     samples = packaged_samples()
     if problems := check_site(templates, template_variables(samples), launcher_folders()):
-        show_problems(problems)
-        return 1
+        return problems, ""
     own, problems = site_samples(folders)
     samples = (*samples, *own)
     problems += _check_scripts(samples, templates)
-    show_problems(problems)
-    if not shellcheck_program():
-        click.echo(NO_SHELLCHECK, err=True)
-    if not problems:
-        click.echo(_summary(templates, samples))
-    return 1 if problems else 0
+    return problems, _summary(templates, samples)
+
+
+def _as_data(problem: Problem) -> dict[str, str | int | None]:
+    where = problem.where
+    return {
+        "file": where.file if where else None,
+        "line": where.line if where else None,
+        "column": where.column if where else None,
+        "path": problem.path,
+        "what": problem.what,
+        "hint": problem.hint,
+    }
 
 
 def _check_scripts(samples: Sequence[Sample], templates: SiteTemplates) -> list[Problem]:

@@ -5,6 +5,7 @@ An edited template lies in a site folder, where it replaces the packaged one.
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Callable
 
@@ -190,3 +191,13 @@ def test_a_folder_without_templates_is_no_problem_and_is_named(
         0,
         "no templates of a site: nothing in site/templates\n",
     )
+
+
+@pytest.mark.usefixtures("few_samples")
+def test_the_problems_as_json(clusterjobs: Callable[..., object], folder: pathlib.Path) -> None:
+    write(folder, "before_launch.sh", "date\nset -x\n")
+    outcome = clusterjobs("templates", "check", "--site", "site", "--json")
+    (problem,) = json.loads(outcome.out)
+    assert outcome.code == 1
+    assert (problem["file"], problem["line"]) == ("site/templates/before_launch.sh", 2)
+    assert problem["path"] == "no-trace"
