@@ -39,7 +39,7 @@ def clusters() -> None:
     """
 
 
-@clusters.command(name="list")
+@clusters.command(name="list", short_help="List the clusters that a spec can name.")
 @_json
 def list_(as_json: bool) -> int:
     """List the clusters that a spec can name: queues, nodes, GPUs, EFA, storage, price, file.

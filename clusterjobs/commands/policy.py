@@ -47,7 +47,7 @@ def policy() -> None:
     """
 
 
-@policy.command(name="list")
+@policy.command(name="list", short_help="List the rules of all site folders.")
 @_site
 @_json
 def list_(site: pathlib.Path | None, as_json: bool) -> None:
@@ -76,7 +76,7 @@ def list_(site: pathlib.Path | None, as_json: bool) -> None:
     click.echo(table([heading, *([printable(cell) for cell in row] for row in rows)]))
 
 
-@policy.command()
+@policy.command(short_help="Check the rules with your example specs.")
 @_site
 @click.option("--update", is_flag=True, help="Write the rules that the examples break now.")
 @_json
@@ -117,7 +117,7 @@ def test(site: pathlib.Path | None, update: bool, as_json: bool) -> int:
     return 1 if len(failed) > len(changed) else 0
 
 
-@policy.command()
+@policy.command(short_help="Print the settings of Slurm that enforce the rules.")
 @click.option("--slurm", is_flag=True, required=True, help="Lines of slurm.conf and sacctmgr.")
 @click.option("--cluster", metavar="NAME", help="Also the rules that are only for this cluster.")
 @_site

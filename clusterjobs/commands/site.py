@@ -47,7 +47,7 @@ def _folder_text(folder: FolderContents) -> str:
     return f"{head}\n{table(rows)}" if rows else f"{head}: empty"
 
 
-@site.command()
+@site.command(short_help="Write a commented site folder.")
 @click.argument(
     "folder", type=click.Path(path_type=pathlib.Path), default=pathlib.Path("clusterjobs-site")
 )

@@ -52,7 +52,7 @@ def launcher_folders() -> tuple[pathlib.Path, ...]:
     return tuple(one.template_folder for one in LAUNCHERS.values() if one.template_folder)
 
 
-@click.command()
+@click.command(short_help="Check the templates of your site.")
 @site_option
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as JSON.")
 def check(site: pathlib.Path | None, as_json: bool) -> int:

@@ -29,7 +29,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLES, short_help="Show what the site's templates change.")
 @click.argument("block", required=False)
 @site_option
 def diff(block: str | None, site: pathlib.Path | None) -> None:

@@ -40,7 +40,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLES, short_help="Write a page about your site for a wiki.")
 @click.option(
     "-o",
     "--output",

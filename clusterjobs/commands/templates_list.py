@@ -20,7 +20,7 @@ from clusterjobs.render.variables import KINDS, Variable, variables
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
 
 
-@click.command(name="list")
+@click.command(name="list", short_help="List templates, insertion points and variables.")
 @site_option
 @_json
 def list_(site: pathlib.Path | None, as_json: bool) -> None:
@@ -48,7 +48,7 @@ def list_(site: pathlib.Path | None, as_json: bool) -> None:
     click.echo(table([(f"  {kind}", use) for kind, use in KINDS.items()]))
 
 
-@click.command()
+@click.command(short_help="Show the text and the variables of a template.")
 @click.argument("block")
 @site_option
 @_json

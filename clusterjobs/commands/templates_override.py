@@ -28,7 +28,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLES, short_help="Copy a template into the site folder to change it.")
 @click.argument("block", required=False)
 @click.option("--replace", "way", flag_value="replace", default=True, help="A copy of the block.")
 @click.option("--extend", "way", flag_value="extend", help="The block, with lines around it.")

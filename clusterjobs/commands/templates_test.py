@@ -40,7 +40,7 @@ class _Result(NamedTuple):
         return self.result in ("passed", "updated", "skipped", "refused")
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLES, short_help="Compare renders with your site's expected files.")
 @click.option("--update", is_flag=True, help="Accept what is rendered as what is expected.")
 @click.option("--lab", is_flag=True, help="Also start the ranks of each test in a lab.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

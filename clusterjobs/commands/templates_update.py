@@ -36,7 +36,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLES, short_help="Merge what a new version of clusterjobs has changed.")
 @click.option("--dry-run", is_flag=True, help="Show it, and write nothing.")
 @site_option
 def update(dry_run: bool, site: pathlib.Path | None) -> None:

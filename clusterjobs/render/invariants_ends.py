@@ -98,10 +98,14 @@ def no_exit_trap(scripts: Scripts) -> Iterator[Broken]:
             yield Broken("this line replaces the EXIT trap", hint, one.text)
 
 
+_TRAPS = {"TERM": 'trap "on_signal $signal" "$signal"', "USR1": "trap on_time_limit USR1"}
+
+
 def no_signal_traps(scripts: Scripts) -> Iterator[Broken]:
-    for signal, pattern in (("TERM", r"trap on_term TERM"), ("USR1", r"trap on_time_limit USR1")):
+    for signal, code in _TRAPS.items():
+        pattern = re.escape(code)
         if first(scripts.packaged.lines, pattern) and not first(scripts.site.lines, pattern):
-            hint = f"keep `{pattern}` in functions/job.sh.j2"
+            hint = f"keep `{code}` in functions/job.sh.j2"
             yield Broken(f"{signal} is not trapped", hint, template="functions/job.sh.j2")
     for one in scripts.added():
         if found := re.search(r"\btrap\b.*\b(?:SIG)?(TERM|USR1|15|10)\b", one.code):

@@ -66,7 +66,6 @@ _UNSEEN_SIGNS = (
 )
 _UNSEEN = re.compile(_UNSEEN_SIGNS)
 _IN_DOUBLE = re.compile(r'[\\"$`]')
-_IN_DEFAULT = re.compile(r'[\\"$`}]')
 
 
 def quote(text: str, unset: str = "") -> ShellText:
@@ -120,7 +119,7 @@ def _joined(parts: list[str | Variable], unset: str) -> str:
 
 
 def _variable(part: Variable, unset: str, after: str) -> str:
-    otherwise = _IN_DEFAULT.sub(r"\\\g<0>", part.otherwise) or unset
+    otherwise = part.otherwise or unset
     bare = not otherwise and not _NAME_GOES_ON.match(after)
     return f"${part.name}" if bare else f"${{{part.name}{otherwise}}}"
 

@@ -47,7 +47,7 @@ EDITS = [
         "{% block command %}\n",
         "{% block command %}\n  trap 'rm -rf /scratch/x' EXIT\n",
     ),
-    Edit("term-not-trapped", "functions/job.sh.j2", "; trap on_term TERM", ""),
+    Edit("term-not-trapped", "functions/job.sh.j2", 'trap "on_signal $signal" "$signal"', "true"),
     Edit(
         "usr1-ignored",
         "blocks/launch.sh.j2",
@@ -70,8 +70,8 @@ EDITS = [
     Edit(
         "exit-code-of-ranks-lost",
         "functions/launch.sh.j2",
-        'wait "$ranks" || status=$? # bash keeps it',
-        'wait "$ranks" || true',
+        'wait "$ranks" || status=$?;',
+        'wait "$ranks" || true;',
     ),
     Edit(
         "exit-code-of-launch-hidden",
