@@ -38,7 +38,7 @@ _LINEAR = 1.1
 
 
 def measure() -> list[Row]:
-    baseline = _baseline()
+    baseline = baseline_renderer()
     for text in different_specs(300):  # warm-up: fills the caches
         baseline(text)
         render(text)
@@ -99,7 +99,7 @@ def _cluster(name: str) -> ClusterFacts:
     return cluster_facts(read_cluster(config.read_text(), str(config), site)[0])
 
 
-def _baseline() -> Callable[[str], str]:
+def baseline_renderer() -> Callable[[str], str]:
     """A renderer with one template per kind of spec; the framework selects it."""
     environment = jinja2.Environment("<%", "%>", "<<", ">>", "<##", "##>")
     templates: dict[str, jinja2.Template] = {}

@@ -22,12 +22,24 @@ class Location(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}"
 
 
+class BrokenRule(NamedTuple):
+    """The rule of a site's policy that a value breaks, and where the rule is written."""
+
+    name: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"rule {self.name}, {self.file}:{self.line}"
+
+
 class Problem(NamedTuple):
     """One problem: `what` is wrong, `where`, and a `hint` on what to do.
 
     `path` is the dotted path of the value (`batch.global`). Without a `where` the problem
     concerns the whole input. A warning is shown but does not stop the command; `info` is a
     warning that needs no action. `validator`: the ParallelCluster validator that reported it.
+    `rule`: the rule of a site's policy that is broken; the hint is then the admin's own message.
     """
 
     what: str
@@ -37,6 +49,7 @@ class Problem(NamedTuple):
     warning: bool = False
     info: bool = False
     validator: str = ""
+    rule: BrokenRule | None = None
 
 
 class InputError(Exception):
@@ -55,10 +68,14 @@ def one_problem(
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """The problems in the order of the files, one per value; an error takes precedence."""
+    """The problems in the order of the files, one per value; an error takes precedence.
+
+    Rules of a policy are all reported, also several that one value breaks.
+    """
     first: dict[object, Problem] = {}
     for problem in sorted(problems, key=lambda one: one.warning):
-        first.setdefault((problem.where, problem.path) if problem.path else problem, problem)
+        one_per_value = problem.path and not problem.rule
+        first.setdefault((problem.where, problem.path) if one_per_value else problem, problem)
     return sorted(first.values(), key=_reading_order)
 
 

@@ -30,6 +30,11 @@ def cluster_configs_dir() -> pathlib.Path:
     return _folder("cluster-configs")
 
 
+def site_folder_dir() -> pathlib.Path:
+    """The files of a new site folder, everything in them commented out or harmless."""
+    return _folder("site-folder")
+
+
 def _folder(name: str) -> pathlib.Path:
     packaged = _PACKAGE / "_data" / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / name

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from slurm_versions import slurm_or_skip
 
 from clusterjobs import registry
-from clusterjobs.commands import main
+from clusterjobs.commands import main, site_folders
 from clusterjobs.lab.choice import OWN, VERSIONS
 from clusterjobs.lab.packages import Slurm
 
@@ -66,6 +66,15 @@ def slurm(request: pytest.FixtureRequest) -> Iterator[Slurm]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLUSTERJOBS_SLURM", version)
         yield found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_site_folder_of_this_machine() -> Iterator[None]:
+    """Tests do not depend on /etc/clusterjobs, nor on the variable of who runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site_folders, "SYSTEM_FOLDER", pathlib.Path("/nonexistent/clusterjobs"))
+        patch.delenv(site_folders.VARIABLE, raising=False)
+        yield
 
 
 @dataclass(frozen=True)

@@ -68,10 +68,16 @@ def test_wheel_renders_a_ready_cluster_outside_the_checkout(
     assert "--nproc-per-node=8" in script
 
 
-def test_wheel_holds_every_template_and_cluster_config(wheel: pathlib.Path) -> None:
+def test_wheel_holds_every_template_config_and_file_of_a_site_folder(
+    wheel: pathlib.Path,
+) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
-    for folder, pattern in (("templates", "*.j2"), ("cluster-configs", "*.yaml")):
+    for folder, pattern in (
+        ("templates", "*.j2"),
+        ("cluster-configs", "*.yaml"),
+        ("site-folder", "*.*"),
+    ):
         files = list((ROOT / folder).rglob(pattern))
         assert files
         for path in files:

@@ -9,6 +9,7 @@ from typing import Any
 
 from clusterjobs.catalog.prices import Price, all_prices
 from clusterjobs.commands.configs import Config
+from clusterjobs.commands.named_clusters import NamedCluster
 from clusterjobs.commands.show import table
 from clusterjobs.errors import InputError
 from clusterjobs.parallelcluster.coerce import at, text
@@ -18,19 +19,22 @@ from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 _LONG = 60
 
 
-def list_text(configs: Sequence[Config]) -> str:
-    """One row per compute resource of each config."""
-    rows = [["name", "queue", "nodes", "GPUs of a node", "EFA", "shared", "USD/hour, all nodes"]]
-    for config in configs:
-        mounts = ", ".join(mount.directory for mount in config.cluster.mounts)
-        rows += [_list_row(config.cluster.name, row, mounts) for row in node_rows(config.cluster)]
-    return f"{table(rows)}\n\n{_about_prices(row for c in configs for row in node_rows(c.cluster))}"
+def list_text(clusters: Sequence[NamedCluster]) -> str:
+    """One row per compute resource of each cluster."""
+    head = ["name", "queue", "nodes", "GPUs of a node", "EFA", "shared", "USD/hour, all nodes"]
+    rows, all_nodes = [[*head, "from"]], list[NodesRow]()
+    for one in clusters:
+        mounts = ", ".join(mount.directory for mount in one.config.cluster.mounts)
+        nodes = node_rows(one.config.cluster)
+        rows += [[one.name, *_list_row(row, mounts), one.shown_origin] for row in nodes]
+        all_nodes += nodes
+    return f"{table(rows)}\n\n{_about_prices(all_nodes)}"
 
 
-def _list_row(name: str, row: NodesRow, mounts: str) -> list[str]:
+def _list_row(row: NodesRow, mounts: str) -> list[str]:
     nodes = f"{_nodes(row)} x {', '.join(row.instance_types) or '?'}"
     price = "-" if row.usd_per_hour is None else f"{row.usd_per_hour:,.2f}"
-    return [name, row.queue, nodes, _gpus(row), _number(row.efa_interfaces), mounts, price]
+    return [row.queue, nodes, _gpus(row), _number(row.efa_interfaces), mounts, price]
 
 
 def _nodes(row: NodesRow) -> str:

@@ -13,10 +13,10 @@ import click
 from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_text, value_text
 from clusterjobs.commands.configs import find_config_file, read_config
 from clusterjobs.commands.files import read_text
+from clusterjobs.commands.named_clusters import named_clusters
 from clusterjobs.commands.show import print_json, show_problems, styled
 from clusterjobs.counted import counted
 from clusterjobs.errors import Problem
-from clusterjobs.parallelcluster.find import cluster_names
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
 _site = click.option(
@@ -39,21 +39,25 @@ def clusters() -> None:
     """
 
 
-@clusters.command(name="list")
+@clusters.command(name="list", short_help="List the clusters that a spec can name.")
 @_json
-def list_(as_json: bool) -> None:
-    """List the ready configs: queues, nodes, GPUs, EFA, storage, price.
+def list_(as_json: bool) -> int:
+    """List the clusters that a spec can name: queues, nodes, GPUs, EFA, storage, price, file.
+
+    They are the ready configs, and `clusters/NAME.yaml` in the site folders.
 
     \b
     Examples:
       clusterjobs clusters list
       clusterjobs clusters list --json | jq '.[].name'
     """
-    configs = [read_config(find_config_file(name)) for name in cluster_names()]
+    rows, problems = named_clusters()
     if as_json:
-        print_json([cluster_data(config) for config in configs])
+        print_json([{**cluster_data(row.config), **row.origin()} for row in rows])
     else:
-        click.echo(list_text(configs))
+        click.echo(list_text(rows))
+    show_problems(problems)
+    return 1 if problems else 0
 
 
 @clusters.command(short_help="Show the queues, nodes and storage of a cluster.")

@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from clusterjobs.commands.files import STDIN, read_text, shown_path, site_files
+from clusterjobs.commands.files import STDIN, read_sites, read_text, shown_path, site_files
+from clusterjobs.commands.site_clusters import cluster_files
+from clusterjobs.commands.site_folders import find_site_folders
 from clusterjobs.errors import Location, Problem, one_problem
 from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_path, short_name
@@ -34,11 +36,11 @@ class Config:
 
 
 def find_config_file(name_or_path: str) -> pathlib.Path:
-    """A ready config by its name, or a file. Raises InputError."""
-    path = pathlib.Path(name_or_path)
+    """A config by its name, or a file. Raises InputError."""
+    path, named = pathlib.Path(name_or_path), cluster_files(find_site_folders())
     is_file = path == STDIN or path.exists() or is_path(name_or_path)
-    if name_or_path in cluster_names() or not is_file:
-        return find_cluster(name_or_path, pathlib.Path())
+    if name_or_path in cluster_names(named) or not is_file:
+        return find_cluster(name_or_path, pathlib.Path(), site=named)
     return path
 
 
@@ -50,8 +52,7 @@ def read_config(file: pathlib.Path, site: pathlib.Path | None = None) -> Config:
 def config_of(text: str, file: pathlib.Path, site: pathlib.Path | None = None) -> Config:
     """The same for a text; `site` replaces the site.yaml that would be found."""
     searched = [site] if site else site_files(file)
-    there = [path for path in searched if site or path.is_file()]
-    values = load_site([(str(path), read_text(path)) for path in there])
+    values = load_site([(str(site), read_text(site))] if site else read_sites(searched))
     cluster, document = read_cluster(text, shown_path(file), values)
     substitution = substitute(document, values)
     names = tuple(map(str, searched))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -33,10 +33,15 @@ def diff(spec: pathlib.Path, output: pathlib.Path, settings: tuple[str, ...]) ->
     changes = changed_files(output, outputs)
     for name in changes:
         if name != MANIFEST:  # it changes with every other file
-            for line in _diff(output / name, outputs.get(name, "")):
-                click.echo(styled(printable(line), fg=_COLOURS.get(line[:1])))
+            echo_diff(_diff(output / name, outputs.get(name, "")))
     if not changes:
         click.echo(f"{output}: nothing would change")
+
+
+def echo_diff(lines: Iterable[str]) -> None:
+    """Print a unified diff, in colour on a terminal."""
+    for line in lines:
+        click.echo(styled(printable(line), fg=_COLOURS.get(line[:1])))
 
 
 def _diff(path: pathlib.Path, new: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from clusterjobs.commands.site_folders import (
     SITE_FILE,
     SiteFolders,
     find_site_folders,
+    is_file,
     user_folder,
 )
 from clusterjobs.errors import Location, nearest, one_problem
@@ -38,13 +39,14 @@ def site_files(beside: pathlib.Path, site: SiteFolders | None = None) -> list[pa
 
     Beside the file, in the working folder, and in the site folders (`site`, or those found).
     """
-    folders = (site or find_site_folders()).folders or (user_folder(),)
+    own = user_folder()
+    folders = (site or find_site_folders()).folders or ((own,) if own else ())
     return list(dict.fromkeys(f / SITE_FILE for f in (beside.parent, pathlib.Path(), *folders)))
 
 
 def read_sites(files: Sequence[pathlib.Path]) -> tuple[tuple[str, str], ...]:
     """(name, text) of the files that exist."""
-    return tuple((str(file), read_text(file)) for file in files if file.is_file())
+    return tuple((str(file), read_text(file)) for file in files if is_file(file))
 
 
 def read_text(path: pathlib.Path) -> str:

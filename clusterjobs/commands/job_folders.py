@@ -8,14 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from clusterjobs.commands.configs import refuse_config
-from clusterjobs.commands.files import read_text, shown_name
+from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.commands.unstarted import DEFAULT_OUTPUT, Unstarted, unstarted_jobs
 from clusterjobs.errors import InputError, one_problem
-from clusterjobs.frameworks import option_models
 from clusterjobs.jobs.folders import job_folders as folders_below
 from clusterjobs.slurm.queue import Queued, ended_jobs
-from clusterjobs.spec.load import load_spec
 from clusterjobs.spec.references import as_text, has_variable
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -58,9 +55,7 @@ _LAB_HINT = '; to see those of a lab: eval "$(clusterjobs lab env)"'
 
 def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJobs:
     """The jobs whose plan.json names the spec, and this user's pending jobs of the same name."""
-    text = read_text(spec)
-    refuse_config(text, shown_name(spec))
-    experiment = load_spec(text, shown_name(spec), option_models()).experiment
+    experiment = SpecFiles(spec).load().experiment
     logs = _logs_folder(as_text(experiment.logs.path))
     folders = folders_below(logs)
     own = {one.job_id: one.path for one in folders if one.is_of(experiment.name, spec.name)}

@@ -33,15 +33,18 @@ def say(line: str) -> None:
 
 
 def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: bool) -> LabSpec:
-    """The shape of the lab for a config, by a ready config's name or a path. Raises InputError."""
+    """The shape of the lab for a config, by a config's name or path. Raises InputError."""
     from clusterjobs.commands.files import read_sites, read_text, site_files
+    from clusterjobs.commands.site_clusters import cluster_files
+    from clusterjobs.commands.site_folders import find_site_folders
     from clusterjobs.lab.shape import lab_spec
     from clusterjobs.parallelcluster.find import find_cluster
     from clusterjobs.parallelcluster.read import read_cluster
     from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
     from clusterjobs.spec.site import load_site
 
-    file = find_cluster(cluster, Path.cwd())
+    named = cluster_files(find_site_folders())
+    file = find_cluster(cluster, Path.cwd(), site=named)
     facts, document = read_cluster(
         read_text(file), str(file), load_site(read_sites(site_files(file)))
     )

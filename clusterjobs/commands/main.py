@@ -20,15 +20,24 @@ from clusterjobs import __version__
 _COMMANDS = {
     "render": ("render", "Write the job script and the config files of a spec."),
     "plan": ("plan", "Show every derived value with its reason; write nothing."),
+    "show": ("show_spec", "Show a spec as it is used: each value, and the file it comes from."),
     "diff": ("diff", "Show what a render would change."),
+    "site": ("site", "Show the site folders in use, or make one."),
     "clusters": ("clusters", "List, show, compare and upgrade cluster configs."),
+    "templates": ("templates", "Show, override, check and test the templates of job scripts."),
     "validate": ("validate", "Check specs and ParallelCluster configs without a cluster."),
+    "impact": (
+        "impact.command",
+        "Show which specs a change of site, cluster or version affects.",
+    ),
     "submit": ("submit", "Render a spec and submit it with sbatch."),
     "status": ("status", "Show the jobs of a spec, and why their attempts ended."),
     "logs": ("logs", "Print the log of a job; --follow keeps printing."),
     "cancel": ("cancel", "Cancel jobs; they do not restart."),
+    "policy": ("policy", "List and test the rules of your site, or export them to Slurm."),
     "lab": ("lab", "Run a temporary real Slurm cluster on this machine."),
 }
+_HIDDEN = {"render-batch": ("impact.batch", "")}  # for other versions, not for people
 
 _EXAMPLES = """\b
 Examples:
@@ -43,14 +52,15 @@ class _Commands(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        known = _COMMANDS | _HIDDEN
+        if cmd_name not in known:
             return None
-        module = importlib.import_module(f"clusterjobs.commands.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        module = importlib.import_module(f"clusterjobs.commands.{known[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS | _HIDDEN:
             from clusterjobs.errors import did_you_mean
 
             hint = did_you_mean(args[0], list(_COMMANDS))

@@ -6,34 +6,38 @@ import functools
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
-from clusterjobs.commands.configs import refuse_config
-from clusterjobs.commands.files import read_sites, read_text, shown_name, shown_path, site_files
+from clusterjobs.commands.files import read_text
 from clusterjobs.commands.missing import missing_inputs
+from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import unsafe_logs
 from clusterjobs.commands.shell_check import code_problems
-from clusterjobs.commands.site_folders import SiteFolders, find_site_folders
+from clusterjobs.commands.site_folders import SiteFolders
+from clusterjobs.commands.site_templates import read_site_templates
+from clusterjobs.commands.spec_files import ClusterInput, SpecFiles
 from clusterjobs.errors import InputError, Problem, in_order
-from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.find import find_cluster, is_path
 from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import config_files, resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
-from clusterjobs.spec.load import BrokenSpecError, Spec, load_spec
-from clusterjobs.spec.site import load_site
+from clusterjobs.spec.load import BrokenSpecError, Spec
+
+if TYPE_CHECKING:
+    from clusterjobs.plan.policy_values import User
 
 
 @dataclass(frozen=True)
 class Project:
-    """A spec with its cluster, read and planned."""
+    """A spec with its cluster, read and planned. `site`: the site folders that were used."""
 
     plan: Plan
     inputs: Inputs
     source: ClusterSource
+    spec: Spec
+    site: SiteFolders
 
     @functools.cached_property
     def fitted(self) -> ClusterFiles:
@@ -62,15 +66,13 @@ class Project:
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""
-        return render_outputs(self.plan, self.fitted.files, self.inputs)
+        outputs = render_outputs(self.plan, self.fitted.files, self.inputs)
+        if self.inputs.templates.overrides():
+            from clusterjobs.commands.script_syntax import bash_problem
 
-
-class _Cluster(NamedTuple):
-    """The cluster of a spec, with the files that describe it as (name, text)."""
-
-    source: ConfigSource
-    config: tuple[str, str]
-    sites: tuple[tuple[str, str], ...]
+            if problem := bash_problem(outputs["job.sh"], self.inputs.templates):
+                raise InputError([problem])
+        return outputs
 
 
 def load_project(
@@ -78,60 +80,80 @@ def load_project(
     settings: Sequence[str] = (),
     to_write: bool = True,
     site: SiteFolders | None = None,
+    user: User | None = None,
 ) -> Project:
     """Read the spec and the files that it names, and make the plan. Raises InputError.
 
     `to_write`: a cluster config that cannot be written is reported with the spec's problems.
-    `site`: the site folders to use instead of those that are found.
+    `site`: the site folders to use instead of those that are found. `user`: whom their policies
+    suppose, instead of the caller.
     """
-    site = site if site is not None else find_site_folders()
-    text = read_text(spec)
-    refuse_config(text, shown_name(spec))
+    loaded, files = read_spec(spec, settings, site, user)
+    cluster = _cluster(loaded, files)
+    plan = _plan(loaded, cluster.source, spec, Policies(files.site, user), to_write)
+    inputs = Inputs(
+        _named((str(spec), files.text)),
+        _named(cluster.config),
+        tuple(map(_named, cluster.sites)),
+        tuple(settings),
+        tuple(map(_named, loaded.files("default"))),
+        tuple(map(_named, loaded.files("base"))),
+        read_site_templates(files.site),
+    )
+    return Project(plan, inputs, cluster.source, loaded, files.site)
+
+
+def read_spec(
+    spec: pathlib.Path,
+    settings: Sequence[str] = (),
+    site: SiteFolders | None = None,
+    user: User | None = None,
+) -> tuple[Spec, SpecFiles]:
+    """Read the spec with what is below it. Raises InputError with all problems of single values,
+    and with those of the plan that do not depend on them."""
+    files = SpecFiles(spec, site)
     try:
-        loaded = load_spec(text, shown_name(spec), option_models(), settings)
+        return files.load(settings), files
     except BrokenSpecError as error:
-        further = _further_problems(error, spec, site) if error.rest else ()
+        policies = Policies(files.site, user)
+        further = _further_problems(error, files, policies) if error.rest else ()
         raise InputError(in_order([*error.problems, *further])) from None
-    cluster = _read_cluster(loaded, spec, site)
-    plan = _plan(loaded, cluster.source, spec, to_write)
-    inputs = Inputs((_name(spec), text), cluster.config, cluster.sites, tuple(settings))
-    return Project(plan, inputs, cluster.source)
 
 
 def _further_problems(
-    error: BrokenSpecError, spec: pathlib.Path, site: SiteFolders
+    error: BrokenSpecError, files: SpecFiles, policies: Policies
 ) -> tuple[Problem, ...]:
     from clusterjobs.commands.further_problems import independent
 
     assert error.rest is not None
     try:
-        _plan(error.rest, _read_cluster(error.rest, spec, site).source, spec, to_write=False)
+        source = _cluster(error.rest, files).source
+        _plan(error.rest, source, files.spec, policies, to_write=False)
     except InputError as found:
         return tuple(independent(found.problems, error.problems))
     return ()
 
 
-def _read_cluster(loaded: Spec, spec: pathlib.Path, site: SiteFolders) -> _Cluster:
-    cluster, where = loaded.experiment.cluster, loaded.source.locate(("cluster",))
-    file = find_cluster(cluster, spec.parent, where)
-    text, searched = read_text(file), site_files(spec, site)
-    sites, names = read_sites(searched), tuple(map(str, searched))
-    source = ConfigSource(text, shown_path(file), load_site(sites), names, is_path(cluster))
-    found = tuple((_name(pathlib.Path(name)), content) for name, content in sites)
-    return _Cluster(source, (_name(file), text), found)
+def _cluster(loaded: Spec, files: SpecFiles) -> ClusterInput:
+    return files.cluster(loaded.experiment.cluster, loaded.source.locate(("cluster",)))
 
 
-def _plan(loaded: Spec, source: ConfigSource, spec: pathlib.Path, to_write: bool) -> Plan:
-    """The plan. Problems of the spec's code and of the cluster are reported with its own."""
-    problems = code_problems(loaded)
+def _plan(
+    loaded: Spec, source: ConfigSource, spec: pathlib.Path, policies: Policies, to_write: bool
+) -> Plan:
+    """The plan. Problems of code, policies and the cluster are reported with the spec's own."""
+    problems, plan = [*code_problems(loaded)], None
+    unfit: tuple[Problem, ...] = ()
     try:
         plan = resolve(loaded, source.facts, _read_configs(loaded, spec))
     except InputError as error:
+        problems += error.problems
         unfit = _unfit(source) if to_write else ()
-        raise InputError(in_order([*problems, *error.problems, *unfit])) from None
-    if problems:
-        raise InputError(problems)
-    return plan
+    broken = policies.check(loaded, plan, source.facts.name)
+    if plan is None or problems or any(not one.warning for one in broken):
+        warnings = plan.warnings if plan else ()
+        raise InputError(in_order([*problems, *broken, *warnings, *unfit]))
+    return plan._replace(warnings=(*plan.warnings, *broken))
 
 
 def _unfit(source: ClusterSource) -> tuple[Problem, ...]:
@@ -154,6 +176,8 @@ def _read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
     return found
 
 
-def _name(path: pathlib.Path) -> str:
-    """A file's name as text: Linux allows any bytes in one, a manifest only UTF-8."""
-    return path.name.encode("utf-8", "replace").decode()
+def _named(file: tuple[str, str]) -> tuple[str, str]:
+    """The name of a file as text, and its content: Linux allows any bytes in a name, a manifest
+    only UTF-8."""
+    name, text = file
+    return pathlib.Path(name).name.encode("utf-8", "replace").decode(), text

@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
-from clusterjobs.commands.options import set_option, spec_argument
-from clusterjobs.commands.pipeline import load_project
+from clusterjobs.commands.effective import Value, shown_value, single_values
+from clusterjobs.commands.options import group_option, set_option, spec_argument, user_option
+from clusterjobs.commands.pipeline import Project, load_project
+from clusterjobs.commands.policies import supposed_user
 from clusterjobs.commands.show import print_json, show_problems, table
 from clusterjobs.commands.summary import summary
 from clusterjobs.frameworks.arguments import argument_key
@@ -23,33 +25,52 @@ Examples:
   clusterjobs plan exp.yaml
   clusterjobs plan exp.yaml --set nodes=8
   clusterjobs plan exp.yaml --json | jq .world_size
+  clusterjobs plan exp.yaml --group students     (as the site's policies see a student)
 """
 
 
 @click.command(epilog=_EXAMPLES)
 @spec_argument
 @set_option
+@user_option
+@group_option
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
-def plan(spec: pathlib.Path, settings: tuple[str, ...], as_json: bool) -> None:
+def plan(
+    spec: pathlib.Path,
+    settings: tuple[str, ...],
+    user: str | None,
+    groups: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Show each value derived from SPEC, each directive and variable, with its reason."""
-    project = load_project(spec, settings, to_write=False)
+    project = load_project(spec, settings, to_write=False, user=supposed_user(user, groups))
     show_problems(project.plan.warnings)
     if as_json:
-        print_json(plan_data(project.plan))
+        print_json(plan_data(project))
     else:
-        click.echo(plan_text(project.plan))
+        click.echo(plan_text(project))
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(project: Project) -> str:
     """The plan as tables of values and reasons."""
+    plan = project.plan
     sections = [summary(plan)]
-    for title, rows in _sections(plan):
+    merged: list[_Row] = [
+        (one.name, shown_value(one.value), one.origin) for one in _merged(project)
+    ]
+    first = [("not from the spec itself", merged)] if merged else []
+    for title, rows in [*first, *_sections(plan)]:
         cells = [[f"  {name}", str(value), reason] for name, value, reason in rows]
         sections.append(f"{title}\n{table(cells)}")
     return "\n\n".join(sections)
 
 
 _Row = tuple[str, str | int, str]
+
+
+def _merged(project: Project) -> list[Value]:
+    """The values from defaults, from files that the spec extends, and from `--set`."""
+    return [one for one in single_values(project.spec.merged) if one.role != "spec"]
 
 
 def _sections(plan: Plan) -> list[tuple[str, list[_Row]]]:
@@ -93,8 +114,9 @@ def _with_source(reason: str, source: str) -> str:
     return f"{reason} ({source})" if source else reason
 
 
-def plan_data(plan: Plan) -> dict[str, Any]:
+def plan_data(project: Project) -> dict[str, Any]:
     """The plan as data. Names and structure are stable across versions."""
+    plan = project.plan
     job, placement, batch = plan.job, plan.placement, plan.batch
     shape = placement.shape
     return {
@@ -115,6 +137,10 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             "accumulation": batch.accumulation,
             "global": batch.global_,
         },
+        "merged": [
+            {"name": one.name, "value": one.value, "origin": one.origin, "from": one.role}
+            for one in _merged(project)
+        ],
         "sections": {
             title: [
                 {"name": name, "value": value, "reason": reason} for name, value, reason in rows

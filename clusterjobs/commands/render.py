@@ -4,33 +4,47 @@ from __future__ import annotations
 
 import pathlib
 import shlex
+from collections.abc import Sequence
 
 import click
 
-from clusterjobs.commands.options import output_option, set_option, spec_argument
+from clusterjobs.commands.options import output_option, set_option, specs_argument
 from clusterjobs.commands.pipeline import load_project
 from clusterjobs.commands.show import printable, show_problems
+from clusterjobs.commands.states import State, state_of, states_table
 from clusterjobs.commands.summary import summary
 from clusterjobs.commands.write import changed_files, recorded_spec, write_outputs
+from clusterjobs.errors import InputError, Problem
 
 _EXAMPLES = """\b
 Examples:
   clusterjobs render exp.yaml
   clusterjobs render exp.yaml -o /fsx/jobs/exp --set nodes=4
   clusterjobs render exp.yaml --check        (in CI: exit 1 if the files are not current)
+  clusterjobs render --check *.yaml -o jobs  (the files of exp.yaml are in jobs/exp)
 """
 
 
 @click.command(epilog=_EXAMPLES)
-@spec_argument
+@specs_argument
 @output_option
 @set_option
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if the files are not current.")
 @click.option("--force", is_flag=True, help="Overwrite files that clusterjobs did not write.")
 def render(
-    spec: pathlib.Path, output: pathlib.Path, settings: tuple[str, ...], check: bool, force: bool
+    specs: tuple[pathlib.Path, ...],
+    output: pathlib.Path,
+    settings: tuple[str, ...],
+    check: bool,
+    force: bool,
 ) -> int:
-    """Write the job script and the config files of SPEC, and print a summary."""
+    """Write the job script and the config files of SPEC, and print a summary.
+
+    --check takes several specs, and prints one table.
+    """
+    if len(specs) > 1:
+        return _check_all(_folders(specs, output, check), settings)
+    (spec,) = specs
     project = load_project(spec, settings)
     outputs = project.outputs()
     show_problems([*project.warnings, *project.notes])
@@ -59,6 +73,53 @@ def _check(output: pathlib.Path, outputs: dict[str, str]) -> int:
     if not changes:
         click.echo(f"{output}: current")
     return 1 if changes else 0
+
+
+# ------------------------------------------------------------------ several specs
+
+
+def _folders(
+    specs: Sequence[pathlib.Path], output: pathlib.Path, check: bool
+) -> dict[pathlib.Path, pathlib.Path]:
+    """The folder of each spec: below `output`, with the spec's name."""
+    folders = {spec: output / spec.stem for spec in specs}
+    if not check:
+        first = shlex.quote(str(specs[0]))
+        what = "several specs are rendered one by one, each into a folder of its own:"
+        raise click.UsageError(f"{what} clusterjobs render {first} -o {folders[specs[0]]}")
+    owner: dict[pathlib.Path, pathlib.Path] = {}
+    for spec, folder in folders.items():
+        if (other := owner.setdefault(folder, spec)) != spec:
+            raise click.UsageError(f"the files of {other} and {spec} would both be in {folder}")
+    return folders
+
+
+def _check_all(folders: dict[pathlib.Path, pathlib.Path], settings: tuple[str, ...]) -> int:
+    problems: list[Problem] = []
+    states: list[State] = []
+    for spec, folder in folders.items():
+        found, state = _state(spec, folder, settings)
+        problems += found
+        states.append(state)
+    show_problems(problems)
+    click.echo(states_table(states))
+    return 0 if all(state.problem == "" for state in states) else 1
+
+
+def _state(
+    spec: pathlib.Path, folder: pathlib.Path, settings: tuple[str, ...]
+) -> tuple[Sequence[Problem], State]:
+    try:
+        project = load_project(spec, settings)
+        outputs, problems = project.outputs(), project.warnings
+        changes = changed_files(folder, outputs)
+    except InputError as error:
+        return error.problems, state_of(str(spec), error.problems)
+    if changes:
+        name, change = next(iter(changes.items()))
+        what = f"{folder / name}: {'missing' if change == 'new' else change}"
+        return problems, State(str(spec), "not current", what)
+    return problems, state_of(str(spec), problems, "current")
 
 
 def _note(change: str) -> str:

@@ -39,7 +39,8 @@ def format_problem(problem: Problem) -> str:
     kind = styled(level, fg="yellow") if level else ""
     place = styled(printable(str(problem.where)), bold=True) + " " if problem.where else ""
     path = f"{printable(problem.path)}: " if problem.path else ""
-    by = f" [{problem.validator}]" if problem.validator else ""
+    source = problem.validator or (printable(str(problem.rule)) if problem.rule else "")
+    by = f" [{source}]" if source else ""
     lines = [f"{place}{kind}{path}{printable(problem.what)}{by}"]
     lines += _source_lines(problem)
     if problem.hint:
@@ -59,6 +60,7 @@ def problem_data(problem: Problem) -> dict[str, Any]:
         "what": problem.what,
         "hint": problem.hint,
         "validator": problem.validator,
+        "rule": problem.rule and problem.rule._asdict(),
     }
 
 

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import pathlib
+import stat
 from typing import NamedTuple
 
-from clusterjobs.errors import one_problem
+from clusterjobs.errors import InputError, Location, one_problem
 
 VARIABLE = "CLUSTERJOBS_SITE"
 SYSTEM_FOLDER = pathlib.Path("/etc/clusterjobs")
 SITE_FILE = "site.yaml"
+DEFAULTS_FILE = "defaults.yaml"
+POLICY_FILE = "policy.yaml"
+CLUSTERS, TEMPLATES, TESTS = "clusters", "templates", "tests"
 
 
 class SiteFolders(NamedTuple):
@@ -22,32 +26,86 @@ class SiteFolders(NamedTuple):
     folders: tuple[pathlib.Path, ...] = ()
 
     def files(self, name: str) -> tuple[pathlib.Path, ...]:
-        """The files of that name which exist, the highest precedence first."""
-        return tuple(folder / name for folder in self.folders if (folder / name).is_file())
+        """The files of that name which exist, the highest precedence first.
+
+        Raises InputError for one that is not a file, or below a folder that cannot be read.
+        """
+        return tuple(folder / name for folder in self.folders if is_file(folder / name))
 
     def subfolders(self, name: str) -> tuple[pathlib.Path, ...]:
-        """The folders of that name which exist, the highest precedence first."""
-        return tuple(folder / name for folder in self.folders if (folder / name).is_dir())
+        """The folders of that name which exist, the highest precedence first.
+
+        Raises InputError for one that is a file, or below a folder that cannot be read.
+        """
+        return tuple(folder / name for folder in self.folders if is_folder(folder / name))
 
 
 def find_site_folders() -> SiteFolders:
     """`$CLUSTERJOBS_SITE`, the user's own and the system's, as far as they exist.
 
-    Raises InputError if the variable names no folder.
+    Raises InputError if the variable names no folder, or a folder cannot be read. A user who may
+    not enter the home that is set (after `su`, or in a service) has no folder of their own.
     """
     named = os.environ.get(VARIABLE)
-    if named and not _is_folder(pathlib.Path(named)):
+    if named and not is_folder(pathlib.Path(named)):
         raise one_problem(f"{VARIABLE} names no folder: {named}", hint="correct it, or unset it")
-    folders = [*([pathlib.Path(named)] if named else []), user_folder(), SYSTEM_FOLDER]
-    return SiteFolders(tuple(dict.fromkeys(filter(_is_folder, folders))))
+    own = user_folder()
+    is_entered = own and os.access(own.parent, os.X_OK, effective_ids=True)
+    users = [own] if own and is_entered else []
+    folders = [*([pathlib.Path(named)] if named else []), *users, SYSTEM_FOLDER]
+    return SiteFolders(tuple(dict.fromkeys(filter(is_folder, folders))))
 
 
-def _is_folder(path: pathlib.Path) -> bool:
-    """False, too, if this user may not enter a parent: Path.is_dir would raise."""
-    return os.path.isdir(path)  # noqa: PTH112
+def user_folder() -> pathlib.Path | None:
+    """The user's own site folder, whether it exists or not; None for a user without a home."""
+    config_home = os.environ.get("XDG_CONFIG_HOME")
+    try:
+        home = pathlib.Path(config_home) if config_home else pathlib.Path.home() / ".config"
+    except RuntimeError:
+        return None
+    return home / "clusterjobs"
 
 
-def user_folder() -> pathlib.Path:
-    """The user's own site folder, whether it exists or not."""
-    config_home = os.environ.get("XDG_CONFIG_HOME") or str(pathlib.Path.home() / ".config")
-    return pathlib.Path(config_home) / "clusterjobs"
+def is_file(path: pathlib.Path) -> bool:
+    """Whether there is a file. Raises InputError if it is no regular file, or this is unknown."""
+    mode = _mode(path)
+    if mode is None:
+        return False
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise one_problem(f"{path} is {kind}", hint=f"{path.name} must be a file")
+    return True
+
+
+def is_folder(path: pathlib.Path) -> bool:
+    """Whether there is a folder. Raises InputError if it is a file, or this is unknown."""
+    mode = _mode(path)
+    if mode is None:
+        return False
+    if not stat.S_ISDIR(mode):
+        raise one_problem(f"{path} is not a folder", hint="remove it, or make it a folder")
+    return True
+
+
+def _mode(path: pathlib.Path) -> int | None:
+    """The type and permissions, None if there is nothing. A link is followed."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise unreadable(path, error) from None
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        what = f"{path} is a link to {path.readlink()}, which does not exist"
+        raise one_problem(what, hint="correct the link, or remove it") from None
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: pathlib.Path, error: OSError) -> InputError:
+    """The problem of a file or folder that cannot be read."""
+    what = f"cannot read {path}: {error.strerror}"
+    where, hint = Location(str(path), 1, 1), "check the path, and who may read it"
+    return one_problem(what, where, hint=hint)

@@ -16,6 +16,7 @@ from clusterjobs.commands.configs import Config, config_of, find_config_file, is
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.options import set_option
 from clusterjobs.commands.show import print_json, problem_data, show_problems
+from clusterjobs.commands.states import state_of, states_table
 from clusterjobs.errors import InputError, Location, Problem
 
 if TYPE_CHECKING:
@@ -168,7 +169,9 @@ def _check_shell(outputs: dict[str, str]) -> list[Problem]:
 def _show_summary(found: dict[str, list[Problem]], options: _Options) -> None:
     from clusterjobs.parallelcluster.validation.optional_deps import HOW_TO_INSTALL, is_installed
 
-    for name, problems in found.items():
+    if len(found) > 1:
+        click.echo(states_table(state_of(name, problems) for name, problems in found.items()))
+    for name, problems in found.items() if len(found) == 1 else ():
         if not any(not problem.warning for problem in problems):
             count = sum(problem.warning for problem in problems)
             click.echo(f"{name}: ok" + (f", warnings and notes: {count}" if count else ""))

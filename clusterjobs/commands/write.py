@@ -43,7 +43,7 @@ def write_outputs(folder: pathlib.Path, outputs: Mapping[str, str], force: bool)
                 if changes[name] == "stale":
                     (folder / name).unlink(missing_ok=True)
                 else:
-                    _replace(folder / name, outputs[name])
+                    replace_file(folder / name, outputs[name])
     except OSError as error:
         raise one_problem(f"cannot write {error.filename or folder}: {error.strerror}") from None
     return changes
@@ -116,7 +116,7 @@ def _read(path: pathlib.Path) -> bytes | None:
         raise one_problem(f"cannot read {path}: {error.strerror}") from None
 
 
-def _replace(path: pathlib.Path, text: str) -> None:
+def replace_file(path: pathlib.Path, text: str) -> None:
     """Replace a file atomically: a reader sees the old file or the new one."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import shlex
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from clusterjobs.errors import InputError, Problem
 from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.placeholders import unfilled
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.render_config import FitChange, UnwritableError, fit
+from clusterjobs.parallelcluster.render_config import FitChange, Fitted, UnwritableError, fit
 from clusterjobs.parallelcluster.site import (
     MissingValuesError,
     how_to_give,
@@ -75,8 +76,9 @@ class ConfigSource:
         is_own: bool = True,
     ) -> None:
         """Raises InputError if the text is not a ParallelCluster config."""
-        self.cluster, self.document = read_cluster(text, file, site)
-        self.facts = cluster_facts(self.cluster)
+        self._config = _read(text, file, _Site(site))
+        self.cluster, self.document = self._config.cluster, self._config.document
+        self.facts = self._config.facts
         self._site, self._site_files, self._is_own = site, site_files, is_own
 
     def fit(self, links: Sequence[BucketLink] = ()) -> ConfigFiles:
@@ -86,7 +88,7 @@ class ConfigSource:
         """
         file = self.document.file
         try:
-            text, data, changes, problems = fit(self.document, self._site, self._site_files, links)
+            text, data, changes, problems = self._fit(links)
         except (MissingValuesError, UnwritableError) as error:
             (problem,) = error.problems
             if links:
@@ -112,6 +114,42 @@ class ConfigSource:
         hint = "fill it in before you make a cluster of the file; the job runs without it"
         where = self.document.locate(path)
         return (Problem(what, where, dotted(path), hint, warning=True, info=True),)
+
+    def _fit(self, links: Sequence[BucketLink]) -> Fitted:
+        """Most jobs want no links, so their cluster.yaml is the same."""
+        if not links and self._config.fitted:
+            return self._config.fitted
+        fitted = fit(self.document, self._site, self._site_files, links)
+        if not links:
+            self._config.fitted = fitted
+        return fitted
+
+
+class _Site:
+    """A site's values, which are a key of a cache."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self.values = values
+        self._key = repr(values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Site) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+class _Config:
+    """A config that was read, and its text for jobs without links if that was made."""
+
+    def __init__(self, text: str, file: str, site: _Site) -> None:
+        self.cluster, self.document = read_cluster(text, file, site.values)
+        self.facts = cluster_facts(self.cluster)
+        self.fitted: Fitted | None = None
+
+
+# Many specs share a config, and reading it takes longer than the rest of a render.
+_read = functools.lru_cache(maxsize=64)(_Config)
 
 
 def _needed(link: BucketLink, problem: Problem) -> Problem:

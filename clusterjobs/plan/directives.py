@@ -32,7 +32,7 @@ def sbatch_directives(
     _check_names_of_the_cluster(placement, diagnostics)
     check_array(experiment, diagnostics)
     check_sbatch(experiment.sbatch, experiment.restarts is not None, diagnostics)
-    return _with_own("sbatch", derived, experiment.sbatch)
+    return _with_own("sbatch", derived, experiment.sbatch, diagnostics)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -71,7 +71,7 @@ def srun_options(
     if (cpus := placement.cpus_per_task) is not None:
         derived.append(Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02"))
     check_srun(own, by_pyxis, diagnostics)
-    return _with_own("srun", derived, own)
+    return _with_own("srun", derived, own, diagnostics)
 
 
 def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive]:
@@ -111,12 +111,15 @@ _REPLACES = {
 
 
 def _with_own(
-    key: str, derived: list[Directive], own: Mapping[str, str | bool]
+    key: str,
+    derived: list[Directive],
+    own: Mapping[str, str | bool],
+    diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
     replaced = {*own, *(_REPLACES[name] for name in own if name in _REPLACES)}
     kept = [one for one in derived if one.name not in replaced]
     said = [
-        Directive(name, value, f"{key}: of the spec")
+        Directive(name, value, f"{key}: {diagnostics.line_of((key, name))}")
         for name, value in own.items()
         if value is not False
     ]

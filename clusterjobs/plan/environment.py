@@ -70,7 +70,7 @@ def plan_environment(
         own_slurm_variables(directives),
         inherited_variables(gpus),
         PREFIXES,
-        tuple(_variables(env, software, placement, tuple(itertools.chain(*further)))),
+        tuple(_variables(env, software, placement, tuple(itertools.chain(*further)), diagnostics)),
         secrets,
         software.modules,
         software.conda and expanding(software.conda),
@@ -85,6 +85,7 @@ def _variables(
     software: spec.Software,
     placement: Placement,
     further: tuple[Variable, ...],
+    diagnostics: Diagnostics,
 ) -> Iterator[Variable]:
     """Derived variables, then the spec's own, which override them, then those that are appended."""
     replaced = {one.name for one in further}
@@ -98,7 +99,8 @@ def _variables(
             derived += _NVIDIA
     yield from (one for one in derived if not one.append and one.name not in own)
     for name, value in own.items():
-        yield Variable(name, expanding(value), "env: of the spec", expand=True)
+        reason = f"env: {diagnostics.line_of(('env', name))}"
+        yield Variable(name, expanding(value), reason, expand=True)
     yield from (one for one in derived if one.append)
 
 

@@ -28,9 +28,7 @@ def find_partition(
             hint = did_you_mean(wanted, [one.name for one in partitions])
             diagnostics.problem(("queue",), f"{facts.name} has no queue {wanted}", hint)
         return found
-    kind = "queue without GPUs" if gpus == 0 else "GPU queue"
-    fitting = [one for one in partitions if _has_gpus(one) is (gpus != 0)]
-    candidates = fitting or list(partitions)
+    kind, candidates = _candidates(facts, gpus)
     if len(candidates) == 1 and not candidates[0].name:
         placeholder = candidates[0].placeholder or "no name"
         diagnostics.missing(
@@ -40,7 +38,7 @@ def find_partition(
         )
         return None
     if len(candidates) == 1:
-        what = f"the only {kind if fitting else 'queue'} of {facts.name}"
+        what = f"the only {kind} of {facts.name}"
         provenance.record("queue", candidates[0].name, what)
         return candidates[0]
     diagnostics.missing(
@@ -51,8 +49,21 @@ def find_partition(
     return None
 
 
+def _candidates(facts: ClusterFacts, gpus: int | None) -> tuple[str, list[Partition]]:
+    """The partitions that a spec without `queue` can mean, and what they have in common."""
+    kind = "queue without GPUs" if gpus == 0 else "GPU queue"
+    fitting = [one for one in facts.partitions if _has_gpus(one) is (gpus != 0)]
+    return (kind, fitting) if fitting else ("queue", list(facts.partitions))
+
+
 def _has_gpus(partition: Partition) -> bool:
     return any(group.node_type.gpus for group in partition.node_groups)
+
+
+def default_queue(facts: ClusterFacts, gpus: int | None) -> str | None:
+    """The queue of a spec without `queue`; None if there is no single one, or it has no name."""
+    _, candidates = _candidates(facts, gpus)
+    return (candidates[0].name or None) if len(candidates) == 1 else None
 
 
 def find_groups(

@@ -9,7 +9,7 @@ from clusterjobs.plan.container import Container, Mounted
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.lines import heading, once_per_node, option_lines, with_reason, wrapped
-from clusterjobs.render.shell import ShellText
+from clusterjobs.render.shell import ShellText, TemplateName
 
 _TITLES: Mapping[str, str] = {
     "pyxis": "pyxis starts it on every node, by srun",
@@ -31,9 +31,9 @@ def container_context(plan: Plan) -> dict[str, Any] | None:
     runtime = container.runtime
     return {
         "title": heading(f"container: {_TITLES[runtime]}"),
-        "template": ShellText(f"containers/{runtime}.sh.j2"),
+        "template": TemplateName(f"containers/{runtime}.sh.j2"),
         "has_functions": runtime == "docker",
-        "functions_template": ShellText("containers/docker_functions.sh.j2"),
+        "functions_template": TemplateName("containers/docker_functions.sh.j2"),
         "options": [] if runtime == "pyxis" else option_lines(container.options),
         "image": shell.quote(container.image),
         "mounts": [line for one in container.mounts for line in _mount(runtime, one)],

@@ -5,14 +5,20 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
+from clusterjobs.render.site_templates import NO_SITE, SiteTemplates
+
 
 class Inputs(NamedTuple):
-    """The texts that a render was made from, by kind: (file name, text). No name has a folder."""
+    """The texts that a render was made from, by kind: (file name, text). No name has a folder,
+    except those of the site's templates."""
 
     spec: tuple[str, str]
     cluster: tuple[str, str]
     sites: tuple[tuple[str, str], ...] = ()
     settings: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, str], ...] = ()
+    bases: tuple[tuple[str, str], ...] = ()
+    templates: SiteTemplates = NO_SITE
 
 
 def digest(text: str) -> str:

@@ -9,7 +9,7 @@ from clusterjobs.plan.launch import Launch
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.lines import NOTHING, command_text, heading, once_per_node, option_lines
-from clusterjobs.render.shell import ShellText
+from clusterjobs.render.shell import ShellText, TemplateName
 
 _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
 
@@ -19,14 +19,14 @@ def launch_context(plan: Plan) -> dict[str, Any]:
     launch, restarts = plan.launch, plan.restarts
     return {
         "title": heading(f"launch: {launch.reason}"),
-        "template": ShellText(launch_template(plan)),
+        "template": TemplateName(launch_template(plan)),
         "ends_itself": restarts is not None and restarts.saving.stop_channel == "clock",
         "command": [*_prefix(launch), *map(command_text, argument_groups(launch.words))],
         "srun_options": option_lines(launch.srun_options),
         "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),
         "cpus_per_task": plan.placement.cpus_per_task or 1,
         "has_functions": is_over_ssh(plan),
-        "functions_template": ShellText("functions/ssh.sh.j2"),
+        "functions_template": TemplateName("functions/ssh.sh.j2"),
         **_inside(plan),
         **_ssh(plan),
     }

@@ -19,12 +19,12 @@ NOTHING = ShellText("")
 
 def heading(title: str) -> ShellText:
     """The heading of a part of `main`, as in the templates."""
-    return shell.comment(f"# ---- {title} ".ljust(WIDTH - 6, "-"))
+    return ShellText(shell.comment(f"# ---- {title} ".ljust(WIDTH - 6, "-")))
 
 
 def with_reason(line: ShellText, reason: str) -> list[ShellText]:
     """The line, with its reason as a comment after it, or above a long line."""
-    because = shell.comment(f"# {reason}")
+    because = ShellText(shell.comment(f"# {reason}"))
     if len(line) + len(because) < WIDTH - 4:
         return [ShellText(f"{line} {because}")]
     return [because, line]

@@ -10,6 +10,7 @@ from clusterjobs import __version__, resources
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.inputs import Inputs, digest
 from clusterjobs.render.script import render_script
+from clusterjobs.render.site_templates import SiteFile
 
 MANIFEST = "manifest.json"
 
@@ -21,7 +22,7 @@ def render_outputs(plan: Plan, cluster_files: Mapping[str, str], inputs: Inputs)
     files = {"job.sh": script.text, **cluster_files, **configs}
     texts = _template_texts(plan.launch.launcher.template_folder)
     templates = {name: texts[name] for name in script.templates}
-    return {**files, MANIFEST: _manifest(files, templates, inputs)}
+    return {**files, MANIFEST: _manifest(files, templates, script.site_files, inputs)}
 
 
 def _template_texts(further: pathlib.Path | None) -> dict[str, str]:
@@ -29,7 +30,13 @@ def _template_texts(further: pathlib.Path | None) -> dict[str, str]:
     return {**own, **resources.template_texts()}
 
 
-def _manifest(files: Mapping[str, str], templates: Mapping[str, str], inputs: Inputs) -> str:
+def _manifest(
+    files: Mapping[str, str],
+    templates: Mapping[str, str],
+    site_files: Sequence[SiteFile],
+    inputs: Inputs,
+) -> str:
+    of_site = [(one.file, one.text) for one in site_files]
     manifest = {
         "written_by": "clusterjobs",
         "version": __version__,
@@ -37,12 +44,20 @@ def _manifest(files: Mapping[str, str], templates: Mapping[str, str], inputs: In
             "spec": _named([inputs.spec]),
             "cluster": _named([inputs.cluster]),
             "site": _named(inputs.sites),
+            **_layers(inputs),
             "set": list(inputs.settings),
             "templates": {name: digest(text) for name, text in templates.items()},
+            **({"site_templates": _named(of_site)} if of_site else {}),
         },
         "outputs": {name: digest(text) for name, text in sorted(files.items())},
     }
     return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+
+
+def _layers(inputs: Inputs) -> dict[str, list[dict[str, str]]]:
+    """What the spec was merged with, the lowest precedence first; nothing for most specs."""
+    kinds = {"defaults": inputs.defaults, "bases": inputs.bases}
+    return {kind: _named(texts) for kind, texts in kinds.items() if texts}
 
 
 def _named(texts: Sequence[tuple[str, str]]) -> list[dict[str, str]]:

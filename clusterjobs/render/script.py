@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import pathlib
 from typing import Any, NamedTuple
 
-import jinja2
-
-from clusterjobs import resources
 from clusterjobs.plan.plan import Plan
-from clusterjobs.render import shell
 from clusterjobs.render.checkpoints import checkpoints_context
 from clusterjobs.render.container import container_context
 from clusterjobs.render.environment import environment_context
@@ -22,62 +16,47 @@ from clusterjobs.render.placement import placement_context
 from clusterjobs.render.plan_record import plan_json
 from clusterjobs.render.preflight import preflight_context
 from clusterjobs.render.restarts import restarts_context
+from clusterjobs.render.site_templates import (
+    PACKAGED,
+    SiteFile,
+    site_context,
+    with_used_files,
+)
 from clusterjobs.render.staging import staging_context
 from clusterjobs.render.steps import steps_context
-from clusterjobs.render.template_cache import template_cache
+from clusterjobs.render.template_environment import template_environment
 
 
 class Script(NamedTuple):
-    """The text of job.sh, and the names of the templates that it was made from."""
+    """The text of job.sh, the templates that it was made from, and the site's files among them."""
 
     text: str
     templates: tuple[str, ...]
+    site_files: tuple[SiteFile, ...]
 
 
 def render_script(plan: Plan, inputs: Inputs) -> Script:
-    """Render job.sh. Raises UnquotedError if a template prints a value that is not quoted."""
-    environment = _environment(plan.launch.launcher.template_folder)
-    environment.used.clear()
-    text = environment.get_template("job.sh.j2").render(_context(plan, inputs))
-    return Script(text, tuple(sorted(environment.used)))
+    """Render job.sh. Raises InputError if a template of the site is wrong.
 
-
-class _Environment(jinja2.Environment):
-    """Records which templates a render uses: some are included only under a condition."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.used: set[str] = set()
-        self.globals.clear()  # no template uses them, and each include would copy them
-
-    def get_template(self, name: Any, *more: Any, **options: Any) -> jinja2.Template:
-        self.used.add(str(name))
-        return super().get_template(name, *more, **options)
-
-
-@functools.cache
-def _environment(further: pathlib.Path | None) -> _Environment:
-    """`further` is a folder with the templates of another package.
-
-    Bash's `${#array[@]}` looks like Jinja's usual comment, hence the delimiters.
+    Raises UnquotedError if a packaged template prints a value that is not quoted.
     """
-    folders = [resources.templates_dir(), *([further] if further else [])]
-    return _Environment(
-        loader=jinja2.FileSystemLoader(folders),
-        bytecode_cache=template_cache(),
-        finalize=shell.finalize,
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,
-        auto_reload=False,  # else each render would check every template on the disk
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        comment_start_string="{##",
-        comment_end_string="##}",
-    )
+    site, further = inputs.templates, plan.launch.launcher.template_folder
+    environment = template_environment(further, site)
+    environment.used.clear()
+    context = template_context(plan, inputs)
+    if not site.files:
+        text = environment.get_template("job.sh.j2").render(context)
+        return Script(text, tuple(sorted(environment.used)), ())
+    from clusterjobs.render.site_script import render_with_site  # only for a site with templates
+
+    text = render_with_site(environment, context, site, (further,) if further else ())
+    own = site.used(environment.used)
+    packaged = environment.used.difference(site.overrides())
+    names = {name.removeprefix(PACKAGED) for name in packaged}
+    return Script(with_used_files(text, own), tuple(sorted(names)), own)
 
 
-def _context(plan: Plan, inputs: Inputs) -> dict[str, Any]:
+def template_context(plan: Plan, inputs: Inputs) -> dict[str, Any]:
     """The variables of the templates: one per section of the plan."""
     return {
         "job": job_context(plan, inputs.spec[0], inputs.settings),
@@ -87,8 +66,9 @@ def _context(plan: Plan, inputs: Inputs) -> dict[str, Any]:
         "checkpoints": checkpoints_context(plan),
         "preflight": preflight_context(plan),
         "staging": staging_context(plan),
-        "steps": steps_context(plan),
+        "steps": steps_context(plan, inputs.templates),
         "container": container_context(plan),
         "launch": launch_context(plan),
         "restarts": restarts_context(plan),
+        "site": site_context(inputs.templates),
     }

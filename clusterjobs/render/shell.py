@@ -17,6 +17,30 @@ class ShellText(str):
     __slots__ = ()
 
 
+class CommentText(ShellText):
+    """Text that is safe after a `#` alone."""
+
+    __slots__ = ()
+
+
+class HereDocument(ShellText):
+    """Lines that are safe as the body of a quoted here-document alone."""
+
+    __slots__ = ()
+
+
+class Delimiter(ShellText):
+    """The word that ends a here-document."""
+
+    __slots__ = ()
+
+
+class TemplateName(ShellText):
+    """The name of a template, for an include."""
+
+    __slots__ = ()
+
+
 class UnquotedError(TypeError):
     """A template tried to print a value that is not quoted: a bug of the template."""
 
@@ -27,6 +51,7 @@ def finalize(value: object) -> str:
         return value
     if type(value) is int:
         return str(value)
+    str(value)  # what is undefined says so itself
     raise UnquotedError(f"a template prints {value!r}, which is not quoted")
 
 
@@ -41,7 +66,6 @@ _UNSEEN_SIGNS = (
 )
 _UNSEEN = re.compile(_UNSEEN_SIGNS)
 _IN_DOUBLE = re.compile(r'[\\"$`]')
-_IN_DEFAULT = re.compile(r'[\\"$`}]')
 
 
 def quote(text: str, unset: str = "") -> ShellText:
@@ -95,7 +119,7 @@ def _joined(parts: list[str | Variable], unset: str) -> str:
 
 
 def _variable(part: Variable, unset: str, after: str) -> str:
-    otherwise = _IN_DEFAULT.sub(r"\\\g<0>", part.otherwise) or unset
+    otherwise = part.otherwise or unset
     bare = not otherwise and not _NAME_GOES_ON.match(after)
     return f"${part.name}" if bare else f"${{{part.name}{otherwise}}}"
 
@@ -113,9 +137,9 @@ _UNSEEN_RUN = re.compile(_UNSEEN_SIGNS + "+")
 _NOT_IN_A_COMMENT = re.compile(_UNSEEN_SIGNS + "|[\ud800-\udfff]")
 
 
-def comment(text: str) -> ShellText:
+def comment(text: str) -> CommentText:
     """Text inside a comment: it cannot leave its line."""
-    return ShellText(_NOT_IN_A_COMMENT.sub("?", text))
+    return CommentText(_NOT_IN_A_COMMENT.sub("?", text))
 
 
 def code(lines: tuple[str, ...]) -> ShellText:
@@ -123,17 +147,17 @@ def code(lines: tuple[str, ...]) -> ShellText:
     return ShellText("\n".join(lines))
 
 
-def heredoc_word(text: str) -> ShellText:
+def heredoc_word(text: str) -> Delimiter:
     """A delimiter that is different from every line of `text`."""
     lines, word = set(text.split("\n")), "END"
     while word in lines:
         word += "_"
-    return ShellText(word)
+    return Delimiter(word)
 
 
-def verbatim(text: str) -> ShellText:
+def verbatim(text: str) -> HereDocument:
     """The body of a quoted here-document, in which bash expands nothing."""
-    return ShellText(text)
+    return HereDocument(text)
 
 
 def directive(name: str, value: str | int | bool) -> ShellText:

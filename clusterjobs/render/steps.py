@@ -9,16 +9,19 @@ from clusterjobs.plan.steps import Step
 from clusterjobs.render.lines import command_text, once_per_node, program_text
 from clusterjobs.render.preflight import nccl_judge, nccl_watch
 from clusterjobs.render.shell import ShellText
+from clusterjobs.render.site_templates import SiteTemplates
 
 
-def steps_context(plan: Plan) -> dict[str, Any]:
+def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
     """What the blocks `before` and `after` print."""
     steps, nodes = plan.steps, plan.placement.shape.nodes
+    after = [*nccl_judge(plan), *(_step(step, nodes) for step in steps.after)]
     sidecars = [*nccl_watch(plan), *(_step(step, nodes) for step in steps.sidecars)]
     return {
         "before": [_step(step, nodes) for step in steps.before],
         "sidecars": sidecars,
-        "after": [*nccl_judge(plan), *(_step(step, nodes) for step in steps.after)],
+        "after": after,
+        "has_after": bool(after or site.insertions("after_launch")),
         "has_background": bool(sidecars or plan.restarts),
     }
 

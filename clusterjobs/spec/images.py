@@ -37,6 +37,32 @@ def image(value: Any) -> str:
     return text
 
 
+_DOCKER_HUB = ("registry-1.docker.io", "index.docker.io", "registry.hub.docker.com", "docker.io")
+
+
+def spellings(image: str) -> tuple[str, ...]:
+    """The image's name as it is written, and in full: with its registry and its tag.
+
+    `docker://nvcr.io#nvidia/pytorch` is also nvcr.io/nvidia/pytorch:latest. An image of Docker Hub
+    has its name without the registry, too.
+    """
+    name = re.sub(r"^dockerd?://", "", image)
+    if "://" in name or image.startswith(("/", ".", "${")) or name.endswith((".sqsh", ".sif")):
+        return (image,)
+    name = re.sub(r"^[^/#@]*@(?=[^/#]*[#/])", "", name, count=1)  # enroot's user@registry#image
+    first, separator, rest = name.replace("#", "/", 1).partition("/")
+    is_registry = "#" in name or "." in first or ":" in first or first == "localhost"
+    if not (separator and is_registry):
+        first, rest = "docker.io", f"{first}{separator}{rest}"
+    if ":" not in rest.rpartition("/")[2]:  # neither a tag nor a digest
+        rest += ":latest"
+    if first.lower() not in _DOCKER_HUB:
+        return image, f"{first.lower()}/{rest}"
+    short = rest.removeprefix("library/")
+    full = short if "/" in short else f"library/{short}"
+    return image, f"docker.io/{full}", short
+
+
 _SEPARATORS = re.compile(r'[:,"]')
 
 

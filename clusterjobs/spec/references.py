@@ -90,10 +90,12 @@ def _with_default(name: str, found: Scalar, default: str) -> Scalar:
         raise BadReferenceError(
             f"{name} needs no default: it is known", "only {{ env.NAME }} can have a default"
         )
-    if not default.isprintable():
-        raise BadReferenceError("a default with characters that cannot be seen", "remove them")
-    if "'" in default:  # bash reads it as a quote there, even inside double quotes
-        raise BadReferenceError("a default with a single quote", "remove it")
+    if not _PLAIN.fullmatch(default):  # bash has syntax for others, even inside double quotes
+        raise BadReferenceError(
+            f"the default {default!r} has other characters than letters, digits, blanks and "
+            "_@%+=:,./^-",
+            "write a plain word or path, or use a parameter",
+        )
     match = _VARIABLE.fullmatch(found) if isinstance(found, str) else None
     return variable(match[1], default=default) if match else found
 
@@ -129,6 +131,9 @@ def look_up(name: str, values: Mapping[str, Any]) -> Scalar:
 # marks its name: YAML is refused if it contains one, so no other text has to be escaped.
 
 _VARIABLE = re.compile("\0([A-Za-z_][A-Za-z0-9_]*)((?::[?-][^\0]*)?)\0")
+
+
+_PLAIN = re.compile(r"[\w @%+=:,./^-]*")
 
 
 def variable(name: str, *, required: bool = False, default: str | None = None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clusterjobs.errors import one_problem
@@ -16,14 +17,19 @@ def load_site(texts: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     for file, text in texts:
-        document = yaml_document.load(text, file)
-        if document.value is None:
-            continue
-        if not isinstance(document.value, dict):
-            raise one_problem(
-                "expected a mapping of names to values",
-                document.locate(()),
-                hint="write private_subnet: subnet-0123456789abcdef0",
-            )
-        values = {**document.value, **values}
+        values = {**_values(file, text), **values}
     return values
+
+
+@functools.lru_cache(maxsize=64)  # many specs of one site
+def _values(file: str, text: str) -> Mapping[str, Any]:
+    document = yaml_document.load(text, file)
+    if document.value is None:
+        return {}
+    if not isinstance(document.value, dict):
+        raise one_problem(
+            "expected a mapping of names to values",
+            document.locate(()),
+            hint="write private_subnet: subnet-0123456789abcdef0",
+        )
+    return document.value

@@ -41,6 +41,14 @@ _OTHER_VALUE = {
     "parsable": "nothing: clusterjobs submit prints the job's id",
     "test-only": "it when you submit: sbatch --test-only generated/job.sh",
 }
+# Options that a spec may also set in `sbatch`.
+_ALSO_OPTIONS = ("output", "error", "signal")
+
+
+def key_of_option(option: str) -> str | None:
+    """What a spec has in place of the option, `queue`; None if it may set the option itself."""
+    key = _SAME_VALUE.get(option) or _OTHER_VALUE.get(option)
+    return None if option in _ALSO_OPTIONS else key
 
 
 def slurm_name(path: Path, source: Locator) -> Problem | None:

@@ -50,6 +50,17 @@ def validate(
     return experiment, options
 
 
+def check_model(
+    model: type[SpecModel], data: dict[str, Any], source: Locator, problems: list[Problem]
+) -> Any:
+    """`data` of another file than a spec as `model`; None with the errors in `problems`."""
+    found = _build(model, data, data, source, problems, None)
+    reported = {problem.path for problem in problems}
+    nulls = [path for path in _nulls(data, ()) if dotted(path) not in reported]
+    problems += [_null_problem(path, source) for path in nulls]
+    return found
+
+
 # Where null is valid: in JSON, and for a secret, which then comes from the environment.
 _NULL_IS_A_VALUE = ("ds_config", "secrets")
 
@@ -96,8 +107,9 @@ def _build(
     data: Mapping[str, Any],
     source: Locator,
     problems: list[Problem],
-    more_keys: set[str],
+    more_keys: set[str] | None,
 ) -> Any:
+    """The model. `more_keys`: keys of the spec that others read; None if it is not a spec."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -126,7 +138,7 @@ def _problem_of(
     data: Mapping[str, Any],
     source: Locator,
     model: type[SpecModel],
-    more_keys: set[str],
+    more_keys: set[str] | None,
 ) -> Problem:
     path = _path_of(detail["loc"], data)
     kind = detail["type"]
@@ -134,9 +146,11 @@ def _problem_of(
         where = source.locate_key(path[:-1])
         return Problem(f"{path[-1]} is missing", where, dotted(path), f"add `{path[-1]}: ...`")
     if kind == "extra_forbidden":
-        if other := renamed_key(path, data, source) or slurm_name(path, source):
+        is_spec = more_keys is not None
+        if is_spec and (other := renamed_key(path, data, source) or slurm_name(path, source)):
             return other
-        known = [*_known_keys(model, path[:-1]), *(more_keys if len(path) == 1 else ())]
+        further = [*more_keys, "extends"] if more_keys is not None and len(path) == 1 else []
+        known = [*_known_keys(model, path[:-1]), *further]
         name, colon, value = str(path[-1]).partition(":")
         hint = did_you_mean(str(path[-1]), sorted(known))
         if colon and name in known:  # `{micro:8}` is one word of YAML

@@ -23,7 +23,8 @@ class Cause(NamedTuple):
 def find_cause(text: str, line: int, opened: int | None) -> Cause | None:
     """The cause of an error in `line`. `opened`: the line of what the parser had just begun."""
     lines = text.split("\n")
-    if line < len(lines) and "\t" in lines[line]:
+    line = min(line, len(lines) - 1)  # the end of a text without a last line break is after it
+    if "\t" in lines[line]:
         return None
     start = line if opened is None else min(line, opened)
     return (

@@ -146,6 +146,16 @@ def dotted(path: Path) -> str:
     return text
 
 
+def look_at(data: Any, path: Path) -> Any:
+    """What is at `path` in plain data; None if there is nothing."""
+    for step in path:
+        if isinstance(data, dict):
+            data = data.get(step)
+        else:
+            data = data[step] if isinstance(data, list) and isinstance(step, int) else None
+    return data
+
+
 # ------------------------------------------------------------------ text to nodes
 
 _KIND_OF_COLLECTION: dict[type[Node], str] = {MappingNode: "map", SequenceNode: "seq"}

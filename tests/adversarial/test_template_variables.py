@@ -153,7 +153,7 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         assert len(names) <= 60 * 60, "look-ups grow faster than references"
         return look_up(name, values)
 
-    monkeypatch.setattr("clusterjobs.spec.load.look_up", counted)
+    monkeypatch.setattr("clusterjobs.spec.expand_references.look_up", counted)
     return names
 
 

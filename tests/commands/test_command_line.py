@@ -50,7 +50,7 @@ def test_help_lists_every_command(clusterjobs: Callable[..., object]) -> None:
     [
         (["rendre"], "did you mean render?"),
         (["render"], "Missing argument"),
-        (["render", "a.yaml", "b.yaml"], "unexpected extra argument"),
+        (["render", "a.yaml", "b.yaml"], "several specs are rendered one by one"),
         (["render", "--nope", "a.yaml"], "No such option"),
         (["plan", "a.yaml", "--set"], "requires an argument"),
         (["--nope"], "No such option"),
@@ -76,7 +76,8 @@ def test_version_is_that_of_the_package(clusterjobs: Callable[..., object]) -> N
 
 KEYS = [
     *("name", "cluster", "partition", "instance_type", "framework", "launcher", "nodes"),
-    *("ranks_per_node", "gpus_per_node", "world_size", "data_parallel", "batch", "sections"),
+    *("ranks_per_node", "gpus_per_node", "world_size", "data_parallel", "batch"),
+    *("merged", "sections"),
 ]
 
 

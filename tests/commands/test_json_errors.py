@@ -27,6 +27,14 @@ FAILING = {
     "lab run": ["job.sh"],
     "lab status": ["--name", "a b"],
     "lab list": [],
+    "show": ["nosuch.yaml"],
+    "policy list": [],
+    "policy test": ["--site", "nosuch"],
+    "templates list": [],
+    "templates show": ["nosuch"],
+    "templates check": ["--site", "nosuch"],
+    "templates test": ["--site", "nosuch"],
+    "impact": ["nosuch"],
 }
 
 

@@ -24,7 +24,7 @@ CONFIG = resources.cluster_configs_dir() / "p4d-a100.yaml"
         ("time: 90", "time is an option of sbatch", "write time_limit: 90"),
         ("cpus-per-task: 9", "cpus-per-task is an option of", "write cpus_per_task: 9"),
         ("N: 2", "N is an option of sbatch", "write nodes: 2"),
-        ("array: 1-8", "array is an option of", "write it when you submit: sbatch --array=1-4"),
+        ("array: 1-8", "array is an option of", "write sbatch: {array: 1-8}"),
         ("t: 90", "t is an option of sbatch", "write time_limit: 90"),
         ("restarts: {stall_seconds: 30m}", "'30m' is not a number of seconds", "write 1800"),
         ("restarts: {stall_seconds: 2 hours}", "is not a number of seconds", "write 7200"),

@@ -46,6 +46,7 @@ def test_the_plan_for_scripts_keeps_its_names(
         "world_size": 16,
         "data_parallel": 16,
         "batch": {"micro": 4, "accumulation": 2, "global": 128},
+        "merged": [],
     }
     assert list(sections) == ["derived", "sbatch", "srun", "environment", "command"]
     assert sections["command"][0] == {

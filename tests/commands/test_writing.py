@@ -218,7 +218,7 @@ def test_a_render_that_failed_midway_can_be_repeated(
 ) -> None:
     render()
     with monkeypatch.context() as patch:
-        patch.setattr(write, "_replace", fail_for("manifest.json", write._replace))
+        patch.setattr(write, "replace_file", fail_for("manifest.json", write.replace_file))
         assert render(SPEC + "nodes: 2\n").code == 1
     outcome = render(SPEC + "nodes: 2\n")
     assert outcome.code == 0, outcome.err

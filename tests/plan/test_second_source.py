@@ -19,12 +19,13 @@ from clusterjobs.cluster.facts import (
     Partition,
 )
 from clusterjobs.commands.pipeline import Project
+from clusterjobs.commands.site_folders import SiteFolders
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render.outputs import Inputs
-from clusterjobs.spec.load import load_spec
+from clusterjobs.spec.load import Spec, load_spec
 
 DGX = NodeType(
     "dgx-a100",
@@ -87,9 +88,13 @@ class ByHand:
         return Nothing()
 
 
-def plan_of(facts: ClusterFacts = FACTS, **keys: object) -> Plan:
+def spec_of(**keys: object) -> Spec:
     text = json.dumps({key: item for key, item in {**SPEC, **keys}.items() if item is not None})
-    return resolve(load_spec(text, "exp.yaml", option_models()), facts)
+    return load_spec(text, "exp.yaml", option_models())
+
+
+def plan_of(facts: ClusterFacts = FACTS, **keys: object) -> Plan:
+    return resolve(spec_of(**keys), facts)
 
 
 def test_a_job_is_planned_of_facts_alone() -> None:
@@ -103,7 +108,8 @@ def test_a_job_is_planned_of_facts_alone() -> None:
 
 
 def test_its_job_is_rendered_without_a_word_of_aws() -> None:
-    project = Project(plan_of(), Inputs(("exp.yaml", ""), ("campus", "")), ByHand())
+    inputs = Inputs(("exp.yaml", ""), ("campus", ""))
+    project = Project(plan_of(), inputs, ByHand(), spec_of(), SiteFolders())
     outputs = project.outputs()
     assert sorted(outputs) == ["job.sh", "manifest.json"]
     script = outputs["job.sh"].partition('\nmain "$@"\n')[0]  # programs for the nodes follow

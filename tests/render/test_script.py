@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from script_runs import JOB_ID, Run, run_script, script
 
 from clusterjobs.errors import InputError
-from clusterjobs.render.script import _environment
 from clusterjobs.render.shell import UnquotedError
+from clusterjobs.render.template_environment import template_environment
 from clusterjobs.resources import node_program
 
 
 def test_a_template_that_prints_a_bare_value_is_an_error(tmp_path: pathlib.Path) -> None:
     (tmp_path / "t.j2").write_text("name={{ name }}")
-    template = _environment(tmp_path).get_template("t.j2")
+    template = template_environment(tmp_path).get_template("t.j2")
     with pytest.raises(UnquotedError):
         template.render(name="$(reboot)")
 
@@ -28,7 +28,7 @@ def test_a_template_that_prints_a_bare_value_is_an_error(tmp_path: pathlib.Path)
 def test_a_template_that_misspells_a_value_is_an_error(tmp_path: pathlib.Path) -> None:
     (tmp_path / "t.j2").write_text("{% if nmae %}x{% endif %}")
     with pytest.raises(jinja2.UndefinedError):
-        _environment(tmp_path).get_template("t.j2").render(name=1)
+        template_environment(tmp_path).get_template("t.j2").render(name=1)
 
 
 def test_every_directive_stands_before_the_first_command() -> None:

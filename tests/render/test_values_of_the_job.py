@@ -25,9 +25,9 @@ def test_the_values_of_the_job_arrive(tmp_path: pathlib.Path) -> None:
 
 def test_a_variable_of_the_node_arrives_byte_for_byte(tmp_path: pathlib.Path) -> None:
     given = {"SCRATCH": HOSTILE, "EMPTY": ""}
-    words = ("{{ env.SCRATCH }}", "{{ env.EMPTY | default('of \\$x}') }}")
+    words = ("{{ env.SCRATCH }}", "{{ env.EMPTY | default('of /x') }}")
     end = run(tmp_path, given, *words, env={"COPY": "{{ env.SCRATCH }}"})
-    assert f"<{HOSTILE}><of \\$x}}>" in end.log
+    assert f"<{HOSTILE}><of /x>" in end.log
     assert not (tmp_path / "owned").exists()
 
 

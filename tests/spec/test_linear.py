@@ -12,7 +12,7 @@ import pytest
 
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
-from clusterjobs.spec.load import load_spec
+from clusterjobs.spec.load import Below, load_spec
 from clusterjobs.yaml import document
 
 BASE = "name: a\ncluster: small\nframework: command\ncommand: [./run]\n"
@@ -79,3 +79,24 @@ def test_merge_keys_that_are_merged_again_are_followed_once() -> None:
 
     read(5)
     assert read(800) < 4.5 * read(200) + 10_000
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "all:\n  env:\n" + "    A%: x\n",
+        "all:\n  setup:\n    prepend:\n" + "    - echo %\n",
+        "all:\n" + "  x%: 1\n",
+        "clusters:\n" + "  small%: {}\n",
+    ],
+)
+def test_defaults_four_times_as_long_take_four_times_the_steps(lines: str) -> None:
+    *head, line = lines.splitlines(keepends=True)
+
+    def read(count: int) -> int:
+        text = "".join([*head, *(line.replace("%", str(i)) for i in range(count))])
+        below = Below([("defaults.yaml", text)], lambda: ["small"])
+        return steps(lambda: load_spec(BASE, "exp.yaml", option_models(), below=below))
+
+    read(10)  # what is made once
+    assert read(800) < 4.5 * read(200) + 5_000

@@ -96,3 +96,11 @@ def test_a_usual_mistake_is_named_where_it_was_made(
     assert (problem.where.line, problem.where.column) == place
     assert problem.what.removeprefix("not YAML: ") == what
     assert problem.hint == hint
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [b", "a: {b: 1", "a: 'b", "a: 1\n  b: [c, d@", "- [", "a: \t["]
+)
+def test_text_that_ends_too_early_without_a_line_break_is_an_error_of_the_input(text: str) -> None:
+    with pytest.raises(InputError):
+        load(text, "exp.yaml")

@@ -89,7 +89,7 @@ def test_the_config_of_many_specs_is_checked_once_and_its_notices_are_printed_on
     code, out, err = validate(*specs)
     assert (code, len(checked)) == (0, 1), err
     assert err.count("a notice of the config") == 1
-    assert out.count(": ok, warnings and notes: 1") == 5
+    assert out.count("  ok, warnings and notes: 1") == 5
     rows = json.loads(validate(*specs, options=("--json",))[1])["files"]
     assert [len(row["problems"]) for row in rows] == [1] * 5
 
@@ -99,7 +99,7 @@ def test_problems_of_all_files_are_reported_together(validate: Validate) -> None
     assert code == 1
     assert "c0.yaml:1:1 the file is empty" in err
     assert "c2.yaml:1:1 a ParallelCluster 2 config" in err
-    assert "c1.yaml: ok" in out
+    assert "c1.yaml  ok" in out
 
 
 def test_a_missing_file_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +126,7 @@ pytest.importorskip("moto")
 def test_ready_configs_and_examples_are_fine(capsys: pytest.CaptureFixture[str]) -> None:
     names = [path.stem for path in resources.cluster_configs_dir().glob("*.yaml")]
     assert run(["validate", *names, "--site", SITE]) == 0
-    assert capsys.readouterr().out.count(": ok") == len(names)
+    assert capsys.readouterr().out.count("  ok") == len(names)
 
 
 @needs_aws

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -43,7 +44,7 @@ def test_validate_reports_once_what_was_skipped(tmp_path: pathlib.Path) -> None:
     bad.write_text(base_text("p4d-a100").replace("- UnkillableStep", "- UnkilableStep"))
     done = clusterjobs("validate", str(good), str(bad), "examples/tiny-gpt.yaml")
     assert done.returncode == 1, done.stderr
-    assert "good.yaml: ok" in done.stdout
+    assert re.search(r"good\.yaml\s+ok", done.stdout)
     assert "did you mean UnkillableStepTimeout?" in done.stderr
     assert done.stderr.count("skipped:") == 1
     assert "pip install 'clusterjobs[aws]'" in done.stderr

@@ -1,0 +1,1 @@
+"""clusterjobs impact: what a change of templates, defaults, policies or clusters would touch."""

@@ -1,0 +1,116 @@
+"""Reads the site's policies, and checks a job against them.
+
+What compares and parses is imported only if there are policies: most renders have none.
+"""
+
+from __future__ import annotations
+
+import functools
+import grp
+import os
+import pwd
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from clusterjobs.commands.files import read_text, shown_path
+from clusterjobs.commands.site_folders import POLICY_FILE, SiteFolders
+from clusterjobs.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from clusterjobs.plan.plan import Plan
+    from clusterjobs.plan.policy_values import User
+    from clusterjobs.spec.load import Spec
+    from clusterjobs.spec.policy import SiteRule
+
+
+class Policies(NamedTuple):
+    """The policies of the site folders, for one user; None is the caller."""
+
+    site: SiteFolders
+    user: User | None = None
+
+    def check(self, spec: Spec, plan: Plan | None, cluster: str) -> tuple[Problem, ...]:
+        """The rules that the job breaks, and the problems of the policies themselves.
+
+        `plan` is None if the job could not be planned.
+        """
+        try:
+            rules = site_rules(self.site)
+        except InputError as error:
+            return error.problems
+        if not rules:
+            return ()
+        from clusterjobs.plan.policies import check_policies
+        from clusterjobs.plan.policy_values import JobValues, User
+
+        user = self.user or (current_user() if _depend_on_user(rules) else User(""))
+        return check_policies(rules, JobValues(spec, plan, cluster, user))
+
+
+def site_rules(site: SiteFolders) -> tuple[SiteRule, ...]:
+    """The rules of all site folders: no folder can remove another's. Raises InputError."""
+    rules: list[SiteRule] = []
+    problems: list[Problem] = []
+    for file in site.files(POLICY_FILE):
+        try:
+            rules += _rules(read_text(file), shown_path(file))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return tuple(rules)
+
+
+@functools.lru_cache(maxsize=8)  # a command may load many specs
+def _rules(text: str, file: str) -> tuple[SiteRule, ...]:
+    from clusterjobs.frameworks import option_models
+    from clusterjobs.spec.policy import load_policy
+
+    return load_policy(text, file, option_models())
+
+
+def _depend_on_user(rules: Iterable[SiteRule]) -> bool:
+    """Whether a rule asks for the user: to look up groups can take seconds in a network."""
+    selections = [one for rule, _ in rules for one in (rule.when, rule.unless) if one]
+    return any(one.groups or one.users for one in selections)
+
+
+def current_user() -> User:
+    """The caller, with all groups that the system knows; numbers where it has no name."""
+    from clusterjobs.plan.policy_values import User
+
+    number = os.geteuid()
+    try:
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:
+        groups = (os.getegid(), *os.getgroups())
+        return User(str(number), frozenset(map(_group_name, groups)))
+    return User(name, _groups_of(name))
+
+
+def supposed_user(name: str | None, groups: Sequence[str]) -> User | None:
+    """The user that the command line names; None if it names nobody.
+
+    Without groups they are those that the system knows of the user, who may exist elsewhere only.
+    """
+    from clusterjobs.plan.policy_values import User
+
+    if name is None and not groups:
+        return None
+    name = name or current_user().name
+    return User(name, frozenset(groups) or _groups_of(name))
+
+
+def _groups_of(name: str) -> frozenset[str]:
+    try:
+        numbers = os.getgrouplist(name, pwd.getpwnam(name).pw_gid)
+    except (KeyError, ValueError):
+        return frozenset()
+    return frozenset(map(_group_name, numbers))
+
+
+def _group_name(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)

@@ -1,0 +1,50 @@
+"""Whether bash can read a script with a site's templates, and which line of them is wrong."""
+
+from __future__ import annotations
+
+import re
+
+from clusterjobs.commands.shell_check import bash_complaint
+from clusterjobs.errors import Location, Problem
+from clusterjobs.render.script_origin import line_origin
+from clusterjobs.render.script_parts import PROGRAMS
+from clusterjobs.render.site_templates import SiteTemplates
+from clusterjobs.render.template_syntax import at
+
+
+def bash_problem(text: str, templates: SiteTemplates) -> Problem | None:
+    """What bash says about a script that a site's templates have changed; it is not run."""
+    complaint = bash_complaint(text.partition(PROGRAMS)[0] + "\n", warnings=True)
+    if complaint is None:
+        return None
+    line = ["", *text.split("\n"), ""][complaint.line]
+    where = line_origin(line, templates.files) or _misfit(templates)
+    hint = "look for an `if`, a loop, a quote or a brace that is not closed in the site's template"
+    return Problem(f"bash cannot read job.sh: {complaint.said}", where, "", hint)
+
+
+def _misfit(templates: SiteTemplates) -> Location | None:
+    """The line of an override that bash cannot read, or the first override."""
+    overrides = list(templates.overrides().values())
+    for file in overrides:
+        own = re.sub(r"\{[{%#].*?[}%#]\}", "", file.text)
+        if complaint := bash_complaint(own):
+            last = min(complaint.line, len(file.text.splitlines()))
+            return at(file, _unclosed(own) or last)
+    return at(overrides[0], 1) if overrides else None
+
+
+_ENDS = {"if": "fi", "for": "done", "while": "done", "until": "done", "case": "esac"}
+
+
+def _unclosed(code: str) -> int:
+    """The line of the innermost command that is not closed, as far as its words start lines."""
+    opened: list[tuple[str, int]] = []
+    for number, line in enumerate(code.split("\n"), 1):
+        words = re.findall(r"\w+", line)
+        first, last = (words[0], words[-1]) if words else ("", "")
+        if first in _ENDS and last != _ENDS[first]:
+            opened.append((_ENDS[first], number))
+        elif opened and first == opened[-1][0]:
+            opened.pop()
+    return opened[-1][1] if opened else 0

@@ -1,0 +1,54 @@
+"""The clusters that site folders add by name: `clusters/NAME.yaml`.
+
+It knows files and names; it must not read the configs.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import NamedTuple
+
+from clusterjobs.commands.site_folders import CLUSTERS, SiteFolders, is_file, unreadable
+from clusterjobs.errors import InputError, Location, Problem
+from clusterjobs.parallelcluster.find import ENDINGS
+
+
+class SiteCluster(NamedTuple):
+    """A cluster's config, and the files of the same name in folders of lower precedence."""
+
+    file: pathlib.Path
+    shadowed: tuple[pathlib.Path, ...] = ()
+
+
+def site_clusters(site: SiteFolders) -> dict[str, SiteCluster]:
+    """The clusters of the site folders by name. Raises InputError."""
+    found: dict[str, SiteCluster] = {}
+    for folder in site.subfolders(CLUSTERS):
+        for name, file in _clusters_in(folder).items():
+            above = found.get(name)
+            shadowed = (*above.shadowed, file) if above else ()
+            found[name] = SiteCluster(above.file if above else file, shadowed)
+    return dict(sorted(found.items()))
+
+
+def cluster_files(site: SiteFolders) -> dict[str, pathlib.Path]:
+    """The config of each cluster of the site folders. Raises InputError."""
+    return {name: one.file for name, one in site_clusters(site).items()}
+
+
+def _clusters_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    try:
+        named = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    files = filter(is_file, named)  # reading a pipe would wait for ever
+    found: dict[str, pathlib.Path] = {}
+    problems = []
+    for file in files:
+        if other := found.get(file.stem):
+            what, where = f"cluster {file.stem} is also {other.name}", Location(str(file), 1, 1)
+            problems.append(Problem(what, where, hint="rename one of the two files"))
+        found[file.stem] = file
+    if problems:
+        raise InputError(problems)
+    return found

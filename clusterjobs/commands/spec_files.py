@@ -1,0 +1,104 @@
+"""Reads a spec with everything below it: defaults, the files that it extends, its cluster.
+
+It knows where these files are; it must not know what is in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from clusterjobs.commands.configs import refuse_config
+from clusterjobs.commands.files import (
+    STDIN,
+    read_sites,
+    read_text,
+    shown_name,
+    shown_path,
+    site_files,
+)
+from clusterjobs.commands.site_clusters import cluster_files
+from clusterjobs.commands.site_folders import DEFAULTS_FILE, SiteFolders, find_site_folders
+from clusterjobs.errors import InputError, Location, one_problem
+from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_path
+from clusterjobs.parallelcluster.source import ConfigSource
+from clusterjobs.plan.nodes import default_queue
+from clusterjobs.spec.extends import KEY, BaseFile
+from clusterjobs.spec.load import Below, Queues, Spec, load_spec
+from clusterjobs.spec.site import load_site
+
+
+class ClusterInput(NamedTuple):
+    """The cluster of a spec, with the files that describe it as (path, text)."""
+
+    source: ConfigSource
+    config: tuple[str, str]
+    sites: tuple[tuple[str, str], ...]
+
+
+class SpecFiles:
+    """A spec's text and the files around it, each read once."""
+
+    def __init__(self, spec: pathlib.Path, site: SiteFolders | None = None) -> None:
+        """`site`: the site folders to use instead of those that are found.
+
+        Raises InputError if the spec cannot be read, or is a ParallelCluster config.
+        """
+        self.spec = spec
+        self.text = read_text(spec)
+        refuse_config(self.text, shown_name(spec))
+        self.site = site if site is not None else find_site_folders()
+        self._clusters: dict[str, ClusterInput] = {}
+
+    def load(self, settings: Sequence[str] = ()) -> Spec:
+        """The spec merged with what is below it. Raises InputError."""
+        below = Below(
+            defaults=read_sites(self.site.files(DEFAULTS_FILE)),
+            clusters=lambda: cluster_names(self._named),
+            queues=self._queues,
+            read_base=_read_base,
+            identity=os.path.realpath(self.spec),
+        )
+        return load_spec(self.text, shown_name(self.spec), option_models(), settings, below)
+
+    def cluster(self, name: str, where: Location | None = None) -> ClusterInput:
+        """The cluster of that name or path. Raises InputError, at `where` if it is not found."""
+        if name not in self._clusters:
+            file = find_cluster(name, self.spec.parent, where, self._named)
+            text, searched = read_text(file), site_files(self.spec, self.site)
+            sites, names = read_sites(searched), tuple(map(str, searched))
+            source = ConfigSource(text, shown_path(file), load_site(sites), names, is_path(name))
+            self._clusters[name] = ClusterInput(source, (str(file), text), sites)
+        return self._clusters[name]
+
+    @functools.cached_property
+    def _named(self) -> dict[str, pathlib.Path]:
+        return cluster_files(self.site)
+
+    def _queues(self, cluster: str, queue: str | None, gpus: int | None) -> Queues:
+        with contextlib.suppress(InputError):  # reported when the plan is made
+            facts = self.cluster(cluster).source.facts
+            names = tuple(one.name for one in facts.partitions if one.name)
+            return Queues(queue or default_queue(facts, gpus), names)
+        return Queues(queue)
+
+
+def _read_base(name: str, file: str, where: Location) -> BaseFile:
+    """The file `name`, relative to the folder of the file that extends it."""
+    folder = pathlib.Path() if file == shown_name(STDIN) else pathlib.Path(file).parent
+    path = pathlib.Path(os.path.normpath(folder / name))
+    try:
+        text = read_text(path)
+        refuse_config(text, str(path))
+    except InputError as error:
+        problem = error.problems[0]
+        if problem.where and problem.where.source:
+            raise  # a mistake in the file itself
+        what = problem.what if str(path) in problem.what else f"{path}: {problem.what}"
+        raise one_problem(what, where, KEY, problem.hint) from None
+    return BaseFile(str(path), text, os.path.realpath(path))

@@ -1,0 +1,76 @@
+"""The specs that show what templates do: the packaged samples, and the site's own tests."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from typing import NamedTuple
+
+from clusterjobs import resources
+from clusterjobs.commands.pipeline import load_project
+from clusterjobs.commands.site_folders import TESTS, SiteFolders
+from clusterjobs.errors import InputError, Problem
+from clusterjobs.plan.plan import Plan
+from clusterjobs.render.inputs import Inputs
+from clusterjobs.render.script import render_script, template_context
+from clusterjobs.render.site_templates import (
+    INSERTION_POINTS,
+    NO_SITE,
+    SiteFile,
+    SiteTemplates,
+)
+from clusterjobs.render.variables import Shape, merged, shape_of
+
+
+class Sample(NamedTuple):
+    """A planned spec. `inputs` and `script` are without a site's templates."""
+
+    name: str
+    plan: Plan
+    inputs: Inputs
+    script: str
+
+    def with_templates(self, templates: SiteTemplates) -> Inputs:
+        return self.inputs._replace(templates=templates)
+
+
+@functools.cache
+def packaged_samples() -> tuple[Sample, ...]:
+    """Specs that use every section of a plan and every launcher, without any site's defaults."""
+    files = sorted((resources.templates_dir() / "samples").glob("*.yaml"))
+    return tuple(_sample(file.stem, file, SiteFolders()) for file in files)
+
+
+def site_samples(site: SiteFolders) -> tuple[list[Sample], list[Problem]]:
+    """The specs of the site's tests, and what is wrong with the others."""
+    samples: list[Sample] = []
+    problems: list[Problem] = []
+    for folder in site.subfolders(TESTS):
+        for file in sorted(folder.glob("*/spec.yaml")):
+            try:
+                samples.append(_sample(f"{TESTS}/{file.parent.name}", file, site))
+            except InputError as error:
+                problems += error.problems
+    return samples, problems
+
+
+def _sample(name: str, file: pathlib.Path, site: SiteFolders) -> Sample:
+    project = load_project(file, to_write=False, site=site)
+    inputs = project.inputs._replace(templates=NO_SITE)
+    return Sample(name, project.plan, inputs, render_script(project.plan, inputs).text)
+
+
+def template_variables(samples: tuple[Sample, ...]) -> Shape:
+    """The variables that a template gets, as far as these specs have values for them."""
+    lines = [
+        SiteFile(f"{one}.sh", f"/etc/clusterjobs/templates/{one}.sh", "date")
+        for one in INSERTION_POINTS
+    ]
+    all_points = SiteTemplates(tuple(lines))
+    shapes = [
+        shape_of(template_context(one.plan, one.with_templates(all_points))) for one in samples
+    ]
+    found = shapes[0]
+    for shape in shapes[1:]:
+        found = merged(found, shape)
+    return found

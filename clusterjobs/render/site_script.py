@@ -1,0 +1,47 @@
+"""Renders job.sh with a site's templates: checked before, and no larger than Slurm accepts."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from clusterjobs.errors import InputError, one_problem
+from clusterjobs.render.site_check import check_site, set_twice
+from clusterjobs.render.site_templates import SiteTemplates
+from clusterjobs.render.template_environment import TemplateEnvironment
+from clusterjobs.render.template_errors import TEMPLATE_ERRORS, template_problem
+from clusterjobs.render.variables import shape_of
+
+
+def render_with_site(
+    environment: TemplateEnvironment,
+    context: dict[str, Any],
+    site: SiteTemplates,
+    folders: tuple[pathlib.Path, ...],
+) -> str:
+    """The text of job.sh. Raises InputError with the positions of what is wrong."""
+    problems = check_site(site, shape_of(context), folders)
+    if problems := [*problems, *set_twice(site, context["job"]["directives"])]:
+        raise InputError(problems)
+    parts: list[str] = []
+    size = 0
+    try:
+        for part in environment.get_template("job.sh.j2").generate(context):
+            parts.append(part)
+            size += len(part)
+            if size > _MAX_SCRIPT:
+                raise one_problem(*_TOO_LARGE)
+    except TEMPLATE_ERRORS as error:
+        if problem := template_problem(error, site):
+            raise InputError([problem]) from None
+        raise
+    return "".join(parts)
+
+
+_MAX_SCRIPT = 4 << 20  # Slurm's max_script_size
+_TOO_LARGE = (
+    "with the templates of this site, job.sh is larger than the 4 MiB that Slurm accepts",
+    None,
+    "",
+    "look for a loop that prints too much",
+)

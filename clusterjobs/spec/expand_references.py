@@ -1,0 +1,106 @@
+"""Replaces the references `{{ name }}` of a merged spec by the values that they name.
+
+It must not know the meaning of any key, except that code holds no references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clusterjobs.diagnostics import Locator
+from clusterjobs.errors import Problem
+from clusterjobs.spec.node_references import job_value, node_variable
+from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
+from clusterjobs.yaml.document import Path, dotted
+
+# References in code are not expanded: the value would be executed.
+_CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
+_MAX_REFERENCES = 50
+_HINT = "write the value instead"
+
+
+def expand_references(data: dict[str, Any], source: Locator, problems: list[Problem]) -> Any:
+    """`data` with its references expanded, also in the values that they name."""
+    values = _Values(data)
+
+    def walk(value: Any, path: Path) -> Any:
+        if path in _CODE:
+            return value
+        if isinstance(value, dict):
+            return {key: walk(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [walk(item, (*path, index)) for index, item in enumerate(value)]
+        if not isinstance(value, str) or "{{" not in value:
+            return value
+        try:
+            return expand(value, values.find)
+        except BadReferenceError as error:
+            where = source.locate(path)
+            problems.append(Problem(str(error), where, dotted(path), error.hint))
+            return value
+
+    return walk(data, ())
+
+
+def expanded_text(data: dict[str, Any], key: str) -> str | None:
+    """The text at a key, its references expanded; None if there is none, or it is wrong."""
+    value = data.get(key)
+    try:
+        found = expand(value, _Values(data).find) if isinstance(value, str) else None
+    except BadReferenceError:
+        return None
+    return found if isinstance(found, str) else None
+
+
+class _Values:
+    """The values that references name, each expanded once."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+        self._open: list[str] = []
+        self._known: dict[str, Scalar] = {}  # else values with two references each: 2^n look-ups
+
+    def find(self, name: str) -> Scalar:
+        """The value of that name. Raises BadReferenceError."""
+        head, _, rest = name.partition(".")
+        if head == "parameters":
+            return self._parameter(rest)
+        if head == "job":
+            return job_value(rest)
+        if head == "env" and not self._is_given(rest, "env"):
+            return self._node_variable(rest)
+        if name in self._open:
+            raise BadReferenceError(
+                f"{name} refers to itself", "replace one of the references by its value"
+            )
+        if len(self._open) == _MAX_REFERENCES:
+            raise BadReferenceError(f"more than {_MAX_REFERENCES} references lead to {name}", _HINT)
+        if name not in self._known:
+            self._open.append(name)
+            try:
+                found = look_up(name, self._data)
+                self._known[name] = expand(found, self.find) if isinstance(found, str) else found
+            finally:
+                self._open.pop()
+        return self._known[name]
+
+    def _is_given(self, name: str, key: str) -> bool:
+        given = self._data.get(key)
+        return isinstance(given, (dict, list)) and name in given
+
+    def _node_variable(self, name: str) -> str:
+        if self._is_given(name, "secrets"):
+            raise BadReferenceError(
+                f"{name} is a secret, and others can read command lines and files of the job",
+                "the program finds it in its environment",
+            )
+        return node_variable(name)
+
+    def _parameter(self, name: str) -> str:
+        declared = self._data.get("parameters")
+        if not isinstance(declared, dict) or name not in declared:
+            raise BadReferenceError(
+                f"the parameter {name} is not declared", f"add `parameters: {{{name}: default}}`"
+            )
+        return variable(name)

@@ -1,0 +1,178 @@
+"""Merges the layers of a spec, and keeps the origin of every value.
+
+Mappings merge by key; everything else replaces, except where a layer says that it adds to a list.
+It must not know what keys mean, nor where layers come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+from clusterjobs.diagnostics import Locator
+from clusterjobs.errors import Location, Problem
+from clusterjobs.spec.added_lists import LISTS, can_be_added_to, read_words
+from clusterjobs.yaml.document import Path
+
+Role = Literal["default", "base", "spec", "--set"]
+
+
+class Layer(NamedTuple):
+    """A mapping with keys of the spec, at `base` in a text: a file, or one `--set`."""
+
+    role: Role
+    text: Locator
+    value: Any
+    base: Path = ()
+
+
+class Origin:
+    """The origin of a value: `path` in a layer's text. `parts`: the origins of what is inside it.
+
+    What is inside and has no origin of its own is in the same text.
+    """
+
+    __slots__ = ("layer", "parts", "path")
+
+    def __init__(self, layer: Layer, path: Path) -> None:
+        self.layer, self.path = layer, path
+        self.parts: dict[str | int, Origin] = {}
+
+    def part(self, step: str | int) -> Origin:
+        """The origin of the value at `step`."""
+        return self.parts.get(step) or Origin(self.layer, (*self.path, step))
+
+
+class Source(NamedTuple):
+    """Where each value of a merged spec was written. `root` is the origin of the whole."""
+
+    root: Origin
+
+    def origin(self, path: Path) -> Origin:
+        """The one origin of the value at `path`."""
+        found = self.root
+        for step in path:
+            found = found.part(step)
+        return found
+
+    def locate(self, path: Path) -> Location:
+        """The position of the value at `path`, or of its nearest parent if it is missing."""
+        found = self.origin(path)
+        return found.layer.text.locate(found.path)
+
+    def locate_key(self, path: Path) -> Location:
+        """The position of the key at `path`."""
+        found = self.origin(path)
+        return found.layer.text.locate_key(found.path)
+
+
+class Merged(NamedTuple):
+    """Layers merged: plain data, where it was written, and the lists that a layer adds to."""
+
+    data: dict[str, Any]
+    source: Source
+    added: frozenset[Path]
+
+
+def merge(layers: Sequence[Layer], problems: list[Problem]) -> Merged:
+    """The layers merged, the lowest precedence first. The last one must be a mapping."""
+    data: Any = {}
+    origin = Origin(layers[0], ())
+    for layer in layers:
+        above = Origin(layer, layer.base)
+        data, origin = _merge(data, origin, layer.value, above, (), problems)
+    return Merged(data, Source(origin), frozenset(_resolve_lists(data, origin, ())))
+
+
+_NOTHING = object()
+
+
+def _merge(
+    below: Any,
+    below_origin: Origin,
+    value: Any,
+    origin: Origin,
+    path: Path,
+    problems: list[Problem],
+) -> tuple[Any, Origin]:
+    """`value` at `path` merged into what is below it."""
+    if path in LISTS:
+        return add_to_list(below, below_origin, value, origin, path, problems), origin
+    if not isinstance(value, dict):
+        return value, origin
+    merged = dict(below) if isinstance(below, dict) else {}
+    parts = {key: below_origin.part(key) for key in merged}
+    for key, item in value.items():
+        under = parts.get(key, below_origin)
+        merged[key], parts[key] = _merge(
+            merged.get(key, _NOTHING), under, item, origin.part(key), (*path, key), problems
+        )
+    origin.parts.update(parts)
+    return merged, origin
+
+
+# ------------------------------------------------------------------ lists that layers add to
+
+
+class AddedList(NamedTuple):
+    """A list in the making: the `core` that one layer gives, and what others put around it.
+
+    `by_words`: a layer says how its items are added.
+    """
+
+    core: Any
+    core_origin: Origin
+    before: tuple[tuple[Any, Origin], ...] = ()
+    after: tuple[tuple[Any, Origin], ...] = ()
+    by_words: bool = False
+
+    def resolved(self, path: Path) -> tuple[Any, Origin]:
+        """The list with its origin; the core alone if nothing can be added to it."""
+        is_list = self.core is _NOTHING or can_be_added_to(self.core, path)
+        if self.core is not _NOTHING and not (is_list and (self.before or self.after)):
+            return self.core, self.core_origin
+        core = () if self.core is _NOTHING else _items(self.core, self.core_origin)
+        items = (*self.before, *core, *self.after)
+        origin = Origin(self.core_origin.layer, self.core_origin.path)
+        origin.parts = {index: item[1] for index, item in enumerate(items)}
+        return [value for value, _ in items], origin
+
+
+def add_to_list(
+    below: Any,
+    below_origin: Origin,
+    value: Any,
+    origin: Origin,
+    path: Path,
+    problems: list[Problem],
+) -> AddedList:
+    """A list's value, or the words that add to it, on top of what is below."""
+    old = below if isinstance(below, AddedList) else AddedList(below, below_origin)
+    words = read_words(value, path, origin.path, origin.layer.text, problems)
+    if words is None:
+        return AddedList(value, origin, old.before, old.after, old.by_words)
+    if "replace" in words:
+        return AddedList(words["replace"], origin.part("replace"), by_words=True)
+    before, after = (
+        _items(words.get(word, []), origin.part(word)) for word in ("prepend", "append")
+    )
+    core_origin = origin if old.core is _NOTHING else old.core_origin
+    return AddedList(old.core, core_origin, before + old.before, old.after + after, by_words=True)
+
+
+def _items(values: Any, origin: Origin) -> tuple[tuple[Any, Origin], ...]:
+    if not isinstance(values, list):  # a block of text
+        return ((values, origin),)
+    return tuple((value, origin.part(index)) for index, value in enumerate(values))
+
+
+def _resolve_lists(data: dict[str, Any], origin: Origin, path: Path) -> Iterator[Path]:
+    """Put the value of each AddedList into `data`. The paths of those that were added to."""
+    for key, value in data.items():
+        inner = (*path, key)
+        if isinstance(value, AddedList):
+            data[key], origin.parts[key] = value.resolved(inner)
+            if value.by_words:
+                yield inner
+        elif isinstance(value, dict) and any(one[: len(inner)] == inner for one in LISTS):
+            yield from _resolve_lists(value, origin.parts[key], inner)

@@ -1,0 +1,4 @@
+#SBATCH --account=ml
+module load cuda
+# fine
+#SBATCH account=ml

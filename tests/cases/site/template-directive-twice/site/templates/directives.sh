@@ -1,0 +1,2 @@
+#SBATCH --account=ml
+#SBATCH -N 4

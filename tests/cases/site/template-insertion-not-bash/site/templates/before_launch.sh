@@ -1,0 +1,4 @@
+nvidia-smi
+}
+rm -rf /tmp/x
+main() {

