@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from clusterjobs import resources
 from clusterjobs.errors import Location, Problem, in_order
 from clusterjobs.render.directive_options import option_of
-from clusterjobs.render.site_templates import INSERTION_POINTS, PACKAGED, SiteFile, SiteTemplates
-from clusterjobs.render.template_check import check_template
-from clusterjobs.render.template_expressions import similar_name, used_names
-from clusterjobs.render.template_syntax import at
-from clusterjobs.render.variables import Shape
+from clusterjobs.render.site.expressions import similar_name, used_names
+from clusterjobs.render.site.syntax import at
+from clusterjobs.render.site.template_check import check_template
+from clusterjobs.render.site.templates import INSERTION_POINTS, PACKAGED, SiteFile, SiteTemplates
+from clusterjobs.render.site.variables import Shape
 
 
 def check_site(

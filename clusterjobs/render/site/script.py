@@ -6,11 +6,11 @@ import pathlib
 from typing import Any
 
 from clusterjobs.errors import InputError, one_problem
-from clusterjobs.render.site_check import check_site, set_twice
-from clusterjobs.render.site_templates import SiteTemplates
+from clusterjobs.render.site.check import check_site, set_twice
+from clusterjobs.render.site.errors import TEMPLATE_ERRORS, template_problem
+from clusterjobs.render.site.templates import SiteTemplates
+from clusterjobs.render.site.variables import shape_of
 from clusterjobs.render.template_environment import TemplateEnvironment
-from clusterjobs.render.template_errors import TEMPLATE_ERRORS, template_problem
-from clusterjobs.render.variables import shape_of
 
 
 def render_with_site(
