@@ -60,6 +60,7 @@ class _Scan:
         self.stack: list[str] = ["command"]
         self.documents: list[tuple[str, str]] = []  # the word that ends it, and its quote
         self.in_document = False
+        self.last_line = {line.lstrip("\t"): n for n, line in enumerate(template.split("\n"), 1)}
 
     def printed(self) -> Iterator[Printed]:
         while self.position < len(self.text):
@@ -127,7 +128,7 @@ class _Scan:
 
     def _is_ended(self, word: str) -> bool:
         """Whether a line ends the here-document: `<<` also shifts numbers."""
-        return re.search(rf"^\t*{re.escape(word)}$", self.text[self.position :], re.M) is not None
+        return self.last_line.get(word, 0) > self.line
 
     def _end_line(self) -> None:
         if self.stack[-1] == "#":
