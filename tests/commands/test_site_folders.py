@@ -364,3 +364,12 @@ def test_a_pipe_as_a_base_is_refused_and_not_waited_for(
     outcome = clusterjobs("render", "exp.yaml")
     assert outcome.code == 1
     assert "exp.yaml:1:10 extends: base.yaml is a pipe or a device, and not a file" in outcome.err
+
+
+def test_lines_at_an_insertion_point_are_listed(
+    clusterjobs: Command, folders: dict[str, pathlib.Path]
+) -> None:
+    (folders["site"] / "templates").mkdir()
+    (folders["site"] / "templates/before_launch.sh").write_text("nvidia-smi -L\n")
+    listed = json.loads(clusterjobs("site", "--json").out)["folders"][0]
+    assert listed["templates"] == ["before_launch.sh"]
