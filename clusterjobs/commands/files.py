@@ -13,6 +13,7 @@ from clusterjobs.commands.site_folders import (
     SiteFolders,
     find_site_folders,
     is_file,
+    not_writable_by_all,
     user_folder,
 )
 from clusterjobs.errors import Location, nearest, one_problem
@@ -41,7 +42,8 @@ def site_files(beside: pathlib.Path, site: SiteFolders | None = None) -> list[pa
     """
     own = user_folder()
     folders = (site or find_site_folders()).folders or ((own,) if own else ())
-    return list(dict.fromkeys(f / SITE_FILE for f in (beside.parent, pathlib.Path(), *folders)))
+    own_files = (f / SITE_FILE for f in (beside.parent, pathlib.Path()))
+    return list(dict.fromkeys([*own_files, *(not_writable_by_all(f / SITE_FILE) for f in folders)]))
 
 
 def read_sites(files: Sequence[pathlib.Path]) -> tuple[tuple[str, str], ...]:

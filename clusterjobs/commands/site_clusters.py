@@ -8,7 +8,13 @@ from __future__ import annotations
 import pathlib
 from typing import NamedTuple
 
-from clusterjobs.commands.site_folders import CLUSTERS, SiteFolders, is_file, unreadable
+from clusterjobs.commands.site_folders import (
+    CLUSTERS,
+    SiteFolders,
+    is_file,
+    not_writable_by_all,
+    unreadable,
+)
 from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.parallelcluster.find import ENDINGS
 
@@ -41,7 +47,7 @@ def _clusters_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
         named = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
     except OSError as error:
         raise unreadable(folder, error) from None
-    files = filter(is_file, named)  # reading a pipe would wait for ever
+    files = map(not_writable_by_all, filter(is_file, named))  # reading a pipe would wait for ever
     found: dict[str, pathlib.Path] = {}
     problems = []
     for file in files:

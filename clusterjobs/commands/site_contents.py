@@ -149,7 +149,7 @@ def _cluster_name(name: str, file: pathlib.Path, used: pathlib.Path) -> str:
 
 
 def _templates(folder: pathlib.Path, _site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:
-    yield from _names_below(folder, TEMPLATES, (".j2",))
+    yield from _names_below(folder, TEMPLATES, (".j2", ".sh"))
 
 
 def _tests(folder: pathlib.Path, _site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:

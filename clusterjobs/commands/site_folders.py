@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import stat
 from typing import NamedTuple
 
@@ -28,23 +29,28 @@ class SiteFolders(NamedTuple):
     def files(self, name: str) -> tuple[pathlib.Path, ...]:
         """The files of that name which exist, the highest precedence first.
 
-        Raises InputError for one that is not a file, or below a folder that cannot be read.
+        Raises InputError for one that is not a file, that every user may change, or that is below
+        a folder that cannot be read.
         """
-        return tuple(folder / name for folder in self.folders if is_file(folder / name))
+        found = (folder / name for folder in self.folders if is_file(folder / name))
+        return tuple(map(not_writable_by_all, found))
 
     def subfolders(self, name: str) -> tuple[pathlib.Path, ...]:
         """The folders of that name which exist, the highest precedence first.
 
-        Raises InputError for one that is a file, or below a folder that cannot be read.
+        Raises InputError for one that is a file, that every user may change, or that is below a
+        folder that cannot be read.
         """
-        return tuple(folder / name for folder in self.folders if is_folder(folder / name))
+        found = (folder / name for folder in self.folders if is_folder(folder / name))
+        return tuple(map(not_writable_by_all, found))
 
 
 def find_site_folders() -> SiteFolders:
     """`$CLUSTERJOBS_SITE`, the user's own and the system's, as far as they exist.
 
-    Raises InputError if the variable names no folder, or a folder cannot be read. A user who may
-    not enter the home that is set (after `su`, or in a service) has no folder of their own.
+    Raises InputError if the variable names no folder, a folder cannot be read, or every user may
+    write to it. A user who may not enter the home that is set (after `su`, or in a service) has no
+    folder of their own.
     """
     named = os.environ.get(VARIABLE)
     if named and not is_folder(pathlib.Path(named)):
@@ -53,7 +59,8 @@ def find_site_folders() -> SiteFolders:
     is_entered = own and os.access(own.parent, os.X_OK, effective_ids=True)
     users = [own] if own and is_entered else []
     folders = [*([pathlib.Path(named)] if named else []), *users, SYSTEM_FOLDER]
-    return SiteFolders(tuple(dict.fromkeys(filter(is_folder, folders))))
+    found = dict.fromkeys(filter(is_folder, folders))
+    return SiteFolders(tuple(map(not_writable_by_all, found)))
 
 
 def user_folder() -> pathlib.Path | None:
@@ -85,6 +92,16 @@ def is_folder(path: pathlib.Path) -> bool:
     if not stat.S_ISDIR(mode):
         raise one_problem(f"{path} is not a folder", hint="remove it, or make it a folder")
     return True
+
+
+def not_writable_by_all(path: pathlib.Path) -> pathlib.Path:
+    """The path. Raises InputError if every user may change it: its lines end up in job scripts."""
+    mode = _mode(path)
+    if mode is not None and mode & stat.S_IWOTH:
+        what = f"every user can write to {path}, and what is in it runs in the jobs of others"
+        hint = f"chmod -R o-w {shlex.quote(str(path))}"
+        raise one_problem(what, hint=hint)
+    return path
 
 
 def _mode(path: pathlib.Path) -> int | None:

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.shell_check import insertion_problems
-from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders, is_file, unreadable
+from clusterjobs.commands.site_folders import (
+    TEMPLATES,
+    SiteFolders,
+    is_file,
+    not_writable_by_all,
+    unreadable,
+)
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.render.site.merge import marker_problems
 from clusterjobs.render.site.templates import SiteFile, SiteTemplates
@@ -35,6 +41,7 @@ def read_site_templates(site: SiteFolders) -> SiteTemplates:
 
 def _read(folder: pathlib.Path, path: pathlib.Path) -> SiteFile:
     is_file(path)  # raises for a folder or a pipe, and names a broken link
+    not_writable_by_all(path)
     text = read_text(path)
     if unresolved := marker_problems(text, str(path)):
         raise InputError(unresolved)
@@ -57,4 +64,4 @@ def template_files(folder: pathlib.Path, seen: set[str]) -> Iterator[pathlib.Pat
             yield path
         elif is_folder and (real := os.path.realpath(path)) not in seen:
             seen.add(real)
-            yield from template_files(path, seen)
+            yield from template_files(not_writable_by_all(path), seen)

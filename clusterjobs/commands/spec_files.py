@@ -9,6 +9,7 @@ import contextlib
 import functools
 import os
 import pathlib
+import stat
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -93,6 +94,8 @@ def _read_base(name: str, file: str, where: Location) -> BaseFile:
     folder = pathlib.Path() if file == shown_name(STDIN) else pathlib.Path(file).parent
     path = pathlib.Path(os.path.normpath(folder / name))
     try:
+        if _blocks(path):
+            raise one_problem(f"{path} is a pipe or a device, and not a file", hint="name a file")
         text = read_text(path)
         refuse_config(text, str(path))
     except InputError as error:
@@ -102,3 +105,11 @@ def _read_base(name: str, file: str, where: Location) -> BaseFile:
         what = problem.what if str(path) in problem.what else f"{path}: {problem.what}"
         raise one_problem(what, where, KEY, problem.hint) from None
     return BaseFile(str(path), text, os.path.realpath(path))
+
+
+def _blocks(path: pathlib.Path) -> bool:
+    """Whether reading it may wait for ever: `impact` reads the specs of others."""
+    with contextlib.suppress(OSError, ValueError):  # reported by who reads it
+        mode = path.stat().st_mode
+        return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return False

@@ -56,7 +56,7 @@ def _programs(
         where = diagnostics.where(("script",))
         for path, late in _on_the_node(scripts, experiment):
             yield Input("script", "script", path, None, late, where)
-    elif experiment.command and not program.is_python:
+    elif experiment.command and program.command and not program.is_python:
         where = diagnostics.where(("command",))
         first, *rest = program.command
         if "/" in first:  # a bare name is found on the PATH of the node

@@ -56,8 +56,9 @@ def spellings(image: str) -> tuple[str, ...]:
         first, rest = "docker.io", f"{first}{separator}{rest}"
     if ":" not in rest.rpartition("/")[2]:  # neither a tag nor a digest
         rest += ":latest"
-    if first.lower() not in _DOCKER_HUB:
-        return image, f"{first.lower()}/{rest}"
+    registry = first.lower().removesuffix(":443")  # the port that is used without one
+    if registry not in _DOCKER_HUB:
+        return image, f"{registry}/{rest}"
     short = rest.removeprefix("library/")
     full = short if "/" in short else f"library/{short}"
     return image, f"docker.io/{full}", short

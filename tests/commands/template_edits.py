@@ -109,7 +109,7 @@ EDITS = [
         "secret-printed",
         "blocks/environment.sh.j2",
         "  export {{ secret.name }}\n",
-        '  export {{ secret.name }}\n  echo "token ${{ secret.name }}"\n',
+        "  export {{ secret.name }}\n  echo token ${{ secret.name }}\n",
     ),
     Edit(
         "environment-printed",

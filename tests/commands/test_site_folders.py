@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -323,3 +324,52 @@ def test_init_says_where_it_cannot_write(
     outcome = clusterjobs("site", "init", target)
     assert outcome.code == 1
     assert message in outcome.err
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "defaults.yaml", "policy.yaml", "site.yaml", "clusters", "clusters/mine.yaml"),
+        *("templates", "templates/before_launch.sh", "templates/blocks"),
+        "templates/blocks/placement.sh.j2",
+    ],
+)
+def test_what_every_user_may_change_is_refused(
+    clusterjobs: Command, folders: dict[str, pathlib.Path], name: str
+) -> None:
+    site = folders["site"]
+    for file in ("defaults.yaml", "policy.yaml", "site.yaml", "templates/before_launch.sh"):
+        (site / file).parent.mkdir(exist_ok=True)
+        (site / file).write_text("# nothing\n")
+    (site / "templates/blocks").mkdir()
+    (site / "templates/blocks/placement.sh.j2").write_text(
+        '{% include "packaged/blocks/placement.sh.j2" %}\n'
+    )
+    add_cluster(site, "mine")
+    outcome = clusterjobs("render", "exp.yaml", "--set", "cluster=mine")
+    assert outcome.code == 0, outcome.err
+    (site / name).chmod((site / name).stat().st_mode | 0o002)
+    outcome = clusterjobs("render", "exp.yaml", "--set", "cluster=mine")
+    assert outcome.code == 1
+    path = pathlib.Path("site") / name
+    assert f"every user can write to {path}," in outcome.err, outcome.err
+    assert f"hint: chmod -R o-w {path}" in outcome.err
+
+
+def test_a_pipe_as_a_base_is_refused_and_not_waited_for(
+    clusterjobs: Command, folder: pathlib.Path
+) -> None:
+    os.mkfifo(folder / "base.yaml")
+    (folder / "exp.yaml").write_text(f"extends: base.yaml\n{SPEC}")
+    outcome = clusterjobs("render", "exp.yaml")
+    assert outcome.code == 1
+    assert "exp.yaml:1:10 extends: base.yaml is a pipe or a device, and not a file" in outcome.err
+
+
+def test_lines_at_an_insertion_point_are_listed(
+    clusterjobs: Command, folders: dict[str, pathlib.Path]
+) -> None:
+    (folders["site"] / "templates").mkdir()
+    (folders["site"] / "templates/before_launch.sh").write_text("nvidia-smi -L\n")
+    listed = json.loads(clusterjobs("site", "--json").out)["folders"][0]
+    assert listed["templates"] == ["before_launch.sh"]

@@ -6,6 +6,7 @@ Wrong files of a site folder are cases of tests/test_bad_sites.py.
 from __future__ import annotations
 
 import hashlib
+import os
 import pathlib
 
 import pytest
@@ -82,7 +83,10 @@ def test_a_site_folder_that_may_not_be_written_is_named(clusterjobs, monkeypatch
             (here / folder).chmod(0o555)
         with as_ordinary_user():
             none = said(clusterjobs, "override", "launch")
-        (here / "site").chmod(0o777)
+        (here / "site").chmod(0o755)
+        with as_ordinary_user():
+            user = os.geteuid()
+        os.chown(here / "site", user, -1)
         with as_ordinary_user():
             templates = said(clusterjobs, "override", "launch")
         monkeypatch.chdir("/")

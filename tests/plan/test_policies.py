@@ -194,6 +194,7 @@ def test_rules_about_values_that_no_plan_has_made_are_left_out() -> None:
         ("ubuntu", ("docker.io/library/ubuntu:latest", "ubuntu:latest")),
         ("docker.io/library/ubuntu:24.04", ("docker.io/library/ubuntu:24.04", "ubuntu:24.04")),
         ("index.docker.io/a/b:1", ("docker.io/a/b:1", "a/b:1")),
+        ("Docker.io:443/a/b:1", ("docker.io/a/b:1", "a/b:1")),
         ("docker://nvcr.io#nvidia/pytorch:24.01", ("nvcr.io/nvidia/pytorch:24.01",)),
         ("docker://$oauthtoken@nvcr.io#nvidia/pytorch", ("nvcr.io/nvidia/pytorch:latest",)),
         ("NVCR.io/nvidia/pytorch:24.01", ("nvcr.io/nvidia/pytorch:24.01",)),

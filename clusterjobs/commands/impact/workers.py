@@ -9,9 +9,11 @@ import collections
 import concurrent.futures
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.process
 import os
 import signal
 import threading
+import time
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -24,6 +26,7 @@ from clusterjobs.commands.site_folders import SiteFolders
 from clusterjobs.errors import InputError, Problem, one_problem
 
 _AT_ONCE = 20  # specs that a worker gets
+_SECONDS_TO_END = 5
 _AHEAD = 4  # such parts per worker: results are taken as they come, not gathered
 
 
@@ -90,9 +93,18 @@ def outcomes(
         hint = "was it killed for its memory? --jobs 1 takes less"
         raise one_problem("a worker process ended", hint=hint) from None
     finally:
-        for worker in multiprocessing.active_children():
-            worker.terminate()
+        _end_all(multiprocessing.active_children())
         executor.shutdown(cancel_futures=True)
+
+
+def _end_all(workers: Sequence[multiprocessing.process.BaseProcess]) -> None:
+    """SIGTERM, then SIGKILL: Python handles no signal that comes right before a blocking read."""
+    for worker in workers:
+        worker.terminate()
+    end = time.monotonic() + _SECONDS_TO_END
+    for worker in workers:
+        worker.join(max(0, end - time.monotonic()))
+        worker.kill()
 
 
 def _in_order(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from jinja2 import nodes
 
 from clusterjobs.errors import nearest
+from clusterjobs.render.site.quoting_context import Context
 from clusterjobs.render.site.templates import PACKAGED
 
 
@@ -35,17 +36,22 @@ def unquoted(node: nodes.Node) -> tuple[str, str]:
     return "an expression is not allowed here", next(map(text_of, node.find_all(nodes.Name)), "")
 
 
-def misplaced(kind: str, text: str, line: str) -> tuple[str, str] | None:
+def misplaced(kind: str, text: str, contexts: Collection[Context]) -> tuple[str, str] | None:
     """Whether a value stands where its kind of quoting does not protect it: what, and a hint."""
-    match = re.search(r"\{\{[-+]?\s*" + re.escape(text) + r"\s*[-+]?\}\}", line)
-    before, after = (line[: match.start()], line[match.end() :]) if match else ("", "")
-    if kind == "comment" and match and not re.search(r"(^|\s)#", before):
-        return f"{text} is quoted for a comment alone", "put a # before it"
-    if kind == "here-document" and match and (before + after).strip():
-        return f"{text} is quoted for a here-document alone", "print it on a line of its own"
-    if kind == "text" and before[-1:] in ('"', "'") and before[-1:] == after[:1]:
-        return f"{text} is quoted already: quotes around it undo that", f"remove the {after[:1]}"
+    if kind == "comment" and contexts and set(contexts) != {"comment"}:
+        return f"{text} is quoted for a comment alone", "put a # before it, outside of quotes"
+    if kind == "here-document" and contexts and set(contexts) != {"quoted here-document"}:
+        hint = "print it on a line of its own, between <<'{{ ...end }}' and {{ ...end }}"
+        return f"{text} is quoted for a here-document alone", hint
+    if kind == "text" and "quotes" in contexts:
+        return f"{text} is quoted already: quotes around it undo that", _WITHOUT_QUOTES.format(text)
+    if kind == "text" and "here-document" in contexts:
+        what = f"{text} is quoted for a command: in a here-document bash would expand it"
+        return what, f"print it with a command: echo {{{{ {text} }}}}"
     return None
+
+
+_WITHOUT_QUOTES = 'end the quotes before it: echo "in "{{{{ {} }}}}'
 
 
 def similar_name(name: str, known: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ from clusterjobs.render.site.expressions import (
     text_of,
     unquoted,
 )
+from clusterjobs.render.site.quoting_context import contexts_of, is_line_of
 from clusterjobs.render.site.syntax import at, parse
 from clusterjobs.render.site.templates import PACKAGED, SiteFile
 from clusterjobs.render.site.variables import PRINTED, Shape
@@ -190,8 +191,10 @@ class _Checker:
         if found.kind not in PRINTED:
             hint = _USES.get(found.kind, "").format(text)
             self.problem(node, text, f"{text} cannot be printed: it is a {found.kind}", hint)
-        elif wrong := misplaced(found.kind, text, at(self.file, node.lineno, text).source):
-            self.problem(node, text, *wrong)
+        elif wrong := misplaced(found.kind, text, contexts_of(self.file.text, node.lineno, text)):
+            packaged = [one for name, one in self.texts.items() if name.startswith(PACKAGED)]
+            if not is_line_of(packaged, at(self.file, node.lineno, text).source):  # known as safe
+                self.problem(node, text, *wrong)
 
     def shape(self, node: nodes.Node, scope: Scope) -> Shape | None:
         """What a variable holds; None if it is unknown. Reports what does not exist."""
