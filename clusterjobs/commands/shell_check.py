@@ -93,8 +93,16 @@ def bash_complaint(code: str, warnings: bool = False) -> Complaint | None:
 @functools.lru_cache(maxsize=256)  # the specs of a site often have the same lines
 def _complaint(bash: str, code: str, warnings: bool) -> Complaint | None:
     import subprocess  # only for specs and sites with code
+    import tempfile
 
-    done = subprocess.run([bash, "-n"], input=code.encode(), capture_output=True, check=False)
+    command = functools.partial(subprocess.run, [bash, "-n"], capture_output=True, check=False)
+    try:
+        with tempfile.TemporaryFile() as file:  # bash reads a pipe byte by byte: four times as long
+            file.write(code.encode())
+            file.seek(0)
+            done = command(stdin=file)
+    except OSError:  # there is no space for it
+        done = command(input=code.encode())
     said = done.stderr.decode(errors="replace").strip()
     if done.returncode == 0 and not (warnings and said):
         return None
