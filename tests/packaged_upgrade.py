@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from clusterjobs import resources
-from clusterjobs.commands import overrides
+from clusterjobs.commands.templates import overrides
 from clusterjobs.render import template_environment
 
 Upgrade = Callable[..., None]

@@ -24,7 +24,10 @@ _COMMANDS = {
     "diff": ("diff", "Show what a render would change."),
     "site": ("site", "Show the site folders in use, or make one."),
     "clusters": ("clusters", "List, show, compare and upgrade cluster configs."),
-    "templates": ("templates", "Show, override, check and test the templates of job scripts."),
+    "templates": (
+        "templates.command",
+        "Show, change, check and test the templates of job scripts.",
+    ),
     "validate": ("validate", "Check specs and ParallelCluster configs without a cluster."),
     "impact": (
         "impact.command",

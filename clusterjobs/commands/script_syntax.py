@@ -6,10 +6,10 @@ import re
 
 from clusterjobs.commands.shell_check import bash_complaint
 from clusterjobs.errors import Location, Problem
-from clusterjobs.render.script_origin import line_origin
-from clusterjobs.render.script_parts import PROGRAMS
-from clusterjobs.render.site_templates import SiteTemplates
-from clusterjobs.render.template_syntax import at
+from clusterjobs.render.invariants.script_parts import PROGRAMS
+from clusterjobs.render.site.script_origin import line_origin
+from clusterjobs.render.site.syntax import at
+from clusterjobs.render.site.templates import SiteTemplates
 
 
 def bash_problem(text: str, templates: SiteTemplates) -> Problem | None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from clusterjobs.errors import Problem
-from clusterjobs.render.site_templates import SiteFile
-from clusterjobs.render.template_syntax import at
+from clusterjobs.render.site.syntax import at
+from clusterjobs.render.site.templates import SiteFile
 from clusterjobs.spec.load import Spec
 from clusterjobs.yaml.document import Path, dotted, look_at
 

@@ -10,8 +10,8 @@ from clusterjobs.commands.files import read_text
 from clusterjobs.commands.shell_check import insertion_problems
 from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders, is_file, unreadable
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.render.merge import marker_problems
-from clusterjobs.render.site_templates import SiteFile, SiteTemplates
+from clusterjobs.render.site.merge import marker_problems
+from clusterjobs.render.site.templates import SiteFile, SiteTemplates
 
 _ENDINGS = (".j2", ".sh")
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from clusterjobs import __version__, resources
 from clusterjobs.commands.files import read_text, shown_path
-from clusterjobs.commands.overrides import remove_file, write_file
 from clusterjobs.commands.pipeline import Project, load_project
 from clusterjobs.commands.policy_tests import SPEC, example_user
 from clusterjobs.commands.site_folders import (
@@ -22,6 +21,7 @@ from clusterjobs.commands.site_folders import (
     is_folder,
     unreadable,
 )
+from clusterjobs.commands.templates.overrides import remove_file, write_file
 from clusterjobs.errors import one_problem
 from clusterjobs.render.outputs import MANIFEST
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from clusterjobs.render.site_templates import NO_SITE, SiteTemplates
+from clusterjobs.render.site.templates import NO_SITE, SiteTemplates
 
 
 class Inputs(NamedTuple):

@@ -10,7 +10,7 @@ from clusterjobs import __version__, resources
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.inputs import Inputs, digest
 from clusterjobs.render.script import render_script
-from clusterjobs.render.site_templates import SiteFile
+from clusterjobs.render.site.templates import SiteFile
 
 MANIFEST = "manifest.json"
 

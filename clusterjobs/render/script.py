@@ -16,7 +16,7 @@ from clusterjobs.render.placement import placement_context
 from clusterjobs.render.plan_record import plan_json
 from clusterjobs.render.preflight import preflight_context
 from clusterjobs.render.restarts import restarts_context
-from clusterjobs.render.site_templates import (
+from clusterjobs.render.site.templates import (
     PACKAGED,
     SiteFile,
     site_context,
@@ -47,7 +47,7 @@ def render_script(plan: Plan, inputs: Inputs) -> Script:
     if not site.files:
         text = environment.get_template("job.sh.j2").render(context)
         return Script(text, tuple(sorted(environment.used)), ())
-    from clusterjobs.render.site_script import render_with_site  # only for a site with templates
+    from clusterjobs.render.site.script import render_with_site  # only for a site with templates
 
     text = render_with_site(environment, context, site, (further,) if further else ())
     own = site.used(environment.used)

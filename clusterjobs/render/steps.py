@@ -9,7 +9,7 @@ from clusterjobs.plan.steps import Step
 from clusterjobs.render.lines import command_text, once_per_node, program_text
 from clusterjobs.render.preflight import nccl_judge, nccl_watch
 from clusterjobs.render.shell import ShellText
-from clusterjobs.render.site_templates import SiteTemplates
+from clusterjobs.render.site.templates import SiteTemplates
 
 
 def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:

@@ -15,9 +15,9 @@ import jinja2
 from clusterjobs import resources
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
-from clusterjobs.render.site_templates import NO_SITE, PACKAGED, SiteTemplates
+from clusterjobs.render.site.syntax import SYNTAX
+from clusterjobs.render.site.templates import NO_SITE, PACKAGED, SiteTemplates
 from clusterjobs.render.template_cache import template_cache
-from clusterjobs.render.template_syntax import SYNTAX
 
 
 class TemplateEnvironment(jinja2.Environment):

@@ -12,7 +12,7 @@ from rendering import plan_of_text
 from clusterjobs.errors import InputError
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.script import render_script
-from clusterjobs.render.site_templates import SiteFile, SiteTemplates
+from clusterjobs.render.site.templates import SiteFile, SiteTemplates
 
 EVIL = "/x/$(touch evil)/it's"
 QUOTED = "'/x/$(touch evil)/it'\\''s'"

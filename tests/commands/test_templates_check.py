@@ -13,9 +13,10 @@ import pytest
 from template_edits import EDITS, Edit
 
 from clusterjobs import resources
-from clusterjobs.commands import script_lint, templates_check
-from clusterjobs.commands.template_samples import packaged_samples
-from clusterjobs.render.invariants import INVARIANTS
+from clusterjobs.commands.templates import check as templates_check
+from clusterjobs.commands.templates import lint as script_lint
+from clusterjobs.commands.templates.samples import packaged_samples
+from clusterjobs.render.invariants.all import INVARIANTS
 
 SAID = pathlib.Path(__file__).parents[1] / "cases" / "broken_templates"
 

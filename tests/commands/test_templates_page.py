@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from clusterjobs.commands import templates_check
-from clusterjobs.commands.template_samples import packaged_samples
-from clusterjobs.render.invariants import INVARIANTS
-from clusterjobs.render.site_templates import INSERTION_POINTS
+from clusterjobs.commands.templates import check as templates_check
+from clusterjobs.commands.templates.samples import packaged_samples
+from clusterjobs.render.invariants.all import INVARIANTS
+from clusterjobs.render.site.templates import INSERTION_POINTS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "templates.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 from packaged_upgrade import edit, upgrade
 
 from clusterjobs import resources
-from clusterjobs.commands import overrides
+from clusterjobs.commands.templates import overrides
 
 __all__ = ["upgrade"]
 

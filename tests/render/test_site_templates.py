@@ -19,7 +19,7 @@ from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.script import Script, render_script
-from clusterjobs.render.site_templates import INSERTION_POINTS, SiteFile, SiteTemplates
+from clusterjobs.render.site.templates import INSERTION_POINTS, SiteFile, SiteTemplates
 from clusterjobs.spec.load import load_spec
 
 SPEC = {"name": "a", "cluster": "small", "framework": "command", "command": ["true"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterjobs.render.directive_options import option_of
-from clusterjobs.render.invariants_base import Broken, Scripts
+from clusterjobs.render.invariants.base import Broken, Scripts
 
 
 def below_a_command(scripts: Scripts) -> Iterator[Broken]:

@@ -13,13 +13,13 @@ from clusterjobs.errors import InputError, Problem
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.script import render_script, template_context
-from clusterjobs.render.site_templates import (
+from clusterjobs.render.site.templates import (
     INSERTION_POINTS,
     NO_SITE,
     SiteFile,
     SiteTemplates,
 )
-from clusterjobs.render.variables import Shape, merged, shape_of
+from clusterjobs.render.site.variables import Shape, merged, shape_of
 
 
 class Sample(NamedTuple):

@@ -15,8 +15,9 @@ import click
 from clusterjobs import resources
 from clusterjobs.commands.diff import echo_diff
 from clusterjobs.commands.files import read_text, shown_path
-from clusterjobs.commands.override_header import Header, Origin
-from clusterjobs.commands.overrides import (
+from clusterjobs.commands.templates.check import chosen_site, site_option
+from clusterjobs.commands.templates.header import Header, Origin
+from clusterjobs.commands.templates.overrides import (
     Override,
     block_name,
     overrides_in,
@@ -25,9 +26,8 @@ from clusterjobs.commands.overrides import (
     remove_file,
     write_file,
 )
-from clusterjobs.commands.templates_check import chosen_site, site_option
 from clusterjobs.errors import InputError, Location, Problem, did_you_mean, one_problem
-from clusterjobs.render.merge import Names, marker_problems, merge
+from clusterjobs.render.site.merge import Names, marker_problems, merge
 
 _EXAMPLES = """\b
 Examples:

@@ -11,15 +11,15 @@ import click
 
 from clusterjobs import resources
 from clusterjobs.commands.diff import echo_diff
-from clusterjobs.commands.override_header import split_header
-from clusterjobs.commands.overrides import (
+from clusterjobs.commands.templates.check import chosen_site, site_option
+from clusterjobs.commands.templates.header import split_header
+from clusterjobs.commands.templates.overrides import (
     Override,
     overrides_in,
     packaged_origin,
     packaged_text,
     template_named,
 )
-from clusterjobs.commands.templates_check import chosen_site, site_option
 from clusterjobs.errors import InputError
 
 _EXAMPLES = """\b

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clusterjobs.render.invariants_base import Broken, Scripts, first
-from clusterjobs.render.script_parts import Line
+from clusterjobs.render.invariants.base import Broken, Scripts, first
+from clusterjobs.render.invariants.script_parts import Line
 
 _EXPORT = r"(?:export|declare -x)\b.*\b"
 

@@ -14,20 +14,20 @@ import click
 
 from clusterjobs import __version__
 from clusterjobs.commands.files import read_sites, read_text, shown_path
-from clusterjobs.commands.markdown import code, link, markdown_table, plain
-from clusterjobs.commands.overrides import write_file
 from clusterjobs.commands.policies import site_rules
 from clusterjobs.commands.site_clusters import cluster_files, site_clusters
 from clusterjobs.commands.site_folders import DEFAULTS_FILE, SiteFolders
 from clusterjobs.commands.site_templates import read_site_templates
-from clusterjobs.commands.template_list import TemplateInfo, template_infos
-from clusterjobs.commands.template_samples import packaged_samples, template_variables
-from clusterjobs.commands.templates_check import chosen_site, launcher_folders, site_option
+from clusterjobs.commands.templates.check import chosen_site, launcher_folders, site_option
+from clusterjobs.commands.templates.listed import TemplateInfo, template_infos
+from clusterjobs.commands.templates.markdown import code, link, markdown_table, plain
+from clusterjobs.commands.templates.overrides import write_file
+from clusterjobs.commands.templates.samples import packaged_samples, template_variables
 from clusterjobs.errors import one_problem
 from clusterjobs.frameworks import option_models
 from clusterjobs.parallelcluster.find import cluster_names
-from clusterjobs.render.site_templates import INSERTION_POINTS
-from clusterjobs.render.variables import KINDS, variables
+from clusterjobs.render.site.templates import INSERTION_POINTS
+from clusterjobs.render.site.variables import KINDS, variables
 from clusterjobs.spec.defaults import load_defaults
 from clusterjobs.spec.policy_text import demand_text, selection_text
 from clusterjobs.yaml.document import Path, dotted

@@ -11,11 +11,11 @@ import click
 
 from clusterjobs.commands.show import printable, table
 from clusterjobs.commands.site_templates import read_site_templates
-from clusterjobs.commands.template_list import TemplateInfo, template_infos
-from clusterjobs.commands.template_samples import packaged_samples, template_variables
-from clusterjobs.commands.templates_check import chosen_site, launcher_folders, site_option
+from clusterjobs.commands.templates.check import chosen_site, launcher_folders, site_option
+from clusterjobs.commands.templates.listed import TemplateInfo, template_infos
+from clusterjobs.commands.templates.samples import packaged_samples, template_variables
 from clusterjobs.errors import did_you_mean, nearest, one_problem
-from clusterjobs.render.variables import KINDS, Variable, variables
+from clusterjobs.render.site.variables import KINDS, Variable, variables
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
 

@@ -6,8 +6,9 @@ import pathlib
 
 import click
 
-from clusterjobs.commands.override_header import Header
-from clusterjobs.commands.overrides import (
+from clusterjobs.commands.templates.check import chosen_site, site_option
+from clusterjobs.commands.templates.header import Header
+from clusterjobs.commands.templates.overrides import (
     Override,
     block_name,
     folder_to_write,
@@ -16,9 +17,8 @@ from clusterjobs.commands.overrides import (
     template_named,
     write_file,
 )
-from clusterjobs.commands.templates_check import chosen_site, site_option
 from clusterjobs.errors import did_you_mean, one_problem
-from clusterjobs.render.site_templates import INSERTION_POINTS, PACKAGED
+from clusterjobs.render.site.templates import INSERTION_POINTS, PACKAGED
 
 _EXAMPLES = """\b
 Examples:

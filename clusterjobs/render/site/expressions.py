@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from jinja2 import nodes
 
 from clusterjobs.errors import nearest
-from clusterjobs.render.site_templates import PACKAGED
+from clusterjobs.render.site.templates import PACKAGED
 
 
 def is_super(node: nodes.Node) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clusterjobs.render.invariants_base import Broken, Scripts, first
+from clusterjobs.render.invariants.base import Broken, Scripts, first
 
 _STRICT = r"set .*-\w*euo pipefail"
 _LOOSE = re.compile(r"(?:^|[;&|(]\s*)set\s+(?:\+\w*[eu]|\+o\s+(?:errexit|pipefail|nounset))")

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from clusterjobs.commands.script_lint import (
+from clusterjobs.commands.script_syntax import bash_problem
+from clusterjobs.commands.show import show_problems
+from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders, find_site_folders, is_folder
+from clusterjobs.commands.site_templates import read_site_templates
+from clusterjobs.commands.templates.lint import (
     NO_SHELLCHECK,
     Rendered,
     shellcheck_problems,
     shellcheck_program,
 )
-from clusterjobs.commands.script_syntax import bash_problem
-from clusterjobs.commands.show import show_problems
-from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders, find_site_folders, is_folder
-from clusterjobs.commands.site_templates import read_site_templates
-from clusterjobs.commands.template_samples import (
+from clusterjobs.commands.templates.samples import (
     Sample,
     packaged_samples,
     site_samples,
@@ -26,10 +26,10 @@ from clusterjobs.commands.template_samples import (
 )
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.launchers import LAUNCHERS
-from clusterjobs.render.invariants import INVARIANTS
+from clusterjobs.render.invariants.all import INVARIANTS
 from clusterjobs.render.script import render_script
-from clusterjobs.render.site_check import check_site
-from clusterjobs.render.site_templates import SiteTemplates
+from clusterjobs.render.site.check import check_site
+from clusterjobs.render.site.templates import SiteTemplates
 
 site_option = click.option(
     "--site",

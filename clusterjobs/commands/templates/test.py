@@ -14,7 +14,7 @@ import click
 from clusterjobs.commands.diff import echo_diff
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.site_tests import SiteTest, site_tests
-from clusterjobs.commands.templates_check import chosen_site, site_option
+from clusterjobs.commands.templates.check import chosen_site, site_option
 from clusterjobs.errors import InputError
 
 _EXAMPLES = """\b
@@ -72,7 +72,7 @@ def _results(tests: list[SiteTest], update: bool, lab: bool) -> Iterator[_Result
     for one in tests:
         yield _run(one, update)
     if lab:
-        from clusterjobs.commands.templates_lab import run_in_lab
+        from clusterjobs.commands.templates.lab import run_in_lab
 
         for name, result in run_in_lab(tests):
             yield _Result(f"{name} (lab)", result)

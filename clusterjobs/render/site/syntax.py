@@ -13,7 +13,7 @@ import jinja2
 from jinja2 import nodes
 
 from clusterjobs.errors import InputError, Location, Problem
-from clusterjobs.render.site_templates import SiteFile
+from clusterjobs.render.site.templates import SiteFile
 
 # Bash's `${#array[@]}` looks like Jinja's usual comment, hence the delimiters.
 SYNTAX: dict[str, Any] = {

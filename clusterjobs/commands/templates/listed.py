@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from jinja2 import meta
 
-from clusterjobs.render.site_check import packaged_texts
-from clusterjobs.render.site_templates import INSERTION_POINTS, SiteFile, SiteTemplates
-from clusterjobs.render.template_syntax import parse
+from clusterjobs.render.site.check import packaged_texts
+from clusterjobs.render.site.syntax import parse
+from clusterjobs.render.site.templates import INSERTION_POINTS, SiteFile, SiteTemplates
 
 PACKAGED_ORIGIN = "packaged"
 

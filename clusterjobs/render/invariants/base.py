@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from clusterjobs import resources
-from clusterjobs.render.script_parts import Line, ScriptParts, code_of
-from clusterjobs.render.site_templates import SiteFile
+from clusterjobs.render.invariants.script_parts import Line, ScriptParts, code_of
+from clusterjobs.render.site.templates import SiteFile
 
 
 @dataclass(frozen=True)

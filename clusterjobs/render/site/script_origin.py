@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 
 from clusterjobs.errors import Location
-from clusterjobs.render.site_templates import SiteFile, SiteTemplates
-from clusterjobs.render.template_expressions import used_names
-from clusterjobs.render.template_syntax import at
+from clusterjobs.render.site.expressions import used_names
+from clusterjobs.render.site.syntax import at
+from clusterjobs.render.site.templates import SiteFile, SiteTemplates
 
 
 def line_origin(line: str, files: Iterable[SiteFile]) -> Location | None:

@@ -8,8 +8,8 @@ import jinja2
 
 from clusterjobs.errors import Problem
 from clusterjobs.render.shell import UnquotedError
-from clusterjobs.render.site_templates import SiteFile, SiteTemplates
-from clusterjobs.render.template_syntax import at, syntax_problem
+from clusterjobs.render.site.syntax import at, syntax_problem
+from clusterjobs.render.site.templates import SiteFile, SiteTemplates
 
 # What a template can do wrong; any other exception is ours.
 TEMPLATE_ERRORS = (jinja2.TemplateError, UnquotedError, TypeError, RecursionError, AttributeError)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from clusterjobs.commands.templates_check import check
-from clusterjobs.commands.templates_diff import diff
-from clusterjobs.commands.templates_docs import docs
-from clusterjobs.commands.templates_list import list_, show
-from clusterjobs.commands.templates_override import override
-from clusterjobs.commands.templates_test import test
-from clusterjobs.commands.templates_update import update
+from clusterjobs.commands.templates.check import check
+from clusterjobs.commands.templates.diff import diff
+from clusterjobs.commands.templates.docs import docs
+from clusterjobs.commands.templates.list import list_, show
+from clusterjobs.commands.templates.override import override
+from clusterjobs.commands.templates.test import test
+from clusterjobs.commands.templates.update import update
 
 
 @click.group()

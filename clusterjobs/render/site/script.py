@@ -6,10 +6,10 @@ import pathlib
 from typing import Any
 
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
-from clusterjobs.render.site_lines import check_lines, set_twice
-from clusterjobs.render.site_templates import SiteTemplates
+from clusterjobs.render.site.errors import TEMPLATE_ERRORS, template_problem
+from clusterjobs.render.site.lines import check_lines, set_twice
+from clusterjobs.render.site.templates import SiteTemplates
 from clusterjobs.render.template_environment import TemplateEnvironment
-from clusterjobs.render.template_errors import TEMPLATE_ERRORS, template_problem
 
 
 def render_with_site(
@@ -42,8 +42,8 @@ def _problems(
 ) -> list[Problem]:
     if not site.overrides():
         return in_order(check_lines(site))
-    from clusterjobs.render.site_check import check_site  # most sites have no overrides
-    from clusterjobs.render.variables import shape_of
+    from clusterjobs.render.site.check import check_site  # most sites have no overrides
+    from clusterjobs.render.site.variables import shape_of
 
     return check_site(site, shape_of(context), folders)
 

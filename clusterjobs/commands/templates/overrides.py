@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from clusterjobs import __version__, resources
 from clusterjobs.commands.files import read_text, shown_path
-from clusterjobs.commands.override_header import Header, Origin, origin_of, split_header
 from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders
 from clusterjobs.commands.site_templates import template_files
+from clusterjobs.commands.templates.header import Header, Origin, origin_of, split_header
 from clusterjobs.commands.write import replace_file
 from clusterjobs.errors import InputError, Location, did_you_mean, one_problem
-from clusterjobs.render.site_templates import PACKAGED
+from clusterjobs.render.site.templates import PACKAGED
 
 _SUFFIX = ".sh.j2"
 

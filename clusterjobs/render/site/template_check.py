@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from jinja2 import nodes
 
 from clusterjobs.errors import InputError, Problem, did_you_mean
-from clusterjobs.render.site_templates import PACKAGED, SiteFile
-from clusterjobs.render.template_expressions import (
+from clusterjobs.render.site.expressions import (
     is_super,
     misplaced,
     similar_name,
     text_of,
     unquoted,
 )
-from clusterjobs.render.template_syntax import at, parse
-from clusterjobs.render.variables import PRINTED, Shape
+from clusterjobs.render.site.syntax import at, parse
+from clusterjobs.render.site.templates import PACKAGED, SiteFile
+from clusterjobs.render.site.variables import PRINTED, Shape
 
 _MAX_LOOPS = 2
 _MAX_DEPTH = 15  # Python compiles no more than 20 blocks inside one another

@@ -1,0 +1,1 @@
+"""The commands that show, change and check the templates of job scripts."""

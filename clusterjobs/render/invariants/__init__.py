@@ -1,0 +1,1 @@
+"""What every job script must keep, whatever a site changes."""

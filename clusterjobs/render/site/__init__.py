@@ -1,0 +1,1 @@
+"""The templates of a site: read, checked, merged and rendered."""
