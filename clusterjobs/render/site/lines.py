@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from clusterjobs.errors import Location, Problem
 from clusterjobs.render.directive_options import option_of
-from clusterjobs.render.site.templates import SiteFile, SiteTemplates
 from clusterjobs.render.site.syntax import at
+from clusterjobs.render.site.templates import SiteFile, SiteTemplates
 
 
 def check_lines(site: SiteTemplates) -> list[Problem]:
