@@ -69,6 +69,11 @@ def _rules(text: str, file: str) -> tuple[SiteRule, ...]:
     return load_policy(text, file, option_models())
 
 
+def is_refusal(error: InputError) -> bool:
+    """Whether rules alone refuse the job: nothing else is wrong with it."""
+    return all(problem.rule for problem in error.problems if not problem.warning)
+
+
 def _depend_on_user(rules: Iterable[SiteRule]) -> bool:
     """Whether a rule asks for the user: to look up groups can take seconds in a network."""
     selections = [one for rule, _ in rules for one in (rule.when, rule.unless) if one]

@@ -46,7 +46,8 @@ def _clusters_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     problems = []
     for file in files:
         if other := found.get(file.stem):
-            what, where = f"cluster {file.stem} is also {other.name}", Location(str(file), 1, 1)
+            what = f"two files give the cluster {file.stem}: {other.name} and {file.name}"
+            where = Location(str(file), 1, 1)
             problems.append(Problem(what, where, hint="rename one of the two files"))
         found[file.stem] = file
     if problems:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from clusterjobs.commands import site_folders
+from clusterjobs.commands.configs import read_config
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.policies import site_rules
 from clusterjobs.commands.site_clusters import cluster_files, site_clusters
@@ -31,7 +32,7 @@ from clusterjobs.commands.site_folders import (
 )
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.find import cluster_names
+from clusterjobs.parallelcluster.find import cluster_names, find_cluster
 from clusterjobs.spec.check_defaults import value_problems
 from clusterjobs.spec.defaults import load_defaults
 from clusterjobs.spec.site import load_site
@@ -115,8 +116,19 @@ def _defaults(folder: pathlib.Path, site: SiteFolders, problems: list[Problem]) 
         models = option_models()
         defaults = load_defaults(read_text(file), str(file), cluster_names(named), models)
         problems += value_problems(defaults, models)
+        for cluster in defaults.clusters():
+            problems += defaults.unknown_queues(cluster, _queues_of(cluster, named))
         paths = ((*one.base, key) for one in defaults.sections() for key in one.value)
         yield Row(DEFAULTS_FILE, tuple(map(dotted, paths)))
+
+
+def _queues_of(cluster: str, named: dict[str, pathlib.Path]) -> tuple[str, ...]:
+    """The queues of a cluster; none if its config cannot be read, which a spec's plan reports."""
+    try:
+        facts = read_config(find_cluster(cluster, pathlib.Path(), site=named)).cluster
+    except InputError:
+        return ()
+    return tuple(one.name for one in facts.queues if one.name)
 
 
 def _policy(folder: pathlib.Path, _site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:

@@ -40,7 +40,7 @@ class Defaults(NamedTuple):
     def sections(self) -> list[Layer]:
         """All sections that are not empty."""
         paths: list[Path] = [("all",)]
-        for cluster in look_at(self.document.value, ("clusters",)) or ():
+        for cluster in self.clusters():
             paths.append(("clusters", cluster))
             paths += [("clusters", cluster, "queues", queue) for queue in self.queues(cluster)]
         return list(self._layers_at(paths))
@@ -55,9 +55,21 @@ class Defaults(NamedTuple):
         """Whether some defaults are for one cluster only."""
         return bool(look_at(self.document.value, ("clusters",)))
 
+    def clusters(self) -> list[str]:
+        """The clusters that have defaults of their own."""
+        return list(look_at(self.document.value, ("clusters",)) or ())
+
     def queues(self, cluster: str) -> list[str]:
         """The queues of a cluster that have defaults of their own."""
         return list(look_at(self.document.value, ("clusters", cluster, "queues")) or ())
+
+    def unknown_queues(self, cluster: str, known: Sequence[str]) -> Iterator[Problem]:
+        """A problem for each queue that the cluster does not have; `known` is () if unreadable."""
+        for queue in self.queues(cluster) if known else ():
+            if queue not in known:
+                path = ("clusters", cluster, "queues", queue)
+                where, what = self.document.locate_key(path), f"{cluster} has no queue {queue}"
+                yield Problem(what, where, dotted(path), did_you_mean(queue, known))
 
 
 def _spec_keys(section: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from clusterjobs.errors import InputError, Problem, did_you_mean, in_order
+from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.spec.defaults import Defaults, load_defaults
 from clusterjobs.spec.expand_references import expand_references, expanded_text
 from clusterjobs.spec.experiment import Experiment
@@ -23,7 +23,7 @@ from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.settings import apply_setting, read_setting
 from clusterjobs.spec.validate import OptionModels, validate
 from clusterjobs.yaml import document as yaml_document
-from clusterjobs.yaml.document import Document, dotted
+from clusterjobs.yaml.document import Document
 
 
 class Queues(NamedTuple):
@@ -154,17 +154,12 @@ class _Selection:
         return pathlib.PurePath(written).stem if written else None
 
     def _queue(self, cluster: str, problems: list[Problem]) -> str | None:
-        named = [(one, queue) for one in self._defaults for queue in one.queues(cluster)]
-        if not named:
+        if not any(one.queues(cluster) for one in self._defaults):
             return None
         data = self._merged(self._layers(cluster, None), []).data
         written = expanded_text(data, "cluster") or ""
         gpus = 0 if data.get("gpus_per_node") == 0 else None
         queues = self._below.queues(written, expanded_text(data, "queue"), gpus)
-        for one, queue in named:
-            if queues.names and queue not in queues.names:
-                path = ("clusters", cluster, "queues", queue)
-                where, what = one.document.locate_key(path), f"{cluster} has no queue {queue}"
-                hint = did_you_mean(queue, queues.names)
-                problems.append(Problem(what, where, dotted(path), hint))
+        for one in self._defaults:
+            problems += one.unknown_queues(cluster, queues.names)
         return queues.selected

@@ -33,6 +33,12 @@ EDITS = [
         EXPORT,
         "  export MASTER_ADDR=${nodes[0]}\n  MASTER_PORT=12345\n",
     ),
+    Edit(
+        "port-not-exported-behind-an-export",
+        "blocks/placement.sh.j2",
+        EXPORT,
+        "  export MASTER_ADDR=${nodes[0]}; MASTER_PORT=12345\n",
+    ),
     Edit("no-rendezvous", "job.sh.j2", PLACEMENT, ""),
     Edit(
         "rendezvous-after-the-launch",

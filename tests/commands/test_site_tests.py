@@ -204,7 +204,7 @@ def test_lines_that_load_modules_run_in_a_lab_and_a_refused_directive_is_reporte
     clusterjobs("templates", "test", "--update")
     refused = clusterjobs("templates", "test", "--lab")
     assert refused.code == 1
-    assert f"{TEST}: sbatch: unrecognized option '--no-such-option'\n" in refused.err
+    assert f"{TEST}: sbatch: unrecognized option '--no-such-option'" in refused.err
     (site / "templates" / "directives.sh").unlink()
     clusterjobs("templates", "test", "--update")
     assert clusterjobs("templates", "test", "--lab").code == 0

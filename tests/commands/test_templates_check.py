@@ -159,6 +159,24 @@ def test_specs_of_the_site_are_rendered_too(
 
 
 @pytest.mark.usefixtures("few_samples")
+def test_a_spec_of_the_site_that_a_rule_refuses_is_left_out(
+    clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    write(folder, "before_launch.sh", "nvidia-smi || true\n")
+    (folder / "site/policy.yaml").write_text(
+        "rules:\n- {name: one-node, message: m, when: {groups: [students]}, limits: {nodes: 1}}\n"
+    )
+    for name in ("students", "others"):
+        spec = folder / "site/tests" / name / "spec.yaml"
+        spec.parent.mkdir(parents=True)
+        spec.write_text("name: a\ncluster: small\nnodes: 2\nframework: command\ncommand: ./run\n")
+    rules = folder / "site/tests/students/rules.yaml"
+    rules.write_text("groups: [students]\nrules: [one-node]\n")
+    code, said = check(clusterjobs, folder)
+    assert (code, said.count(f"{len(SAMPLES) + 1} specs rendered")) == (0, 1), said
+
+
+@pytest.mark.usefixtures("few_samples")
 def test_without_shellcheck_its_absence_is_said(
     clusterjobs: Callable[..., object], folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,8 @@ import pytest
 from packaged_upgrade import edit, upgrade
 
 from clusterjobs import resources
-from clusterjobs.commands.templates import overrides
+from clusterjobs.commands.templates import check, overrides
+from clusterjobs.commands.templates.samples import packaged_samples
 
 __all__ = ["upgrade"]
 
@@ -108,6 +109,23 @@ def test_an_upgrade_that_changes_other_lines_is_merged(clusterjobs, site, upgrad
     assert "command=( # of our site" in rendered(clusterjobs)
     again = clusterjobs("templates", "update")
     assert again.out == f"{LAUNCH}: unchanged since clusterjobs 0.2.0\n"
+
+
+def test_check_reports_a_copy_that_an_upgrade_has_left_behind(
+    clusterjobs, site, upgrade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = tuple(one for one in packaged_samples() if one.name == "plain")
+    monkeypatch.setattr(check, "packaged_samples", lambda: few)
+    clusterjobs("templates", "override", "launch")
+    clusterjobs("templates", "override", "placement")
+    clusterjobs("templates", "override", "job", "--extend")
+    assert "has changed" not in clusterjobs("templates", "check").err
+    upgrade("0.2.0", ("  command=(\n", "  command=( # of clusterjobs\n"))
+    outcome = clusterjobs("templates", "check")
+    assert (outcome.code, outcome.err.count("has changed")) == (0, 1), outcome
+    assert f"{LAUNCH}:2:1 info: clusterjobs has changed blocks/launch.sh.j2 since" in outcome.err
+    assert clusterjobs("templates", "update").code == 0
+    assert "has changed" not in clusterjobs("templates", "check").err
 
 
 def test_an_upgrade_that_changes_the_same_line_is_marked_until_resolved(

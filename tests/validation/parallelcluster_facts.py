@@ -46,7 +46,7 @@ def installed_facts() -> list[str]:
 def changes(recorded: list[str], installed: list[str]) -> list[str]:
     """`+ validator X` is new, `- key Y` is gone."""
     lines = difflib.unified_diff(recorded, installed, n=0, lineterm="")
-    return [f"{line[0]} {line[1:]}" for line in lines if not line.startswith(("---", "+++", ""))]
+    return [f"{line[0]} {line[1:]}" for line in lines if not line.startswith(("---", "+++", "@@"))]
 
 
 def _constants() -> Iterator[str]:

@@ -21,7 +21,9 @@ from clusterjobs.commands.impact.report import Report
 from clusterjobs.commands.impact.sides import Change, Sides, both_sides
 from clusterjobs.commands.impact.workers import outcomes
 from clusterjobs.commands.show import show_problems
-from clusterjobs.errors import InputError, Problem
+from clusterjobs.commands.site_clusters import cluster_files
+from clusterjobs.errors import InputError, Problem, did_you_mean
+from clusterjobs.parallelcluster.find import cluster_names
 
 _EXAMPLES = """\b
 Examples:
@@ -114,6 +116,7 @@ def impact(
         raise click.UsageError(f"{what}--clusterjobs OLD")
     change = Change(site, against, clusters, executable)
     with both_sides(change) as sides:
+        show_problems(_new_names(sides))
         if executable:
             OtherVersion(executable).close()  # an error now, not in each worker
         found = find_specs(folders, _of_the_site(sides))
@@ -125,6 +128,20 @@ def impact(
             json.dumps(report.data(), indent=2, ensure_ascii=False) if as_json else report.text()
         )
         return stopped or (1 if groups.any_fails else 0)
+
+
+def _new_names(sides: Sides) -> list[Problem]:
+    """Clusters of --cluster that do not exist before the change: perhaps a misspelt name."""
+    known = cluster_names(cluster_files(sides.before.site)) if sides.after.clusters else ()
+    return [
+        Problem(
+            f"--cluster: there is no cluster {one.name} before the change",
+            hint=did_you_mean(one.name, known),
+            warning=True,
+        )
+        for one in sides.after.clusters
+        if one.name not in known
+    ]
 
 
 def _compare(found: Found, sides: Sides, jobs: int, groups: Groups) -> int:

@@ -105,7 +105,7 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
 def _shown(
     group: Sequence[tuple[str, int, int, int, int]], old: list[str], new: list[str]
 ) -> Iterator[str]:
-    yield ""
+    yield "@@"
     for kind, i1, i2, j1, j2 in group:
         if kind == "equal":
             yield from (f" {line}" for line in old[i1:i2])

@@ -179,9 +179,13 @@ def _top(folder: Path) -> Path | None:
 
 
 def _extract(top: Path, revision: str, folder: Path) -> Path:
-    commit = _git(
-        top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}"
-    ).strip()
+    try:
+        commit = _git(
+            top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}"
+        ).strip()
+    except InputError:  # git says only that it needs a single revision
+        hint = "name a commit, a tag or a branch, as in `git log REV`"
+        raise one_problem(f"--against: {top} has no revision {revision}", hint=hint) from None
     folder.mkdir(parents=True)
     archive = folder.with_suffix(".tar")
     _git(top, "archive", "--format=tar", f"--output={archive}", commit)

@@ -69,7 +69,7 @@ def _shown(rendered: Rendered, side: Side) -> Rendered:
     if not rendered.failed:
         return rendered
     message, reason = side.readable(rendered.message), side.readable(rendered.reason)
-    return rendered._replace(message=message, reason=reason)
+    return rendered._replace(message=message, reason=reason, rule=side.readable(rendered.rule))
 
 
 def outcomes(

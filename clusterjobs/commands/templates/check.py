@@ -18,6 +18,7 @@ from clusterjobs.commands.templates.lint import (
     shellcheck_problems,
     shellcheck_program,
 )
+from clusterjobs.commands.templates.overrides import outdated
 from clusterjobs.commands.templates.samples import (
     Sample,
     packaged_samples,
@@ -76,6 +77,7 @@ def check(site: pathlib.Path | None, as_json: bool) -> int:
         show_problems(problems)
         if not problems:
             click.echo(summary)
+    show_problems(list(outdated(folders)))
     if not shellcheck_program():
         click.echo(NO_SHELLCHECK, err=True)
     return 1 if problems else 0

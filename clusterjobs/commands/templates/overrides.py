@@ -6,6 +6,7 @@ the old packaged text away, and a merge needs it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -19,7 +20,7 @@ from clusterjobs.commands.site_folders import TEMPLATES, SiteFolders
 from clusterjobs.commands.site_templates import template_files
 from clusterjobs.commands.templates.header import Header, Origin, origin_of, split_header
 from clusterjobs.commands.write import replace_file
-from clusterjobs.errors import InputError, Location, did_you_mean, one_problem
+from clusterjobs.errors import InputError, Location, Problem, did_you_mean, one_problem
 from clusterjobs.render.site.templates import PACKAGED
 
 _SUFFIX = ".sh.j2"
@@ -117,6 +118,26 @@ def overrides_in(site: SiteFolders) -> Iterator[Override]:
             for path in sorted(template_files(below, {os.path.realpath(below)})):
                 if path.suffix == ".j2":
                     yield Override(folder, path.relative_to(below).as_posix())
+
+
+def outdated(site: SiteFolders) -> Iterator[Problem]:
+    """A note for each copy of a block that this version of clusterjobs has changed.
+
+    Overrides that `templates update` refuses are left to it, and blocks inside other lines need no
+    merge.
+    """
+    known = resources.template_texts()
+    for one in filter(lambda one: one.name in known, overrides_in(site)):
+        with contextlib.suppress(InputError):
+            header, body = one.split()
+            is_new = header.packaged.sha256 == packaged_origin(one.name).sha256
+            if not is_new and not one.is_extension(body):
+                yield Problem(
+                    f"clusterjobs has changed {one.name} since this copy was made",
+                    Location(one.file, 2, 1),
+                    hint="`clusterjobs templates update` merges the change",
+                    info=True,
+                )
 
 
 def template_named(word: str) -> str:

@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 from clusterjobs import resources
 from clusterjobs.commands.pipeline import load_project
+from clusterjobs.commands.policies import is_refusal
+from clusterjobs.commands.policy_tests import example_user
 from clusterjobs.commands.site_folders import TESTS, SiteFolders
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.policy_values import User
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.script import render_script, template_context
 from clusterjobs.render.site.templates import (
@@ -42,20 +45,24 @@ def packaged_samples() -> tuple[Sample, ...]:
 
 
 def site_samples(site: SiteFolders) -> tuple[list[Sample], list[Problem]]:
-    """The specs of the site's tests, and what is wrong with the others."""
+    """The specs of the site's tests, and what is wrong with the others.
+
+    Those that only a rule refuses are left out: they have no script, and may be meant to fail.
+    """
     samples: list[Sample] = []
     problems: list[Problem] = []
     for folder in site.subfolders(TESTS):
         for file in sorted(folder.glob("*/spec.yaml")):
             try:
-                samples.append(_sample(f"{TESTS}/{file.parent.name}", file, site))
+                user = example_user(file.parent)
+                samples.append(_sample(f"{TESTS}/{file.parent.name}", file, site, user))
             except InputError as error:
-                problems += error.problems
+                problems += () if is_refusal(error) else error.problems
     return samples, problems
 
 
-def _sample(name: str, file: pathlib.Path, site: SiteFolders) -> Sample:
-    project = load_project(file, to_write=False, site=site)
+def _sample(name: str, file: pathlib.Path, site: SiteFolders, user: User | None = None) -> Sample:
+    project = load_project(file, to_write=False, site=site, user=user)
     inputs = project.inputs._replace(templates=NO_SITE)
     return Sample(name, project.plan, inputs, render_script(project.plan, inputs).text)
 

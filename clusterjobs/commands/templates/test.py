@@ -12,6 +12,7 @@ from typing import NamedTuple
 import click
 
 from clusterjobs.commands.diff import echo_diff
+from clusterjobs.commands.policies import is_refusal
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.site_tests import SiteTest, site_tests
 from clusterjobs.commands.templates.check import chosen_site, site_option
@@ -86,8 +87,7 @@ def _run(one: SiteTest, update: bool) -> _Result:
             one.accept(files)
             return _Result(one.name, "updated", diff)
     except InputError as error:
-        errors = [problem for problem in error.problems if not problem.warning]
-        if all(problem.rule for problem in errors) and not one.expected.exists():
+        if is_refusal(error) and not one.expected.exists():
             return _Result(one.name, "refused")  # `policy test` knows whether it must be
         show_problems(error.problems)
         return _Result(one.name, "failed")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from clusterjobs.render.invariants.base import Broken, Scripts, first
 from clusterjobs.render.invariants.script_parts import Line
 
-_EXPORT = r"(?:export|declare -x)\b.*\b"
+_EXPORT = r"(?:export|declare -x)\b(?:(?!;|&&).)*\b"  # not of the next command on the line
 
 
 def no_rendezvous(scripts: Scripts) -> Iterator[Broken]:

@@ -44,7 +44,7 @@ def misplaced(kind: str, text: str, line: str) -> tuple[str, str] | None:
     if kind == "here-document" and match and (before + after).strip():
         return f"{text} is quoted for a here-document alone", "print it on a line of its own"
     if kind == "text" and before[-1:] in ('"', "'") and before[-1:] == after[:1]:
-        return f"{text} is quoted already: inside quotes it is not", f"remove the {after[:1]}"
+        return f"{text} is quoted already: quotes around it undo that", f"remove the {after[:1]}"
     return None
 
 

@@ -102,7 +102,7 @@ def test_the_example_is_a_diff_with_some_context() -> None:
     assert found.text.splitlines() == [
         "--- job.sh",
         "+++ job.sh",
-        "",
+        "@@",
         " #!/bin/bash",
         " #SBATCH --job-name=a",
         "-#SBATCH --nodes=1",

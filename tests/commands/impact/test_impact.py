@@ -120,6 +120,15 @@ def test_a_new_config_for_a_cluster_is_tried(impact: Impact, sites: pathlib.Path
     assert "changed: 4 specs" in out
 
 
+def test_a_misspelt_cluster_is_reported(
+    clusterjobs: Callable[..., Any], impact: Impact, sites: pathlib.Path
+) -> None:
+    put(sites / "tried.yaml", "Scheduling: {Scheduler: slurm}\n")
+    outcome = clusterjobs("impact", "users", "--cluster", "smal=tried.yaml")
+    assert "warning: --cluster: there is no cluster smal before the change\n" in outcome.err
+    assert "hint: did you mean small?" in outcome.err
+
+
 def test_a_broken_config_is_named_as_it_was_given(impact: Impact, sites: pathlib.Path) -> None:
     put(sites / "tried.yaml", "Region: [\n")
     out = impact("--cluster", "small=tried.yaml", code=1, against=())
@@ -323,7 +332,18 @@ def test_specs_in_the_same_repository_are_those_of_the_revision(
     assert report["before"] == "HEAD:new"
 
 
-def test_git_s_own_message_is_shown(
+def test_a_rule_of_the_revision_is_shown_with_its_place_there(
+    impact: Impact, sites: pathlib.Path, git: Callable[..., str]
+) -> None:
+    rule = "{name: one-node, message: m, limits: {nodes: 1}}"
+    put(sites / "new/policy.yaml", f"rules:\n- {rule}\n")
+    commit_all(git, sites / "new")
+    (sites / "new/policy.yaml").unlink()
+    out = impact(code=0, against=("--against", "HEAD"))
+    assert "\n  rule one-node, HEAD:policy.yaml:2: 2 specs, for example " in out
+
+
+def test_against_needs_git_and_a_revision(
     clusterjobs: Callable[..., Any], impact: Impact, sites: pathlib.Path, git: Callable[..., str]
 ) -> None:
     outcome = clusterjobs("impact", "users", "--against", "HEAD")
@@ -332,7 +352,7 @@ def test_git_s_own_message_is_shown(
     commit_all(git, sites / "new")
     outcome = clusterjobs("impact", "users", "--against", "--nothing")
     assert outcome.code == 1
-    assert f"--against: git says in {sites}/new: " in outcome.err
+    assert f"--against: {sites}/new has no revision --nothing\n" in outcome.err
 
 
 # ------------------------------------------------------------------ usage
