@@ -93,8 +93,16 @@ def bash_complaint(code: str, warnings: bool = False) -> Complaint | None:
 @functools.lru_cache(maxsize=256)  # the specs of a site often have the same lines
 def _complaint(bash: str, code: str, warnings: bool) -> Complaint | None:
     import subprocess  # only for specs and sites with code
+    import tempfile
 
-    done = subprocess.run([bash, "-n"], input=code.encode(), capture_output=True, check=False)
+    command = [bash, "-n"]
+    try:
+        with tempfile.TemporaryFile() as file:  # bash reads a pipe byte by byte: four times as long
+            file.write(code.encode())
+            file.seek(0)
+            done = subprocess.run(command, stdin=file, capture_output=True, check=False)
+    except OSError:  # there is no space for it
+        done = subprocess.run(command, input=code.encode(), capture_output=True, check=False)
     said = done.stderr.decode(errors="replace").strip()
     if done.returncode == 0 and not (warnings and said):
         return None

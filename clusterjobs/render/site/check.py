@@ -5,18 +5,17 @@ Knows which names there are; what may stand in a template is template_check's.
 
 from __future__ import annotations
 
-import functools
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from clusterjobs import resources
 from clusterjobs.errors import Location, Problem, in_order
-from clusterjobs.render.directive_options import option_of
 from clusterjobs.render.site.expressions import similar_name, used_names
+from clusterjobs.render.site.lines import check_lines
 from clusterjobs.render.site.syntax import at
 from clusterjobs.render.site.template_check import check_template
-from clusterjobs.render.site.templates import INSERTION_POINTS, PACKAGED, SiteFile, SiteTemplates
+from clusterjobs.render.site.templates import INSERTION_POINTS, PACKAGED, SiteTemplates
 from clusterjobs.render.site.variables import Shape
 
 
@@ -31,21 +30,8 @@ def check_site(
         if file.name.endswith(".j2"):
             scope = {**context.fields, **looped.get(file.name, {})}
             problems += check_template(file, scope, texts)
-    for file in site.files:
-        problems += _check_text(file)
-    return in_order([*problems, *_unused(site, texts), *_circles(site, texts)])
-
-
-def set_twice(site: SiteTemplates, planned: Iterable[str]) -> Iterator[Problem]:
-    """Directives of the site that a job has already, with another value: sbatch takes the last."""
-    values = dict(map(option_of, planned))
-    for file in site.insertions("directives"):
-        for number, line in enumerate(file.text.split("\n"), 1):
-            name, value = option_of(line)
-            if line.startswith("#SBATCH") and values.get(name, value) != value:
-                what = f"this job has --{name}={values[name]} already"
-                hint = "set it in defaults.yaml under `sbatch`, where a spec can change it"
-                yield Problem(what, at(file, number), "", hint)
+    problems += [*check_lines(site), *_unused(site, texts), *_circles(site, texts)]
+    return in_order(problems)
 
 
 def packaged_texts(folders: tuple[pathlib.Path, ...] = ()) -> dict[str, str]:
@@ -127,38 +113,3 @@ def _way_back(name: str, texts: Mapping[str, str]) -> list[str]:
                 seen.add(following)
                 ways.append([*way, following])
     return []
-
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_DIRECTIVE = re.compile(r"#SBATCH\s+-\S")
-
-
-@functools.lru_cache(maxsize=256)  # many specs of one site
-def _check_text(file: SiteFile) -> tuple[Problem, ...]:
-    return tuple(_text_problems(file))
-
-
-def _text_problems(file: SiteFile) -> Iterator[Problem]:
-    """Characters and lines that no script may have, whatever its commands mean."""
-    lines = file.text.split("\n")
-    for number, line in enumerate(lines, 1):
-        if match := _CONTROL.search(line):
-            where = Location(file.file, number, match.start() + 1, line)
-            what = f"a control character (\\x{ord(match[0]):02x})"
-            windows = match[0] == "\r"
-            hint = "the file has Windows line ends: convert it with dos2unix" if windows else ""
-            yield Problem(what, where, "", hint or "remove it")
-            return
-        stripped = line.strip()
-        if file.point == "directives":
-            if stripped and not _DIRECTIVE.match(line) and (line[0] != "#" or "#SBATCH" in line):
-                what = "this line is no directive: a command would end the directives"
-                hint = "write `#SBATCH --NAME=VALUE`, and commands in before_environment.sh"
-                yield Problem(what, at(file, number), "", hint)
-        elif file.point and stripped.startswith("#SBATCH"):
-            what = "sbatch ignores a directive after the first command"
-            yield Problem(what, at(file, number), "", "move it to directives.sh")
-    last = len(file.text.rstrip("\n").split("\n"))
-    if file.point and re.search(r"(?<!\\)(\\\\)*\\$", lines[last - 1]):
-        what = "the last line goes on: the script's next line would be part of it"
-        yield Problem(what, at(file, last, "\\"), "", "remove the backslash")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import traceback
 
 import jinja2
 
@@ -22,6 +21,8 @@ def template_problem(error: Exception, site: SiteTemplates) -> Problem | None:
     if isinstance(error, jinja2.TemplateSyntaxError):
         file = files.get(error.filename or "")
         return syntax_problem(file, error) if file else None
+    import traceback  # only for a mistake
+
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if file := files.get(frame.filename):
             return _problem(error, file, frame.lineno or 1)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-from clusterjobs.errors import InputError, one_problem
-from clusterjobs.render.site.check import check_site, set_twice
+from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.render.site.errors import TEMPLATE_ERRORS, template_problem
+from clusterjobs.render.site.lines import check_lines, set_twice
 from clusterjobs.render.site.templates import SiteTemplates
-from clusterjobs.render.site.variables import shape_of
 from clusterjobs.render.template_environment import TemplateEnvironment
 
 
@@ -20,7 +19,7 @@ def render_with_site(
     folders: tuple[pathlib.Path, ...],
 ) -> str:
     """The text of job.sh. Raises InputError with the positions of what is wrong."""
-    problems = check_site(site, shape_of(context), folders)
+    problems = _problems(site, context, folders)
     if problems := [*problems, *set_twice(site, context["job"]["directives"])]:
         raise InputError(problems)
     parts: list[str] = []
@@ -36,6 +35,17 @@ def render_with_site(
             raise InputError([problem]) from None
         raise
     return "".join(parts)
+
+
+def _problems(
+    site: SiteTemplates, context: dict[str, Any], folders: tuple[pathlib.Path, ...]
+) -> list[Problem]:
+    if not site.overrides():
+        return in_order(check_lines(site))
+    from clusterjobs.render.site.check import check_site  # most sites have no overrides
+    from clusterjobs.render.site.variables import shape_of
+
+    return check_site(site, shape_of(context), folders)
 
 
 _MAX_SCRIPT = 4 << 20  # Slurm's max_script_size
