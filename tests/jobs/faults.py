@@ -201,7 +201,9 @@ def cut_at_the_end(job: Running) -> None:
     every minute, so that either srun or the watchdog ends the step first.
     """
     node = job.nodes()[1]
+    job.signal_rank(0, "STOP")  # the others end after it, so only once the network is gone
     kill_node(job.lab, node, "network")
+    job.signal_rank(0, "CONT")
     job.reach_step(60)
     time.sleep(20)
     start_node(job.lab, node)
@@ -264,7 +266,7 @@ GONE = (
         watchdog=_SOON,
     ),
     Case(
-        *("network cut", "as the ranks end", at_step(55, cut_at_the_end)),
+        *("network cut", "as the ranks end", at_step(50, cut_at_the_end)),
         *((LOST, DONE), (0,), SLOW),
         watchdog=_SOON,
         survived_by=(26, 5),
