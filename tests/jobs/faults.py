@@ -7,7 +7,6 @@ ParallelCluster replaces those that are lost.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
 import time
@@ -284,8 +283,7 @@ STALLS = (
         watchdog=_SOON,
     ),
 )
-# In an ordinary user's lab, slurmd is that user's process, and unreadable: it may be a rank.
-WATCHED = (*(GONE if os.getuid() == 0 else ()), *STALLS)
+WATCHED = (*GONE, *STALLS)
 _SPARE_NODES = 10  # in place of those that are lost
 NODES = 2 * (len(_ROWS) + len(WATCHED)) + len(LIMITED) + _SPARE_NODES
 # A full disk is full on every node: here on those two that the job is bound to, the last ones.
