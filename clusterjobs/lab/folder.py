@@ -212,6 +212,7 @@ def _daemons(spec: LabSpec, slurm: Slurm) -> str:
             f"export SLURM_CONF={slurm_conf.LAB}/slurm.conf\n",
             f"head_node={HEAD_NODE} head_address={spec.head_address}/{NETWORK.prefixlen}\n",
             _array("shared", list(spec.shared)),
+            _array("drop", drop),
             _array("slurmctld", [*drop, "slurmctld", "-D"]),
             _array("slurmd", [*drop, "slurmd", "-D", *stepd]),
         ]

@@ -15,7 +15,8 @@ from lab_fixtures import a100_nodes, spec_of
 from clusterjobs.lab.lab import Lab
 
 JOB = """#!/bin/bash
-srun bash -c 'echo $(hostname) $(id -u) $CUDA_VISIBLE_DEVICES $(grep CapEff /proc/self/status)'
+srun bash -c 'echo $(hostname) $(id -u) $CUDA_VISIBLE_DEVICES $(grep CapEff /proc/self/status) \
+  unreadable: $(cat /proc/[0-9]*/environ 2>&1 >/dev/null | grep -c "Permission denied")'
 """
 
 

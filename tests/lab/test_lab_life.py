@@ -273,7 +273,10 @@ def test_packages_are_unpacked_whole_though_two_start_together(
 def test_an_ordinary_user_needs_no_rights(
     slurm: Slurm, open_folder: Path, user: int, seen_as: int, version: str
 ) -> None:
-    """Slurm refuses a number without a name in every version."""
+    """Slurm refuses a number without a name in every version.
+
+    The watchdog takes a process whose environment is unreadable for a rank, so a node has none.
+    """
     chosen = slurm if version == "own" else slurm_or_skip(version)
     version = os.environ["CLUSTERJOBS_SLURM"] if version == "own" else version
     if chosen.root:
@@ -283,8 +286,8 @@ def test_an_ordinary_user_needs_no_rights(
     script = Path(__file__).with_name("as_ordinary_user.py")
     seen = output_of([sys.executable, str(script), str(open_folder), str(user), version])
     assert seen.splitlines() == [
-        f"train-dy-p4d-1 {seen_as} 0,1 CapEff: 0000000000000000",
-        f"train-st-p4d-1 {seen_as} 0,1 CapEff: 0000000000000000",
+        f"train-dy-p4d-1 {seen_as} 0,1 CapEff: 0000000000000000 unreadable: 0",
+        f"train-st-p4d-1 {seen_as} 0,1 CapEff: 0000000000000000 unreadable: 0",
         "init is gone",
     ]
 

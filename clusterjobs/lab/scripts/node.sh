@@ -32,4 +32,7 @@ mount -t sysfs sysfs /sys 2> /dev/null || true # else /sys/class/net would show 
 echo "$pid" > "$lab/nodes/$name/pid.new"
 mv "$lab/nodes/$name/pid.new" "$lab/nodes/$name/pid"
 bash $lab/slurmd.sh "$name" "${@:5}" &
-while :; do sleep infinity & wait; done # bash reaps orphaned processes; slurmd does not
+# Without capabilities: jobs may then read its environment, and the watchdog see that it is no rank.
+# bash reaps orphaned processes; slurmd does not.
+# shellcheck disable=SC2154 # daemons.sh is written by folder.py
+exec "${drop[@]}" bash -c 'while :; do sleep infinity & wait; done'
