@@ -183,6 +183,7 @@ def fill_disk(job: Running) -> None:
     mount_tmpfs(job.lab, node, folder, "size=16k,mode=755")
     back = job.lab.node_run(node, ["bash", "-c", put_back, "put_back", folder])
     assert copied.returncode == back.returncode == 0, copied.stderr + back.stderr
+    (job.folder / "go").touch()
 
 
 def kill_rank(rank: int) -> Fault:
@@ -200,9 +201,8 @@ def cut_at_the_end(job: Running) -> None:
     every minute, so that either srun or the watchdog ends the step first.
     """
     node = job.nodes()[1]
-    job.signal_rank(0, "STOP")  # the others end after it, so only once the network is gone
     kill_node(job.lab, node, "network")
-    job.signal_rank(0, "CONT")
+    (job.folder / "go").touch()
     job.reach_step(60)
     time.sleep(20)
     start_node(job.lab, node)
@@ -244,7 +244,7 @@ _ROWS: tuple[tuple[str, str, Fault, tuple[str, ...], tuple[int, ...], tuple[str,
         *((LIMIT, DONE), (0,), ("--deaf", "--seconds", "0.3")),
     ),
     ("error at step 15", "each time", nothing, (FAILED,) * 3, (7, 143), ("--fail-at", "15")),
-    ("disk full", SAVING, fill_disk, (FAILED,) * 3, (1, 143), VERY_SLOW),
+    ("disk full", SAVING, fill_disk, (FAILED,) * 3, (1, 143), ("--hold-at", "15")),
     ("script killed", AT_15, at_step(15, kill_script), (), (137,), ()),
 )
 LIMITED = tuple(
@@ -265,8 +265,8 @@ GONE = (
         watchdog=_SOON,
     ),
     Case(
-        *("network cut", "as the ranks end", at_step(50, cut_at_the_end)),
-        *((LOST, DONE), (0,), SLOW),
+        *("network cut", "as the ranks end", at_step(54, cut_at_the_end)),
+        *((LOST, DONE), (0,), ("--hold-at", "55", *SLOW)),
         watchdog=_SOON,
         survived_by=(26, 5),
     ),

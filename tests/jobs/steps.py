@@ -32,6 +32,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--save-bytes", type=int, default=1000)
     parser.add_argument("--fail-at", type=int, help="exit 7 at this step, always")
     parser.add_argument("--loop-at", type=int, help="an endless loop, in the first attempt")
+    parser.add_argument("--hold-at", type=int, help="wait before this step for the file `go`")
     parser.add_argument("--deaf", action="store_true", help="hear of no time limit")
     return parser.parse_known_args()[0]  # not --deepspeed_config
 
@@ -72,6 +73,8 @@ def train(args: argparse.Namespace) -> int:
         print(f"start {first}", file=trace, flush=True)
         for step in range(first + 1, args.steps + 1):
             time.sleep(args.seconds)
+            while step == args.hold_at and not (args.folder / "go").exists():
+                time.sleep(0.05)
             if step == args.fail_at:
                 return 7
             while step == args.loop_at and first == 0:
