@@ -182,7 +182,7 @@ class Copier:
 
         run_parallel(work, batches(sizes), done, self._progress.tick)
         for task, crc in zip(tasks, results):
-            if task.length < task.size and not crc & IN_TARGET:
+            if not crc & IN_TARGET:  # also one of an earlier attempt, which may have been killed
                 os.chmod(task.copy, task.mode & ~0o002)
                 os.utime(task.copy, ns=(task.mtime, task.mtime))
         return results

@@ -62,6 +62,7 @@ def impact(many: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
         text=True,
         start_new_session=True,
         env={**os.environ, "XDG_CONFIG_HOME": str(many / "home")},
+        preexec_fn=_heed_sigint,
     )
     try:
         wait_for(lambda: (many / "waiting").exists() or process.poll() is not None)
@@ -70,6 +71,11 @@ def impact(many: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+def _heed_sigint() -> None:
+    """A process ignores what its caller ignores: SIGINT in the background of a shell."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def processes_of(group: int) -> list[str]:
