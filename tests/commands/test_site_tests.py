@@ -88,7 +88,7 @@ def test_expected_files_do_not_depend_on_where_the_site_folder_is(
     (site / "templates").mkdir()
     (site / "templates" / "before_launch.sh").write_text("  module load fabric\n")
     clusterjobs("templates", "test", "--update")
-    for named in (site, pathlib.Path("../work/site")):
+    for named in (site, pathlib.Path("..", pathlib.Path.cwd().name, site)):
         monkeypatch.setenv("CLUSTERJOBS_SITE", str(named))
         outcome = clusterjobs("templates", "test")
         assert outcome.code == 0, outcome.out

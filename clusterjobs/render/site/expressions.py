@@ -38,9 +38,14 @@ def unquoted(node: nodes.Node) -> tuple[str, str]:
 
 def misplaced(kind: str, text: str, contexts: Collection[Context]) -> tuple[str, str] | None:
     """Whether a value stands where its kind of quoting does not protect it: what, and a hint."""
-    if kind == "comment" and contexts and set(contexts) != {"comment"}:
+    if kind in ("comment", "here-document", "text") and not contexts:
+        return (
+            f"the quotes around {text} cannot be checked here",
+            f"write {{{{ {text} }}}} on one line",
+        )
+    if kind == "comment" and set(contexts) != {"comment"}:
         return f"{text} is quoted for a comment alone", "put a # before it, outside of quotes"
-    if kind == "here-document" and contexts and set(contexts) != {"quoted here-document"}:
+    if kind == "here-document" and set(contexts) != {"quoted here-document"}:
         hint = "print it on a line of its own, between <<'{{ ...end }}' and {{ ...end }}"
         return f"{text} is quoted for a here-document alone", hint
     if kind == "text" and "quotes" in contexts:
