@@ -41,8 +41,8 @@ def difference(
     """How the files that run differ; None if they do not.
 
     The manifest, the plan record, comments at a file's top and those that name a site's file do
-    not run. `names` are words
-    of the spec, such as its name: they do not distinguish one change from another.
+    not run. `names` are words of the spec, such as its name: they do not distinguish one change
+    from another.
     """
     files = [file for file in _in_order(before, after) if before.get(file) != after.get(file)]
     keys: list[str] = []
