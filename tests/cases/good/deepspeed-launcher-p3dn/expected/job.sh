@@ -185,10 +185,10 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
 }
 
 run_ranks() { # COMMAND...: in the background, since bash handles signals only between commands
-  (trap '' TERM; "$@") <&0 & # the ranks get SIGTERM from Slurm, and may be saving; <&0: keep stdin
-  ranks=$!
   # If a trapped signal comes as a process ends, bash can lose its exit code: another `wait` would hang.
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
+  (trap '' TERM; trap - PIPE; "$@") <&0 & # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
+  ranks=$!
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
   trap : PIPE
   ranks=''
