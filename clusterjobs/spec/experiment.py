@@ -12,7 +12,9 @@ from pydantic import BeforeValidator, Field
 from clusterjobs.spec import commands, field_types, images
 from clusterjobs.spec.field_types import Budget, Count, CountOrNone
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.need_keys import Need
 from clusterjobs.spec.seconds import Seconds
+from clusterjobs.spec.sweep_keys import Sweep
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
 
@@ -293,3 +295,6 @@ class Experiment(SpecModel):
     after: Steps = ()
     sidecars: Steps = ()
     prefix: commands.Command = ()
+
+    sweep: Sweep | None = None
+    needs: tuple[Need, ...] = ()
