@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clusterjobs.counted import counted
@@ -23,7 +24,8 @@ MAX_POINTS = 10_000
 _SWEEP = "sweep"
 
 
-class Point(NamedTuple):
+@dataclass(frozen=True)
+class Point:
     """One point of a sweep.
 
     `index` counts from 0 in the order of the spec. `name` is unique, and safe as a file name:
@@ -63,9 +65,7 @@ def make_points(sweep: Sweep, diagnostics: Diagnostics) -> list[tuple[Point, Val
     """
     _check_keys(sweep, diagnostics)
     _check_random(sweep, diagnostics)
-    if diagnostics.failed:
-        return []
-    found = _Product(sweep, diagnostics).points()
+    found = [] if diagnostics.failed else _Product(sweep, diagnostics).points()
     if diagnostics.failed:
         return []
     plain = [{key: one.value for key, one in values.items()} for values in found]
