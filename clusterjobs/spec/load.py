@@ -61,7 +61,7 @@ class Spec(NamedTuple):
     """A loaded spec: the experiment, its framework's options, and the origin of each value.
 
     `layers` are what was merged, without `--set`; `merged` is before references were expanded, and
-    `values` after it. `point` is None without a sweep. `notes` have to be shown with the plan's
+    `expanded` after it. `point` is None without a sweep. `notes` have to be shown with the plan's
     warnings.
     """
 
@@ -72,7 +72,7 @@ class Spec(NamedTuple):
     layers: tuple[Layer, ...] = ()
     point: Point | None = None
     notes: tuple[Problem, ...] = ()
-    values: Mapping[str, Any] = {}
+    expanded: Mapping[str, Any] = {}
 
     def files(self, role: str) -> tuple[tuple[str, str], ...]:
         """(file, text) of the files with that role in the spec, each once."""
@@ -174,7 +174,7 @@ class _Read:
             remaining = remaining_experiment(wanted, problems, source, self._option_models)
             rest = remaining and Spec(*remaining, source, found.merged, found.layers)
             raise BrokenSpecError(in_order(problems), rest)
-        return Spec(experiment, options, source, found.merged, found.layers, values=data)
+        return Spec(experiment, options, source, found.merged, found.layers, expanded=data)
 
     def points(self, first_only: bool = False) -> tuple[Spec, ...]:
         """The spec of each point, or only of the first. Raises BrokenSpecError."""
