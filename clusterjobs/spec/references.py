@@ -183,6 +183,14 @@ def split_variables(text: str) -> list[str | Variable]:
     return [piece for piece in pieces if piece]
 
 
+def split_marks(text: str) -> list[str]:
+    """The text before the first mark, that mark, the text up to the next one, and so on."""
+    return _MARK.split(text)
+
+
+_MARK = re.compile("(\0[^\0]*\0)")
+
+
 def variable_names(text: str) -> list[str]:
     """The names of the shell variables in a value."""
     return [match[1] for match in _VARIABLE.finditer(text)]
