@@ -10,19 +10,29 @@ from typing import Any
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem
-from clusterjobs.spec.node_references import job_value, node_variable
+from clusterjobs.spec.node_references import job_value, node_variable, point_value
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
-from clusterjobs.yaml.document import Path, dotted
+from clusterjobs.yaml.document import Path, dotted, look_at
 
 # References in code are not expanded: the value would be executed.
 _CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
+# They become config files, which hold no shell variables; those of gpt-neox have all of the spec.
+_IN_CONFIG_FILES = ("ds_config", "neox")
+_WHOLLY_IN_CONFIG_FILES = ("gpt-neox",)
 _MAX_REFERENCES = 50
 _HINT = "write the value instead"
 
 
-def expand_references(data: dict[str, Any], source: Locator, problems: list[Problem]) -> Any:
-    """`data` with its references expanded, also in the values that they name."""
-    values = _Values(data)
+def expand_references(
+    data: dict[str, Any], source: Locator, problems: list[Problem], only: str | None = None
+) -> Any:
+    """`data` with its references expanded, also in the values that they name.
+
+    `only`: what is at this key, instead of all data.
+    """
+    values, literal = _Values(data), _Values(data, literal=True)
+    if data.get("framework") in _WHOLLY_IN_CONFIG_FILES:
+        values = literal
 
     def walk(value: Any, path: Path) -> Any:
         if path in _CODE:
@@ -34,18 +44,18 @@ def expand_references(data: dict[str, Any], source: Locator, problems: list[Prob
         if not isinstance(value, str) or "{{" not in value:
             return value
         try:
-            return expand(value, values.find)
+            return expand(value, (literal if path[0] in _IN_CONFIG_FILES else values).find)
         except BadReferenceError as error:
             where = source.locate(path)
             problems.append(Problem(str(error), where, dotted(path), error.hint))
             return value
 
-    return walk(data, ())
+    return walk(data, ()) if only is None else walk(data.get(only), (only,))
 
 
-def expanded_text(data: dict[str, Any], key: str) -> str | None:
-    """The text at a key, its references expanded; None if there is none, or it is wrong."""
-    value = data.get(key)
+def expanded_text(data: dict[str, Any], *path: str) -> str | None:
+    """The text at a path, its references expanded; None if there is none, or it is wrong."""
+    value = look_at(data, path)
     try:
         found = expand(value, _Values(data).find) if isinstance(value, str) else None
     except BadReferenceError:
@@ -54,10 +64,13 @@ def expanded_text(data: dict[str, Any], key: str) -> str | None:
 
 
 class _Values:
-    """The values that references name, each expanded once."""
+    """The values that references name, each expanded once.
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = data
+    `literal`: a point's values themselves, and not the marks for the script's variables.
+    """
+
+    def __init__(self, data: Mapping[str, Any], literal: bool = False) -> None:
+        self._data, self._literal = data, literal
         self._open: list[str] = []
         self._known: dict[str, Scalar] = {}  # else values with two references each: 2^n look-ups
 
@@ -68,8 +81,13 @@ class _Values:
             return self._parameter(rest)
         if head == "job":
             return job_value(rest)
+        if head in ("point", "sweep"):
+            return self._of_sweep(head, rest)
         if head == "env" and not self._is_given(rest, "env"):
             return self._node_variable(rest)
+        return self._looked_up(name)
+
+    def _looked_up(self, name: str) -> Scalar:
         if name in self._open:
             raise BadReferenceError(
                 f"{name} refers to itself", "replace one of the references by its value"
@@ -84,6 +102,21 @@ class _Values:
             finally:
                 self._open.pop()
         return self._known[name]
+
+    def _of_sweep(self, head: str, rest: str) -> Scalar:
+        sweep = self._data.get("sweep")
+        if not isinstance(sweep, dict):
+            raise BadReferenceError(
+                f"there is no {head}.{rest}: the spec has no sweep",
+                "add `sweep: {grid: {args.lr: [1e-3, 1e-4]}}`, or remove the reference",
+            )
+        if head == "point":
+            mark = point_value(rest)
+            known: Scalar = sweep.get("point", {}).get(rest)
+            return known if self._literal and known is not None else mark
+        if rest != "name":
+            raise BadReferenceError(f"there is no value sweep.{rest}", "write sweep.name")
+        return self._looked_up("sweep.name" if "name" in sweep else "name")
 
     def _is_given(self, name: str, key: str) -> bool:
         given = self._data.get(key)

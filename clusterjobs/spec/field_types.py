@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from clusterjobs.slurm_time import is_slurm_time, seconds_of
-from clusterjobs.spec.references import as_text, has_variable, show
+from clusterjobs.spec.references import as_text, has_variable, show, without_points
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 
 MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name also has the job id
@@ -139,6 +139,13 @@ def repository(value: Any) -> str:
     return path(text)
 
 
+def export_target(value: Any) -> str:
+    """A target of exports: as a repository, and with the name of a sweep's point."""
+    text = scalar_text(value)
+    repository(without_points(text, "point"))
+    return text
+
+
 def flag(value: Any) -> bool:
     """A boolean of YAML 1.2."""
     if not isinstance(value, bool):
@@ -245,7 +252,7 @@ def plain(value: Any) -> str:
     return text
 
 
-def _integer(value: Any) -> Any:
+def integer(value: Any) -> Any:
     if isinstance(value, str) and has_variable(value):
         raise ValueError(
             "this number must be known before the job runs: write it, or change it with --set"
@@ -264,6 +271,7 @@ SearchPath = Annotated[str, BeforeValidator(search_path)]
 Interface = Annotated[str, BeforeValidator(interface)]
 ModuleName = Annotated[str, BeforeValidator(module_name)]
 Repository = Annotated[str, BeforeValidator(repository)]
+ExportTarget = Annotated[str, BeforeValidator(export_target)]
 Flag = Annotated[bool, BeforeValidator(flag)]
 PackageName = Annotated[str, AfterValidator(package_name)]
 PackageVersion = Annotated[str, BeforeValidator(package_version)]
@@ -275,11 +283,11 @@ OptionName = Annotated[str, AfterValidator(directive_name)]
 OptionValue = Annotated[str | bool, BeforeValidator(option_value)]
 ArgumentName = Annotated[str, AfterValidator(argument_name)]
 ArgumentValue = Annotated[str | bool | tuple[str, ...], BeforeValidator(argument)]
-Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_integer)]
-CountOrNone = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(_integer)]
-Budget = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(_integer)]
-Port = Annotated[int, Field(ge=1, le=65_535), BeforeValidator(_integer)]
-Stage = Annotated[int, Field(ge=0, le=3), BeforeValidator(_integer)]
+Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(integer)]
+CountOrNone = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(integer)]
+Budget = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(integer)]
+Port = Annotated[int, Field(ge=1, le=65_535), BeforeValidator(integer)]
+Stage = Annotated[int, Field(ge=0, le=3), BeforeValidator(integer)]
 Arguments = Annotated[
     Annotated[dict[ArgumentName, ArgumentValue], Tag("map")]
     | Annotated[tuple[Text, ...], Tag("list")],

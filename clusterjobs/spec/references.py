@@ -196,6 +196,15 @@ def variable_names(text: str) -> list[str]:
     return [match[1] for match in _VARIABLE.finditer(text)]
 
 
+POINT_VARIABLES = ("point_name", "point_label", "point_index")
+_OF_A_POINT = re.compile(f"\0(?:{'|'.join(POINT_VARIABLES)})\0")
+
+
+def without_points(text: str, instead: str = "") -> str:
+    """The text with the marks for the values of a sweep's point replaced."""
+    return _OF_A_POINT.sub(instead, text)
+
+
 def show(text: str) -> str:
     """The text for messages: variables as `$NAME`."""
     return _VARIABLE.sub(r"$\1", text)

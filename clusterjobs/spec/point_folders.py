@@ -1,0 +1,42 @@
+"""Gives each point of a sweep a checkpoint folder of its own.
+
+It knows which keys name such folders; it must not know how they are written or copied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterjobs.diagnostics import Locator
+from clusterjobs.errors import Problem
+from clusterjobs.spec.expand_references import expanded_text
+from clusterjobs.spec.references import POINT_VARIABLES, variable_names
+from clusterjobs.yaml.document import dotted, look_at
+
+OWN = "{{ point.label }}"
+_OF_ONE_POINT = {*POINT_VARIABLES, "job_dir", "SLURM_JOB_ID"}
+_FOLDERS = (("checkpoints", "path"), ("checkpoints", "export"))
+
+
+def with_own_folders(data: dict[str, Any], source: Locator, notes: list[Problem]) -> dict[str, Any]:
+    """The spec of a point; its label is appended to folders that all points would share.
+
+    The notes say so.
+    """
+    for path in _FOLDERS:
+        written = look_at(data, path)
+        if not isinstance(written, str) or not written:
+            continue
+        if is_shared(expanded_text(data, *path) or written):
+            section, key = path
+            inner, appended = data[section], f"{written.rstrip('/')}/{OWN}"
+            data = {**data, section: {**inner, key: appended}}
+            what = f"the points would share this folder, so {OWN} is appended"
+            where, hint = source.locate(path), f"write {appended}"
+            notes.append(Problem(what, where, dotted(path), hint, warning=True, info=True))
+    return data
+
+
+def is_shared(folder: str) -> bool:
+    """Whether all points would have this folder."""
+    return not _OF_ONE_POINT.intersection(variable_names(folder))
