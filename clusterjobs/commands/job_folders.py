@@ -73,8 +73,13 @@ def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJo
     known = {*own, *planned, *(queued or {})}
     unstarted = unstarted_jobs(experiment.name, pattern, ended, known, on_this_machine)
     own |= {job_id: logs / job_id for job_id in unstarted}
-    ordered = {job_id: own[job_id] for job_id in sorted(own, key=int)}
+    ordered = {job_id: own[job_id] for job_id in sorted(own, key=_numbers)}
     return SpecJobs(spec.name, logs, ordered, others, unstarted)
+
+
+def _numbers(job_id: str) -> tuple[int, ...]:
+    """For sorting: `123`, `123_4`."""
+    return tuple(map(int, job_id.split("_")))
 
 
 def _logs_folder(written: str) -> pathlib.Path:
