@@ -123,7 +123,7 @@ def _show_dry_run(project: SweepProject, options: SubmitOptions, as_json: bool) 
     if as_json:
         print_json(chosen_data(project, chosen))
     else:
-        click.echo(chosen_table(project, chosen, options))
+        click.echo(chosen_table(chosen, options))
 
 
 def _submit_points(

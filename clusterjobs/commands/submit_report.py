@@ -70,15 +70,14 @@ def chosen_data(project: SweepProject, chosen: Chosen) -> dict[str, Any]:
     return {"sweep": project.name, "points": points, "jobs": []}
 
 
-def chosen_table(project: SweepProject, chosen: Chosen, options: SubmitOptions) -> str:
+def chosen_table(chosen: Chosen, options: SubmitOptions) -> str:
     """A row for each point: its state, and whether it would be submitted."""
     names = set(chosen.names)
     rows = [("point", "state", "would be submitted")]
     for name, one in chosen.states.items():
         state = f"{one.state}, {one.reason}" if one.reason else one.state
         rows.append((name, printable(state), "yes" if name in names else _why_not(one, options)))
-    submitted, others = _split(chosen)
-    last = f"{len(submitted)} of {counted(len(chosen.states), 'point')} would be submitted"
+    last = f"{len(names):,} of {counted(len(chosen.states), 'point')} would be submitted"
     return f"{table(rows)}\n\n{last}"
 
 
