@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.spec.experiment import Experiment
 
@@ -41,12 +42,13 @@ def check_packing(
         what += f"{experiment.nodes} nodes"
         diagnostics.problem(("nodes",), what, "nodes: 1, or remove sweep.per_node")
     if not launcher.shares_nodes:
-        names = [one.name for one in LAUNCHERS.values() if one.shares_nodes]
+        known = FRAMEWORKS[experiment.framework].launchers if experiment.framework in FRAMEWORKS else ()
+        others = [name for name in known if LAUNCHERS[name].shares_nodes]
+        instead = f"launcher: {' or '.join(others)}, or " if others else ""
         diagnostics.problem(
             ("launcher",) if experiment.launcher else _PER_NODE,
             f"{launcher.name} cannot be limited to a point's share of the node",
-            f"launcher: {' or '.join(names)}, if {experiment.framework} can be started by it; or "
-            "remove sweep.per_node",
+            f"{instead}remove sweep.per_node",
         )
     if experiment.sweep and not experiment.sweep.array:
         diagnostics.problem(

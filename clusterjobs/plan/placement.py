@@ -177,7 +177,7 @@ def _gpus_per_node(
         reason = f"all that a {node_type.name} has"
         if per_node > 1:
             reason += f", divided among {per_node} points"
-        share = node_type.gpus // per_node
+        share = node_type.gpus // per_node or min(1, node_type.gpus)
         return provenance.record("gpus_per_node", share, reason, terms.node_facts)
     what = f"the {terms.node_facts}{terms.node_facts_note} does not know {node_type.name}"
     if not node_type.name:
