@@ -30,7 +30,8 @@ from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_pat
 from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.nodes import default_queue
 from clusterjobs.spec.extends import KEY, BaseFile
-from clusterjobs.spec.load import Below, Queues, Spec, load_spec
+from clusterjobs.spec.load import Below, Spec, load_spec
+from clusterjobs.spec.selection import Queues
 from clusterjobs.spec.site import load_site
 
 
