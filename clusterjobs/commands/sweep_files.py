@@ -53,7 +53,7 @@ class SweepScript(NamedTuple):
     def tasks(self) -> tuple[SweepTask, ...]:
         """The points with their tasks."""
         table = self.array.table
-        keys = (str(index) if self.is_array else "" for index in table.indexes)
+        keys = table.keys if self.is_array else [""] * len(table.points)
         return tuple(map(SweepTask, keys, table.indexes, table.points))
 
 
