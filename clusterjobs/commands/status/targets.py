@@ -1,6 +1,7 @@
-"""What the arguments of `status` mean: specs, folders of specs, folders of jobs, ids of jobs.
+"""What the arguments of `status` mean: specs, folders of specs, folders of jobs.
 
-It finds jobs and sweeps; it must not know how they are shown.
+First everything is read that may grow meanwhile (specs, submissions), then Slurm is asked, then the
+folders of jobs are read: a job that ends in between has written its record by then.
 """
 
 from __future__ import annotations
@@ -8,8 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from clusterjobs.commands.impact.find import find_specs
@@ -26,95 +26,97 @@ from clusterjobs.node.job.attempt_files import newest_checkpoint
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import as_text, has_variable
 
-JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
-
 
 class Group(NamedTuple):
-    """The jobs of one spec or folder, the newest last, or a sweep, or both.
+    """The jobs of a spec or a folder, the newest last, and the sweeps.
 
-    `title`: how it was named. `found`: the spec's jobs, None for a folder. `notes`: what to say.
+    `title`: how it was named. `found`: the jobs of a spec; None for a folder or a sweep.
     """
 
     title: str
-    jobs: list[JobData]
-    sweeps: list[SweepData]
+    jobs: tuple[JobData, ...]
+    sweeps: tuple[SweepData, ...] = ()
     found: SpecJobs | None = None
-    notes: tuple[str, ...] = ()
+
+
+View = Callable[[Queue], Group]
 
 
 class Finder:
-    """Finds the groups of targets; each folder of logs is read once."""
+    """Finds what targets name. `problems`: of specs in folders, which do not stop the others."""
 
-    def __init__(self, queue: Queue, with_points: bool) -> None:
-        self.queue, self.with_points = queue, with_points
-        self.folders = functools.cache(job_folders)
+    def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self._folders_below = functools.cache(job_folders)  # several specs may share one `logs`
 
-    def groups(self, target: pathlib.Path) -> Iterator[Group]:
-        """Raises InputError if there is nothing of that name, or a spec that is named is wrong."""
+    def views(self, target: pathlib.Path) -> Iterator[View]:
+        """Raises InputError if there is nothing, or a spec that is named is wrong."""
         if not target.is_dir():
             yield self.spec(target)
-            return
-        if group := self.folder(target):
-            yield group
-            return
-        specs = find_specs([target])
-        if not specs.specs:
-            what = f"{target} has no specs, and no folders of jobs"
-            raise one_problem(what, hint="name a spec, a folder with specs, or a `logs` folder")
-        for path in specs.specs:
-            if os.path.realpath(path) in specs.bases:
-                continue
-            try:
-                group = self.spec(pathlib.Path(os.path.relpath(path)))
-            except InputError as error:
-                self.problems += error.problems
-                continue
-            if group.jobs or group.sweeps:
-                yield group
+        elif view := self._folder(target):
+            yield view
+        else:
+            yield from self._specs_below(target)
 
-    def spec(self, spec: pathlib.Path) -> Group:
-        """The jobs of a spec, or its sweep. Raises InputError if it cannot be loaded."""
-        files = SpecFiles(spec)
-        experiment = files.load().experiment
-        if experiment.sweep:
-            return Group(str(spec), [], [spec_sweep(files, experiment, self.queue)])
-        ended = self.queue.ended_states(experiment.name)
-        found = experiment_jobs(
-            spec.name, experiment, self.queue.queued, ended, lambda logs: self.folders(logs)
-        )
+    def spec(self, spec: pathlib.Path) -> View:
+        """A spec that is named. Raises InputError if it cannot be loaded."""
+        points = SpecFiles(spec).load_points()
+        experiment = points[0].experiment
+        if experiment.sweep is None:
+            return functools.partial(self._jobs_of_spec, spec, experiment)
+        sweep = spec_sweep(spec, points)
+        return lambda queue: Group(str(spec), (), (sweep.with_states(queue),))
+
+    def _jobs_of_spec(self, spec: pathlib.Path, experiment: Experiment, queue: Queue) -> Group:
+        name, framework = experiment.name, experiment.framework
+        ended = queue.ended_states(name)
+        found = experiment_jobs(spec.name, experiment, queue.queued, ended, self._folders_below)
         newest = _checkpoint_finder(experiment)
-        jobs = [
-            job_data(
-                JobPlace(
-                    job_id,
-                    folder,
-                    str(spec),
-                    experiment.name,
-                    experiment.framework,
-                    found.unstarted.get(job_id),
-                    newest,
-                ),
-                self.queue,
-            )
-            for job_id, folder in found.folders.items()
-        ]
-        return Group(str(spec), jobs, [], found)
+        places = (
+            JobPlace(one, folder, str(spec), name, framework, found.unstarted.get(one), newest)
+            for one, folder in found.folders.items()
+        )
+        return Group(str(spec), tuple(job_data(place, queue) for place in places), (), found)
 
-    def folder(self, folder: pathlib.Path) -> Group | None:
-        """The jobs of a `logs` folder, of a sweep's folder, or of a job's own; None of another."""
+    def _specs_below(self, folder: pathlib.Path) -> Iterator[View]:
+        found = find_specs([folder])
+        if not found.specs:
+            what = f"{folder} has no specs, and no folders of jobs"
+            raise one_problem(what, hint="name a spec, a folder with specs, or a `logs` folder")
+        for path in found.specs:
+            if os.path.realpath(path) not in found.bases:
+                try:
+                    yield self.spec(pathlib.Path(os.path.relpath(path)))
+                except InputError as error:
+                    self.problems += error.problems
+
+    def _folder(self, folder: pathlib.Path) -> View | None:
+        """A `logs` folder, the folder of a sweep, or of one job; None for another one."""
         if (folder / "plan.json").is_file():
-            one = [job for job in job_folders(folder.absolute().parent) if job.path.name == folder.absolute().name]
-            return Group(str(folder), self._jobs(one), [])
-        if is_sweep_folder(folder):
-            return Group(str(folder), [], [folder_sweep(folder, self.queue)])
-        jobs = [job for job in self.folders(folder) if job.plan]
-        below = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
-        sweeps = [folder_sweep(path, self.queue) for path in below if is_sweep_folder(path)]
-        return Group(str(folder), self._jobs(jobs), sweeps) if jobs or sweeps else None
+            of_job = folder.absolute()
+            jobs = [job for job in job_folders(of_job.parent) if job.path == of_job]
+            return lambda queue: Group(str(folder), _all_data(jobs, queue))
+        below = [folder, *_folders_in(folder)]
+        sweeps = [folder_sweep(path) for path in below if is_sweep_folder(path)]
+        jobs = [job for job in self._folders_below(folder) if job.plan]
+        if not jobs and not sweeps:
+            return None
+        return lambda queue: Group(
+            str(folder),
+            _all_data(jobs, queue),
+            tuple(sweep.with_states(queue) for sweep in sweeps),
+        )
 
-    def _jobs(self, folders: Iterable[JobFolder]) -> list[JobData]:
-        return [job_data(_place(one), self.queue) for one in folders]
+
+def _folders_in(folder: pathlib.Path) -> list[pathlib.Path]:
+    try:
+        return sorted(one for one in folder.iterdir() if one.is_dir() and not one.is_symlink())
+    except OSError as error:
+        raise one_problem(f"cannot read {folder}: {error.strerror}") from None
+
+
+def _all_data(folders: Iterable[JobFolder], queue: Queue) -> tuple[JobData, ...]:
+    return tuple(job_data(_place(one), queue) for one in folders)
 
 
 def _place(job: JobFolder) -> JobPlace:
@@ -124,12 +126,12 @@ def _place(job: JobFolder) -> JobPlace:
     return JobPlace(job.job_id, job.path, str(file or ""), str(name or ""), str(framework or ""))
 
 
-def _checkpoint_finder(experiment: Experiment):  # type: ignore[no-untyped-def]
-    """Looks for the newest checkpoint, if the folder is the same for all jobs."""
-    checkpoints = experiment.checkpoints
-    if not checkpoints or has_variable(checkpoints.path) or experiment.framework not in FRAMEWORKS:
+def _checkpoint_finder(experiment: Experiment) -> Callable[[], str] | None:
+    """Looks for the newest checkpoint, if the folder is the same for all jobs of the spec."""
+    wanted = experiment.checkpoints
+    marker = wanted and (wanted.marker or FRAMEWORKS[experiment.framework].saving.marker)
+    if wanted is None or any("{" in one or has_variable(one) for one in (wanted.path, marker or "")):
         return None
-    marker = checkpoints.marker or FRAMEWORKS[experiment.framework].saving.marker
-    folder = on_this_machine(as_text(checkpoints.path))
-    path = str(folder / as_text(marker)) if marker else None
+    folder = on_this_machine(as_text(wanted.path))
+    path = str(folder / marker) if marker else None
     return functools.cache(lambda: newest_checkpoint(str(folder), path))
