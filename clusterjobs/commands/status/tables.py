@@ -65,16 +65,15 @@ def points_table(points: Sequence[Mapping[str, Any]], metric: str) -> str:
     return table([[_short(cell) for cell in row] for row in rows])
 
 
-def summary_line(jobs: Iterable[JobData], sweeps: Iterable[SweepData]) -> str:
-    """`5 jobs: 3 completed, 2 running`, over all; "" if there is only one."""
-    states: Counter[str] = Counter(job["status"] for job in jobs)
-    number, points = sum(states.values()), 0
-    for sweep in sweeps:
-        points += len(sweep.states)
-        states.update(sweep.counts())
-    if number + points < 2:
+def summary_line(jobs: Sequence[JobData], sweeps: Sequence[SweepData]) -> str:
+    """`5 jobs: 3 completed, 2 running`, over all; "" if there is one job or one sweep."""
+    if len(jobs) + len(sweeps) < 2:
         return ""
-    what = [counted(number, "job")] if number else []
+    states: Counter[str] = Counter(job["status"] for job in jobs)
+    for sweep in sweeps:
+        states.update(sweep.counts())
+    points = sum(len(sweep.states) for sweep in sweeps)
+    what = [counted(len(jobs), "job")] if jobs else []
     what += [counted(points, "point")] if points else []
     known = {state: states[state] for state in STATES if states[state]}
     return f"{' and '.join(what)}: {_listed(known)}"
