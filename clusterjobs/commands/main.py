@@ -35,6 +35,7 @@ _COMMANDS = {
     ),
     "submit": ("submit", "Render a spec and submit it with sbatch."),
     "status": ("status.command", "Show jobs and sweeps: why they wait, run or ended."),
+    "results": ("results", "Show the results of a sweep's points in one table."),
     "logs": ("logs", "Print the log of a job; --follow keeps printing."),
     "cancel": ("cancel", "Cancel jobs; they do not restart."),
     "policy": ("policy", "List and test the rules of your site, or export them to Slurm."),
