@@ -71,7 +71,7 @@ def results(spec: pathlib.Path, as_csv: bool, as_json: bool, parquet: pathlib.Pa
     if as_json:
         print_json({"points": [_data(row) for row in rows]})
     elif as_csv:
-        click.echo(_csv(*columns(rows)), nl=False)
+        click.echo(_csv(*columns(rows)), nl=False, color=True)  # else it removes escape sequences
     elif parquet:
         write_parquet(parquet, *columns(rows))
         click.echo(f"wrote {parquet}", err=True)
