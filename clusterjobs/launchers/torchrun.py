@@ -9,4 +9,5 @@ TORCHRUN = Launcher(
     "one torchrun per node starts the node's ranks",
     starts_python=True,
     no_python_option="--no-python",
+    label_setting="env: {PET_TEE: 3}",
 )
