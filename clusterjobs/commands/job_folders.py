@@ -83,7 +83,7 @@ def _numbers(job_id: str) -> tuple[int, ...]:
 
 
 def logs_folder(written: str) -> pathlib.Path:
-    """The folder `logs` of a spec on this machine. Raises InputError for a variable of the node."""
+    """The folder of `logs` on this machine. Raises InputError if a variable in it is unset."""
     missing = [name for name in _VARIABLE.findall(written) if name not in os.environ]
     if missing:
         raise one_problem(
