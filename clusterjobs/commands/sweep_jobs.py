@@ -1,6 +1,6 @@
 """The points of a sweep as `logs`, `cancel` and `run` see them: names, states and jobs.
 
-It reads the sweep's folder and asks Slurm once; it must not print.
+It reads the sweep's folder; it must not print, nor ask Slurm.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.commands.sweep_folder import sweep_folder
 from clusterjobs.jobs.submissions import read_submissions
 from clusterjobs.jobs.sweeps import PointState, digest_of, point_folders, point_jobs, sweep_states
-from clusterjobs.slurm.queue import Queued, by_id, known_jobs
+from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.spec.load import Spec
 
 
@@ -27,10 +27,9 @@ class SweepJobs(NamedTuple):
     folder: pathlib.Path
     points: dict[str, int]
 
-    def states(self, known: Sequence[Queued] | None = None) -> dict[str, PointState]:
-        """The state of each point. `known`: what Slurm knows, instead of asking it."""
+    def states(self, jobs: Sequence[Queued] | None) -> dict[str, PointState]:
+        """The state of each point. `jobs`: what Slurm knows; None without Slurm."""
         submissions = read_submissions(self.folder)
-        jobs = known_jobs() if known is None else known
         queued = None if jobs is None else by_id(job for job in jobs if not job.has_ended)
         return sweep_states(self.folder, dict.fromkeys(self.points, ""), submissions, queued)
 
