@@ -17,6 +17,7 @@ from clusterjobs.commands.log_printer import LogPrinter
 from clusterjobs.commands.polled_queue import PolledQueue
 from clusterjobs.commands.show import printable
 from clusterjobs.slurm.queue import Queued
+from clusterjobs.slurm.reasons import in_words
 
 
 class FollowedJob:
@@ -80,4 +81,5 @@ def waiting(job: Queued) -> str:
     """Why the job does not run; "" while it runs."""
     if job.state != "PENDING":
         return ""
-    return f"job {job.shown_id} is PENDING ({job.reason})"
+    start = f"; expected to start at {job.start}" if job.start else ""
+    return f"job {job.shown_id} is pending: {in_words(job.reason)}{start}"

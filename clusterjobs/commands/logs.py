@@ -85,7 +85,7 @@ def _no_log(chosen: ChosenLog, job: Queued | None, log: pathlib.Path) -> InputEr
     if job and not job.has_ended:
         state = waiting(job) or f"job {job.shown_id} is {job.state}"
         return one_problem(
-            f"{state}: it has no log yet",
+            f"{state}; it has no log yet",
             hint=f"wait for it: clusterjobs logs {chosen.words} --follow",
         )
     return one_problem(

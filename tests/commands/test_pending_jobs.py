@@ -91,7 +91,7 @@ def test_logs_of_a_pending_job_say_that_it_waits(clusterjobs, spec, queue) -> No
     for words in ([], ["13"]):
         done = clusterjobs("logs", spec, *words)
         assert (done.code, done.out) == (1, "")
-        assert "job 13 is PENDING (Resources): it has no log yet" in done.err
+        assert "job 13 is pending: no nodes are free yet (Resources); it has no log yet" in done.err
         assert f"clusterjobs logs {spec} 13 --follow" in done.err
 
 
