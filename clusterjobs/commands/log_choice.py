@@ -49,7 +49,9 @@ def chosen_log(spec: pathlib.Path, which: str | None) -> ChosenLog:
     found = spec_jobs(spec, queued)
     same = (job.job_id for job in jobs or () if job.shown_id == which and job.state != "PENDING")
     job_id = found.chosen(next(same, which))
-    return ChosenLog(job_id, found.logs, f"{spec} {job_id}", per_node, jobs, found.unstarted.get(job_id))
+    return ChosenLog(
+        job_id, found.logs, f"{spec} {job_id}", per_node, jobs, found.unstarted.get(job_id)
+    )
 
 
 def _of_sweep(

@@ -182,7 +182,10 @@ class _Call:
     def _own_options(self, intent: Submission) -> list[str]:
         said = self._comment()
         array = [f"--array={self.array}"] if self.array else []
-        return [*array, f"--comment={said} {intent.comment}" if said else f"--comment={intent.comment}"]
+        return [
+            *array,
+            f"--comment={said} {intent.comment}" if said else f"--comment={intent.comment}",
+        ]
 
     def _comment(self) -> str:
         """The comment of the spec, or of the options after `--`."""

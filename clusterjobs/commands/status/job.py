@@ -108,9 +108,7 @@ def _in_slurm(queued: Queued | None, unstarted: Unstarted | None) -> Mapping[str
     }
 
 
-def _status(
-    queued: Queued | None, unstarted: Unstarted | None, attempts: Sequence[Attempt]
-) -> str:
+def _status(queued: Queued | None, unstarted: Unstarted | None, attempts: Sequence[Attempt]) -> str:
     """One of the states that points of sweeps have, too."""
     if queued:
         return state.PENDING if waiting(queued) else state.RUNNING
