@@ -34,7 +34,7 @@ class FollowedJob:
         self.log: LogPrinter | None = None
         self.queue = PolledQueue()
         self.known: Queued | None = None  # what Slurm said last
-        self._said = ""
+        self._reason = ""
 
     @property
     def folder(self) -> pathlib.Path | None:
@@ -51,13 +51,18 @@ class FollowedJob:
             self.log.finish()
         return job_end(self.folder, self.known)
 
+    def live_jobs(self) -> list[str]:
+        """Its id, as scancel takes it, or nothing if it has ended."""
+        job = job_with_id(self.job_id, self.queue.jobs(now=True) or ())
+        return [job.shown_id] if job and not job.has_ended else []
+
     def _look(self) -> bool:
         """Print what is new, and return whether the job has ended."""
         jobs = self.queue.jobs(now=bool(self.log and self.log.saw_end))
         found = None if jobs is None else job_with_id(self.job_id, jobs)
         self.known = found or self.known
-        if found and not found.has_ended:
-            self._say(waiting(found))
+        if found:
+            self._say_why_it_waits(found)
         folder = self.folder
         if self.log is None and folder:
             self.log = self.new_printer(folder / "job.log")
@@ -65,10 +70,12 @@ class FollowedJob:
             self.log.print_new()
         return found is None or found.has_ended
 
-    def _say(self, line: str) -> None:
-        if line and line != self._said:
-            click.echo(printable(line), err=True)
-        self._said = line
+    def _say_why_it_waits(self, job: Queued) -> None:
+        """Each reason once: the expected start changes all the time."""
+        reason = job.reason if job.state == "PENDING" else ""
+        if reason and reason != self._reason:
+            click.echo(printable(waiting(job)), err=True)
+        self._reason = reason
 
 
 def job_with_id(job_id: str, jobs: Iterable[Queued]) -> Queued | None:

@@ -1,34 +1,45 @@
-"""Follows the points of a sweep to their end: a line for each change of a point's state.
+"""Follows the points of a sweep, or the tasks of an array: a line for each change of a state.
 
-It must not know how points are chosen or submitted.
+It must not know how they are chosen or submitted.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 import click
 
 from clusterjobs.commands import polled_queue
 from clusterjobs.commands.polled_queue import PolledQueue
 from clusterjobs.commands.show import printable
-from clusterjobs.commands.sweep_jobs import SweepJobs
 from clusterjobs.jobs.sweeps import COMPLETED, PENDING, RUNNING, STATES, PointState
-from clusterjobs.slurm.queue import by_id
+from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.slurm.reasons import in_words
 
 _SHARE = 10  # a look at the folders of all points takes at most this part of the time
 
 
-class FollowedSweep:
-    """The points `names` of a sweep. `states`: as they were seen last."""
+class Followed(Protocol):
+    """A sweep, or an array: the states of all of its points or tasks, by name."""
 
-    def __init__(self, sweep: SweepJobs, names: Iterable[str]) -> None:
-        self.sweep, self.names = sweep, list(names)
+    def states(self, jobs: Sequence[Queued] | None) -> Mapping[str, PointState]: ...
+
+
+class FollowedPoints:
+    """Points of a sweep, or tasks of an array. `names`: which ones; all without them.
+
+    `states`: as they were seen last.
+    """
+
+    def __init__(
+        self, followed: Followed, queue: PolledQueue, names: Collection[str] | None = None
+    ) -> None:
+        self.followed, self.names = followed, names
         self.states: dict[str, PointState] = {}
-        self._queue = PolledQueue()
+        self._queue = queue
         self._waiting = ""
 
     def follow(self) -> bool:
@@ -50,8 +61,10 @@ class FollowedSweep:
     def live_jobs(self) -> list[str]:
         """The ids of their jobs, as scancel takes them."""
         jobs = by_id(job for job in self._queue.jobs(now=True) or () if not job.has_ended)
-        ids = (self.states[name].job_id for name in self.live_points)
-        return list(dict.fromkeys(jobs[one].shown_id for one in ids if one in jobs))
+        shown = {job.shown_id for job in jobs.values()}
+        ids = [self.states[name].job_id for name in self.live_points]
+        live = [jobs[one].shown_id if one in jobs else one for one in ids]
+        return [one for one in dict.fromkeys(live) if one in shown]
 
     def counts(self) -> str:
         """`3 completed, 1 running`."""
@@ -59,13 +72,14 @@ class FollowedSweep:
         return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
     def _look(self) -> None:
-        found = self.sweep.states(self._queue.jobs())
-        before, self.states = self.states, {name: found[name] for name in self.names}
+        found = self.followed.states(self._queue.jobs())
+        wanted = found if self.names is None else self.names
+        before, self.states = self.states, {name: found[name] for name in found if name in wanted}
         if not before:
             self._say(self.counts())
-        for name in self.names if before else ():
-            if before[name].state != self.states[name].state:
-                self._say(f"{name}: {_in_words(self.states[name])} ({self.counts()})")
+        for name, state in self.states.items():
+            if name in before and before[name].state != state.state:
+                self._say(f"{name}: {_in_words(state)} ({self.counts()})")
         self._say_why_nothing_runs()
 
     def _say_why_nothing_runs(self) -> None:

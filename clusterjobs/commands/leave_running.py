@@ -18,26 +18,42 @@ from clusterjobs.slurm.cancel import cancel
 _STOPPED, _NO_READER = 130, 141  # 128 + SIGINT, 128 + SIGPIPE: as a shell reports them
 
 
-@contextlib.contextmanager
-def asks_before_it_stops(
-    what: str, live: Callable[[], Sequence[str]], more: Sequence[str]
-) -> Iterator[None]:
-    """Ctrl-C in the block asks whether to cancel `what`, and ends the command.
+class Submitted:
+    """What this command has submitted. `what`: "job 4711"; "" as long as there is nothing.
 
-    `live`: the ids to cancel. `more`: how to follow and to cancel it later. Without a terminal, and
-    after a second Ctrl-C, the jobs go on.
+    `live`: the ids to cancel. `more`: how to follow and to cancel it later.
     """
+
+    what = ""
+    live: Callable[[], Sequence[str]]
+    more: Sequence[str]
+
+    def set(self, what: str, live: Callable[[], Sequence[str]], *more: str) -> None:
+        self.what, self.live, self.more = what, live, more
+
+
+@contextlib.contextmanager
+def asks_before_it_stops() -> Iterator[Submitted]:
+    """Ctrl-C in the block asks whether to cancel what was submitted, and ends the command.
+
+    Without a terminal, and after a second Ctrl-C, it goes on.
+    """
+    submitted = Submitted()
     try:
-        yield
+        yield submitted
     except KeyboardInterrupt:
-        if _wants_to_cancel(what):
-            _cancel(live())
+        if not submitted.what:
+            raise
+        if _wants_to_cancel(submitted.what):
+            _cancel(submitted.live())
         else:
-            _say_how_to_go_on(what, more)
+            _say_how_to_go_on(submitted)
         raise click.exceptions.Exit(_STOPPED) from None
     except BrokenPipeError:  # `clusterjobs run exp.yaml | head`
+        if not submitted.what:
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _say_how_to_go_on(what, more)
+        _say_how_to_go_on(submitted)
         raise click.exceptions.Exit(_NO_READER) from None
 
 
@@ -61,7 +77,7 @@ def _cancel(job_ids: Sequence[str]) -> None:
         click.echo("it has ended", err=True)
 
 
-def _say_how_to_go_on(what: str, more: Sequence[str]) -> None:
-    click.echo(f"{what} goes on", err=True)
-    for line in more:
+def _say_how_to_go_on(submitted: Submitted) -> None:
+    click.echo(f"{submitted.what} goes on", err=True)
+    for line in submitted.more:
         click.echo(f"  {line}", err=True)

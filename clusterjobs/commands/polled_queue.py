@@ -29,25 +29,28 @@ class PolledQueue:
 
     def jobs(self, now: bool = False) -> tuple[Queued, ...] | None:
         """All jobs that Slurm knows; None without Slurm. `now`: ask again at once."""
+        while self._asked is None and not self._ask():
+            time.sleep(_FIRST)
         if now or self._is_old():
             self._ask()
         return self._jobs
 
     def _is_old(self) -> bool:
-        if self._asked is None:
-            return True
+        assert self._asked is not None
         share = min(1.0, (time.monotonic() - self._start) / _GROWTH_SECONDS)
         return time.monotonic() - self._asked >= _FIRST + share * (_LAST - _FIRST)
 
-    def _ask(self) -> None:
+    def _ask(self) -> bool:
+        """Ask once; false if there is no answer yet."""
         try:
             self._jobs = known_jobs()
         except InputError as error:
-            if self._asked is None:
-                raise  # from the beginning: nothing is known of the job
             if str(error) != self._said:
                 click.echo(printable(f"{error}; asking again"), err=True)
             self._said = str(error)
+            if self._asked is None:
+                return False
         else:
             self._said = ""
         self._asked = time.monotonic()
+        return True
