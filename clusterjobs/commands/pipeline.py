@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.missing import missing_inputs
+from clusterjobs.commands.needed_specs import read_need_graph
 from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import unsafe_logs
 from clusterjobs.commands.shell_check import code_problems
@@ -89,6 +90,8 @@ def load_project(
     suppose, instead of the caller.
     """
     loaded, files = read_spec(spec, settings, site, user)
+    if loaded.experiment.needs:
+        read_need_graph(files, loaded)
     cluster = _cluster(loaded, files)
     plan = _plan(loaded, cluster.source, spec, Policies(files.site, user), to_write)
     inputs = Inputs(

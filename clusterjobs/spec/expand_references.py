@@ -5,11 +5,18 @@ It must not know the meaning of any key, except that code holds no references.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem
+from clusterjobs.spec.need_circle import KEY as NEEDS
+from clusterjobs.spec.need_references import (
+    NeededValues,
+    NeedReader,
+    needed_value,
+    no_needs,
+)
 from clusterjobs.spec.node_references import job_value, node_variable
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
 from clusterjobs.yaml.document import Path, dotted
@@ -20,9 +27,18 @@ _MAX_REFERENCES = 50
 _HINT = "write the value instead"
 
 
-def expand_references(data: dict[str, Any], source: Locator, problems: list[Problem]) -> Any:
+def expand_references(
+    data: dict[str, Any],
+    source: Locator,
+    problems: list[Problem],
+    read_need: NeedReader = no_needs,
+) -> Any:
     """`data` with its references expanded, also in the values that they name."""
-    values = _Values(data)
+
+    def read(spec: str, index: int) -> NeededValues:
+        return read_need(spec, source.locate((NEEDS, index)))
+
+    values = _Values(data, read)
 
     def walk(value: Any, path: Path) -> Any:
         if path in _CODE:
@@ -56,8 +72,10 @@ def expanded_text(data: dict[str, Any], key: str) -> str | None:
 class _Values:
     """The values that references name, each expanded once."""
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = data
+    def __init__(
+        self, data: Mapping[str, Any], read_need: Callable[[str, int], NeededValues] | None = None
+    ) -> None:
+        self._data, self._read_need = data, read_need
         self._open: list[str] = []
         self._known: dict[str, Scalar] = {}  # else values with two references each: 2^n look-ups
 
@@ -70,6 +88,8 @@ class _Values:
             return job_value(rest)
         if head == "env" and not self._is_given(rest, "env"):
             return self._node_variable(rest)
+        if head == NEEDS:
+            return self._of_a_need(rest)
         if name in self._open:
             raise BadReferenceError(
                 f"{name} refers to itself", "replace one of the references by its value"
@@ -84,6 +104,20 @@ class _Values:
             finally:
                 self._open.pop()
         return self._known[name]
+
+    def _of_a_need(self, name: str) -> Scalar:
+        if self._read_need is None:
+            raise BadReferenceError("the value of another spec cannot be used here", _HINT)
+        if NEEDS in self._open:
+            raise BadReferenceError("needs refers to itself", _HINT)
+        self._open.append(NEEDS)
+        try:
+            return needed_value(name, self._data.get(NEEDS), self._read_need, self._expanded)
+        finally:
+            self._open.pop()
+
+    def _expanded(self, value: str) -> Scalar:
+        return expand(value, self.find)
 
     def _is_given(self, name: str, key: str) -> bool:
         given = self._data.get(key)

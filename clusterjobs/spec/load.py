@@ -8,8 +8,8 @@ must not know the meaning of any key, except of those that select the layers.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.spec.defaults import Defaults, load_defaults
@@ -18,6 +18,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.extends import Reader, load_bases, no_reader, spec_layer
 from clusterjobs.spec.layers import Layer, Merged, Source, merge
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.need_references import NeedReader, no_needs
 from clusterjobs.spec.remaining import remaining_experiment
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.settings import apply_setting, read_setting
@@ -42,7 +43,7 @@ class Below(NamedTuple):
 
     `clusters`: the names that defaults may use; `queues` finds the queue of a cluster, a spec's
     `queue` and its `gpus_per_node`. `read_base` reads what a spec extends, and `identity` is the
-    spec's own file there.
+    spec's own file there. `read_need` reads the values of a spec that is needed.
     """
 
     defaults: Sequence[tuple[str, str]] = ()
@@ -50,12 +51,14 @@ class Below(NamedTuple):
     queues: Callable[[str, str | None, int | None], Queues] = _no_queues
     read_base: Reader = no_reader
     identity: str = ""
+    read_need: NeedReader = no_needs
 
 
 class Spec(NamedTuple):
     """A loaded spec: the experiment, its framework's options, and the origin of each value.
 
-    `layers` are what was merged, without `--set`; `merged` is before references were expanded.
+    `layers` are what was merged, without `--set`; `merged` is before references were expanded, and
+    `values` after that.
     """
 
     experiment: Experiment
@@ -63,6 +66,7 @@ class Spec(NamedTuple):
     source: Source
     merged: Merged
     layers: tuple[Layer, ...] = ()
+    values: Mapping[str, Any] = {}
 
     def files(self, role: str) -> tuple[tuple[str, str], ...]:
         """(file, text) of the files with that role in the spec, each once."""
@@ -105,13 +109,13 @@ def load_spec(
     data, source = merged.data, merged.source
     if secrets := find_secrets(data, source):
         raise InputError(secrets)
-    data = expand_references(data, source, problems)
+    data = expand_references(data, source, problems, below.read_need)
     experiment, options = validate(data, source, option_models, problems)
     if problems or experiment is None:
         remaining = remaining_experiment(data, problems, source, option_models)
-        rest = remaining and Spec(*remaining, source, merged, layers)
+        rest = remaining and Spec(*remaining, source, merged, layers, data)
         raise BrokenSpecError(in_order(problems), rest)
-    return Spec(experiment, options, source, merged, layers)
+    return Spec(experiment, options, source, merged, layers, data)
 
 
 class _Selection:
