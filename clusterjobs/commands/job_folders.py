@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from clusterjobs.commands.lab_paths import is_in_lab, on_this_machine
 from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.commands.unstarted import DEFAULT_OUTPUT, Unstarted, unstarted_jobs
 from clusterjobs.errors import InputError, one_problem
@@ -43,7 +44,7 @@ class SpecJobs(NamedTuple):
 
     def _nothing(self) -> InputError:
         others = f"; the jobs of other specs there: {self.others}" if self.others else ""
-        lab = "" if "CLUSTERJOBS_LAB" in os.environ else _LAB_HINT
+        lab = "" if is_in_lab() else _LAB_HINT
         return one_problem(
             f"no job of {self.spec} is in the queue, and none has written to {self.logs}",
             hint=f"a job writes to `logs` of its spec once it has started{others}{lab}",
@@ -70,10 +71,15 @@ def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJo
     output = experiment.sbatch.get("output")
     pattern = output if isinstance(output, str) and not has_variable(output) else DEFAULT_OUTPUT
     known = {*own, *planned, *(queued or {})}
-    unstarted = unstarted_jobs(experiment.name, pattern, ended, known, _on_this_machine)
+    unstarted = unstarted_jobs(experiment.name, pattern, ended, known, on_this_machine)
     own |= {job_id: logs / job_id for job_id in unstarted}
-    ordered = {job_id: own[job_id] for job_id in sorted(own, key=int)}
+    ordered = {job_id: own[job_id] for job_id in sorted(own, key=_numbers)}
     return SpecJobs(spec.name, logs, ordered, others, unstarted)
+
+
+def _numbers(job_id: str) -> tuple[int, ...]:
+    """For sorting: `123`, `123_4`."""
+    return tuple(map(int, job_id.split("_")))
 
 
 def _logs_folder(written: str) -> pathlib.Path:
@@ -83,12 +89,4 @@ def _logs_folder(written: str) -> pathlib.Path:
             f"logs is {written}, and {missing[0]} is not set here",
             hint=f"{missing[0]}=... clusterjobs ...",
         )
-    return _on_this_machine(_VARIABLE.sub(lambda match: os.environ[match[1]], written))
-
-
-def _on_this_machine(path: str) -> pathlib.Path:
-    if name := os.environ.get("CLUSTERJOBS_LAB"):  # set by `lab env`: squeue is the lab's, too
-        from clusterjobs.commands.lab_selection import path_on_this_machine
-
-        return path_on_this_machine(name, path)
-    return pathlib.Path(path)
+    return on_this_machine(_VARIABLE.sub(lambda match: os.environ[match[1]], written))
