@@ -41,7 +41,7 @@ class _Reading:
         """The spec, after all that it needs."""
         needs = tuple(self._needs(files, loaded))
         file = shown_name(files.spec)
-        self.specs[files.identity] = NeedingSpec(file, files.identity, loaded, needs)
+        self.specs[files.identity] = NeedingSpec(file, files.identity, (loaded,), needs)
 
     def _needs(self, files: SpecFiles, loaded: Spec) -> Iterator[SpecNeed]:
         for index, need in enumerate(loaded.experiment.needs):

@@ -121,7 +121,7 @@ class SpecFiles:
 
     def _values_of_need(self, written: str, where: Location) -> NeededValues:
         with self.needed(written, where) as other:
-            return NeededValues(shown_name(other.spec), False, (other.loaded.values,))
+            return NeededValues(shown_name(other.spec), False, (other.loaded.expanded,))
 
     @functools.cached_property
     def _named(self) -> dict[str, pathlib.Path]:

@@ -58,7 +58,7 @@ class Spec(NamedTuple):
     """A loaded spec: the experiment, its framework's options, and the origin of each value.
 
     `layers` are what was merged, without `--set`; `merged` is before references were expanded, and
-    `values` after that.
+    `expanded` after it.
     """
 
     experiment: Experiment
@@ -66,7 +66,7 @@ class Spec(NamedTuple):
     source: Source
     merged: Merged
     layers: tuple[Layer, ...] = ()
-    values: Mapping[str, Any] = {}
+    expanded: Mapping[str, Any] = {}
 
     def files(self, role: str) -> tuple[tuple[str, str], ...]:
         """(file, text) of the files with that role in the spec, each once."""

@@ -25,13 +25,21 @@ class SpecNeed(NamedTuple):
 
 
 class NeedingSpec(NamedTuple):
-    """A spec of a pipeline. `points`: the names of its sweep's points, None without one."""
+    """A spec of a pipeline. `points`: those of its sweep, or the one spec if it has none."""
 
     file: str
     identity: str
-    spec: Spec
+    points: tuple[Spec, ...]
     needs: tuple[SpecNeed, ...]
-    points: tuple[str, ...] | None = None
+
+    @property
+    def spec(self) -> Spec:
+        """The spec without a sweep, else its first point."""
+        return self.points[0]
+
+    @property
+    def is_sweep(self) -> bool:
+        return self.spec.experiment.sweep is not None
 
 
 class NeedGraph(NamedTuple):
@@ -107,9 +115,9 @@ def _cluster_name(written: str) -> str:
 def _unlike_points(one: NeedingSpec, other: NeedingSpec) -> str:
     """Why the points of two specs do not correspond; "" if they do."""
     for spec in (one, other):
-        if spec.points is None:
+        if not spec.is_sweep:
             return f"on: each waits for the same point of a sweep, and {spec.file} has none"
-    own, its = one.points or (), other.points or ()
+    own, its = (tuple(map(_point_name, spec.points)) for spec in (one, other))
     if len(own) != len(its):
         numbers = f"{counted(len(own), 'point')} and {other.file} {len(its)}"
         return f"on: each waits for the same point, and {one.file} has {numbers}"
@@ -120,6 +128,10 @@ def _unlike_points(one: NeedingSpec, other: NeedingSpec) -> str:
                 f"of {other.file}"
             )
     return ""
+
+
+def _point_name(spec: Spec) -> str:
+    return spec.point.name if spec.point else ""
 
 
 def _path(index: int, *steps: str) -> str:
