@@ -52,7 +52,8 @@ class PointState(NamedTuple):
     """The state of one point, one of STATES, and the reason: Slurm's, or that of its last attempt.
 
     `job_id`: the newest job, as in the name of its folder; of a pending task `4711_7`. `folder`:
-    the newest job's; None if no job of the point has one. `attempt`: its last record.
+    the newest job's; None if no job of the point has one. `attempt`: its last record. `in_queue`:
+    whether that job has not ended; a point of a packed job may have ended before.
     """
 
     state: str
@@ -60,6 +61,15 @@ class PointState(NamedTuple):
     job_id: str = ""
     folder: pathlib.Path | None = None
     attempt: Attempt | None = None
+    in_queue: bool = False
+
+
+class _Task(NamedTuple):
+    """A point's job in the queue. `is_packed`: it runs several points side by side."""
+
+    job_id: str
+    job: QueuedJob
+    is_packed: bool = False
 
 
 def digest_of(name: str) -> str:
@@ -104,7 +114,7 @@ def sweep_states(
     for name, content in points.items():
         digest = digest_of(name)
         jobs = point_jobs(folders.get(digest, ()))
-        state = _in_queue(jobs, tasks.get(digest), queued or {})
+        state = _in_queue(jobs, tasks.get(digest), queued or {}, content)
         if state is None:
             state = _ended(jobs, newest.get(digest), content)
             if queued is None and state.state == LOST:
@@ -118,20 +128,21 @@ def sweep_states(
 
 def _queued_tasks(
     submissions: Sequence[Submission], queued: Mapping[str, QueuedJob]
-) -> dict[str, tuple[str, QueuedJob]]:
-    """Digest -> id and job of each point in the queue."""
-    tasks: dict[tuple[str, str], tuple[str, QueuedJob]] = {}
+) -> dict[str, _Task]:
+    """The jobs in the queue by the digests of their points."""
+    tasks: dict[tuple[str, str], _Task] = {}
     commented = []
     for job_id, job in queued.items():
-        tasks[job.array_id or job_id, job.array_index] = (job_id, job)
+        tasks[job.array_id or job_id, job.array_index] = _Task(job_id, job)
         if job.comment:
             commented.append((job.array_id or job_id, job.comment))
-    found: dict[str, tuple[str, QueuedJob]] = {}
+    found: dict[str, _Task] = {}
     for one in submissions:
         array = str(one.job_id) if one.job_id is not None else _by_comment(one, commented)
-        for task, name in one.points.items():
-            if in_queue := tasks.get((array, task.partition(".")[0])):
-                found[digest_of(name)] = in_queue
+        for key, name in one.points.items():
+            index, dot, _ = key.partition(".")
+            if task := tasks.get((array, index)):
+                found[digest_of(name)] = task._replace(is_packed=bool(dot))
     return found
 
 
@@ -142,8 +153,9 @@ def _by_comment(intent: Submission, commented: Iterable[tuple[str, str]]) -> str
 
 def _in_queue(
     jobs: Sequence[pathlib.Path],
-    task: tuple[str, QueuedJob] | None,
+    task: _Task | None,
     queued: Mapping[str, QueuedJob],
+    content: str,
 ) -> PointState | None:
     """None if no job of the point is in the queue."""
     folder = jobs[-1] if jobs else None
@@ -151,10 +163,13 @@ def _in_queue(
         running = next((job for job in reversed(jobs) if job.name in queued), None)
         if running is None:
             return None
-        folder, task = running, (running.name, queued[running.name])
-    job_id, job = task
-    state = PENDING if job.state in _WAITING else RUNNING
-    return PointState(state, job.reason, job_id, folder)
+        folder, task = running, _Task(running.name, queued[running.name])
+    state = PENDING if task.job.state in _WAITING else RUNNING
+    if task.is_packed and folder and folder.name == task.job_id:
+        ended = _recorded(folder, content)
+        if ended.state in (COMPLETED, CHANGED) or (ended.attempt and state == RUNNING):
+            return ended._replace(in_queue=True)
+    return PointState(state, task.job.reason, task.job_id, folder, in_queue=True)
 
 
 # ------------------------------------------------------------------ ended
@@ -175,8 +190,11 @@ def _ended(jobs: Sequence[pathlib.Path], submission: Submission | None, content:
     folder = jobs[-1] if jobs else None
     if submission and (folder is None or _is_older(folder, submission)):
         return PointState(LOST, NOT_STARTED, str(submission.job_id), folder)
-    if folder is None:
-        return PointState(MISSING)
+    return PointState(MISSING) if folder is None else _recorded(folder, content)
+
+
+def _recorded(folder: pathlib.Path, content: str) -> PointState:
+    """The state that the job's own records say."""
     attempts = read_attempts(_end(folder / "attempts.jsonl"))
     last = attempts[-1] if attempts else None
     if last and last.reason == "completed":

@@ -140,6 +140,16 @@ def test_a_single_job_and_a_packed_one(tmp_path: pathlib.Path) -> None:
     assert [one.state for one in found.values()] == ["running", "running"]
 
 
+def test_a_point_of_a_packed_job_may_end_before_it(tmp_path: pathlib.Path) -> None:
+    job(tmp_path, "101", "failure")
+    job(tmp_path, "101", "completed", name=OTHER)
+    packed = replace(SUBMITTED, points={"0.0": NAME, "0.1": OTHER})
+    for slurm, first in (("RUNNING", "failed"), ("PENDING", "pending")):
+        found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [packed], {"101": Queued(slurm)})
+        assert [one.state for one in found.values()] == [first, "completed"]
+        assert all(one.in_queue for one in found.values())
+
+
 def test_a_job_whose_id_was_not_recorded_is_found_by_its_comment(tmp_path: pathlib.Path) -> None:
     queued = {"101": Queued(array_id="100", comment=f"of ann {INTENT.comment}")}
     assert state_of(tmp_path, INTENT, queued=queued).state == "running"
