@@ -25,6 +25,7 @@ from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import config_files, resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
+from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import BrokenSpecError, Spec
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def load_project(
         tuple(map(_named, loaded.files("default"))),
         tuple(map(_named, loaded.files("base"))),
         read_site_templates(files.site),
+        content_hash(loaded.expanded),
     )
     return Project(plan, inputs, cluster.source, loaded, files.site)
 

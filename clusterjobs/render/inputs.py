@@ -10,7 +10,7 @@ from clusterjobs.render.site.templates import NO_SITE, SiteTemplates
 
 class Inputs(NamedTuple):
     """The texts that a render was made from, by kind: (file name, text). No name has a folder,
-    except those of the site's templates."""
+    except those of the site's templates. `content`: the hash of what the ranks compute."""
 
     spec: tuple[str, str]
     cluster: tuple[str, str]
@@ -19,6 +19,7 @@ class Inputs(NamedTuple):
     defaults: tuple[tuple[str, str], ...] = ()
     bases: tuple[tuple[str, str], ...] = ()
     templates: SiteTemplates = NO_SITE
+    content: str = ""
 
 
 def digest(text: str) -> str:
