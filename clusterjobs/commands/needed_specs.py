@@ -17,13 +17,13 @@ from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed, need_p
 from clusterjobs.yaml.document import dotted
 
 
-def read_need_graph(files: SpecFiles, loaded: Spec) -> NeedGraph:
-    """The spec with all that it needs. `loaded`: what `files` gave.
+def read_need_graph(files: SpecFiles, points: Sequence[Spec]) -> NeedGraph:
+    """The spec with all that it needs. `points`: what `files` gave.
 
     Raises InputError with all problems of the needs, and of the specs that they name.
     """
     reading = _Reading()
-    reading.add(files, loaded)
+    reading.add(files, points)
     graph = NeedGraph(files.identity, reading.specs)
     problems = reading.problems or list(need_problems(graph))
     if problems:
@@ -37,11 +37,11 @@ class _Reading:
         self.problems: list[Problem] = []
         self._broken: set[str] = set()
 
-    def add(self, files: SpecFiles, loaded: Spec) -> None:
+    def add(self, files: SpecFiles, points: Sequence[Spec]) -> None:
         """The spec, after all that it needs."""
-        needs = tuple(self._needs(files, loaded))
+        needs = tuple(self._needs(files, points[0]))
         file = shown_name(files.spec)
-        self.specs[files.identity] = NeedingSpec(file, files.identity, (loaded,), needs)
+        self.specs[files.identity] = NeedingSpec(file, files.identity, tuple(points), needs)
 
     def _needs(self, files: SpecFiles, loaded: Spec) -> Iterator[SpecNeed]:
         for index, need in enumerate(loaded.experiment.needs):
@@ -63,7 +63,7 @@ class _Reading:
     def _add_needed(self, other: SpecFiles) -> None:
         if other.identity not in self.specs and other.identity not in self._broken:
             self._broken.add(other.identity)
-            self.add(other, other.loaded)
+            self.add(other, other.points)
             self._broken.remove(other.identity)
 
 

@@ -93,7 +93,7 @@ def load_project(
     """
     loaded, files = read_spec(spec, settings, site, user)
     if loaded.experiment.needs:
-        read_need_graph(files, loaded)
+        read_need_graph(files, [loaded])
     cluster = _cluster(loaded, files)
     plan = _plan(loaded, cluster.source, spec, Policies(files.site, user), to_write)
     inputs = Inputs(

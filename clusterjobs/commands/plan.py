@@ -63,8 +63,8 @@ def plan(
 def _show_graph(spec: pathlib.Path, settings: Sequence[str], mermaid: bool, as_json: bool) -> None:
     from clusterjobs.commands.need_drawing import drawn_graph, graph_data, mermaid_graph
 
-    loaded, files = read_spec(spec, settings)
-    found = read_need_graph(files, loaded)
+    _, files = read_spec(spec, settings)
+    found = read_need_graph(files, files.load_points(settings))
     if as_json:
         print_json(graph_data(found))
     else:

@@ -30,7 +30,7 @@ from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_pat
 from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.nodes import default_queue
 from clusterjobs.spec.extends import KEY, BaseFile
-from clusterjobs.spec.load import Below, Queues, Spec, load_spec
+from clusterjobs.spec.load import Below, Queues, Spec, load_points, load_spec
 from clusterjobs.spec.need_circle import Step, check_circle
 from clusterjobs.spec.need_references import NeededValues
 from clusterjobs.spec.site import load_site
@@ -69,8 +69,17 @@ class SpecFiles:
         self._clusters: dict[str, ClusterInput] = {}
 
     def load(self, settings: Sequence[str] = ()) -> Spec:
-        """The spec merged with what is below it. Raises InputError."""
-        below = Below(
+        """The spec merged with what is below it; of a sweep, its first point. Raises InputError."""
+        below = self._below()
+        return load_spec(self.text, shown_name(self.spec), option_models(), settings, below)
+
+    def load_points(self, settings: Sequence[str] = ()) -> tuple[Spec, ...]:
+        """The points of a sweep, each as `load` gives it, or the one spec. Raises InputError."""
+        below = self._below()
+        return load_points(self.text, shown_name(self.spec), option_models(), settings, below)
+
+    def _below(self) -> Below:
+        return Below(
             defaults=read_sites(self.site.files(DEFAULTS_FILE)),
             clusters=lambda: cluster_names(self._named),
             queues=self._queues,
@@ -78,7 +87,6 @@ class SpecFiles:
             identity=self.identity,
             read_need=self._values_of_need,
         )
-        return load_spec(self.text, shown_name(self.spec), option_models(), settings, below)
 
     def cluster(self, name: str, where: Location | None = None) -> ClusterInput:
         """The cluster of that name or path. Raises InputError, at `where` if it is not found."""
@@ -115,13 +123,17 @@ class SpecFiles:
             self._needed.way = before
 
     @functools.cached_property
-    def loaded(self) -> Spec:
-        """The spec without settings, read once. Raises InputError."""
-        return self.load()
+    def points(self) -> tuple[Spec, ...]:
+        """The points without settings, or the one spec, read once. Raises InputError."""
+        return self.load_points()
 
     def _values_of_need(self, written: str, where: Location) -> NeededValues:
         with self.needed(written, where) as other:
-            return NeededValues(shown_name(other.spec), False, (other.loaded.expanded,))
+            return other._values
+
+    @functools.cached_property
+    def _values(self) -> NeededValues:
+        return NeededValues(shown_name(self.spec), [one.expanded for one in self.points])
 
     @functools.cached_property
     def _named(self) -> dict[str, pathlib.Path]:

@@ -17,9 +17,9 @@ from clusterjobs.spec.need_references import (
     needed_value,
     no_needs,
 )
-from clusterjobs.spec.node_references import job_value, node_variable
+from clusterjobs.spec.node_references import job_value, node_variable, point_value
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
-from clusterjobs.yaml.document import Path, dotted
+from clusterjobs.yaml.document import Path, dotted, look_at
 
 # References in code are not expanded: the value would be executed.
 _CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
@@ -31,9 +31,13 @@ def expand_references(
     data: dict[str, Any],
     source: Locator,
     problems: list[Problem],
+    only: str | None = None,
     read_need: NeedReader = no_needs,
 ) -> Any:
-    """`data` with its references expanded, also in the values that they name."""
+    """`data` with its references expanded, also in the values that they name.
+
+    `only`: what is at this key, instead of all data.
+    """
 
     def read(spec: str, index: int) -> NeededValues:
         return read_need(spec, source.locate((NEEDS, index)))
@@ -56,12 +60,12 @@ def expand_references(
             problems.append(Problem(str(error), where, dotted(path), error.hint))
             return value
 
-    return walk(data, ())
+    return walk(data, ()) if only is None else walk(data.get(only), (only,))
 
 
-def expanded_text(data: dict[str, Any], key: str) -> str | None:
-    """The text at a key, its references expanded; None if there is none, or it is wrong."""
-    value = data.get(key)
+def expanded_text(data: dict[str, Any], *path: str) -> str | None:
+    """The text at a path, its references expanded; None if there is none, or it is wrong."""
+    value = look_at(data, path)
     try:
         found = expand(value, _Values(data).find) if isinstance(value, str) else None
     except BadReferenceError:
@@ -86,10 +90,15 @@ class _Values:
             return self._parameter(rest)
         if head == "job":
             return job_value(rest)
+        if head in ("point", "sweep"):
+            return self._of_sweep(head, rest)
         if head == "env" and not self._is_given(rest, "env"):
             return self._node_variable(rest)
         if head == NEEDS:
             return self._of_a_need(rest)
+        return self._looked_up(name)
+
+    def _looked_up(self, name: str) -> Scalar:
         if name in self._open:
             raise BadReferenceError(
                 f"{name} refers to itself", "replace one of the references by its value"
@@ -118,6 +127,19 @@ class _Values:
 
     def _expanded(self, value: str) -> Scalar:
         return expand(value, self.find)
+
+    def _of_sweep(self, head: str, rest: str) -> Scalar:
+        sweep = self._data.get("sweep")
+        if not isinstance(sweep, dict):
+            raise BadReferenceError(
+                f"there is no {head}.{rest}: the spec has no sweep",
+                "add `sweep: {grid: {args.lr: [1e-3, 1e-4]}}`, or remove the reference",
+            )
+        if head == "point":
+            return point_value(rest)
+        if rest != "name":
+            raise BadReferenceError(f"there is no value sweep.{rest}", "write sweep.name")
+        return self._looked_up("sweep.name" if "name" in sweep else "name")
 
     def _is_given(self, name: str, key: str) -> bool:
         given = self._data.get(key)

@@ -6,7 +6,7 @@ must not know the meaning of any other key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.errors import InputError, Location, did_you_mean
@@ -24,15 +24,34 @@ from clusterjobs.spec.references import (
 _OF_THE_POINT = "point_"
 
 
-class NeededValues(NamedTuple):
+class NeededValues:
     """The values of a spec that is needed, its references expanded: of each of its points.
 
     Without a sweep there is one. `file`: its name for messages.
     """
 
-    file: str
-    is_sweep: bool
-    points: tuple[Mapping[str, Any], ...]
+    def __init__(self, file: str, points: Sequence[Mapping[str, Any]]) -> None:
+        self.file, self._points = file, points
+        self._known: dict[str, Scalar] = {}
+
+    def value(self, path: str, name: str) -> Scalar:
+        """The value at `path`, the same for all points. Raises BadReferenceError about `name`."""
+        if path not in self._known:
+            self._known[path] = self._found(path, name)
+        return self._known[path]
+
+    def _found(self, path: str, name: str) -> Scalar:
+        try:
+            found = [look_up(path, point) for point in self._points]
+        except BadReferenceError as error:
+            what = str(error).replace(path, name, 1)
+            raise BadReferenceError(f"{what} in {self.file}", error.hint) from None
+        if any(one != found[0] for one in found):
+            raise BadReferenceError(
+                f"{name} differs between the points of {self.file}",
+                "refer to the value of this spec, which has the same points",
+            )
+        return found[0]
 
 
 # Reads the spec of that file name, for a spec that needs it at that position. Raises InputError.
@@ -100,30 +119,20 @@ def _read(need: _NeededSpec, read: Callable[[str, int], NeededValues]) -> Needed
 
 def _value(path: str, need: _NeededSpec, values: NeededValues) -> Scalar:
     name = f"needs.{need.name}.{path}"
-    try:
-        found = [look_up(path, point) for point in values.points]
-    except BadReferenceError as error:
-        what = str(error).replace(path, name, 1)
-        raise BadReferenceError(f"{what} in {values.file}", error.hint) from None
-    if any(one != found[0] for one in found):
-        raise BadReferenceError(
-            f"{name} differs between the points of {values.file}",
-            "refer to the value of this spec, which has the same points",
-        )
-    names = variable_names(found[0]) if isinstance(found[0], str) else []
-    for variable in names:
+    found = values.value(path, name)
+    for variable in variable_names(found) if isinstance(found, str) else ():
         if not variable.startswith(_OF_THE_POINT):
             raise BadReferenceError(
-                f"{name} is {_shown(found[0])}, and ${variable} is known only to the job of "
+                f"{name} is {_shown(found)}, and ${variable} is known only to the job of "
                 f"{values.file}",
                 "write a value there that is known before the job runs, or repeat it here",
             )
         if need.on != "each":
             raise BadReferenceError(
-                f"{name} is {_shown(found[0])}, another one for each point of {values.file}",
+                f"{name} is {_shown(found)}, another one for each point of {values.file}",
                 "with `on: each`, it is the value of the same point",
             )
-    return found[0]
+    return found
 
 
 def _shown(value: Scalar) -> str:
