@@ -57,7 +57,7 @@ _LAB_HINT = '; to see those of a lab: eval "$(clusterjobs lab env)"'
 def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJobs:
     """The jobs whose plan.json names the spec, and this user's pending jobs of the same name."""
     experiment = SpecFiles(spec).load().experiment
-    logs = _logs_folder(as_text(experiment.logs.path))
+    logs = logs_folder(as_text(experiment.logs.path))
     folders = folders_below(logs)
     own = {one.job_id: one.path for one in folders if one.is_of(experiment.name, spec.name)}
     others = len(folders) - len(own)
@@ -82,7 +82,8 @@ def _numbers(job_id: str) -> tuple[int, ...]:
     return tuple(map(int, job_id.split("_")))
 
 
-def _logs_folder(written: str) -> pathlib.Path:
+def logs_folder(written: str) -> pathlib.Path:
+    """The folder of `logs` on this machine. Raises InputError if a variable in it is unset."""
     missing = [name for name in _VARIABLE.findall(written) if name not in os.environ]
     if missing:
         raise one_problem(

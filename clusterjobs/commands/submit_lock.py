@@ -18,8 +18,9 @@ import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
+from clusterjobs.commands.sweep_folder import share_with_group
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.jobs.submissions import SUBMISSIONS
 from clusterjobs.regular_file import open_regular
@@ -72,7 +73,7 @@ class _Waiting:
 
 
 def _open(path: pathlib.Path) -> BinaryIO:
-    """The file, made if it is missing; its group may write if that of its folder may."""
+    """The file, made if it is missing."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o644)
@@ -83,14 +84,7 @@ def _open(path: pathlib.Path) -> BinaryIO:
         file.close()
         raise one_problem(f"{path} is a pipe or a device, and not a file", hint="remove it")
     share_with_group(path)
-    return file
-
-
-def share_with_group(path: pathlib.Path) -> None:
-    """Let the group write, as it may in the folder around it: others can continue the sweep."""
-    if path.parent.stat().st_mode & stat.S_IWGRP:
-        with contextlib.suppress(OSError):  # another user's: who made it has done this
-            path.chmod(path.stat().st_mode | stat.S_IWGRP)
+    return cast(BinaryIO, file)
 
 
 def _cannot_write(path: pathlib.Path, error: OSError) -> InputError:
@@ -118,7 +112,7 @@ def _make_lock(path: pathlib.Path, waiting: _Waiting, may_replace: bool) -> None
     own = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "user": _user(),
+        "user": user_name(),
         "time": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
     while True:
@@ -155,7 +149,8 @@ def _read(lock: pathlib.Path) -> dict[str, str]:
         return {}
 
 
-def _user() -> str:
+def user_name() -> str:
+    """The caller's name; the number if it has none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # no name in this container
