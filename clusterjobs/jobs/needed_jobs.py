@@ -99,6 +99,15 @@ def ids_to_wait_for(
     )
 
 
+def task_of(digest: str, submissions: Sequence[Submission]) -> tuple[str, str]:
+    """The array, or job, that a point was submitted in last, and its task; "" if in none."""
+    for one in reversed(submissions):
+        for task, name in one.points.items():
+            if one.job_id is not None and digest_of(name) == digest:
+                return str(one.job_id), task
+    return "", ""
+
+
 def _arrays(submissions: Iterable[Submission]) -> dict[str, str]:
     """Digest of a point -> the id of the array, or of the job, that it was submitted in last."""
     return {

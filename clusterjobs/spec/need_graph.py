@@ -13,7 +13,7 @@ from clusterjobs.errors import Location, Problem
 from clusterjobs.spec.load import Spec
 from clusterjobs.spec.need_circle import KEY
 from clusterjobs.spec.need_keys import Need
-from clusterjobs.yaml.document import Path, dotted
+from clusterjobs.yaml.document import dotted
 
 
 class SpecNeed(NamedTuple):
@@ -102,9 +102,13 @@ def _unfit(one: NeedingSpec, other: NeedingSpec, found: SpecNeed, index: int) ->
         what = f"{other.file} runs on the cluster {its}, and {one.file} on {cluster}"
         hint = "a job can only wait for jobs of its own cluster"
         yield Problem(what, found.where, _path(index), hint)
+    if other.spec.experiment.sbatch.get("array"):
+        what = f"{other.file} is a job array, whose tasks have no record of which ended well"
+        hint = "make it a sweep: sweep: {grid: {...}}; its points are recorded"
+        yield Problem(what, found.where, _path(index), hint)
     if found.need.on == "each" and (what := _unlike_points(one, other)):
         hint = "give both the same sweep, or write on: success to wait for all points"
-        yield Problem(what, found.where, _path(index, "on"), hint)
+        yield Problem(what, found.where, _path(index), hint)
 
 
 def _cluster_name(written: str) -> str:
@@ -134,6 +138,5 @@ def _point_name(spec: Spec) -> str:
     return spec.point.name if spec.point else ""
 
 
-def _path(index: int, *steps: str) -> str:
-    path: Path = (KEY, index, *steps)
-    return dotted(path)
+def _path(index: int) -> str:
+    return dotted((KEY, index))

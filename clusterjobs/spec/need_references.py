@@ -49,7 +49,7 @@ class NeededValues:
         if any(one != found[0] for one in found):
             raise BadReferenceError(
                 f"{name} differs between the points of {self.file}",
-                "refer to the value of this spec, which has the same points",
+                "give this spec the same sweep, and refer to its own value",
             )
         return found[0]
 
@@ -83,7 +83,7 @@ def needed_value(
             f"needs.{need} is a whole spec", f"write one of its values, needs.{need}.name"
         )
     if path.split(".")[0] == "secrets":
-        raise BadReferenceError("secrets of another spec cannot be referred to", "name them here")
+        raise BadReferenceError("secrets of another spec cannot be referred to", "name them under secrets: here, too")
     return _value(path, found[need], _read(found[need], read))
 
 
