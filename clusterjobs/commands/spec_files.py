@@ -30,9 +30,10 @@ from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_pat
 from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.nodes import default_queue
 from clusterjobs.spec.extends import KEY, BaseFile
-from clusterjobs.spec.load import Below, Queues, Spec, load_points, load_spec
+from clusterjobs.spec.load import Below, Spec, load_points, load_spec
 from clusterjobs.spec.need_circle import Step, check_circle
 from clusterjobs.spec.need_references import NeededValues
+from clusterjobs.spec.selection import Queues
 from clusterjobs.spec.site import load_site
 
 _MAX_NEEDED, _MAX_DEPTH = 100, 20  # each level takes about 20 calls of functions
@@ -69,12 +70,12 @@ class SpecFiles:
         self._clusters: dict[str, ClusterInput] = {}
 
     def load(self, settings: Sequence[str] = ()) -> Spec:
-        """The spec merged with what is below it; of a sweep, its first point. Raises InputError."""
+        """The spec merged with what is below it; the first point of a sweep. Raises InputError."""
         below = self._below()
         return load_spec(self.text, shown_name(self.spec), option_models(), settings, below)
 
     def load_points(self, settings: Sequence[str] = ()) -> tuple[Spec, ...]:
-        """The points of a sweep, each as `load` gives it, or the one spec. Raises InputError."""
+        """The same for each point of a sweep. Raises InputError with the problems of all points."""
         below = self._below()
         return load_points(self.text, shown_name(self.spec), option_models(), settings, below)
 

@@ -23,6 +23,9 @@ from clusterjobs.yaml.document import Path, dotted, look_at
 
 # References in code are not expanded: the value would be executed.
 _CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
+# They become config files, which hold no shell variables; those of gpt-neox have all of the spec.
+_IN_CONFIG_FILES = ("ds_config", "neox")
+_WHOLLY_IN_CONFIG_FILES = ("gpt-neox",)
 _MAX_REFERENCES = 50
 _HINT = "write the value instead"
 
@@ -42,7 +45,9 @@ def expand_references(
     def read(spec: str, index: int) -> NeededValues:
         return read_need(spec, source.locate((NEEDS, index)))
 
-    values = _Values(data, read)
+    values, literal = _Values(data, read), _Values(data, read, literal=True)
+    if data.get("framework") in _WHOLLY_IN_CONFIG_FILES:
+        values = literal
 
     def walk(value: Any, path: Path) -> Any:
         if path in _CODE:
@@ -54,7 +59,7 @@ def expand_references(
         if not isinstance(value, str) or "{{" not in value:
             return value
         try:
-            return expand(value, values.find)
+            return expand(value, (literal if path[0] in _IN_CONFIG_FILES else values).find)
         except BadReferenceError as error:
             where = source.locate(path)
             problems.append(Problem(str(error), where, dotted(path), error.hint))
@@ -74,12 +79,19 @@ def expanded_text(data: dict[str, Any], *path: str) -> str | None:
 
 
 class _Values:
-    """The values that references name, each expanded once."""
+    """The values that references name, each expanded once.
+
+    `literal`: a point's values themselves, and not the marks for the script's variables.
+    `read_need` reads the values of a need, by its file and its place in the list.
+    """
 
     def __init__(
-        self, data: Mapping[str, Any], read_need: Callable[[str, int], NeededValues] | None = None
+        self,
+        data: Mapping[str, Any],
+        read_need: Callable[[str, int], NeededValues] | None = None,
+        literal: bool = False,
     ) -> None:
-        self._data, self._read_need = data, read_need
+        self._data, self._read_need, self._literal = data, read_need, literal
         self._open: list[str] = []
         self._known: dict[str, Scalar] = {}  # else values with two references each: 2^n look-ups
 
@@ -136,7 +148,9 @@ class _Values:
                 "add `sweep: {grid: {args.lr: [1e-3, 1e-4]}}`, or remove the reference",
             )
         if head == "point":
-            return point_value(rest)
+            mark = point_value(rest)
+            known: Scalar = sweep.get("point", {}).get(rest)
+            return known if self._literal and known is not None else mark
         if rest != "name":
             raise BadReferenceError(f"there is no value sweep.{rest}", "write sweep.name")
         return self._looked_up("sweep.name" if "name" in sweep else "name")
