@@ -87,7 +87,7 @@ def _waiting_by_name(
 ) -> PointState | None:
     """A job of this user that was submitted on its own, and has no folder yet."""
     known |= {one.job_id for one in folders}
-    for job_id, job in reversed(queued.items()):
+    for job_id, job in reversed([*queued.items()]):
         is_ours = job.name == name and job.user_id == os.getuid() and not job.array_index
         if is_ours and job.state in ("PENDING", "CONFIGURING") and job_id not in known:
             state = PENDING if job.state == "PENDING" else RUNNING

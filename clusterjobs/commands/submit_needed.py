@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from clusterjobs.commands.needed_states import KnownJobs, known_jobs_of, read_own_submissions
-from clusterjobs.commands.pipeline import Project, load_project
+from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.submit_plain import Say, locked_record, submit_recorded
 from clusterjobs.commands.submit_sweep import SubmitOptions, submit_sweep
-from clusterjobs.commands.sweep_project import SweepProject, load_sweep
+from clusterjobs.commands.sweep_project import SweepProject
 from clusterjobs.commands.write import write_outputs
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
@@ -46,7 +46,11 @@ def prepared(
     problems: list[Problem] = []
     for spec, names in specs:
         try:
-            found[spec.identity] = _Sweep(spec, names) if spec.is_sweep else _Plain(spec)
+            project = load(pathlib.Path(spec.file))
+            if isinstance(project, Project):
+                found[spec.identity] = _Plain(spec, project)
+            else:
+                found[spec.identity] = _Sweep(spec, project, names)
         except InputError as error:
             problems += error.problems
     if problems:
@@ -65,10 +69,8 @@ def prepared(
 
 
 class _Plain:
-    def __init__(self, spec: NeedingSpec) -> None:
-        self.spec = spec
-        self.project: Project = load_project(pathlib.Path(spec.file))
-        self.outputs = self.project.outputs()
+    def __init__(self, spec: NeedingSpec, project: Project) -> None:
+        self.spec, self.project, self.outputs = spec, project, project.outputs()
 
     def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done:
         """Submit it, unless somebody else has done so meanwhile."""
@@ -89,10 +91,9 @@ class _Plain:
 
 
 class _Sweep:
-    def __init__(self, spec: NeedingSpec, names: tuple[str, ...]) -> None:
-        self.spec, self.names = spec, names
-        self.project: SweepProject = load_sweep(pathlib.Path(spec.file))
-        self.outputs = self.project.outputs()
+    def __init__(self, spec: NeedingSpec, project: SweepProject, names: tuple[str, ...]) -> None:
+        self.spec, self.project, self.names = spec, project, names
+        self.outputs = project.outputs()
 
     def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done:
         """Submit the points, without those that somebody else has submitted meanwhile."""
@@ -100,8 +101,7 @@ class _Sweep:
         states = dict(done.chosen.states)
         before = [known.states[name] for name in done.chosen.names]
         for job in done.jobs:
-            for task, name in job.points.items():
-                job_id = f"{job.job_id}_{task.partition('.')[0]}" if job.array else str(job.job_id)
+            for name, job_id in job.tasks.items():
                 states[name] = PointState(PENDING, "", job_id, in_queue=True)
         ids = tuple(str(job.job_id) for job in done.jobs)
         points = f"{len(before)} of {len(states)} points"

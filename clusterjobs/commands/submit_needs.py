@@ -5,11 +5,13 @@ It knows the order and what is waited for; it must not know how one spec is subm
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from clusterjobs.commands.needed_job_ids import needed_job_id
 from clusterjobs.commands.needed_states import (
     BY_NAME,
     KnownJobs,
@@ -17,8 +19,8 @@ from clusterjobs.commands.needed_states import (
     read_own_submissions,
     record_folder,
 )
-from clusterjobs.commands.needed_job_ids import needed_job_id
-from clusterjobs.commands.submit_needed import NeededProject, Say, prepared
+from clusterjobs.commands.submit_needed import NeededProject, prepared
+from clusterjobs.commands.submit_plain import Say
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.jobs.needed_jobs import (
@@ -63,6 +65,15 @@ class Needs:
         )
         self.rows: list[NeedRow] = []
 
+    def planned(self) -> list[NeedRow]:
+        """What `submit` would do now."""
+        return [
+            _row_to_submit(one, self._known[one.identity], self._wanted[one.identity])
+            if self._runs(one)
+            else _row_of_others(one, self._known[one.identity])
+            for one in self._needed()
+        ]
+
     def submit(self) -> tuple[WaitsFor, ...]:
         """Submit what is missing. What the spec itself has to wait for: a group of points each.
 
@@ -85,10 +96,8 @@ class Needs:
         return bool(self._wanted[one.identity])
 
     def _submit(self, one: NeedingSpec, project: NeededProject) -> None:
-        try:
+        with self.named_if_it_fails():
             done = project.submit(self._waits(one), self._known[one.identity], self._say)
-        except InputError as error:
-            raise InputError([*error.problems, *self._submitted_before()]) from None
         submissions = read_own_submissions(one)
         self._known[one.identity] = KnownJobs(done.states, submissions)
         said = (
@@ -97,6 +106,14 @@ class Needs:
         if done.job_ids:
             self._say(f"submitted {said}")
         self.rows.append(NeedRow(one.file, done.job_ids, bool(done.job_ids), done.why))
+
+    @contextlib.contextmanager
+    def named_if_it_fails(self) -> Iterator[None]:
+        """With an error of the block: what was submitted before it."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError([*error.problems, *self._submitted_before()]) from None
 
     def _submitted_before(self) -> Iterator[Problem]:
         ids = [job_id for row in self.rows if row.submitted for job_id in row.job_ids]
@@ -199,14 +216,11 @@ def _to_submit(graph: NeedGraph, known: Mapping[str, KnownJobs]) -> dict[str, tu
             continue
         for index, need in enumerate(one.needs):
             if need.target is None:
-                try:
-                    list(needed_job_id(one, need, index))
-                except InputError as error:
-                    problems += error.problems
+                problems += _problems_of_job(one, need, index)
                 continue
             states = known[need.target].states
             if never_met(need.need.on, states):
-                what = f"{need.need.spec} has completed, so a job that waits for its failure never starts"
+                what = f"{need.need.spec} has completed, and this job waits for its failure"
                 hint = "remove this need, or write on: end"
                 problems.append(Problem(what, need.where, dotted((KEY, index)), hint))
             names = (*wanted.get(need.target, ()), *to_run_first(need.need.on, states))
@@ -214,6 +228,21 @@ def _to_submit(graph: NeedGraph, known: Mapping[str, KnownJobs]) -> dict[str, tu
     if problems:
         raise InputError(in_order(problems))
     return wanted
+
+
+def _problems_of_job(one: NeedingSpec, need: SpecNeed, index: int) -> tuple[Problem, ...]:
+    try:
+        list(needed_job_id(one, need, index))
+    except InputError as error:
+        return error.problems
+    return ()
+
+
+def _row_to_submit(one: NeedingSpec, known: KnownJobs, names: tuple[str, ...]) -> NeedRow:
+    states = [known.states[name] for name in names]
+    points = f"{len(names)} of {len(known.states)} points: " if one.is_sweep else "it is "
+    why = counts_in_words(states) if one.is_sweep else states[0].state
+    return NeedRow(one.file, (), True, f"{points}{why}")
 
 
 def _row_of_others(one: NeedingSpec, known: KnownJobs) -> NeedRow:

@@ -6,7 +6,6 @@ It knows in which order records are written, so that no crash loses a job or sta
 from __future__ import annotations
 
 import os
-import pathlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -25,7 +25,7 @@ from clusterjobs.jobs.sweeps import (
 )
 from clusterjobs.spec.need_keys import On
 
-_DEPENDENCIES: dict[On, str] = {
+_DEPENDENCIES: dict[str, str] = {
     "success": "afterok",
     "end": "afterany",
     "failure": "afternotok",

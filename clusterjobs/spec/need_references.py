@@ -83,7 +83,9 @@ def needed_value(
             f"needs.{need} is a whole spec", f"write one of its values, needs.{need}.name"
         )
     if path.split(".")[0] == "secrets":
-        raise BadReferenceError("secrets of another spec cannot be referred to", "name them under secrets: here, too")
+        raise BadReferenceError(
+            "secrets of another spec cannot be referred to", "name them under secrets: here, too"
+        )
     return _value(path, found[need], _read(found[need], read))
 
 
