@@ -10,7 +10,7 @@ import click
 
 from clusterjobs.commands.effective import Value, shown_value, single_values
 from clusterjobs.commands.options import group_option, set_option, spec_argument, user_option
-from clusterjobs.commands.pipeline import Project, load_project
+from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.policies import supposed_user
 from clusterjobs.commands.show import print_json, show_problems, table
 from clusterjobs.commands.summary import summary
@@ -25,6 +25,8 @@ Examples:
   clusterjobs plan exp.yaml
   clusterjobs plan exp.yaml --set nodes=8
   clusterjobs plan exp.yaml --json | jq .world_size
+  clusterjobs plan sweep.yaml --points
+  clusterjobs plan sweep.yaml --point 7
   clusterjobs plan exp.yaml --group students     (as the site's policies see a student)
 """
 
@@ -34,20 +36,34 @@ Examples:
 @set_option
 @user_option
 @group_option
+@click.option("--point", metavar="POINT", help="Of a sweep, the plan of this point: 3, or a name.")
+@click.option("--points", is_flag=True, help="Of a sweep, a table of its points.")
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def plan(
     spec: pathlib.Path,
     settings: tuple[str, ...],
     user: str | None,
     groups: tuple[str, ...],
+    point: str | None,
+    points: bool,
     as_json: bool,
 ) -> None:
-    """Show each value derived from SPEC, each directive and variable, with its reason."""
-    project = load_project(spec, settings, to_write=False, user=supposed_user(user, groups))
-    show_problems(project.plan.warnings)
-    if as_json:
+    """Show each value derived from SPEC, each directive and variable, with its reason.
+
+    Of a sweep: its points and scripts, and the values of the first point.
+    """
+    project = load(spec, settings, to_write=False, user=supposed_user(user, groups))
+    if not isinstance(project, Project):
+        from clusterjobs.commands.plan_sweep import show_sweep
+
+        show_sweep(project, point, points, as_json)
+    elif points or point is not None:
+        raise click.UsageError(f"--points, --point: {spec} has no sweep")
+    elif as_json:
+        show_problems(project.plan.warnings)
         print_json(plan_data(project))
     else:
+        show_problems(project.plan.warnings)
         click.echo(plan_text(project))
 
 
