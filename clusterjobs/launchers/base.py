@@ -24,6 +24,8 @@ class Launcher(NamedTuple):
     `calls_srun`: the script calls srun for the ranks, with the spec's `srun` options.
     `over_ssh`: it reaches the other nodes by ssh.
     `takes_first_gpus`: it numbers GPUs from 0, whichever GPUs Slurm has allocated.
+    `sets_node_rank`: its template begins with blocks/inside.sh.j2 on every node, which puts the
+    node's rank in place of {{ job.node_rank }}.
     `forwards_signals`: a signal to the step reaches the ranks alone, as `restarts.signal` needs.
     `refused_runtimes`: container runtime -> (why it cannot be used, what to write instead).
     `ssh_inside`: container runtimes with which it reaches the other nodes' containers by ssh, and
@@ -41,6 +43,7 @@ class Launcher(NamedTuple):
     calls_srun: bool = True
     over_ssh: bool = False
     takes_first_gpus: bool = False
+    sets_node_rank: bool = False
     forwards_signals: bool = False
     refused_runtimes: Mapping[str, tuple[str, str]] = MappingProxyType({})
     ssh_inside: tuple[str, ...] = ()

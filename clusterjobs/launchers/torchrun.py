@@ -9,4 +9,5 @@ TORCHRUN = Launcher(
     "one torchrun per node starts the node's ranks",
     starts_python=True,
     no_python_option="--no-python",
+    sets_node_rank=True,
 )

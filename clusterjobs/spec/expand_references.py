@@ -9,9 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusterjobs.diagnostics import Locator
-from clusterjobs.errors import Problem
+from clusterjobs.errors import Problem, nearest
 from clusterjobs.spec.node_references import job_value, node_variable
-from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
+from clusterjobs.spec.plan_references import DERIVED, check_place, derived_mark
+from clusterjobs.spec.references import (
+    BadReferenceError,
+    Scalar,
+    expand,
+    look_up,
+    names_in,
+    variable,
+)
 from clusterjobs.yaml.document import Path, dotted
 
 # References in code are not expanded: the value would be executed.
@@ -34,7 +42,9 @@ def expand_references(data: dict[str, Any], source: Locator, problems: list[Prob
         if not isinstance(value, str) or "{{" not in value:
             return value
         try:
-            return expand(value, values.find)
+            found = expand(value, values.find)
+            check_place(path, found, lambda name: values.way(value, name))
+            return found
         except BadReferenceError as error:
             where = source.locate(path)
             problems.append(Problem(str(error), where, dotted(path), error.hint))
@@ -79,11 +89,41 @@ class _Values:
         if name not in self._known:
             self._open.append(name)
             try:
-                found = look_up(name, self._data)
+                found = self._written_or_derived(name)
                 self._known[name] = expand(found, self.find) if isinstance(found, str) else found
             finally:
                 self._open.pop()
         return self._known[name]
+
+    def _written_or_derived(self, name: str) -> Scalar:
+        try:
+            return look_up(name, self._data)
+        except BadReferenceError as error:
+            if name in DERIVED:
+                return derived_mark(name)
+            known = [one for one in DERIVED if one.count(".") == name.count(".")]
+            if meant := nearest(name, known):
+                raise BadReferenceError(str(error), f"did you mean {meant}?") from None
+            raise
+
+    def way(self, text: str, name: str) -> list[str]:
+        """The references that lead from `text` to the derived value `name`, which is the last."""
+        ways: dict[str, list[str]] = {text: []}
+        for written in (pending := [text]):
+            for one in names_in(written):
+                value = self._text_at(one)
+                if value == derived_mark(name):
+                    return [*ways[written], one]
+                if value not in ways:
+                    ways[value] = [*ways[written], one]
+                    pending.append(value)
+        return [name]
+
+    def _text_at(self, name: str) -> str:
+        try:
+            return str(self._written_or_derived(name))
+        except BadReferenceError:  # of the running job
+            return ""
 
     def _is_given(self, name: str, key: str) -> bool:
         given = self._data.get(key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from clusterjobs.errors import did_you_mean
+from clusterjobs.spec.plan_references import NODE_RANK
 from clusterjobs.spec.references import BadReferenceError, variable
 from clusterjobs.spec.reserved_names import RESERVED_NAMES, is_of_the_script
 
@@ -19,6 +20,7 @@ _OF_THE_JOB = {
     "dir": "job_dir",
     "attempt": "attempt",
     "array_index": "SLURM_ARRAY_TASK_ID",
+    "node_rank": NODE_RANK,
 }
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
