@@ -40,6 +40,7 @@ class Problem(NamedTuple):
     concerns the whole input. A warning is shown but does not stop the command; `info` is a
     warning that needs no action. `validator`: the ParallelCluster validator that reported it.
     `rule`: the rule of a site's policy that is broken; the hint is then the admin's own message.
+    `points`: the names of a sweep's points that have it; () if all have it, or without a sweep.
     """
 
     what: str
@@ -50,6 +51,7 @@ class Problem(NamedTuple):
     info: bool = False
     validator: str = ""
     rule: BrokenRule | None = None
+    points: tuple[str, ...] = ()
 
 
 class InputError(Exception):
@@ -74,7 +76,7 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
     """
     first: dict[object, Problem] = {}
     for problem in sorted(problems, key=lambda one: one.warning):
-        one_per_value = problem.path and not problem.rule
+        one_per_value = problem.path and not problem.rule and not problem.points
         first.setdefault((problem.where, problem.path) if one_per_value else problem, problem)
     return sorted(first.values(), key=_reading_order)
 

@@ -14,6 +14,7 @@ from clusterjobs.errors import Problem
 
 _MAX_SOURCE = 120
 _MAX_SHOWN = 100
+_POINTS_SHOWN = 3
 
 
 def show_problems(problems: Iterable[Problem]) -> None:
@@ -43,9 +44,18 @@ def format_problem(problem: Problem) -> str:
     by = f" [{source}]" if source else ""
     lines = [f"{place}{kind}{path}{printable(problem.what)}{by}"]
     lines += _source_lines(problem)
+    if problem.points:
+        lines.append("   " + printable(_in_points(problem.points)))
     if problem.hint:
         lines.append(styled("   hint: ", fg="cyan") + printable(problem.hint))
     return "\n".join(lines)
+
+
+def _in_points(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"in the point {names[0]}"
+    shown = [*names[:_POINTS_SHOWN], *(["..."] if len(names) > _POINTS_SHOWN else [])]
+    return f"in {len(names):,} points: {', '.join(shown)}"
 
 
 def problem_data(problem: Problem) -> dict[str, Any]:
@@ -61,6 +71,7 @@ def problem_data(problem: Problem) -> dict[str, Any]:
         "hint": problem.hint,
         "validator": problem.validator,
         "rule": problem.rule and problem.rule._asdict(),
+        "points": list(problem.points),
     }
 
 

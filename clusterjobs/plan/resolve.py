@@ -43,6 +43,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     `texts`: the program's own config files (`config_files`) that were found.
     """
     wanted, diagnostics, provenance = spec.experiment, Diagnostics(spec.source), Provenance()
+    diagnostics.add(spec.notes)
     both = (diagnostics, provenance)
     parameters = plan_parameters(wanted.parameters, wanted.env, diagnostics)
     secrets = plan_secrets(wanted.secrets, wanted.env, wanted.parameters, diagnostics)

@@ -10,7 +10,7 @@ from typing import Any
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, nearest
-from clusterjobs.spec.node_references import job_value, node_variable
+from clusterjobs.spec.node_references import job_value, node_variable, point_value
 from clusterjobs.spec.plan_references import DERIVED, check_place, derived_mark
 from clusterjobs.spec.references import (
     BadReferenceError,
@@ -20,7 +20,7 @@ from clusterjobs.spec.references import (
     names_in,
     variable,
 )
-from clusterjobs.yaml.document import Path, dotted
+from clusterjobs.yaml.document import Path, dotted, look_at
 
 # References in code are not expanded: the value would be executed.
 _CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
@@ -28,8 +28,13 @@ _MAX_REFERENCES = 50
 _HINT = "write the value instead"
 
 
-def expand_references(data: dict[str, Any], source: Locator, problems: list[Problem]) -> Any:
-    """`data` with its references expanded, also in the values that they name."""
+def expand_references(
+    data: dict[str, Any], source: Locator, problems: list[Problem], only: str | None = None
+) -> Any:
+    """`data` with its references expanded, also in the values that they name.
+
+    `only`: what is at this key, instead of all data.
+    """
     values = _Values(data)
 
     def walk(value: Any, path: Path) -> Any:
@@ -50,12 +55,12 @@ def expand_references(data: dict[str, Any], source: Locator, problems: list[Prob
             problems.append(Problem(str(error), where, dotted(path), error.hint))
             return value
 
-    return walk(data, ())
+    return walk(data, ()) if only is None else walk(data.get(only), (only,))
 
 
-def expanded_text(data: dict[str, Any], key: str) -> str | None:
-    """The text at a key, its references expanded; None if there is none, or it is wrong."""
-    value = data.get(key)
+def expanded_text(data: dict[str, Any], *path: str) -> str | None:
+    """The text at a path, its references expanded; None if there is none, or it is wrong."""
+    value = look_at(data, path)
     try:
         found = expand(value, _Values(data).find) if isinstance(value, str) else None
     except BadReferenceError:
@@ -78,8 +83,13 @@ class _Values:
             return self._parameter(rest)
         if head == "job":
             return job_value(rest)
+        if head in ("point", "sweep"):
+            return self._of_sweep(head, rest)
         if head == "env" and not self._is_given(rest, "env"):
             return self._node_variable(rest)
+        return self._looked_up(name)
+
+    def _looked_up(self, name: str) -> Scalar:
         if name in self._open:
             raise BadReferenceError(
                 f"{name} refers to itself", "replace one of the references by its value"
@@ -124,6 +134,19 @@ class _Values:
             return str(self._written_or_derived(name))
         except BadReferenceError:  # of the running job
             return ""
+
+    def _of_sweep(self, head: str, rest: str) -> Scalar:
+        sweep = self._data.get("sweep")
+        if not isinstance(sweep, dict):
+            raise BadReferenceError(
+                f"there is no {head}.{rest}: the spec has no sweep",
+                "add `sweep: {grid: {args.lr: [1e-3, 1e-4]}}`, or remove the reference",
+            )
+        if head == "point":
+            return point_value(rest)
+        if rest != "name":
+            raise BadReferenceError(f"there is no value sweep.{rest}", "write sweep.name")
+        return self._looked_up("sweep.name" if "name" in sweep else "name")
 
     def _is_given(self, name: str, key: str) -> bool:
         given = self._data.get(key)

@@ -245,7 +245,7 @@ def plain(value: Any) -> str:
     return text
 
 
-def _integer(value: Any) -> Any:
+def integer(value: Any) -> Any:
     if isinstance(value, str) and has_variable(value):
         raise ValueError(
             "this number must be known before the job runs: write it, or change it with --set"
@@ -275,11 +275,11 @@ OptionName = Annotated[str, AfterValidator(directive_name)]
 OptionValue = Annotated[str | bool, BeforeValidator(option_value)]
 ArgumentName = Annotated[str, AfterValidator(argument_name)]
 ArgumentValue = Annotated[str | bool | tuple[str, ...], BeforeValidator(argument)]
-Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_integer)]
-CountOrNone = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(_integer)]
-Budget = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(_integer)]
-Port = Annotated[int, Field(ge=1, le=65_535), BeforeValidator(_integer)]
-Stage = Annotated[int, Field(ge=0, le=3), BeforeValidator(_integer)]
+Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(integer)]
+CountOrNone = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(integer)]
+Budget = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(integer)]
+Port = Annotated[int, Field(ge=1, le=65_535), BeforeValidator(integer)]
+Stage = Annotated[int, Field(ge=0, le=3), BeforeValidator(integer)]
 Arguments = Annotated[
     Annotated[dict[ArgumentName, ArgumentValue], Tag("map")]
     | Annotated[tuple[Text, ...], Tag("list")],

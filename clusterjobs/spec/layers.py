@@ -42,6 +42,12 @@ class Origin:
         """The origin of the value at `step`."""
         return self.parts.get(step) or Origin(self.layer, (*self.path, step))
 
+    def with_part(self, step: str | int, part: Origin) -> Origin:
+        """The same with another origin of the value at `step`."""
+        found = Origin(self.layer, self.path)
+        found.parts = {**self.parts, step: part}
+        return found
+
 
 class Source(NamedTuple):
     """Where each value of a merged spec was written. `root` is the origin of the whole."""

@@ -1,4 +1,5 @@
-"""References to values that only the running job knows: `{{ job.id }}`, `{{ env.SCRATCH }}`.
+"""References to values that only the running job knows: `{{ job.id }}`, `{{ env.SCRATCH }}`,
+`{{ point.name }}`.
 
 Each becomes a mark for a shell variable, which the script expands. This module knows the names that
 a spec may refer to; it must not know where a spec uses them.
@@ -23,6 +24,9 @@ _OF_THE_JOB = {
     "node_rank": NODE_RANK,
 }
 
+# Name after `point.` -> the shell variable, which a script sets from its table of points.
+_OF_THE_POINT = {one: f"point_{one}" for one in ("name", "label", "index")}
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # bash sets them too, but to what a user expects.
 _USEFUL = ("PWD", "UID", "EUID")
@@ -34,6 +38,15 @@ def job_value(name: str) -> str:
         known = [f"job.{one}" for one in _OF_THE_JOB]
         raise BadReferenceError(f"there is no value job.{name}", did_you_mean(f"job.{name}", known))
     return variable(_OF_THE_JOB[name], required=name == "array_index")
+
+
+def point_value(name: str) -> str:
+    """The mark for `{{ point.<name> }}`. Raises BadReferenceError."""
+    if name not in _OF_THE_POINT:
+        known = [f"point.{one}" for one in _OF_THE_POINT]
+        hint = did_you_mean(f"point.{name}", known)
+        raise BadReferenceError(f"there is no value point.{name}", hint)
+    return variable(_OF_THE_POINT[name])
 
 
 def node_variable(name: str) -> str:

@@ -17,9 +17,9 @@ _OF_THE_SCRIPT = re.compile(
     "alive|attempt|background_pids|budgets|checks|child|child_status|command"
     "|container|container_env|container_mounts|decision|during|excluded|exit_minutes|exit_second"
     "|export_pid|exports|hostfile|hosts|inside|interface|job|job_dir|kept|launcher|lifeline"
-    "|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node|python|python_variables"
-    "|ranks|reason|requeue|signal|slurm_job_id|srun_options|ssh_dir|states|status|token|trusted"
-    "|waiting|with_interface"
+    "|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node|point_index|point_label"
+    "|point_name|python|python_variables|ranks|reason|requeue|signal|slurm_job_id|srun_options"
+    "|ssh_dir|states|status|token|trusted|waiting|with_interface"
 )
 
 _READ_BY_SLURM_AND_BASH = ("SLURM", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SCONTROL_", "BASH")

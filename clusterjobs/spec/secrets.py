@@ -55,7 +55,7 @@ def _kind(path: Path, value: str) -> str | None:
     for kind, pattern in _LOOKS.items() if len(value) >= 16 else ():
         if pattern.search(value):
             return kind
-    name = str(path[-1]).replace("-", "_") if path else ""
+    name = _key_of(path).replace("-", "_")
     if _PASSWORD_NAME.search(name) and "${" not in value and "{{" not in value:
         return "a password"
     if not any(character.isdigit() for character in value):
@@ -63,6 +63,12 @@ def _kind(path: Path, value: str) -> str | None:
     is_secret = _SECRET_NAME.search(name) and _RANDOM.fullmatch(value)
     is_key = _KEY_NAME.search(name) and _LONG_KEY.fullmatch(value)
     return "the value of a secret" if is_secret or is_key else None
+
+
+def _key_of(path: Path) -> str:
+    """The key of a value; of an item of a list, also of choices to draw from, that of the list."""
+    keys = [step for step in path if isinstance(step, str) and step != "choice"]
+    return keys[-1] if keys else ""
 
 
 def _without_text(where: Location) -> Location:

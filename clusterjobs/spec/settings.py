@@ -10,22 +10,32 @@ from typing import Any, NamedTuple
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.spec.added_lists import LISTS
-from clusterjobs.spec.layers import Layer, Merged, Origin, Source, add_to_list
+from clusterjobs.spec.layers import Layer, Merged, Origin, Role, Source, add_to_list
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Path
 
 
 class Setting(NamedTuple):
-    """One `--set key=value`, and the positions of both."""
+    """One value that replaces that of a spec, and the positions of it and of its key.
+
+    It comes from `--set key=value`, or from a point of a sweep.
+    """
 
     path: Path
     value: Any
     where: Location
     key: Location
+    role: Role = "--set"
 
     def locate(self, path: Path) -> Location:  # noqa: ARG002
         """The position of the value: the same for everything in it."""
         return self.where
+
+    def instead(self, outer: str) -> str:
+        """What to write if there is no such value inside `outer`."""
+        if self.role == "--set":
+            return f"replace all of it: --set {outer}=..."
+        return f"sweep all of it: {outer}: [...]"
 
     def locate_key(self, path: Path) -> Location:
         """The position of the key, also for mappings on the way to it and parts of the value."""
@@ -57,7 +67,7 @@ def read_setting(item: str, number: int) -> Setting:
         raise one_problem(f"{item!r} is not key=value", whole, hint="write --set nodes=4")
     where = Location("--set", number, len(key) + 2, item, max(1, len(text)))
     at_key = Location("--set", number, 1, item, len(key))
-    path = tuple(_step(part) for part in key.split("."))
+    path = path_of(key)
     if len(path) > yaml_document.MAX_DEPTH:
         raise one_problem(f"nested deeper than {yaml_document.MAX_DEPTH} levels", at_key)
     if path[0] == "extends":
@@ -68,6 +78,17 @@ def read_setting(item: str, number: int) -> Setting:
     except InputError as error:
         raise InputError([Problem(p.what, where, key, p.hint) for p in error.problems]) from None
     return Setting(path, value, where, at_key)
+
+
+_SWEPT = tuple(("sweep", section) for section in ("grid", "zip", "random"))
+
+
+def path_of(key: str) -> Path:
+    """`batch.micro` as a path. Keys of a sweep are paths themselves: `sweep.grid.batch.micro`."""
+    path = tuple(_step(part) for part in key.split("."))
+    if path[:2] in _SWEPT and len(path) > 3:
+        return (*path[:2], ".".join(map(str, path[2:])))
+    return path
 
 
 def _step(part: str) -> str | int:
@@ -83,11 +104,11 @@ def apply_setting(merged: Merged, setting: Setting, problems: list[Problem]) -> 
 
 
 class _Change:
-    """Puts the value of a setting into data. Origins are changed in place."""
+    """Puts the value of a setting into data, and its origin into a copy of the origins."""
 
     def __init__(self, setting: Setting, problems: list[Problem]) -> None:
         self.setting, self.problems = setting, problems
-        self.layer = Layer("--set", setting, setting.value)
+        self.layer = Layer(setting.role, setting, setting.value)
 
     def applied(self, data: Any, origin: Origin, depth: int) -> tuple[Any, Origin]:
         """The value that replaces `data`, which is at the first `depth` steps, and its origin."""
@@ -96,14 +117,18 @@ class _Change:
             return self._last(data, origin)
         step = path[depth]
         if isinstance(data, list) and isinstance(step, int) and step < len(data):
-            new, origin.parts[step] = self.applied(data[step], origin.part(step), depth + 1)
-            return [*data[:step], new, *data[step + 1 :]], origin
+            new, part = self.applied(data[step], origin.part(step), depth + 1)
+            return [*data[:step], new, *data[step + 1 :]], origin.with_part(step, part)
         if data is None or isinstance(data, dict):
+            whole = ".".join(map(str, path[depth:]))
+            if data and whole in data:  # an argument's name may have dots
+                new, part = self._last(data[whole], origin.part(whole))
+                return {**data, whole: new}, origin.with_part(whole, part)
             if data is None:
                 data, origin = {}, Origin(self.layer, path[:depth])
             name = str(step)
-            new, origin.parts[name] = self.applied(data.get(name), origin.part(name), depth + 1)
-            return {**data, name: new}, origin
+            new, part = self.applied(data.get(name), origin.part(name), depth + 1)
+            return {**data, name: new}, origin.with_part(name, part)
         raise self._no_such_value(data, depth)
 
     def _last(self, data: Any, origin: Origin) -> tuple[Any, Origin]:
@@ -121,4 +146,4 @@ class _Change:
             f"has {counted(len(data), 'item')}" if isinstance(data, list) else "is a single value"
         )
         what = f"there is no {path[depth]} in {outer}, which {kind}"
-        return one_problem(what, self.setting.key, shown, f"replace all of it: --set {outer}=...")
+        return one_problem(what, self.setting.key, shown, self.setting.instead(outer))

@@ -93,3 +93,8 @@ def value_of(kind: str, node: ScalarNode, rules: Rules) -> Any:
     if kind == "bool":
         return {"true": True, "false": False}[text.lower()]
     return _core_int(text) if kind == "int" else _core_float(text)
+
+
+def number(text: str) -> Any:
+    """A number as a spec would have it, written like this."""
+    return _core_int(text) if core_kind(text) == "int" else _core_float(text)
