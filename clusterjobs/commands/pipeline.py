@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
 from clusterjobs.commands.files import read_text
+from clusterjobs.commands.lab_paths import on_this_machine
 from clusterjobs.commands.missing import missing_inputs
 from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import unsafe_logs
@@ -167,7 +168,8 @@ def _unfit(source: ClusterSource) -> tuple[Problem, ...]:
 
 def _read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
     """The program's own config files found on this machine, beside the spec or in workdir."""
-    folders = [spec.parent, spec.parent / (loaded.experiment.workdir or ".")]
+    workdir = on_this_machine(spec.parent / (loaded.experiment.workdir or "."))
+    folders = [spec.parent, workdir]
     found: dict[str, str] = {}
     for name in config_files(loaded):
         places = [folder / name for folder in folders if (folder / name).is_file()]

@@ -11,6 +11,7 @@ import pathlib
 import shlex
 import stat
 
+from clusterjobs.commands.lab_paths import on_this_machine
 from clusterjobs.errors import Problem
 from clusterjobs.plan.plan import Plan
 from clusterjobs.spec.references import has_variable
@@ -19,7 +20,7 @@ from clusterjobs.spec.references import has_variable
 def unsafe_logs(plan: Plan) -> tuple[Problem, ...]:
     """A warning only: the folder of the same name on the cluster may be another one."""
     logs = plan.job.folder.rpartition("/")[0]
-    unsafe = None if has_variable(logs) else _unsafe_folder(pathlib.Path(logs))
+    unsafe = None if has_variable(logs) else _unsafe_folder(on_this_machine(logs))
     if unsafe is None:
         return ()
     return (

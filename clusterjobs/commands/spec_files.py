@@ -30,7 +30,7 @@ from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_pat
 from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.nodes import default_queue
 from clusterjobs.spec.extends import KEY, BaseFile
-from clusterjobs.spec.load import Below, Queues, Spec, load_spec
+from clusterjobs.spec.load import Below, Queues, Spec, load_points, load_spec
 from clusterjobs.spec.site import load_site
 
 
@@ -57,15 +57,23 @@ class SpecFiles:
         self._clusters: dict[str, ClusterInput] = {}
 
     def load(self, settings: Sequence[str] = ()) -> Spec:
-        """The spec merged with what is below it. Raises InputError."""
-        below = Below(
+        """The spec merged with what is below it; the first point of a sweep. Raises InputError."""
+        below = self._below()
+        return load_spec(self.text, shown_name(self.spec), option_models(), settings, below)
+
+    def load_points(self, settings: Sequence[str] = ()) -> tuple[Spec, ...]:
+        """The points of a sweep, or the one spec. Raises InputError."""
+        below = self._below()
+        return load_points(self.text, shown_name(self.spec), option_models(), settings, below)
+
+    def _below(self) -> Below:
+        return Below(
             defaults=read_sites(self.site.files(DEFAULTS_FILE)),
             clusters=lambda: cluster_names(self._named),
             queues=self._queues,
             read_base=_read_base,
             identity=os.path.realpath(self.spec),
         )
-        return load_spec(self.text, shown_name(self.spec), option_models(), settings, below)
 
     def cluster(self, name: str, where: Location | None = None) -> ClusterInput:
         """The cluster of that name or path. Raises InputError, at `where` if it is not found."""

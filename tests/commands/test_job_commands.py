@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
+from stand_in_squeue import row, write_squeue
 
 SPEC = """\
 name: tiny
@@ -27,13 +28,12 @@ SECOND = (
     '"nodes": "n[1-2]", "seconds": 80, "ended": 99}\n'
 )
 
-RUNNING = f"12|RUNNING|None|3:00|n[1-2]|{os.getuid()}|tiny"
-SQUEUE = f"""\
-case $* in
-  *'%A|%T|'*) printf '%s\\n' '{RUNNING}' ;;
-  *'%A|%F|%i') printf '%s\\n' '12|12|12' '21|20|20_3' '20|20|20_4' ;;
-esac"""
-PENDING = f"13|PENDING|Resources|1:00:00||{os.getuid()}|tiny"
+RUNNING = row("12", "RUNNING", time_left="3:00", nodes="n[1-2]")
+QUEUE = (
+    RUNNING,
+    row("21", "RUNNING", "other", array="20", index="3"),
+    row("20", "PENDING", "other", array="20", index="4"),
+)
 
 
 def write_plan(folder: pathlib.Path, name: str, file: str, *settings: str) -> None:
@@ -60,7 +60,7 @@ def slurm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     of which one has the array's own id, and a scancel that records."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    program(folder / "squeue", SQUEUE)
+    write_squeue(folder, *QUEUE)
     program(folder / "scancel", f'printf "%s\\n" "$@" > {folder}/cancelled')
     monkeypatch.setenv("PATH", str(folder))
     return folder
@@ -169,7 +169,8 @@ def test_following_ends_with_the_job(
     clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
 ) -> None:
     log = spec.parent / "logs" / "12" / "job.log"
-    once = f"[[ -e {slurm}/asked ]] || echo '{RUNNING}'\n"
+    (slurm / "squeue").rename(slurm / "all-jobs")
+    once = f"[[ -e {slurm}/asked ]] || {slurm}/all-jobs $*\n"
     grow = f': > {slurm}/asked\necho "and this is the end" >> {log}'
     program(slurm / "squeue", once + grow)
     done = clusterjobs("logs", spec, "--follow")

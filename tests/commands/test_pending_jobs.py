@@ -8,13 +8,13 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
+import stand_in_squeue
 
 SPEC = "name: tiny\ncluster: small\nframework: command\ncommand: ['true']\nlogs: {logs}\n"
 
 
-def row(job_id: int, state: str, name: str = "tiny", user_id: int | None = None) -> str:
-    user_id = os.getuid() if user_id is None else user_id
-    return f"{job_id}|{state}|Resources|1:00:00||{user_id}|{name}"
+def row(job_id: int, state: str, name: str = "tiny", **more: str) -> dict[str, str]:
+    return stand_in_squeue.row(str(job_id), state, name, reason="Resources", **more)
 
 
 @pytest.fixture
@@ -31,9 +31,8 @@ def queue(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[.
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
 
-    def answer(*rows: str) -> pathlib.Path:
-        listed = " ".join(f"'{one}'" for one in rows)
-        program(folder / "squeue", f"(( ! {len(rows)} )) || printf '%s\\n' {listed}")
+    def answer(*rows: dict[str, str]) -> pathlib.Path:
+        stand_in_squeue.write_squeue(folder, *rows)
         program(folder / "scancel", f'printf "%s\\n" "$@" > {folder}/cancelled')
         return folder
 
@@ -66,7 +65,7 @@ def test_a_pending_job_of_another_name_user_or_spec_is_not_shown(clusterjobs, sp
     write_job(spec.parent / "logs" / "12", file="other.yaml")  # requeued, so it has a folder
     queue(
         row(10, "PENDING", name="other"),
-        row(11, "PENDING", user_id=os.getuid() + 1),
+        row(11, "PENDING", user=str(os.getuid() + 1)),
         row(12, "PENDING"),
     )
     jobs = json.loads(clusterjobs("status", spec, "--json").out)["jobs"]
@@ -100,14 +99,14 @@ def test_logs_follow_a_pending_job_until_it_has_started_and_ended(clusterjobs, s
     folder = queue(row(13, "PENDING"))
     log = spec.parent / "logs" / "13" / "job.log"
     start = f"/bin/mkdir -p {log.parent}; echo started > {log}; : > {folder}/asked"
-    pending = f"echo '{row(13, 'PENDING')}'"
-    program(folder / "squeue", f"[[ -e {folder}/asked ]] || {pending}\n{start}")
+    (folder / "squeue").rename(folder / "all-jobs")
+    program(folder / "squeue", f"[[ -e {folder}/asked ]] || {folder}/all-jobs $*\n{start}")
     done = clusterjobs("logs", spec, "--follow")
     assert (done.code, done.out) == (0, "started\n")
 
 
 def test_cancel_ends_the_jobs_it_knows_and_names_the_others(clusterjobs, queue) -> None:
-    folder = queue("12|12|12", "14|14|14")
+    folder = queue(row(12, "RUNNING"), row(14, "PENDING"))
     done = clusterjobs("cancel", "12", "99", "14", "12", "98")
     assert done.code == 1
     assert done.out == "job 12 is cancelled\njob 14 is cancelled\n"
@@ -117,7 +116,7 @@ def test_cancel_ends_the_jobs_it_knows_and_names_the_others(clusterjobs, queue) 
 
 
 def test_without_a_known_job_scancel_is_not_called(clusterjobs, queue) -> None:
-    folder = queue("12|12|12")
+    folder = queue(row(12, "RUNNING"))
     assert clusterjobs("cancel", "99").code == 1
     assert not (folder / "cancelled").exists()
 
