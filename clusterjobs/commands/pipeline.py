@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from clusterjobs.render.outputs import render_outputs
 from clusterjobs.spec.load import BrokenSpecError, Spec
 
 if TYPE_CHECKING:
+    from clusterjobs.commands.sweep_project import SweepProject
     from clusterjobs.plan.policy_values import User
 
 
@@ -83,17 +84,54 @@ def load_project(
     site: SiteFolders | None = None,
     user: User | None = None,
 ) -> Project:
-    """Read the spec and the files that it names, and make the plan. Raises InputError.
+    """Read the spec and the files that it names, and make the plan; of a sweep, the first point's.
 
     `to_write`: a cluster config that cannot be written is reported with the spec's problems.
     `site`: the site folders to use instead of those that are found. `user`: whom their policies
-    suppose, instead of the caller.
+    suppose, instead of the caller. Raises InputError.
     """
     loaded, files = read_spec(spec, settings, site, user)
-    cluster = _cluster(loaded, files)
-    plan = _plan(loaded, cluster.source, spec, Policies(files.site, user), to_write)
-    inputs = Inputs(
-        _named((str(spec), files.text)),
+    return _project(loaded, files, settings, to_write, user)
+
+
+def load(
+    spec: pathlib.Path,
+    settings: Sequence[str] = (),
+    to_write: bool = True,
+    site: SiteFolders | None = None,
+    user: User | None = None,
+) -> Project | SweepProject:
+    """The same with all points of a sweep. Raises InputError with the problems of all of them."""
+    files = SpecFiles(spec, site)
+    broken: Sequence[Problem] = ()
+    try:
+        specs = files.load_points(settings)
+    except BrokenSpecError as error:
+        specs, broken = error.points, error.problems
+        if not specs:
+            raise with_further_problems(error, files, user) from None
+    if specs[0].point is None:
+        return _project(specs[0], files, settings, to_write, user)
+    from clusterjobs.commands.sweep_project import plan_points  # only for sweeps
+
+    return plan_points(specs, broken, files, settings, to_write, user)
+
+
+def _project(
+    loaded: Spec, files: SpecFiles, settings: Sequence[str], to_write: bool, user: User | None
+) -> Project:
+    cluster = cluster_of(loaded, files)
+    plan = _plan(loaded, cluster.source, files.spec, Policies(files.site, user), to_write)
+    inputs = render_inputs(loaded, files, cluster, settings)
+    return Project(plan, inputs, cluster.source, loaded, files.site)
+
+
+def render_inputs(
+    loaded: Spec, files: SpecFiles, cluster: ClusterInput, settings: Sequence[str]
+) -> Inputs:
+    """What the files of a render are made from."""
+    return Inputs(
+        _named((str(files.spec), files.text)),
         _named(cluster.config),
         tuple(map(_named, cluster.sites)),
         tuple(settings),
@@ -101,7 +139,6 @@ def load_project(
         tuple(map(_named, loaded.files("base"))),
         read_site_templates(files.site),
     )
-    return Project(plan, inputs, cluster.source, loaded, files.site)
 
 
 def read_spec(
@@ -116,9 +153,15 @@ def read_spec(
     try:
         return files.load(settings), files
     except BrokenSpecError as error:
-        policies = Policies(files.site, user)
-        further = _further_problems(error, files, policies) if error.rest else ()
-        raise InputError(in_order([*error.problems, *further])) from None
+        raise with_further_problems(error, files, user) from None
+
+
+def with_further_problems(
+    error: BrokenSpecError, files: SpecFiles, user: User | None
+) -> InputError:
+    """The error with the problems of the plan that do not depend on the wrong values."""
+    further = _further_problems(error, files, Policies(files.site, user)) if error.rest else ()
+    return InputError(in_order([*error.problems, *further]))
 
 
 def _further_problems(
@@ -128,36 +171,48 @@ def _further_problems(
 
     assert error.rest is not None
     try:
-        source = _cluster(error.rest, files).source
+        source = cluster_of(error.rest, files).source
         _plan(error.rest, source, files.spec, policies, to_write=False)
     except InputError as found:
         return tuple(independent(found.problems, error.problems))
     return ()
 
 
-def _cluster(loaded: Spec, files: SpecFiles) -> ClusterInput:
+def cluster_of(loaded: Spec, files: SpecFiles) -> ClusterInput:
+    """The cluster that the spec names. Raises InputError."""
     return files.cluster(loaded.experiment.cluster, loaded.source.locate(("cluster",)))
 
 
 def _plan(
     loaded: Spec, source: ConfigSource, spec: pathlib.Path, policies: Policies, to_write: bool
 ) -> Plan:
-    """The plan. Problems of code, policies and the cluster are reported with the spec's own."""
-    problems, plan = [*code_problems(loaded)], None
-    unfit: tuple[Problem, ...] = ()
     try:
-        plan = resolve(loaded, source.facts, _read_configs(loaded, spec))
+        return plan_spec(loaded, source, policies, read_configs(loaded, spec))
+    except InputError as error:
+        unfit = unfit_problems(source) if to_write else ()
+        raise InputError(in_order([*error.problems, *unfit])) from None
+
+
+def plan_spec(
+    loaded: Spec, source: ClusterSource, policies: Policies, configs: Mapping[str, str]
+) -> Plan:
+    """The plan. Raises InputError with the problems of code, policies and the spec together.
+
+    `configs`: see `read_configs`.
+    """
+    problems, plan = [*code_problems(loaded)], None
+    try:
+        plan = resolve(loaded, source.facts, configs)
     except InputError as error:
         problems += error.problems
-        unfit = _unfit(source) if to_write else ()
     broken = policies.check(loaded, plan, source.facts.name)
     if plan is None or problems or any(not one.warning for one in broken):
         warnings = plan.warnings if plan else ()
-        raise InputError(in_order([*problems, *broken, *warnings, *unfit]))
+        raise InputError(in_order([*problems, *broken, *warnings]))
     return plan._replace(warnings=(*plan.warnings, *broken))
 
 
-def _unfit(source: ClusterSource) -> tuple[Problem, ...]:
+def unfit_problems(source: ClusterSource) -> tuple[Problem, ...]:
     """Why the source cannot write its files for any job."""
     try:
         source.fit()
@@ -166,7 +221,7 @@ def _unfit(source: ClusterSource) -> tuple[Problem, ...]:
     return ()
 
 
-def _read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
+def read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
     """The program's own config files found on this machine, beside the spec or in workdir."""
     workdir = on_this_machine(spec.parent / (loaded.experiment.workdir or "."))
     folders = [spec.parent, workdir]

@@ -30,7 +30,8 @@ from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_pat
 from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.nodes import default_queue
 from clusterjobs.spec.extends import KEY, BaseFile
-from clusterjobs.spec.load import Below, Queues, Spec, load_points, load_spec
+from clusterjobs.spec.load import Below, Spec, load_points, load_spec
+from clusterjobs.spec.selection import Queues
 from clusterjobs.spec.site import load_site
 
 
@@ -62,7 +63,7 @@ class SpecFiles:
         return load_spec(self.text, shown_name(self.spec), option_models(), settings, below)
 
     def load_points(self, settings: Sequence[str] = ()) -> tuple[Spec, ...]:
-        """The points of a sweep, or the one spec. Raises InputError."""
+        """The same for each point of a sweep. Raises InputError with the problems of all points."""
         below = self._below()
         return load_points(self.text, shown_name(self.spec), option_models(), settings, below)
 

@@ -10,28 +10,20 @@ import os
 import pathlib
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
 from clusterjobs.commands.interrupts import postponed_interrupts
-from clusterjobs.commands.submit_checks import check_submission
+from clusterjobs.commands.submit_checks import Seen, check_sbatch_options, check_submission, look
 from clusterjobs.commands.submit_lock import submit_lock, user_name
-from clusterjobs.commands.sweep_folder import (
-    make_point_folders,
-    make_sweep_folder,
-    sweep_folder,
-)
-from clusterjobs.commands.sweep_project import SweepProject, SweepScript
+from clusterjobs.commands.sweep_files import SweepScript, SweepTask
+from clusterjobs.commands.sweep_folder import make_point_folders, make_sweep_folder, sweep_folder
+from clusterjobs.commands.sweep_project import SweepProject
 from clusterjobs.errors import one_problem
 from clusterjobs.jobs.resume import Wanted, as_ranges, points_to_submit
-from clusterjobs.jobs.submissions import (
-    Submission,
-    append_submission,
-    read_submissions,
-)
+from clusterjobs.jobs.submissions import Submission, append_submission
 from clusterjobs.jobs.sweeps import PointState, sweep_states
-from clusterjobs.slurm.limits import Limits, slurm_limits
-from clusterjobs.slurm.queue import Queued, queued_jobs
+from clusterjobs.slurm.limits import Limits
 from clusterjobs.slurm.submit import submit
 from clusterjobs.spec.point_patterns import points_matching
 
@@ -63,6 +55,15 @@ class SweepJob(NamedTuple):
     points: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
+    @property
+    def tasks(self) -> dict[str, str]:
+        """The name of each point -> its job, as scancel takes it: `4711_3`."""
+        job = "" if self.job_id is None else str(self.job_id)
+        return {
+            name: f"{job}_{key.partition('.')[0]}" if key else job
+            for key, name in self.points.items()
+        }
+
 
 class Chosen(NamedTuple):
     """The states of all points, and the names of those to submit."""
@@ -88,55 +89,52 @@ def submit_sweep(
 
     `say` prints messages while it waits. Raises InputError.
     """
+    check_sbatch_options(options.sbatch)
     folder = make_sweep_folder(project.experiment)
     with submit_lock(folder, say) as record:
-        seen = _Seen.now(folder)
-        chosen = _choose(project, folder, seen, options)
-        scripts = project.scripts(chosen.names, seen.limits.max_array_size) if chosen.names else ()
-        check_submission(project, chosen.names, seen, options.yes)
+        seen = look(folder)
+        if seen.queued is None:
+            raise one_problem("there is no squeue here", hint=_NO_SLURM)
+        chosen = choose(project, folder, seen, options)
+        name = project.experiment.name
+        check_submission(name, chosen.states, chosen.names, seen, options.yes)
         make_point_folders(folder, chosen.names)
         jobs = []
-        for script in scripts:
-            one = _Call(project, script, frozenset(chosen.names), options.sbatch)
-            if one.points:
-                jobs.append(one.submit(record, say))
-                submitted(jobs[-1])
+        for call in _calls(project, chosen.names, seen.limits, options.sbatch):
+            jobs.append(call.submit(record, say))
+            submitted(jobs[-1])
         return SweepSubmission(chosen, tuple(jobs))
 
 
-def chosen_points(project: SweepProject, options: SubmitOptions) -> Chosen:
+_NO_SLURM = "submit from the cluster's head node, or try the lab: clusterjobs lab up small"
+
+
+def chosen_now(project: SweepProject, options: SubmitOptions) -> Chosen:
     """What `submit_sweep` would choose now; nothing is written."""
     folder = sweep_folder(project.experiment)
-    return _choose(project, folder, _Seen.now(folder, needs_slurm=False), options)
+    return choose(project, folder, look(folder), options)
 
 
-class _Seen(NamedTuple):
-    """What was submitted earlier, then the queue, and the limits of Slurm."""
-
-    submissions: Sequence[Submission]
-    queued: Mapping[str, Queued] | None
-    limits: Limits
-
-    @classmethod
-    def now(cls, folder: pathlib.Path, needs_slurm: bool = True) -> _Seen:
-        submissions, queued = read_submissions(folder), queued_jobs()
-        if queued is None and needs_slurm:
-            raise one_problem(
-                "there is no squeue here",
-                hint="submit from the cluster's head node, or try the lab: clusterjobs lab up small",
-            )
-        return cls(submissions, queued, slurm_limits() if queued is not None else Limits())
-
-
-def _choose(
-    project: SweepProject, folder: pathlib.Path, seen: _Seen, options: SubmitOptions
+def choose(
+    project: SweepProject, folder: pathlib.Path, seen: Seen, options: SubmitOptions
 ) -> Chosen:
+    """The points that `submit_sweep` submits; nothing is written."""
     points = {one.point.name: one.content for one in project.points}
     indexes = {one.point.name: one.point.index for one in project.points}
     names = points_matching(options.patterns, indexes) if options.patterns else None
     states = sweep_states(folder, points, seen.submissions, seen.queued)
     wanted = Wanted(names, options.completed, options.failed)
     return Chosen(states, points_to_submit(states, wanted))
+
+
+def _calls(
+    project: SweepProject, names: Sequence[str], limits: Limits, options: Sequence[str]
+) -> Iterator[_Call]:
+    """One for each script that has one of the points."""
+    chosen = frozenset(names)
+    for script in project.scripts(chosen, limits.max_array_size) if chosen else ():
+        if tasks := [one for one in script.tasks if one.point.point.name in chosen]:
+            yield _Call(project, script, tasks, options)
 
 
 class _Call:
@@ -146,15 +144,14 @@ class _Call:
         self,
         project: SweepProject,
         script: SweepScript,
-        names: frozenset[str],
+        tasks: Sequence[SweepTask],
         options: Sequence[str],
     ) -> None:
         self.project, self.script, self.sbatch = project, script, tuple(options)
-        rows = [row for row in script.tasks if row.point.point.name in names]
-        self.points = {row.key: row.point.point.name for row in rows}
-        self.content = {row.point.point.name: row.point.content for row in rows}
-        limit = f"%{project.max_running}" if project.max_running else ""
-        self.array = f"{as_ranges(row.index for row in rows)}{limit}" if script.is_array else ""
+        self.points = {one.key: one.point.point.name for one in tasks}
+        self.content = {one.point.point.name: one.point.content for one in tasks}
+        limit = f"%{project.sweep.max_running}" if project.sweep.max_running else ""
+        self.array = f"{as_ranges(one.task for one in tasks)}{limit}" if script.is_array else ""
 
     def submit(self, record: BinaryIO, say: Callable[[str], None]) -> SweepJob:
         """Write the intent, call sbatch, and write its id: a crash in between loses nothing."""
@@ -182,7 +179,10 @@ class _Call:
     def _own_options(self, intent: Submission) -> list[str]:
         said = self._comment()
         array = [f"--array={self.array}"] if self.array else []
-        return [*array, f"--comment={said} {intent.comment}" if said else f"--comment={intent.comment}"]
+        return [
+            *array,
+            f"--comment={said} {intent.comment}" if said else f"--comment={intent.comment}",
+        ]
 
     def _comment(self) -> str:
         """The comment of the spec, or of the options after `--`."""

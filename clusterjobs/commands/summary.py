@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from clusterjobs.commands.show import table
+from clusterjobs.commands.sweep_files import script_names
+from clusterjobs.counted import counted
 from clusterjobs.plan.plan import Plan
 from clusterjobs.slurm_time import in_words, seconds_of
 from clusterjobs.spec.references import show
+
+if TYPE_CHECKING:
+    from clusterjobs.commands.sweep_project import SweepProject
 
 
 def summary(plan: Plan) -> str:
@@ -31,6 +38,19 @@ def summary(plan: Plan) -> str:
         rows.append(("container", f"{show(plan.container.image)}, by {plan.container.runtime}"))
     rows.append(("time limit", _time_limit(job.time_limit)))
     return table([(f"{name}:", value) for name, value in rows])
+
+
+def sweep_summary(project: SweepProject) -> str:
+    """The points and scripts of a sweep, and the job of its first script."""
+    arrays = project.arrays
+    said = f"{project.name}: {counted(len(project.points), 'point')} in "
+    rows = [("sweep:", said + ("one script" if len(arrays) == 1 else f"{len(arrays)} scripts"))]
+    if len(arrays) > 1:
+        for file, array in zip(script_names(len(arrays)), arrays, strict=True):
+            points = counted(len(array.table.points), "point")
+            rows.append((f"  {file}", f"{points}: {array.reason}" if array.reason else points))
+    first = project.points[0].point.name
+    return f"{table(rows)}\n\nthe first point, {first}\n{summary(project.points[0].plan)}"
 
 
 def _time_limit(written: str | None) -> str:

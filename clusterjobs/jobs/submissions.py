@@ -10,7 +10,7 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, BinaryIO
 
 from clusterjobs.regular_file import open_regular
@@ -43,6 +43,10 @@ class Submission:
     def comment(self) -> str:
         """What the job's `--comment` has, so that squeue finds a job without a record."""
         return f"{_COMMENT}{self.token}"
+
+    def with_job(self, job_id: int, cluster: str | None) -> Submission:
+        """The record that replaces the intent."""
+        return replace(self, job_id=job_id, cluster=cluster)
 
 
 def has_token(comment: str) -> bool:

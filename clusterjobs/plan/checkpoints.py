@@ -16,7 +16,7 @@ from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.plan.storage import Storage, is_below
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import experiment as spec
-from clusterjobs.spec.references import expanding, is_absolute, show, variable
+from clusterjobs.spec.references import expanding, is_absolute, show, variable, without_points
 from clusterjobs.yaml.document import Path
 
 
@@ -102,8 +102,8 @@ def _export(
         return
     path: Path = ("checkpoints", "export")
     _check_apart(path, source, target, diagnostics)
-    can_link = target.startswith("s3://") and storage.can_link(source)
-    if via != "association" and not (can_link and via is None):
+    linked = _linked(source, target, storage)
+    if via != "association" and not (linked and via is None):
         _record_copy("checkpoints.export", target, provenance)
         yield Export(folder_on_the_node(source), expanding(target), checkpoints.overwrite)
         return
@@ -115,7 +115,25 @@ def _export(
         f"{service} user guide: AutoExportPolicy",
     )
     reason, where = f"checkpoints of the experiment {name}", diagnostics.where(path)
-    yield BucketLink(source, target, reason, export=True, where=where)
+    folder, prefix = linked or (source, target)
+    yield BucketLink(folder, prefix, reason, export=True, where=where)
+
+
+def _linked(source: str, target: str, storage: Storage) -> tuple[str, str] | None:
+    """The folder and the bucket's prefix that can be linked; None if nothing can.
+
+    Of the points of a sweep it is what their folders have in common.
+    """
+    if not target.startswith("s3://"):
+        return None
+    folder, prefix = without_points(source), without_points(target)
+    if (folder, prefix) == (source, target):
+        return (source, target) if storage.can_link(source) else None
+    own = source.removeprefix(folder)
+    is_below_both = own and (folder + own, prefix + own) == (source, target)
+    if not (is_below_both and folder.endswith("/") and prefix.endswith("/")):
+        return None
+    return (folder.rstrip("/"), prefix.rstrip("/")) if storage.can_link(folder) else None
 
 
 def _record_copy(key: str, target: str, provenance: Provenance) -> None:
@@ -159,7 +177,7 @@ def _check_via(checkpoints: spec.Checkpoints, storage: Storage, diagnostics: Dia
     if checkpoints.via and export is None:
         diagnostics.problem(("checkpoints", "via"), "there is no export", "add export: s3://...")
     elif checkpoints.via == "association" and not (
-        export and export.startswith("s3://") and storage.can_link(checkpoints.path)
+        export and _linked(checkpoints.path, export, storage)
     ):
         diagnostics.problem(
             ("checkpoints", "path"),

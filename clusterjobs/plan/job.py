@@ -12,6 +12,7 @@ from clusterjobs.frameworks.base import Shape, folder_on_the_node
 from clusterjobs.plan.directives import Directive, sbatch_directives
 from clusterjobs.plan.parameters import Parameter
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.sweep import SweepJob, job_folder
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import variable_names
 
@@ -41,6 +42,7 @@ def plan_job(
     launcher: str,
     placement: Placement,
     parameters: tuple[Parameter, ...],
+    sweep: SweepJob | None,
     further: Iterable[Directive],
     diagnostics: Diagnostics,
 ) -> Job:
@@ -53,7 +55,7 @@ def plan_job(
         _title(placement.shape, placement.node_type.name, experiment.framework, launcher),
         sbatch_directives(experiment, placement, further, diagnostics),
         (*filter(None, [cluster.slurm_commands]), "/usr/bin", "/bin"),
-        folder_on_the_node(f"{experiment.logs.path}/${{SLURM_JOB_ID}}"),
+        job_folder(experiment, sweep),
         folder_on_the_node(experiment.workdir) if experiment.workdir else None,
         parameters,
         experiment.time_limit,

@@ -33,6 +33,7 @@ from clusterjobs.plan.staging import plan_staging
 from clusterjobs.plan.staging_checks import check_own_folders
 from clusterjobs.plan.steps import plan_steps
 from clusterjobs.plan.storage import find_storage
+from clusterjobs.plan.sweep import plan_sweep
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.load import Spec
 
@@ -67,7 +68,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted.restarts, wanted.checkpoints, wanted.time_limit, framework, launcher, *both
     )
     further = restarts.directives if restarts else ()
-    job = plan_job(wanted, facts, launcher.name, placement, parameters, further, diagnostics)
+    sweep = plan_sweep(wanted)
+    job = plan_job(wanted, facts, launcher.name, placement, parameters, sweep, further, diagnostics)
     storage = find_storage(facts, placement.partition, placement.node_type)
     inputs = plan_inputs(wanted, program, diagnostics)
     data_paths = framework.data_paths(wanted, spec.options, texts or {})
@@ -86,7 +88,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         *both,
     )
     node_rank = plan_node_rank(wanted, launcher, diagnostics)
-    more = [section.environment for section in (restarts, preflight, program) if section]
+    more = [section.environment for section in (restarts, preflight, program, sweep) if section]
     environment = plan_environment(
         wanted.env,
         wanted.software,
@@ -122,6 +124,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         launch=launch,
         checkpoints=checkpoints,
         restarts=restarts,
+        sweep=sweep,
         derived=tuple(provenance),
         warnings=tuple(diagnostics.problems),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ class Inputs(NamedTuple):
     templates: SiteTemplates = NO_SITE
 
 
+@functools.lru_cache(maxsize=8)  # the same spec for every point of a sweep
 def digest(text: str) -> str:
     """SHA-256 of a text's UTF-8 bytes."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -24,6 +24,9 @@ from clusterjobs.yaml.document import Path, dotted, look_at
 
 # References in code are not expanded: the value would be executed.
 _CODE: tuple[Path, ...] = (("setup",), ("software", "setup"))
+# They become config files, which hold no shell variables; those of gpt-neox have all of the spec.
+_IN_CONFIG_FILES = ("ds_config", "neox")
+_WHOLLY_IN_CONFIG_FILES = ("gpt-neox",)
 _MAX_REFERENCES = 50
 _HINT = "write the value instead"
 
@@ -35,7 +38,9 @@ def expand_references(
 
     `only`: what is at this key, instead of all data.
     """
-    values = _Values(data)
+    values, literal = _Values(data), _Values(data, literal=True)
+    if data.get("framework") in _WHOLLY_IN_CONFIG_FILES:
+        values = literal
 
     def walk(value: Any, path: Path) -> Any:
         if path in _CODE:
@@ -47,7 +52,7 @@ def expand_references(
         if not isinstance(value, str) or "{{" not in value:
             return value
         try:
-            found = expand(value, values.find)
+            found = expand(value, (literal if path[0] in _IN_CONFIG_FILES else values).find)
             check_place(path, found, lambda name: values.way(value, name))
             return found
         except BadReferenceError as error:
@@ -69,10 +74,13 @@ def expanded_text(data: dict[str, Any], *path: str) -> str | None:
 
 
 class _Values:
-    """The values that references name, each expanded once."""
+    """The values that references name, each expanded once.
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = data
+    `literal`: a point's values themselves, and not the marks for the script's variables.
+    """
+
+    def __init__(self, data: Mapping[str, Any], literal: bool = False) -> None:
+        self._data, self._literal = data, literal
         self._open: list[str] = []
         self._known: dict[str, Scalar] = {}  # else values with two references each: 2^n look-ups
 
@@ -143,7 +151,9 @@ class _Values:
                 "add `sweep: {grid: {args.lr: [1e-3, 1e-4]}}`, or remove the reference",
             )
         if head == "point":
-            return point_value(rest)
+            mark = point_value(rest)
+            known: Scalar = sweep.get("point", {}).get(rest)
+            return known if self._literal and known is not None else mark
         if rest != "name":
             raise BadReferenceError(f"there is no value sweep.{rest}", "write sweep.name")
         return self._looked_up("sweep.name" if "name" in sweep else "name")

@@ -104,7 +104,7 @@ class Checkpoints(SpecModel):
     """
 
     path: field_types.Path
-    export: field_types.Repository | None = None
+    export: field_types.ExportTarget | None = None
     via: Literal["association", "copy"] | None = None
     overwrite: field_types.Flag = False
     marker: field_types.Path | None = None
@@ -118,7 +118,7 @@ class Logs(SpecModel):
     """The folder that gets a folder per job, named by the job id, and where these are copied to."""
 
     path: field_types.Path = "logs"
-    export: field_types.Repository | None = None
+    export: field_types.ExportTarget | None = None
     overwrite: field_types.Flag = False
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from clusterjobs.slurm_time import is_slurm_time, seconds_of
-from clusterjobs.spec.references import as_text, has_variable, show
+from clusterjobs.spec.references import as_text, has_variable, show, without_points
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 
 MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name also has the job id
@@ -137,6 +137,13 @@ def repository(value: Any) -> str:
     if "://" in text or text.lower().startswith("s3:"):
         return bucket(text)
     return path(text)
+
+
+def export_target(value: Any) -> str:
+    """A target of exports: as a repository, and with the name of a sweep's point."""
+    text = scalar_text(value)
+    repository(without_points(text, "point"))
+    return text
 
 
 def flag(value: Any) -> bool:
@@ -264,6 +271,7 @@ SearchPath = Annotated[str, BeforeValidator(search_path)]
 Interface = Annotated[str, BeforeValidator(interface)]
 ModuleName = Annotated[str, BeforeValidator(module_name)]
 Repository = Annotated[str, BeforeValidator(repository)]
+ExportTarget = Annotated[str, BeforeValidator(export_target)]
 Flag = Annotated[bool, BeforeValidator(flag)]
 PackageName = Annotated[str, AfterValidator(package_name)]
 PackageVersion = Annotated[str, BeforeValidator(package_version)]

@@ -7,39 +7,30 @@ must not know the meaning of any key, except of those that select the layers.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.errors import InputError, Problem, in_order
-from clusterjobs.spec.defaults import Defaults, load_defaults
-from clusterjobs.spec.expand_references import expand_references, expanded_text
+from clusterjobs.spec.defaults import load_defaults
+from clusterjobs.spec.expand_references import expand_references
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.extends import Reader, load_bases, no_reader, spec_layer
-from clusterjobs.spec.layers import Layer, Merged, Source, merge
+from clusterjobs.spec.layers import Layer, Merged, Source
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.point_folders import with_own_folders
 from clusterjobs.spec.point_problems import Found, of_points
-from clusterjobs.spec.points import Point
 from clusterjobs.spec.remaining import remaining_experiment
 from clusterjobs.spec.secrets import find_secrets
+from clusterjobs.spec.selection import Layered, ReadQueues, Selection, no_queues
 from clusterjobs.spec.settings import Setting, apply_setting, read_setting
-from clusterjobs.spec.sweep import KEY, read_sweep
-from clusterjobs.spec.sweep_keys import Sweep
+from clusterjobs.spec.sweep_keys import KEY, Sweep
 from clusterjobs.spec.validate import OptionModels, validate
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document
 
-
-class Queues(NamedTuple):
-    """The queue that a spec selects on its cluster, None if that is open, and the known ones."""
-
-    selected: str | None
-    names: tuple[str, ...] = ()
-
-
-def _no_queues(_cluster: str, queue: str | None, _gpus: int | None) -> Queues:
-    return Queues(queue)
+if TYPE_CHECKING:
+    from clusterjobs.spec.points import Point
+    from clusterjobs.spec.sweep import SweptSpec
 
 
 class Below(NamedTuple):
@@ -52,7 +43,7 @@ class Below(NamedTuple):
 
     defaults: Sequence[tuple[str, str]] = ()
     clusters: Callable[[], Sequence[str]] = tuple
-    queues: Callable[[str, str | None, int | None], Queues] = _no_queues
+    queues: ReadQueues = no_queues
     read_base: Reader = no_reader
     identity: str = ""
 
@@ -138,25 +129,17 @@ def _read(
     names = below.clusters() if below.defaults else ()
     defaults = [load_defaults(text, file, names, option_models) for file, text in below.defaults]
     items = [read_setting(item, number) for number, item in enumerate(settings, 1)]
-    selection = _Selection(defaults[::-1], specs, items, below)
+    selection = Selection(defaults[::-1], specs, items, below.queues)
     found = selection.layered()
     if secrets := find_secrets(found.merged.data, found.merged.source):
         raise InputError(secrets)
     return _Read(selection, found, option_models)
 
 
-class _Layered(NamedTuple):
-    """Layers, what they give together, and the problems of merging them."""
-
-    layers: tuple[Layer, ...]
-    merged: Merged
-    problems: list[Problem]
-
-
 class _Read:
     """A spec that is read and merged, and not yet validated."""
 
-    def __init__(self, selection: _Selection, found: _Layered, option_models: OptionModels) -> None:
+    def __init__(self, selection: Selection, found: Layered, option_models: OptionModels) -> None:
         self._selection, self._found, self._option_models = selection, found, option_models
         self.merged = found.merged
 
@@ -164,113 +147,80 @@ class _Read:
         """The spec without a sweep."""
         return self._validated(self._found, self._found.merged.data)
 
-    def _validated(self, found: _Layered, data: dict[str, Any], sweep: Sweep | None = None) -> Spec:
-        """The spec of data whose references are not expanded. Raises BrokenSpecError."""
+    def _validated(
+        self,
+        found: Layered,
+        data: dict[str, Any],
+        sweep: Sweep | None = None,
+        needs_rest: bool = True,
+    ) -> Spec:
+        """The spec of data whose references are not expanded. Raises BrokenSpecError.
+
+        `needs_rest`: with what is left without the wrong values, which takes time.
+        """
         source, problems = found.merged.source, found.problems
         data = expand_references(data, source, problems)
         wanted = {**data, KEY: sweep} if sweep else data
         experiment, options = validate(wanted, source, self._option_models, problems)
         if problems or experiment is None:
-            remaining = remaining_experiment(wanted, problems, source, self._option_models)
-            rest = remaining and Spec(*remaining, source, found.merged, found.layers)
+            remaining = needs_rest and remaining_experiment(
+                wanted, problems, source, self._option_models
+            )
+            rest = Spec(*remaining, source, found.merged, found.layers) if remaining else None
             raise BrokenSpecError(in_order(problems), rest)
         return Spec(experiment, options, source, found.merged, found.layers, expanded=data)
 
     def points(self, first_only: bool = False) -> tuple[Spec, ...]:
         """The spec of each point, or only of the first. Raises BrokenSpecError."""
-        swept = read_sweep(self.merged, self._option_models)
+        from clusterjobs.spec.common_values import common_problems, shared_arguments
+        from clusterjobs.spec.sweep import read_sweep  # most specs have none
+
+        try:
+            swept = read_sweep(self.merged, self._option_models)
+        except InputError as error:
+            raise BrokenSpecError(in_order([*error.problems, *self._others()]), None) from None
         points = swept.points[:1] if first_only else swept.points
         specs: list[Spec] = []
         wrong: list[Found] = []
         rest = None
         for point, settings in points:
             try:
-                specs.append(self._point(swept.sweep, point, settings))
+                specs.append(self._point(swept, point, settings, needs_rest=rest is None))
             except InputError as error:
                 wrong.append(Found(point.name, error.problems))
                 rest = rest or getattr(error, "rest", None)
         if wrong:
             raise BrokenSpecError(of_points(wrong, len(points)), rest, specs)
-        return tuple(specs)
+        if problems := in_order(common_problems(specs)):
+            raise BrokenSpecError(problems, specs[0])
+        warnings = () if first_only else tuple(shared_arguments(specs))
+        return tuple(one._replace(notes=one.notes + warnings) for one in specs)
 
-    def _point(self, sweep: Sweep, point: Point, settings: Sequence[Setting]) -> Spec:
-        found = self._with(settings)
-        notes: list[Problem] = []
-        data = {**found.merged.data, KEY: {"name": sweep.name}}
+    def _others(self) -> list[Problem]:
+        """The problems of a spec whose sweep is wrong; what is missing may be in the points."""
+        found = self._found._replace(problems=[*self._found.problems])
+        try:
+            self._validated(found, {**found.merged.data, KEY: {}})
+        except BrokenSpecError as error:
+            return [one for one in error.problems if not one.what.endswith(" is missing")]
+        return []
+
+    def _point(
+        self, swept: SweptSpec, point: Point, settings: Sequence[Setting], needs_rest: bool
+    ) -> Spec:
+        found, sweep = self._with(settings), swept.sweep
+        notes = [*swept.notes]
+        own = {"name": point.name, "label": point.label, "index": point.index}
+        data = {**found.merged.data, KEY: {"name": sweep.name, "point": own}}
         data = with_own_folders(data, found.merged.source, notes)
-        loaded = self._validated(found, data, sweep)
+        loaded = self._validated(found, data, sweep, needs_rest)
         return loaded._replace(point=point, notes=tuple(notes))
 
-    def _with(self, settings: Sequence[Setting]) -> _Layered:
+    def _with(self, settings: Sequence[Setting]) -> Layered:
         """The layers with a point's settings, which may decide whose defaults apply."""
         if self._selection.depends_on(settings):
             return self._selection.with_settings(settings).layered()
         problems, merged = [*self._found.problems], self.merged
         for setting in settings:
             merged = apply_setting(merged, setting, problems)
-        return _Layered(self._found.layers, merged, problems)
-
-
-_QUEUE_KEYS = ("queue", "gpus_per_node")  # which decide the queue
-
-
-class _Selection:
-    """Finds the layers that apply. A default may set the cluster, and one of a cluster the queue.
-
-    So the cluster is decided without the defaults of clusters, and the queue without those of
-    queues.
-    """
-
-    def __init__(
-        self,
-        defaults: Sequence[Defaults],
-        specs: Sequence[Layer],
-        settings: Sequence[Setting],
-        below: Below,
-    ) -> None:
-        self._defaults, self._specs, self._below = defaults, specs, below
-        self._settings = settings
-
-    def with_settings(self, settings: Sequence[Setting]) -> _Selection:
-        """The same with more settings."""
-        every = [*self._settings, *settings]
-        return _Selection(self._defaults, self._specs, every, self._below)
-
-    def depends_on(self, settings: Sequence[Setting]) -> bool:
-        """Whether the settings may change which layers apply."""
-        changed = any(str(setting.path[0]) in _QUEUE_KEYS for setting in settings)
-        return changed and any(one.has_clusters for one in self._defaults)
-
-    def layered(self) -> _Layered:
-        """The layers, the lowest precedence first, and what they give together."""
-        problems: list[Problem] = []
-        cluster = self._cluster() if any(one.has_clusters for one in self._defaults) else None
-        queue = self._queue(cluster, problems) if cluster else None
-        layers = self._layers(cluster, queue)
-        return _Layered(tuple(layers), self._merged(layers, problems), problems)
-
-    def _layers(self, cluster: str | None, queue: str | None) -> list[Layer]:
-        own = [layer for one in self._defaults for layer in one.layers(cluster, queue)]
-        return [*own, *self._specs]
-
-    def _merged(self, layers: Sequence[Layer], problems: list[Problem]) -> Merged:
-        merged = merge(layers, problems)
-        for setting in self._settings:
-            merged = apply_setting(merged, setting, problems)
-        return merged
-
-    def _cluster(self) -> str | None:
-        """The cluster's name; of a config that is named by its path, the file's."""
-        written = expanded_text(self._merged(self._layers(None, None), []).data, "cluster")
-        return pathlib.PurePath(written).stem if written else None
-
-    def _queue(self, cluster: str, problems: list[Problem]) -> str | None:
-        if not any(one.queues(cluster) for one in self._defaults):
-            return None
-        data = self._merged(self._layers(cluster, None), []).data
-        written = expanded_text(data, "cluster") or ""
-        gpus = 0 if data.get("gpus_per_node") == 0 else None
-        queues = self._below.queues(written, expanded_text(data, "queue"), gpus)
-        for one in self._defaults:
-            problems += one.unknown_queues(cluster, queues.names)
-        return queues.selected
+        return Layered(self._found.layers, merged, problems)

@@ -1,6 +1,6 @@
 """Gives each point of a sweep a checkpoint folder of its own.
 
-It knows which keys name such folders; it must not know how checkpoints are written or copied.
+It knows which keys name such folders; it must not know how they are written or copied.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem
 from clusterjobs.spec.expand_references import expanded_text
-from clusterjobs.spec.references import variable_names
-from clusterjobs.yaml.document import Path, dotted
+from clusterjobs.spec.references import POINT_VARIABLES, variable_names
+from clusterjobs.yaml.document import dotted, look_at
 
-_OWN = "/{{ point.label }}"
-_OF_ONE_POINT = {"point_name", "point_label", "point_index", "job_dir", "SLURM_JOB_ID"}
+OWN = "{{ point.label }}"
+_OF_ONE_POINT = {*POINT_VARIABLES, "job_dir", "SLURM_JOB_ID"}
 _FOLDERS = (("checkpoints", "path"), ("checkpoints", "export"))
 
 
@@ -24,16 +24,19 @@ def with_own_folders(data: dict[str, Any], source: Locator, notes: list[Problem]
     The notes say so.
     """
     for path in _FOLDERS:
-        written = expanded_text(data, *path)
-        if written and not _OF_ONE_POINT.intersection(variable_names(written)):
+        written = look_at(data, path)
+        if not isinstance(written, str) or not written:
+            continue
+        if is_shared(expanded_text(data, *path) or written):
             section, key = path
-            inner = data[section]
-            appended = f"{str(inner[key]).rstrip('/')}{_OWN}"
+            inner, appended = data[section], f"{written.rstrip('/')}/{OWN}"
             data = {**data, section: {**inner, key: appended}}
-            what = "the points would share this folder, so {{ point.label }} is appended"
-            notes.append(_note(what, source, path, f"write {appended}"))
+            what = f"the points would share this folder, so {OWN} is appended"
+            where, hint = source.locate(path), f"write {appended}"
+            notes.append(Problem(what, where, dotted(path), hint, warning=True, info=True))
     return data
 
 
-def _note(what: str, source: Locator, path: Path, hint: str) -> Problem:
-    return Problem(what, source.locate(path), dotted(path), hint, warning=True, info=True)
+def is_shared(folder: str) -> bool:
+    """Whether all points would have this folder."""
+    return not _OF_ONE_POINT.intersection(variable_names(folder))

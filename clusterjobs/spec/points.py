@@ -17,11 +17,10 @@ from clusterjobs.errors import did_you_mean
 from clusterjobs.spec.point_names import canonical, digests, names
 from clusterjobs.spec.random_values import draw
 from clusterjobs.spec.references import as_text
-from clusterjobs.spec.sweep_keys import Sweep
+from clusterjobs.spec.sweep_keys import KEY, Sweep
 from clusterjobs.yaml.document import Path
 
 MAX_POINTS = 10_000
-_SWEEP = "sweep"
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _check_keys(sweep: Sweep, diagnostics: Diagnostics) -> None:
     """No key twice, and none inside another; those of `exclude` are swept."""
     places: dict[str, Path] = {}
     for section, key in _swept(sweep):
-        path = (_SWEEP, section, key)
+        path = (KEY, section, key)
         if key in places:
             line = diagnostics.line_of(places[key])
             diagnostics.problem(
@@ -100,7 +99,7 @@ def _check_keys(sweep: Sweep, diagnostics: Diagnostics) -> None:
         places.setdefault(key, path)
     _check_inside(places, diagnostics)
     for number, entry in enumerate(sweep.include):
-        _check_inside({key: (_SWEEP, "include", number, key) for key in entry}, diagnostics)
+        _check_inside({key: (KEY, "include", number, key) for key in entry}, diagnostics)
     for number, entry in enumerate(sweep.exclude):
         _check_exclude(number, entry, list(places), diagnostics)
 
@@ -122,7 +121,7 @@ def _outer_keys(key: str) -> Iterator[str]:
 def _check_exclude(
     number: int, entry: Mapping[str, Any], known: Sequence[str], diagnostics: Diagnostics
 ) -> None:
-    path: Path = (_SWEEP, "exclude", number)
+    path: Path = (KEY, "exclude", number)
     if not entry:
         hint = f"write {{{known[0]}: ...}}" if known else "remove it"
         diagnostics.problem(path, "this would remove every point", hint)
@@ -136,11 +135,11 @@ def _check_exclude(
 def _check_random(sweep: Sweep, diagnostics: Diagnostics) -> None:
     if sweep.random and sweep.samples is None:
         hint = "write samples: 20 beside it"
-        diagnostics.problem((_SWEEP, "random"), "samples is missing", hint, at_key=True)
+        diagnostics.problem((KEY, "random"), "samples is missing", hint, at_key=True)
     if sweep.samples is not None and not sweep.random:
         what = "there is nothing to draw: the sweep has no random"
         hint = "remove it, or write random: {args.lr: {log_uniform: [1e-4, 1e-2]}}"
-        diagnostics.problem((_SWEEP, "samples"), what, hint, at_key=True)
+        diagnostics.problem((KEY, "samples"), what, hint, at_key=True)
 
 
 # ------------------------------------------------------------------ the product
@@ -171,7 +170,7 @@ class _Product:
         return [*points, *self._included(points)]
 
     def _axis(self, key: str, values: Sequence[Any]) -> list[Values]:
-        path = (_SWEEP, "grid", key)
+        path = (KEY, "grid", key)
         found: dict[str, Values] = {}
         for index, value in enumerate(values):
             known = found.setdefault(
@@ -192,14 +191,14 @@ class _Product:
             (first, length), *others = lengths.items()
             key, other = next(one for one in others if one[1] != length)
             self.diagnostics.problem(
-                (_SWEEP, "zip", key),
+                (KEY, "zip", key),
                 f"{counted(other, 'value')}, and {first} has {length}",
                 "zip takes the lists side by side: write lists of the same length, or use grid",
             )
             return []
         rows: list[Values] = [
             {
-                key: SweptValue(values[index], (_SWEEP, "zip", key, index), (_SWEEP, "zip", key))
+                key: SweptValue(values[index], (KEY, "zip", key, index), (KEY, "zip", key))
                 for key, values in self.sweep.zip.items()
             }
             for index in range(next(iter(lengths.values()), 0))
@@ -221,7 +220,7 @@ class _Product:
 
     def _drawn(self, key: str, wanted: Mapping[str, Any], index: int) -> SweptValue:
         value, item = draw(wanted, self.sweep.seed, key, index)
-        path = (_SWEEP, "random", key)
+        path = (KEY, "random", key)
         return SweptValue(value, path if item is None else (*path, "choice", item), path)
 
     def _check_number(self, lengths: Sequence[int]) -> None:
@@ -231,11 +230,11 @@ class _Product:
             what = f"{number:,} points are more than {MAX_POINTS:,}"
             product = " x ".join(map(str, factors))
             hint = f"they are {product}: shorten a list, or write random and samples instead"
-            self.diagnostics.problem((_SWEEP,), what, hint, at_key=True)
+            self.diagnostics.problem((KEY,), what, hint, at_key=True)
         elif not number and not self.diagnostics.failed:
             what = "the sweep has no points"
             self.diagnostics.problem(
-                (_SWEEP,), what, "write grid: {args.lr: [1e-3, 1e-4]}", at_key=True
+                (KEY,), what, "write grid: {args.lr: [1e-3, 1e-4]}", at_key=True
             )
 
     def _without_excluded(self, points: list[Values]) -> list[Values]:
@@ -252,13 +251,13 @@ class _Product:
         if points and not left and not self.sweep.include:
             what = f"no point is left of {counted(len(points), 'point')}"
             hint = "remove a rule, or add values to the lists"
-            self.diagnostics.problem((_SWEEP, "exclude"), what, hint, at_key=True)
+            self.diagnostics.problem((KEY, "exclude"), what, hint, at_key=True)
         return left
 
     def _included(self, points: Iterable[Values]) -> Iterator[Values]:
         known = {_identity(values) for values in points}
         for number, entry in enumerate(self.sweep.include):
-            path = (_SWEEP, "include", number)
+            path = (KEY, "include", number)
             values = {
                 key: SweptValue(value, (*path, key), (*path, key)) for key, value in entry.items()
             }

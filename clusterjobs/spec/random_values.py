@@ -12,49 +12,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from clusterjobs.errors import did_you_mean
 from clusterjobs.yaml.scalars import number
 
-DISTRIBUTIONS = ("uniform", "log_uniform", "int_uniform", "choice")
 _BITS = 53
 _EXACT = decimal.Context(prec=40)  # logarithms of the C library differ between machines
 _SIGNIFICANT = 4  # digits of a drawn number
-
-
-def distribution(value: Any) -> dict[str, Any]:
-    """One distribution with its bounds or choices: `{log_uniform: [1e-3, 1e-1]}`."""
-    if not isinstance(value, dict) or len(value) != 1:
-        raise ValueError("expected one distribution: write {uniform: [0, 1]}")
-    ((name, bounds),) = value.items()
-    if name not in DISTRIBUTIONS:
-        raise ValueError(f"unknown distribution {name}: {did_you_mean(name, DISTRIBUTIONS)}")
-    if not isinstance(bounds, list) or not bounds:
-        raise ValueError(f"{name} needs a list: write {{{name}: {_example(name)}}}")
-    if name != "choice":
-        _check_bounds(name, bounds)
-    return value
-
-
-def _example(name: str) -> str:
-    examples = {"choice": "[a, b, c]", "int_uniform": "[1, 10]", "log_uniform": "[1e-4, 1e-2]"}
-    return examples.get(name, "[0, 1]")
-
-
-def _check_bounds(name: str, bounds: list[Any]) -> None:
-    kind = int if name == "int_uniform" else (int, float)
-    if len(bounds) != 2 or not all(
-        isinstance(one, kind) and not isinstance(one, bool) and abs(one) < 2**_BITS  # also NaN
-        for one in bounds
-    ):
-        what = "integers" if name == "int_uniform" else "numbers"
-        raise ValueError(f"{name} needs two {what}: write {{{name}: {_example(name)}}}")
-    low, high = bounds
-    if name == "log_uniform" and low <= 0:
-        raise ValueError(
-            f"log_uniform needs numbers above 0: {getattr(low, 'text', low)} has no logarithm"
-        )
-    if low >= high:
-        raise ValueError(f"the first bound is not less than the second: write {_example(name)}")
 
 
 def draw(wanted: Mapping[str, Any], seed: int, key: str, index: int) -> tuple[Any, int | None]:

@@ -193,9 +193,26 @@ def split_variables(text: str) -> list[str | Variable]:
     return [piece for piece in pieces if piece]
 
 
+def split_marks(text: str) -> list[str]:
+    """The text before the first mark, that mark, the text up to the next one, and so on."""
+    return _MARK.split(text)
+
+
+_MARK = re.compile("(\0[^\0]*\0)")
+
+
 def variable_names(text: str) -> list[str]:
     """The names of the shell variables in a value."""
     return [match[1] for match in _VARIABLE.finditer(text)]
+
+
+POINT_VARIABLES = ("point_name", "point_label", "point_index")
+_OF_A_POINT = re.compile(f"\0(?:{'|'.join(POINT_VARIABLES)})\0")
+
+
+def without_points(text: str, instead: str = "") -> str:
+    """The text with the marks for the values of a sweep's point replaced."""
+    return _OF_A_POINT.sub(instead, text)
 
 
 def show(text: str) -> str:

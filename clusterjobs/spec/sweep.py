@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics, Locator
+from clusterjobs.errors import Problem
 from clusterjobs.spec.expand_references import expand_references, expanded_text
 from clusterjobs.spec.layers import Merged
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.points import Point, SweptValue, make_points
 from clusterjobs.spec.settings import Setting, path_of
 from clusterjobs.spec.spec_keys import UnknownKeyError, check_key
-from clusterjobs.spec.sweep_keys import Sweep
+from clusterjobs.spec.sweep_keys import KEY, Sweep
 from clusterjobs.spec.validate import OptionModels, check_model
 from clusterjobs.yaml.document import MAX_DEPTH, Path
 
-KEY = "sweep"
 # Sections with keys and values of the points: references in these are expanded in each point.
 _SECTIONS = ("grid", "zip", "random", "include", "exclude")
 
@@ -41,14 +41,14 @@ _NOT_SWEPT = {
 
 
 class SweptSpec(NamedTuple):
-    """A merged spec with the sweep that is in it.
+    """The sweep of a spec.
 
-    `settings`: for each point, the values that it puts into the spec.
+    `points`: each with the values that it puts into the spec. `notes`: warnings.
     """
 
-    merged: Merged
     sweep: Sweep
     points: tuple[tuple[Point, tuple[Setting, ...]], ...]
+    notes: tuple[Problem, ...]
 
 
 class _SpecWithSweep(SpecModel):
@@ -70,7 +70,7 @@ def read_sweep(merged: Merged, option_models: OptionModels) -> SweptSpec:
     settings = _Settings(merged.source)
     made = tuple((point, settings.of(values)) for point, values in points)
     diagnostics.raise_if_failed()
-    return SweptSpec(merged, sweep, made)
+    return SweptSpec(sweep, made, tuple(diagnostics.problems))
 
 
 def _expanded(merged: Merged, diagnostics: Diagnostics) -> Any:

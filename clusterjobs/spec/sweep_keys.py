@@ -9,17 +9,21 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from clusterjobs.errors import did_you_mean
 from clusterjobs.spec import field_types
 from clusterjobs.spec.field_types import Count
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.random_values import distribution
 from clusterjobs.spec.references import as_text
+
+KEY = "sweep"
+_MAX_SHOWN = 40  # characters of a value in a hint
 
 
 def _values(value: Any) -> Any:
     """The values to try."""
     if not isinstance(value, list):
-        shown = f"[{as_text(value)}]" if not isinstance(value, dict) else "[a, b]"
+        text = "" if isinstance(value, dict) else as_text(value)
+        shown = f"[{text}]" if 0 < len(text) <= _MAX_SHOWN else "[a, b]"
         raise ValueError(f"expected a list of the values to try: write {shown}")
     if not value:
         raise ValueError("the list is empty: write the values to try, or remove the key")
@@ -39,6 +43,46 @@ def _metric(value: str) -> str:
     return value
 
 
+_DISTRIBUTIONS = ("uniform", "log_uniform", "int_uniform", "choice")
+_TOO_LARGE = 2**53  # numbers are drawn with 53 bits
+
+
+def _distribution(value: Any) -> dict[str, Any]:
+    """One distribution with its bounds or choices: `{log_uniform: [1e-3, 1e-1]}`."""
+    if not isinstance(value, dict) or len(value) != 1:
+        raise ValueError("expected one distribution: write {uniform: [0, 1]}")
+    ((name, bounds),) = value.items()
+    if name not in _DISTRIBUTIONS:
+        raise ValueError(f"unknown distribution {name}: {did_you_mean(name, _DISTRIBUTIONS)}")
+    if not isinstance(bounds, list) or not bounds:
+        raise ValueError(f"{name} needs a list: write {{{name}: {_example(name)}}}")
+    if name != "choice":
+        _check_bounds(name, bounds)
+    return value
+
+
+def _example(name: str) -> str:
+    examples = {"choice": "[a, b, c]", "int_uniform": "[1, 10]", "log_uniform": "[1e-4, 1e-2]"}
+    return examples.get(name, "[0, 1]")
+
+
+def _check_bounds(name: str, bounds: list[Any]) -> None:
+    kind = int if name == "int_uniform" else (int, float)
+    if len(bounds) != 2 or not all(
+        isinstance(one, kind) and not isinstance(one, bool) and abs(one) < _TOO_LARGE  # also NaN
+        for one in bounds
+    ):
+        what = "integers" if name == "int_uniform" else "numbers"
+        raise ValueError(f"{name} needs two {what}: write {{{name}: {_example(name)}}}")
+    low, high = bounds
+    if name == "log_uniform" and low <= 0:
+        raise ValueError(
+            f"log_uniform needs numbers above 0: {getattr(low, 'text', low)} has no logarithm"
+        )
+    if low >= high:
+        raise ValueError(f"the first bound is not less than the second: write {_example(name)}")
+
+
 Values = Annotated[tuple[Any, ...], BeforeValidator(_values)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(field_types.integer)]
 
@@ -55,7 +99,7 @@ class Sweep(SpecModel):
     name: field_types.JobName | None = None
     grid: dict[str, Values] = {}
     zip: dict[str, Values] = {}
-    random: dict[str, Annotated[dict[str, Any], BeforeValidator(distribution)]] = {}
+    random: dict[str, Annotated[dict[str, Any], BeforeValidator(_distribution)]] = {}
     samples: Count | None = None
     seed: Seed = 0
     include: tuple[dict[str, Any], ...] = ()

@@ -18,7 +18,8 @@ from clusterjobs.frameworks import option_models
 from clusterjobs.spec.added_lists import LISTS
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.extends import BaseFile
-from clusterjobs.spec.load import Below, Queues, Spec, load_spec
+from clusterjobs.spec.load import Below, Spec, load_spec
+from clusterjobs.spec.selection import Queues
 from clusterjobs.yaml.document import dotted
 
 MINIMAL = {"name": "a", "cluster": "c1", "framework": "command", "command": "./run"}

@@ -1,0 +1,72 @@
+"""Compares the points of a sweep: what they must have in common, and what they must not share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clusterjobs.errors import Problem
+from clusterjobs.spec.point_folders import OWN, is_shared
+from clusterjobs.spec.references import POINT_VARIABLES, is_absolute, show, variable_names
+from clusterjobs.yaml.document import Path, dotted
+
+if TYPE_CHECKING:
+    from clusterjobs.spec.load import Spec
+
+# Arguments that name a folder which a training writes, by the usual names.
+_WRITTEN = frozenset(
+    (
+        *("checkpoint_dir", "checkpoint_path", "ckpt_dir", "default_root_dir", "log_dir"),
+        *("logdir", "logging_dir", "out", "out_dir", "output", "output_dir", "output_path"),
+        *("save", "save_dir", "save_path", "tensorboard_dir", "tensorboard_logdir", "work_dir"),
+    )
+)
+
+_HINT = "refer only to values that are the same in all points"
+
+
+def common_problems(specs: Sequence[Spec]) -> Iterator[Problem]:
+    """A problem for the name, the cluster or the logs of the points if they differ."""
+    source, first = specs[0].source, specs[0].experiment
+    for spec in specs:
+        found = spec.experiment
+        for key, one, other in (
+            ("name", first.name, found.name),
+            ("cluster", first.cluster, found.cluster),
+            ("logs", first.logs.path, found.logs.path),
+        ):
+            if one != other:
+                what = f"{show(other)}, and {show(one)} in other points: a sweep has one {key}"
+                yield Problem(what, source.locate((key,)), key, _HINT)
+    if set(POINT_VARIABLES).intersection(variable_names(first.logs.path)):
+        what = "the logs of all points are below one folder, in which each point has its own"
+        yield Problem(what, source.locate(("logs",)), "logs", "leave out the point's name")
+
+
+def shared_arguments(specs: Sequence[Spec]) -> Iterator[Problem]:
+    """A warning for each argument that is a folder which all points would write."""
+    first, *others = (dict(_folders(one.expanded.get("args"))) for one in specs)
+    for path, folder in first.items():
+        if all(one.get(path) == folder for one in others):
+            what = f"all points of the sweep would write into {show(folder)}"
+            where, hint = specs[0].source.locate(path), f"write {show(folder).rstrip('/')}/{OWN}"
+            yield Problem(what, where, dotted(path), hint, warning=True)
+
+
+def _folders(arguments: Any) -> Iterator[tuple[Path, str]]:
+    """Arguments that name a folder, the same one for any point of the same values."""
+    named: list[tuple[str | int, Any, Any]] = []
+    if isinstance(arguments, dict):
+        named = [(name, name, value) for name, value in arguments.items()]
+    elif isinstance(arguments, list):  # --output_dir=/fsx/out, or two items
+        texts = [str(one).partition("=") for one in arguments]
+        named = [
+            (index, name, value) if sign else (index + 1, name, after)
+            for index, ((name, sign, value), after) in enumerate(
+                zip(texts, [*arguments[1:], None], strict=True)
+            )
+        ]
+    for step, name, value in named:
+        word = str(name).lstrip("-").replace("-", "_").rpartition(".")[2]
+        if word in _WRITTEN and isinstance(value, str) and is_absolute(value) and is_shared(value):
+            yield ("args", step), value
