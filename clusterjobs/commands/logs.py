@@ -9,9 +9,9 @@ import time
 import click
 
 from clusterjobs.commands.job_folders import spec_jobs
+from clusterjobs.commands.missing_record import no_record_note
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.show import printable
-from clusterjobs.commands.missing_record import no_record_note
 from clusterjobs.errors import one_problem
 from clusterjobs.growing_file import GrowingFile
 from clusterjobs.jobs.records import read_folder, unrecorded_attempts

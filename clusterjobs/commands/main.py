@@ -34,7 +34,7 @@ _COMMANDS = {
         "Show which specs a change of site, cluster or version affects.",
     ),
     "submit": ("submit", "Render a spec and submit it with sbatch."),
-    "status": ("status", "Show the jobs of a spec, and why their attempts ended."),
+    "status": ("status.command", "Show jobs and sweeps: why they wait, run or ended."),
     "logs": ("logs", "Print the log of a job; --follow keeps printing."),
     "cancel": ("cancel", "Cancel jobs; they do not restart."),
     "policy": ("policy", "List and test the rules of your site, or export them to Slurm."),

@@ -48,7 +48,7 @@ class Known:
 
 
 class Sweep(NamedTuple):
-    """A sweep before Slurm is asked. `spec` is "" for a folder; `metric` is a pattern of the spec."""
+    """A sweep before Slurm is asked. `spec` is "" for a folder; `metric`: the spec's pattern."""
 
     name: str
     spec: str
@@ -151,9 +151,7 @@ def folder_sweep(folder: pathlib.Path) -> Sweep:
     folders = point_folders(folder)
     names |= {digest: paths[-1].name for digest, paths in folders.items() if digest not in names}
     plans = {digest: _plan(point_jobs(folders.get(digest, ()))) for digest in names}
-    known = [
-        Known(_index(name), name, _values(plans[digest])) for digest, name in names.items()
-    ]
+    known = [Known(_index(name), name, _values(plans[digest])) for digest, name in names.items()]
     framework = next((str(one["framework"]) for one in plans.values() if "framework" in one), "")
     points = tuple(sorted(known, key=lambda point: (point.index, point.name)))
     return Sweep(folder.name, "", folder, framework, points, submissions)

@@ -130,7 +130,9 @@ def _checkpoint_finder(experiment: Experiment) -> Callable[[], str] | None:
     """Looks for the newest checkpoint, if the folder is the same for all jobs of the spec."""
     wanted = experiment.checkpoints
     marker = wanted and (wanted.marker or FRAMEWORKS[experiment.framework].saving.marker)
-    if wanted is None or any("{" in one or has_variable(one) for one in (wanted.path, marker or "")):
+    if wanted is None or any(
+        "{" in one or has_variable(one) for one in (wanted.path, marker or "")
+    ):
         return None
     folder = on_this_machine(as_text(wanted.path))
     path = str(folder / marker) if marker else None
