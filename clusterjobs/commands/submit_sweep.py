@@ -177,19 +177,16 @@ class _Call:
         )
 
     def _own_options(self, intent: Submission) -> list[str]:
-        said = self._comment()
         array = [f"--array={self.array}"] if self.array else []
-        return [
-            *array,
-            f"--comment={said} {intent.comment}" if said else f"--comment={intent.comment}",
-        ]
+        return [*array, "--comment=" + f"{self._comment()} {intent.comment}".strip()]
 
     def _comment(self) -> str:
         """The comment of the spec, or of the options after `--`."""
         given = self.script.comment
-        for option, following in zip(self.sbatch, (*self.sbatch[1:], ""), strict=True):
+        words = iter(self.sbatch)
+        for option in words:
             if option == "--comment":
-                given = following
+                given = next(words, "")
             elif option.startswith("--comment="):
                 given = option.partition("=")[2]
         return given
