@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
 from clusterjobs.commands.files import read_text
+from clusterjobs.commands.lab_paths import on_this_machine
 from clusterjobs.commands.missing import missing_inputs
 from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import unsafe_logs
@@ -23,21 +24,30 @@ from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import config_files, resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
+from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import BrokenSpecError, Spec
 
 if TYPE_CHECKING:
+    from clusterjobs.commands.sweep_project import SweepProject
     from clusterjobs.plan.policy_values import User
+    from clusterjobs.spec.need_graph import NeedGraph
 
 
 @dataclass(frozen=True)
 class Project:
-    """A spec with its cluster, read and planned. `site`: the site folders that were used."""
+    """A spec with its cluster, read and planned. `site`: the site folders that were used.
+
+    `needs`: the specs that it needs; None without any.
+    """
 
     plan: Plan
     inputs: Inputs
     source: ClusterSource
     spec: Spec
     site: SiteFolders
+    needs: NeedGraph | None = None
+
+    script_names = ("job.sh",)
 
     @functools.cached_property
     def fitted(self) -> ClusterFiles:
@@ -68,10 +78,9 @@ class Project:
         """The texts of all files of a render. Raises InputError for missing site values."""
         outputs = render_outputs(self.plan, self.fitted.files, self.inputs)
         if self.inputs.templates.overrides():
-            from clusterjobs.commands.script_syntax import bash_problem
+            from clusterjobs.commands.script_syntax import check_bash
 
-            if problem := bash_problem(outputs["job.sh"], self.inputs.templates):
-                raise InputError([problem])
+            check_bash([outputs["job.sh"]], self.inputs.templates)
         return outputs
 
 
@@ -82,25 +91,78 @@ def load_project(
     site: SiteFolders | None = None,
     user: User | None = None,
 ) -> Project:
-    """Read the spec and the files that it names, and make the plan. Raises InputError.
+    """Read the spec and the files that it names, and make the plan; of a sweep, the first point's.
 
     `to_write`: a cluster config that cannot be written is reported with the spec's problems.
     `site`: the site folders to use instead of those that are found. `user`: whom their policies
-    suppose, instead of the caller.
+    suppose, instead of the caller. Raises InputError.
     """
     loaded, files = read_spec(spec, settings, site, user)
-    cluster = _cluster(loaded, files)
-    plan = _plan(loaded, cluster.source, spec, Policies(files.site, user), to_write)
-    inputs = Inputs(
-        _named((str(spec), files.text)),
+    graph = _needs(files, files.points if loaded.point else [loaded])
+    return _project(loaded, files, settings, to_write, user, graph)
+
+
+def load(
+    spec: pathlib.Path,
+    settings: Sequence[str] = (),
+    to_write: bool = True,
+    site: SiteFolders | None = None,
+    user: User | None = None,
+) -> Project | SweepProject:
+    """The same with all points of a sweep. Raises InputError with the problems of all of them."""
+    files = SpecFiles(spec, site)
+    broken: Sequence[Problem] = ()
+    try:
+        specs = files.load_points(settings)
+    except BrokenSpecError as error:
+        specs, broken = error.points, error.problems
+        if not specs:
+            raise with_further_problems(error, files, user) from None
+    graph = _needs(files, specs)
+    if specs[0].point is None:
+        return _project(specs[0], files, settings, to_write, user, graph)
+    from clusterjobs.commands.sweep_project import plan_points  # only for sweeps
+
+    project = plan_points(specs, broken, files, settings, to_write, user)
+    return replace(project, needs=graph)
+
+
+def _needs(files: SpecFiles, points: Sequence[Spec]) -> NeedGraph | None:
+    if not points[0].experiment.needs:
+        return None
+    from clusterjobs.commands.needed_specs import read_need_graph  # most specs have none
+
+    return read_need_graph(files, points)
+
+
+def _project(
+    loaded: Spec,
+    files: SpecFiles,
+    settings: Sequence[str],
+    to_write: bool,
+    user: User | None,
+    needs: NeedGraph | None,
+) -> Project:
+    cluster = cluster_of(loaded, files)
+    plan = _plan(loaded, cluster.source, files.spec, Policies(files.site, user), to_write)
+    inputs = render_inputs(loaded, files, cluster, settings)
+    return Project(plan, inputs, cluster.source, loaded, files.site, needs)
+
+
+def render_inputs(
+    loaded: Spec, files: SpecFiles, cluster: ClusterInput, settings: Sequence[str]
+) -> Inputs:
+    """What the files of a render are made from."""
+    return Inputs(
+        _named((str(files.spec), files.text)),
         _named(cluster.config),
         tuple(map(_named, cluster.sites)),
         tuple(settings),
         tuple(map(_named, loaded.files("default"))),
         tuple(map(_named, loaded.files("base"))),
         read_site_templates(files.site),
+        content_hash(loaded.expanded),
     )
-    return Project(plan, inputs, cluster.source, loaded, files.site)
 
 
 def read_spec(
@@ -115,9 +177,15 @@ def read_spec(
     try:
         return files.load(settings), files
     except BrokenSpecError as error:
-        policies = Policies(files.site, user)
-        further = _further_problems(error, files, policies) if error.rest else ()
-        raise InputError(in_order([*error.problems, *further])) from None
+        raise with_further_problems(error, files, user) from None
+
+
+def with_further_problems(
+    error: BrokenSpecError, files: SpecFiles, user: User | None
+) -> InputError:
+    """The error with the problems of the plan that do not depend on the wrong values."""
+    further = _further_problems(error, files, Policies(files.site, user)) if error.rest else ()
+    return InputError(in_order([*error.problems, *further]))
 
 
 def _further_problems(
@@ -127,36 +195,48 @@ def _further_problems(
 
     assert error.rest is not None
     try:
-        source = _cluster(error.rest, files).source
+        source = cluster_of(error.rest, files).source
         _plan(error.rest, source, files.spec, policies, to_write=False)
     except InputError as found:
         return tuple(independent(found.problems, error.problems))
     return ()
 
 
-def _cluster(loaded: Spec, files: SpecFiles) -> ClusterInput:
+def cluster_of(loaded: Spec, files: SpecFiles) -> ClusterInput:
+    """The cluster that the spec names. Raises InputError."""
     return files.cluster(loaded.experiment.cluster, loaded.source.locate(("cluster",)))
 
 
 def _plan(
     loaded: Spec, source: ConfigSource, spec: pathlib.Path, policies: Policies, to_write: bool
 ) -> Plan:
-    """The plan. Problems of code, policies and the cluster are reported with the spec's own."""
-    problems, plan = [*code_problems(loaded)], None
-    unfit: tuple[Problem, ...] = ()
     try:
-        plan = resolve(loaded, source.facts, _read_configs(loaded, spec))
+        return plan_spec(loaded, source, policies, read_configs(loaded, spec))
+    except InputError as error:
+        unfit = unfit_problems(source) if to_write else ()
+        raise InputError(in_order([*error.problems, *unfit])) from None
+
+
+def plan_spec(
+    loaded: Spec, source: ClusterSource, policies: Policies, configs: Mapping[str, str]
+) -> Plan:
+    """The plan. Raises InputError with the problems of code, policies and the spec together.
+
+    `configs`: see `read_configs`.
+    """
+    problems, plan = [*code_problems(loaded)], None
+    try:
+        plan = resolve(loaded, source.facts, configs)
     except InputError as error:
         problems += error.problems
-        unfit = _unfit(source) if to_write else ()
     broken = policies.check(loaded, plan, source.facts.name)
     if plan is None or problems or any(not one.warning for one in broken):
         warnings = plan.warnings if plan else ()
-        raise InputError(in_order([*problems, *broken, *warnings, *unfit]))
+        raise InputError(in_order([*problems, *broken, *warnings]))
     return plan._replace(warnings=(*plan.warnings, *broken))
 
 
-def _unfit(source: ClusterSource) -> tuple[Problem, ...]:
+def unfit_problems(source: ClusterSource) -> tuple[Problem, ...]:
     """Why the source cannot write its files for any job."""
     try:
         source.fit()
@@ -165,9 +245,10 @@ def _unfit(source: ClusterSource) -> tuple[Problem, ...]:
     return ()
 
 
-def _read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
+def read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
     """The program's own config files found on this machine, beside the spec or in workdir."""
-    folders = [spec.parent, spec.parent / (loaded.experiment.workdir or ".")]
+    workdir = on_this_machine(spec.parent / (loaded.experiment.workdir or "."))
+    folders = [spec.parent, workdir]
     found: dict[str, str] = {}
     for name in config_files(loaded):
         places = [folder / name for folder in folders if (folder / name).is_file()]

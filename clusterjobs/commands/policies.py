@@ -10,7 +10,8 @@ import grp
 import os
 import pwd
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from clusterjobs.commands.files import read_text, shown_path
 from clusterjobs.commands.site_folders import POLICY_FILE, SiteFolders
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from clusterjobs.spec.policy import SiteRule
 
 
-class Policies(NamedTuple):
+@dataclass(frozen=True)
+class Policies:
     """The policies of the site folders, for one user; None is the caller."""
 
     site: SiteFolders
@@ -35,16 +37,25 @@ class Policies(NamedTuple):
         `plan` is None if the job could not be planned.
         """
         try:
-            rules = site_rules(self.site)
+            rules = self._rules
         except InputError as error:
             return error.problems
         if not rules:
             return ()
         from clusterjobs.plan.policies import check_policies
-        from clusterjobs.plan.policy_values import JobValues, User
+        from clusterjobs.plan.policy_values import JobValues
 
-        user = self.user or (current_user() if _depend_on_user(rules) else User(""))
-        return check_policies(rules, JobValues(spec, plan, cluster, user))
+        return check_policies(rules, JobValues(spec, plan, cluster, self._supposed_user))
+
+    @functools.cached_property  # a sweep has many points
+    def _rules(self) -> tuple[SiteRule, ...]:
+        return site_rules(self.site)
+
+    @functools.cached_property
+    def _supposed_user(self) -> User:
+        from clusterjobs.plan.policy_values import User
+
+        return self.user or (current_user() if _depend_on_user(self._rules) else User(""))
 
 
 def site_rules(site: SiteFolders) -> tuple[SiteRule, ...]:

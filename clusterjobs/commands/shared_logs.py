@@ -11,6 +11,7 @@ import pathlib
 import shlex
 import stat
 
+from clusterjobs.commands.lab_paths import on_this_machine
 from clusterjobs.errors import Problem
 from clusterjobs.plan.plan import Plan
 from clusterjobs.spec.references import has_variable
@@ -18,8 +19,8 @@ from clusterjobs.spec.references import has_variable
 
 def unsafe_logs(plan: Plan) -> tuple[Problem, ...]:
     """A warning only: the folder of the same name on the cluster may be another one."""
-    logs = plan.job.folder.rpartition("/")[0]
-    unsafe = None if has_variable(logs) else _unsafe_folder(pathlib.Path(logs))
+    logs = fixed_logs(plan)
+    unsafe = _unsafe_folder(on_this_machine(logs)) if logs else None
     if unsafe is None:
         return ()
     return (
@@ -32,6 +33,14 @@ def unsafe_logs(plan: Plan) -> tuple[Problem, ...]:
             warning=True,
         ),
     )
+
+
+def fixed_logs(plan: Plan) -> str:
+    """The part of `logs` without variables of a node or a point; "" if there is none."""
+    logs = plan.job.folder.rpartition("/")[0]
+    while has_variable(logs):
+        logs = logs.rpartition("/")[0]
+    return logs
 
 
 def _unsafe_folder(path: pathlib.Path) -> pathlib.Path | None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from clusterjobs.commands.show import table
+from clusterjobs.counted import counted
 from clusterjobs.plan.plan import Plan
 from clusterjobs.slurm_time import in_words, seconds_of
 from clusterjobs.spec.references import show
+
+if TYPE_CHECKING:
+    from clusterjobs.commands.sweep_project import SweepProject
 
 
 def summary(plan: Plan) -> str:
@@ -31,6 +37,24 @@ def summary(plan: Plan) -> str:
         rows.append(("container", f"{show(plan.container.image)}, by {plan.container.runtime}"))
     rows.append(("time limit", _time_limit(job.time_limit)))
     return table([(f"{name}:", value) for name, value in rows])
+
+
+def sweep_summary(project: SweepProject) -> str:
+    """The points and scripts of a sweep, and the job of its first point."""
+    first = project.points[0]
+    return f"{scripts_table(project)}\n\nthe first point, {first.point.name}\n{summary(first.plan)}"
+
+
+def scripts_table(project: SweepProject) -> str:
+    """The number of points in each script, and why it is a script of its own."""
+    arrays, files = project.arrays, project.script_names
+    scripts = "one script" if len(files) == 1 else f"{len(files)} scripts"
+    rows = [("sweep:", f"{project.name}: {counted(len(project.points), 'point')} in {scripts}")]
+    if len(files) > 1:
+        for file, array in zip(files, arrays, strict=True):
+            points = counted(len(array.table.points), "point")
+            rows.append((f"  {file}", f"{points}: {array.reason}" if array.reason else points))
+    return table(rows)
 
 
 def _time_limit(written: str | None) -> str:

@@ -22,6 +22,7 @@ from clusterjobs.plan.preflight import Preflight
 from clusterjobs.plan.restarts import Restarts
 from clusterjobs.plan.staging import Staging
 from clusterjobs.plan.steps import Steps
+from clusterjobs.plan.sweep import SweepJob
 from clusterjobs.provenance import Derived
 
 
@@ -41,6 +42,7 @@ class Plan(NamedTuple):
     launch: Launch
     checkpoints: Checkpoints
     restarts: Restarts | None
+    sweep: SweepJob | None
     derived: tuple[Derived, ...]
     warnings: tuple[Problem, ...]
 

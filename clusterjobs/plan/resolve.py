@@ -13,6 +13,7 @@ from clusterjobs.plan.checkpoints import plan_checkpoints
 from clusterjobs.plan.choice import find_framework, find_launcher
 from clusterjobs.plan.container import plan_container
 from clusterjobs.plan.data_paths import check_data_paths
+from clusterjobs.plan.derived_references import with_derived
 from clusterjobs.plan.directive_checks import check_version
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
@@ -20,6 +21,7 @@ from clusterjobs.plan.inputs import plan_inputs
 from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
 from clusterjobs.plan.lint import check_intentions, check_literal_words
+from clusterjobs.plan.node_rank import plan_node_rank
 from clusterjobs.plan.parallelism import check_model, plan_batch, plan_parallelism
 from clusterjobs.plan.parameters import plan_parameters
 from clusterjobs.plan.placement import plan_placement
@@ -31,6 +33,7 @@ from clusterjobs.plan.staging import plan_staging
 from clusterjobs.plan.staging_checks import check_own_folders
 from clusterjobs.plan.steps import plan_steps
 from clusterjobs.plan.storage import find_storage
+from clusterjobs.plan.sweep import plan_sweep
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.load import Spec
 
@@ -57,6 +60,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     parallelism = plan_parallelism(numbers.parallel, placement.shape, *both)
     check_model(numbers.model, numbers.parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
+    wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
     task = Task(wanted, spec.options, placement.shape, parallelism, batch)
     program = framework.program(task, *both) or _NO_PROGRAM
 
@@ -64,7 +68,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted.restarts, wanted.checkpoints, wanted.time_limit, framework, launcher, *both
     )
     further = restarts.directives if restarts else ()
-    job = plan_job(wanted, facts, launcher.name, placement, parameters, further, diagnostics)
+    sweep = plan_sweep(wanted)
+    job = plan_job(wanted, facts, launcher.name, placement, parameters, sweep, further, diagnostics)
     storage = find_storage(facts, placement.partition, placement.node_type)
     inputs = plan_inputs(wanted, program, diagnostics)
     data_paths = framework.data_paths(wanted, spec.options, texts or {})
@@ -82,7 +87,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted.script,
         *both,
     )
-    more = [section.environment for section in (restarts, preflight, program) if section]
+    node_rank = plan_node_rank(wanted, launcher, diagnostics)
+    more = [section.environment for section in (restarts, preflight, program, sweep) if section]
     environment = plan_environment(
         wanted.env,
         wanted.software,
@@ -90,7 +96,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         secrets,
         placement,
         job.directives,
-        more,
+        [*more, node_rank],
         diagnostics,
     )
     container = plan_container(
@@ -118,6 +124,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         launch=launch,
         checkpoints=checkpoints,
         restarts=restarts,
+        sweep=sweep,
         derived=tuple(provenance),
         warnings=tuple(diagnostics.problems),
     )

@@ -9,6 +9,7 @@ from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
+from clusterjobs.spec.references import has_variable
 
 
 def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
@@ -16,7 +17,8 @@ def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
     files, programs = plan.files, node_programs(plan)
     return {
         "is_needed": bool(files.configs or files.folders),
-        "configs": [_config(file) for file in files.configs],
+        "configs": [_config(file) for file in files.configs if not has_variable(file.text)],
+        "point_configs": [_config(file) for file in files.configs if has_variable(file.text)],
         "folders": [shell.quote(one) for one in files.folders],
         "plan_json": shell.verbatim(plan_json),
         "needs_python": plan.restarts is not None or plan.preflight is not None,
@@ -24,11 +26,17 @@ def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
     }
 
 
+def has_watchdog(plan: Plan) -> bool:
+    """Whether a program ends ranks that hang. It acts on a whole job, so not on a point of a pack."""
+    return plan.restarts is not None and plan.placement.per_node == 1
+
+
 def node_programs(plan: Plan) -> tuple[str, ...]:
     """The programs that the job carries, and what they import."""
     return resources.with_imports(
         (
-            *(("attempt.py", "watchdog.py") if plan.restarts else ()),
+            *(("attempt.py",) if plan.restarts else ()),
+            *(("watchdog.py",) if has_watchdog(plan) else ()),
             *(plan.preflight.programs if plan.preflight else ()),
             *plan.staging.programs,
             *plan.checkpoints.programs,
@@ -38,11 +46,10 @@ def node_programs(plan: Plan) -> tuple[str, ...]:
 
 
 def _config(file: ConfigFile) -> dict[str, ShellText]:
-    return {
-        "name": shell.quote(file.name),
-        "text": shell.verbatim(file.text.rstrip("\n")),
-        "end": shell.heredoc_word(file.text),
-    }
+    """A file with variables, of a sweep, is written by a here-document that expands them."""
+    document = shell.expanding_document if has_variable(file.text) else shell.verbatim
+    text = document(file.text.rstrip("\n"))
+    return {"name": shell.quote(file.name), "text": text, "end": shell.heredoc_word(text)}
 
 
 def _program(name: str) -> dict[str, ShellText]:

@@ -4,25 +4,52 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from clusterjobs import __version__, resources
+from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.inputs import Inputs, digest
-from clusterjobs.render.script import render_script
+from clusterjobs.render.script import Script, render_script
 from clusterjobs.render.site.templates import SiteFile
+from clusterjobs.spec.references import has_variable
 
 MANIFEST = "manifest.json"
 
 
 def render_outputs(plan: Plan, cluster_files: Mapping[str, str], inputs: Inputs) -> dict[str, str]:
     """File name -> text. `cluster_files` are those of the cluster's source: cluster.yaml."""
-    script = render_script(plan, inputs)
-    configs = {file.name: file.text for file in plan.files.configs}
-    files = {"job.sh": script.text, **cluster_files, **configs}
-    texts = _template_texts(plan.launch.launcher.template_folder)
-    templates = {name: texts[name] for name in script.templates}
-    return {**files, MANIFEST: _manifest(files, templates, script.site_files, inputs)}
+    return joined_outputs({"job.sh": (plan, render_script(plan, inputs))}, cluster_files, inputs)
+
+
+def joined_outputs(
+    scripts: Mapping[str, tuple[Plan, Script]], further: Mapping[str, str], inputs: Inputs
+) -> dict[str, str]:
+    """The same for several scripts. `further`: other files.
+
+    A config file whose text differs between points is in the scripts alone.
+    """
+    files = {name: script.text for name, (_, script) in scripts.items()} | {**further}
+    templates: dict[str, str] = {}
+    site_files: dict[SiteFile, None] = {}
+    for plan, script in scripts.values():
+        texts = _template_texts(plan.launch.launcher.template_folder)
+        templates |= {name: texts[name] for name in script.templates}
+        site_files |= dict.fromkeys(script.site_files)
+    for file in _same_configs([plan for plan, _ in scripts.values()]):
+        files[file.name] = file.text
+    return {**files, MANIFEST: _manifest(files, templates, tuple(site_files), inputs)}
+
+
+def _same_configs(plans: Sequence[Plan]) -> Iterator[ConfigFile]:
+    """The config files of the plans that are the same for all of their points."""
+    found: dict[str, set[ConfigFile]] = {}
+    for plan in plans:
+        for file in plan.files.configs:
+            found.setdefault(file.name, set()).add(file)
+    for files in found.values():
+        if len(files) == 1 and not has_variable((one := next(iter(files))).text):
+            yield one
 
 
 def _template_texts(further: pathlib.Path | None) -> dict[str, str]:

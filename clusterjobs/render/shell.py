@@ -29,6 +29,12 @@ class HereDocument(ShellText):
     __slots__ = ()
 
 
+class ExpandingDocument(ShellText):
+    """Lines that are safe as the body of an unquoted here-document alone."""
+
+    __slots__ = ()
+
+
 class Delimiter(ShellText):
     """The word that ends a here-document."""
 
@@ -158,6 +164,21 @@ def heredoc_word(text: str) -> Delimiter:
 def verbatim(text: str) -> HereDocument:
     """The body of a quoted here-document, in which bash expands nothing."""
     return HereDocument(text)
+
+
+def expanding_document(text: str) -> ExpandingDocument:
+    """The body of an unquoted here-document: bash expands marked variables alone."""
+    parts = split_variables(text)
+    pieces = (
+        _IN_DOCUMENT.sub(r"\\\g<0>", part)
+        if isinstance(part, str)
+        else f"${{{part.name}{part.otherwise}}}"
+        for part in parts
+    )
+    return ExpandingDocument("".join(pieces))
+
+
+_IN_DOCUMENT = re.compile(r"[\\$`]")
 
 
 def directive(name: str, value: str | int | bool) -> ShellText:

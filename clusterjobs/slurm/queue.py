@@ -1,32 +1,106 @@
-"""The jobs that are in Slurm's queue: squeue and scancel."""
+"""The jobs that are in Slurm's queue: squeue."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import subprocess
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.errors import InputError, Problem
 
 
 @dataclass(frozen=True)
 class Queued:
-    """A job that has not ended. `state` and `reason` as Slurm prints them."""
+    """A job that Slurm knows. All but `user_id` as Slurm prints it; "" where Slurm knows nothing.
 
+    `array_index`: "" if it is no task of an array; then `array_id` is the job's own id. Tasks that
+    wait share their array's id as `job_id`: each gets one of its own when it starts. `start`: when
+    it started, or is expected to; like `submitted`, in local time: 2026-11-22T15:04:05.
+    `dependency`: `afterok:12(unfulfilled)`.
+    """
+
+    job_id: str
     state: str
     reason: str
     time_left: str
     nodes: str
     user_id: int
     name: str
+    array_id: str = ""
+    array_index: str = ""
+    comment: str = ""
+    start: str = ""
+    submitted: str = ""
+    dependency: str = ""
+    time_limit: str = ""
+    partition: str = ""
+    workdir: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def shown_id(self) -> str:
+        """`123`, or `123_4` for a task of an array, as scancel takes it."""
+        return f"{self.array_id}_{self.array_index}" if self.array_index else self.job_id
+
+
+# The fields of Queued, and squeue's columns.
+_COLUMNS = {
+    "job_id": "%A",
+    "state": "%T",
+    "reason": "%r",
+    "time_left": "%L",
+    "nodes": "%N",
+    "user_id": "%U",
+    "name": "%j",
+    "array_id": "%F",
+    "array_index": "%K",
+    "comment": "%k",
+    "start": "%S",
+    "submitted": "%V",
+    "dependency": "%E",
+    "time_limit": "%l",
+    "partition": "%P",
+    "workdir": "%Z",
+}
+_NOTHING = frozenset(("N/A", "(null)", "INVALID"))
 
 
 def queued_jobs() -> dict[str, Queued] | None:
-    """The jobs that have not ended, by id (an array's tasks by their own); None without Slurm."""
-    rows = _squeue("%A|%T|%r|%L|%N|%U|%j", fields=7)
-    if rows is None:
-        return None
-    return {row[0]: Queued(row[1], row[2], row[3], row[4], int(row[5]), row[6]) for row in rows}
+    """The jobs that have not ended, of all users, by id; None without Slurm.
+
+    A task of an array by its own id, or as `123_4` while it has none (see Queued).
+    """
+    jobs = known_jobs()
+    return None if jobs is None else by_id(job for job in jobs if not job.has_ended)
+
+
+def by_id(jobs: Iterable[Queued]) -> dict[str, Queued]:
+    """The jobs by their own ids; tasks that share their array's id as `123_4`."""
+    listed = list(jobs)
+    count = Counter(job.job_id for job in listed)
+    return {job.job_id if count[job.job_id] == 1 else job.shown_id: job for job in listed}
+
+
+def known_jobs() -> tuple[Queued, ...] | None:
+    """All jobs that Slurm knows, by one call of squeue: None without Slurm.
+
+    Slurm knows jobs that have ended, too, by default for 5 minutes (MinJobAge).
+    """
+    rows = _squeue(_COLUMNS.values(), "--states=all")
+    return None if rows is None else tuple(map(_queued, rows))
+
+
+def _queued(row: list[str]) -> Queued:
+    cells = dict(zip(_COLUMNS, row, strict=True))
+    cells |= {key: "" for key, cell in cells.items() if cell in _NOTHING and key != "name"}
+    user_id = int(cells.pop("user_id"))
+    return Queued(user_id=user_id, **cells)
 
 
 def ended_jobs(name: str) -> dict[str, str]:
@@ -34,8 +108,12 @@ def ended_jobs(name: str) -> dict[str, str]:
 
     By default that is 5 minutes (MinJobAge).
     """
-    rows = _squeue("%A|%T|%j", 3, "--me", "--states=all", f"--name={name}") or []
-    return {row[0]: row[1] for row in rows if row[1] in ENDED and row[2] == name}
+    jobs = known_jobs() or ()
+    return {
+        job.job_id: job.state
+        for job in jobs
+        if job.has_ended and job.name == name and job.user_id == os.getuid()
+    }
 
 
 # Slurm's final states.
@@ -57,49 +135,35 @@ def shown_job(job_id: str) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-@dataclass(frozen=True)
-class Cancelled:
-    """The cancelled ids, those of them that mean a whole array, and the unknown ids."""
+def _squeue(columns: Iterable[str], *options: str) -> list[list[str]] | None:
+    """squeue's rows, one for each task of an array; None without Slurm.
 
-    job_ids: tuple[str, ...]
-    arrays: frozenset[str]
-    unknown: tuple[str, ...]
-
-
-def cancel(job_ids: Sequence[str]) -> Cancelled:
-    """Cancel those that are in the queue.
-
-    The id of an array means all its tasks; 123_4 is one task. Raises InputError with scancel's
-    message.
+    Names and comments may have any character. So the marks between rows and columns are random:
+    nobody can put them into the name of a job.
     """
-    rows = _squeue("%A|%F|%i", fields=3)
-    if rows is None:
-        raise one_problem("there is no scancel here", hint="run it on the head node")
-    known = {name for row in rows for name in row}
-    wanted = dict.fromkeys(job_ids)
-    found = tuple(job_id for job_id in wanted if job_id in known)
-    unknown = tuple(job_id for job_id in wanted if job_id not in known)
-    if found:
-        done = subprocess.run(
-            ["scancel", "--", *found], capture_output=True, text=True, errors="replace", check=False
-        )
-        if done.returncode:
-            raise _refused("scancel", done.stderr)
-    arrays = {array for _, array, shown in rows if shown != array}
-    return Cancelled(found, frozenset(arrays.intersection(found)), unknown)
-
-
-def _squeue(columns: str, fields: int, *options: str) -> list[list[str]] | None:
-    """squeue's rows, one for each task of an array; None without Slurm."""
-    asked = ["squeue", "--noheader", "--array", *options, f"--format={columns}"]
+    token = secrets.token_hex(8)
+    row_mark, mark = f"{token}/", f"{token},"
+    asked = [
+        "squeue",
+        "--noheader",
+        "--array",
+        *options,
+        f"--format={row_mark}{mark.join(columns)}",
+    ]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, errors="replace", check=False)
+        done = subprocess.run(asked, env=_environment(), capture_output=True, check=False)
     except FileNotFoundError:
         return None
     if done.returncode:
-        raise _refused("squeue", done.stderr)
-    rows = (line.split("|", fields - 1) for line in done.stdout.splitlines())
-    return [row for row in rows if len(row) == fields]
+        raise _refused("squeue", done.stderr.decode(errors="replace"))
+    rows = done.stdout.decode(errors="replace").split(row_mark)[1:]
+    return [row.removesuffix("\n").split(mark) for row in rows]
+
+
+def _environment() -> dict[str, str]:
+    """Without the variables that filter what squeue prints, or change how it prints times."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
+    return {**kept, "SLURM_TIME_FORMAT": "standard"}
 
 
 def _refused(program: str, said: str) -> InputError:

@@ -26,10 +26,17 @@ class Submitted:
     notes: tuple[str, ...] = ()
 
 
-def submit(script: str, options: Sequence[str], environment: Mapping[str, str]) -> Submitted:
+def submit(
+    script: str,
+    options: Sequence[str],
+    environment: Mapping[str, str],
+    inherited: Sequence[int] = (),
+) -> Submitted:
     """Pass the script's text to sbatch. Raises InputError with sbatch's message.
 
-    The text, not the file: another render may rewrite the file at the same time.
+    The text, not the file: another render may rewrite the file at the same time. `inherited`:
+    descriptors that sbatch keeps open, also if this process is killed. Ctrl-C reaches this process
+    only: sbatch is not ended before it has said the job's id.
     """
     command = ["sbatch", "--parsable", *options]
     try:
@@ -39,6 +46,8 @@ def submit(script: str, options: Sequence[str], environment: Mapping[str, str]) 
             env=clean(environment),
             capture_output=True,
             check=False,
+            pass_fds=inherited,
+            start_new_session=True,
         )
     except FileNotFoundError:
         raise one_problem(

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
+from stand_in_squeue import row, write_squeue
 
 SPEC = """\
 name: tiny
@@ -27,13 +28,12 @@ SECOND = (
     '"nodes": "n[1-2]", "seconds": 80, "ended": 99}\n'
 )
 
-RUNNING = f"12|RUNNING|None|3:00|n[1-2]|{os.getuid()}|tiny"
-SQUEUE = f"""\
-case $* in
-  *'%A|%T|'*) printf '%s\\n' '{RUNNING}' ;;
-  *'%A|%F|%i') printf '%s\\n' '12|12|12' '21|20|20_3' '20|20|20_4' ;;
-esac"""
-PENDING = f"13|PENDING|Resources|1:00:00||{os.getuid()}|tiny"
+RUNNING = row("12", "RUNNING", time_left="3:00", nodes="n[1-2]")
+QUEUE = (
+    RUNNING,
+    row("21", "RUNNING", "other", array="20", index="3"),
+    row("20", "PENDING", "other", array="20", index="4"),
+)
 
 
 def write_plan(folder: pathlib.Path, name: str, file: str, *settings: str) -> None:
@@ -60,7 +60,7 @@ def slurm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     of which one has the array's own id, and a scancel that records."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    program(folder / "squeue", SQUEUE)
+    write_squeue(folder, *QUEUE)
     program(folder / "scancel", f'printf "%s\\n" "$@" > {folder}/cancelled')
     monkeypatch.setenv("PATH", str(folder))
     return folder
@@ -76,10 +76,13 @@ def test_status_knows_running_and_ended_jobs(
 ) -> None:
     done = clusterjobs("status", spec)
     assert (done.code, done.err) == (0, "")
+    last = ["attempt", "1:", "node_failure"]
     assert [line.split() for line in done.out.splitlines()] == [
-        ["job", "state", "attempts", "last", "checkpoint", "why"],
+        ["job", "state", "attempts", "step", "last", "checkpoint", "why"],
         ["7", "ended", "2", "step-60", "completed,", "exit", "code", "0"],
-        ["12", "RUNNING", "2", "step-10", "node_failure"],
+        ["12", "RUNNING", "2", "step-10", "3:00", "left,", "on", "n[1-2];", *last],
+        [],
+        ["2", "jobs:", "1", "completed,", "1", "running"],
     ]
 
 
@@ -169,7 +172,8 @@ def test_following_ends_with_the_job(
     clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
 ) -> None:
     log = spec.parent / "logs" / "12" / "job.log"
-    once = f"[[ -e {slurm}/asked ]] || echo '{RUNNING}'\n"
+    (slurm / "squeue").rename(slurm / "all-jobs")
+    once = f"[[ -e {slurm}/asked ]] || {slurm}/all-jobs $*\n"
     grow = f': > {slurm}/asked\necho "and this is the end" >> {log}'
     program(slurm / "squeue", once + grow)
     done = clusterjobs("logs", spec, "--follow")
@@ -196,33 +200,6 @@ def test_logs_may_lie_where_a_variable_says(
     assert (done.code, "WHERE is not set here" in done.err) == (1, True)
     monkeypatch.setenv("WHERE", os.fspath(tmp_path))
     assert clusterjobs("logs", spec).out == "this is job 12\n"
-
-
-def test_cancel_hands_ids_and_nothing_else_to_scancel(
-    clusterjobs: Callable[..., object], slurm: pathlib.Path
-) -> None:
-    assert clusterjobs("cancel", "12").out == "job 12 is cancelled\n"
-    assert (slurm / "cancelled").read_text() == "--\n12\n"
-    for words, said in (
-        (["99"], "no job 99 is in the queue"),
-        (["1", "all"], "'all' is no job id"),
-        (["12_1"], "no job 12_1 is in the queue"),
-        (["20_[3-4]"], "'20_[3-4]' is no job id\n   hint: it is a number, or 123_4 for a task of"),
-    ):
-        refused = clusterjobs("cancel", *words)
-        assert refused.code == 1
-        assert said in refused.err
-
-
-def test_cancel_says_what_an_arrays_id_means(
-    clusterjobs: Callable[..., object], slurm: pathlib.Path
-) -> None:
-    assert clusterjobs("cancel", "20_4", "21").out == (
-        "job 20_4 is cancelled\njob 21 is cancelled\n"
-    )
-    assert (slurm / "cancelled").read_text() == "--\n20_4\n21\n"
-    said = clusterjobs("cancel", "20").out
-    assert said == "job 20 is cancelled, with all tasks of its array\n"
 
 
 def test_specs_that_share_a_logs_folder_see_their_own_jobs_only(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -68,3 +69,18 @@ def test_submit_says_it_too(
     outcome = clusterjobs("submit", "exp.yaml")
     assert outcome.code == 0, outcome.err
     assert f"there is no {folder}/train.py" in outcome.err
+
+
+def test_in_the_shell_of_a_lab_the_inputs_are_in_the_labs_folder(
+    said: Callable[..., str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = tmp_path / "clusterjobs" / "labs" / "mine"
+    (lab / "shared" / "fsx" / "code").mkdir(parents=True)
+    facts = {"cluster": "small", "slurm": "22.05", "nodes": [], "shared": ["/fsx"]}
+    (lab / "lab.json").write_text(json.dumps(facts))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert said(workdir="/fsx/code") == ""
+    monkeypatch.setenv("CLUSTERJOBS_LAB", "mine")
+    assert "there is no /fsx/code/train.py, though its folder is here" in said(workdir="/fsx/code")
+    (lab / "shared" / "fsx" / "code" / "train.py").touch()
+    assert said(workdir="/fsx/code") == ""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from stand_in_squeue import row, write_squeue
 
 from clusterjobs.growing_file import GrowingFile
 
@@ -33,11 +34,10 @@ class Job:
         (self.folder / "plan.json").write_text(json.dumps(plan))
         (self.folder / "attempts.jsonl").write_text(RECORD)
         (self.folder / "job.log").write_text("trained\n")
-        self.in_queue("")
+        self.in_queue()
 
-    def in_queue(self, row: str) -> None:
-        self.squeue.write_text(f"#!/bin/bash\nprintf '%s\\n' '{row}'\n")
-        self.squeue.chmod(0o755)
+    def in_queue(self, *jobs: dict[str, str]) -> None:
+        write_squeue(self.squeue.parent, *jobs)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_job_in_the_queue_may_yet_record_its_attempt(
     clusterjobs: Callable[..., Any], job: Job, state: str
 ) -> None:
     (job.folder / "started").write_text("3\n")
-    job.in_queue(f"7|{state}|None|3:00|n[1-2]|{os.getuid()}|tiny")
+    job.in_queue(row("7", state))
     assert attempts(clusterjobs, job) == [(2, "completed", 80)]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from stand_in_squeue import row, write_squeue
 
 SPEC = "name: tiny\ncluster: small\nframework: command\ncommand: ['true']\nlogs: logs\n"
 REFUSED = "clusterjobs: /fsx/all is not safe from other users: choose a folder of your own"
@@ -35,11 +36,8 @@ def slurm(spec: pathlib.Path) -> Callable[..., None]:
     """`slurm(states, output)`: what squeue and scontrol know of ended jobs."""
 
     def know(states: dict[str, str], output: pathlib.Path) -> None:
-        rows = " ".join(f"'{job_id}|{state}|tiny'" for job_id, state in states.items())
-        program(
-            spec.parent / "bin" / "squeue",
-            f"[[ $* != *--states=all* ]] || printf '%s\\n' {rows}",
-        )
+        jobs = (row(job_id, state) for job_id, state in states.items())
+        write_squeue(spec.parent / "bin", *jobs)
         program(
             spec.parent / "bin" / "scontrol",
             f"echo 'JobId=13 JobName=tiny JobState=FAILED Reason=X ExitCode=1:0 StdOut={output}'",

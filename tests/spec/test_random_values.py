@@ -1,4 +1,4 @@
-"""Values drawn for a sweep: fixed by seed, key and number, on every machine and in every version."""
+"""Values drawn for a sweep: fixed by seed, key and number, on every machine and version."""
 
 from __future__ import annotations
 

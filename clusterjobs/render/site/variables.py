@@ -12,6 +12,7 @@ from typing import NamedTuple
 from clusterjobs.render.shell import (
     CommentText,
     Delimiter,
+    ExpandingDocument,
     HereDocument,
     ShellText,
     TemplateName,
@@ -41,16 +42,18 @@ KINDS: Mapping[str, str] = {
     "number": "printed",
     "comment": "printed after a `#`",
     "here-document": "printed on a line of its own, in a here-document",
+    "expanding here-document": "printed on a line of its own, in an unquoted here-document",
     "delimiter": "printed: the word that ends a here-document",
     "template": "{% include %}",
     "condition": "{% if %}",
     "list": "{% for %}",
     "record": "its fields",
 }
-PRINTED = ("text", "number", "comment", "here-document", "delimiter")
+PRINTED = ("text", "number", "comment", "here-document", "expanding here-document", "delimiter")
 _TEXTS: tuple[tuple[type[ShellText], str], ...] = (
     (CommentText, "comment"),
     (HereDocument, "here-document"),
+    (ExpandingDocument, "expanding here-document"),
     (Delimiter, "delimiter"),
     (TemplateName, "template"),
     (ShellText, "text"),

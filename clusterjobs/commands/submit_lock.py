@@ -1,0 +1,157 @@
+"""The lock of a sweep: only one `submit` at a time decides what is missing, on all machines.
+
+Two locks are taken. `flock` on submissions.jsonl: the kernel releases it when its last holder ends,
+and sbatch inherits it, so that a killed `submit` still holds it until its sbatch has ended. Where
+the file system's flock is local to a machine, submit.lock excludes the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import getpass
+import json
+import os
+import pathlib
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, cast
+
+from clusterjobs.commands.sweep_folder import share_with_group
+from clusterjobs.errors import InputError, one_problem
+from clusterjobs.jobs.submissions import SUBMISSIONS
+from clusterjobs.regular_file import open_regular
+
+LOCK = "submit.lock"
+TIMEOUT = 120.0  # seconds
+_PAUSE = 0.1  # seconds between two tries
+_NO_FLOCK = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+
+
+@contextlib.contextmanager
+def submit_lock(
+    folder: pathlib.Path, say: Callable[[str], None], timeout: float = TIMEOUT
+) -> Iterator[BinaryIO]:
+    """Hold the lock of the sweep's folder; gives submissions.jsonl, opened to append.
+
+    `say` prints a message while it waits. Raises InputError if another `submit` does not end.
+    """
+    waiting = _Waiting(folder / LOCK, say, time.monotonic() + timeout)
+    with _open(folder / SUBMISSIONS) as file:
+        is_local = _flock(file, waiting)
+        _make_lock(folder / LOCK, waiting, may_replace=is_local)
+        try:
+            yield file
+        finally:
+            with contextlib.suppress(OSError):
+                (folder / LOCK).unlink()
+
+
+class _Waiting:
+    """One pause after the other, until the timeout."""
+
+    def __init__(self, lock: pathlib.Path, say: Callable[[str], None], end: float) -> None:
+        self._lock, self._say, self._end = lock, say, end
+        self._said = False
+
+    def pause(self) -> None:
+        if time.monotonic() > self._end:
+            raise self._timeout()
+        if not self._said:
+            self._say(f"waiting: {_holder(self._lock)} submits this sweep")
+            self._said = True
+        time.sleep(_PAUSE)
+
+    def _timeout(self) -> InputError:
+        return one_problem(
+            f"{_holder(self._lock)} still holds the lock of this sweep, {self._lock}",
+            hint="wait for it; if nobody is submitting any more, remove that file",
+        )
+
+
+def _open(path: pathlib.Path) -> BinaryIO:
+    """The file, made if it is missing."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o644)
+        file = os.fdopen(descriptor, "a+b")
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise one_problem(f"{path} is a pipe or a device, and not a file", hint="remove it")
+    share_with_group(path)
+    return cast(BinaryIO, file)
+
+
+def _cannot_write(path: pathlib.Path, error: OSError) -> InputError:
+    hint = "check who may write there; a folder that a group shares needs chmod g+ws"
+    return one_problem(f"cannot write {path}: {error.strerror}", hint=hint)
+
+
+def _flock(file: BinaryIO, waiting: _Waiting) -> bool:
+    """Lock the file; False if the file system has no such locks."""
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in _NO_FLOCK:
+                return False
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
+                raise
+            waiting.pause()
+        else:
+            return True
+
+
+def _make_lock(path: pathlib.Path, waiting: _Waiting, may_replace: bool) -> None:
+    """Make the file, alone. `may_replace`: a lock of this machine is one of a dead process."""
+    own = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "user": user_name(),
+        "time": time.strftime("%Y-%m-%d %H:%M:%S"),
+    }
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            if may_replace and _read(path).get("host") == own["host"]:
+                path.unlink(missing_ok=True)
+            else:
+                waiting.pause()
+        except OSError as error:
+            raise _cannot_write(path, error) from None
+        else:
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(own, file)
+            return
+
+
+def _holder(lock: pathlib.Path) -> str:
+    """Who holds the lock, in words."""
+    said = _read(lock)
+    if not said:
+        return "another process"
+    return "{user} on {host} (process {pid}, since {time})".format_map(said)
+
+
+def _read(lock: pathlib.Path) -> dict[str, str]:
+    """What the lock says; empty if it cannot be read, or is not written yet."""
+    try:
+        with open_regular(lock) as file:
+            said = json.loads(file.read(4096))
+        return {key: str(said[key])[:80] for key in ("host", "pid", "user", "time")}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
+def user_name() -> str:
+    """The caller's name; the number if it has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no name in this container
+        return str(os.getuid())

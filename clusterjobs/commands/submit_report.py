@@ -1,0 +1,89 @@
+"""What `submit` says of a sweep: the points that are submitted, and why the others are not."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from clusterjobs.commands.show import printable, table
+from clusterjobs.commands.submit_sweep import Chosen, SubmitOptions, SweepJob, SweepSubmission
+from clusterjobs.commands.sweep_project import SweepProject
+from clusterjobs.counted import counted
+from clusterjobs.jobs.resume import counts_in_words
+from clusterjobs.jobs.sweeps import COMPLETED, PointState
+
+
+def job_line(job: SweepJob) -> str:
+    """One call of sbatch."""
+    said = "sbatch took it, and said no id" if job.job_id is None else f"submitted job {job.job_id}"
+    array = f", --array={job.array}" if job.array else ""
+    return f"{said}: {counted(len(job.points), 'point')}{array} ({job.script})"
+
+
+def submission_text(done: SweepSubmission) -> str:
+    """Which points were submitted and which were not, by their states."""
+    lines = [] if done.jobs else ["nothing to submit"]
+    submitted, others = _split(done.chosen)
+    if submitted:
+        lines.append(f"{counted(len(submitted), 'point')} submitted: {counts_in_words(submitted)}")
+    if others:
+        lines.append(f"{counted(len(others), 'point')} not submitted: {counts_in_words(others)}")
+    return "\n".join(lines)
+
+
+def _split(chosen: Chosen) -> tuple[list[PointState], list[PointState]]:
+    names = set(chosen.names)
+    submitted = [one for name, one in chosen.states.items() if name in names]
+    return submitted, [one for name, one in chosen.states.items() if name not in names]
+
+
+def submission_data(
+    project: SweepProject, done: SweepSubmission, output: pathlib.Path
+) -> dict[str, Any]:
+    """The same as data. Names are stable across versions."""
+    jobs = [
+        {
+            "job_id": job.job_id,
+            "cluster": job.cluster,
+            "script": str(output / job.script),
+            "array": job.array,
+            "points": job.tasks,
+        }
+        for job in done.jobs
+    ]
+    return {**chosen_data(project, done.chosen), "jobs": jobs}
+
+
+def chosen_data(project: SweepProject, chosen: Chosen) -> dict[str, Any]:
+    """The points with their states before the submission."""
+    names = set(chosen.names)
+    points = [
+        {
+            "name": name,
+            "state": one.state,
+            "reason": one.reason,
+            "job_id": one.job_id or None,
+            "submitted": name in names,
+        }
+        for name, one in chosen.states.items()
+    ]
+    return {"sweep": project.name, "points": points, "jobs": []}
+
+
+def chosen_table(chosen: Chosen, options: SubmitOptions) -> str:
+    """A row for each point: its state, and whether it would be submitted."""
+    names = set(chosen.names)
+    rows = [("point", "state", "would be submitted")]
+    for name, one in chosen.states.items():
+        state = f"{one.state}, {one.reason}" if one.reason else one.state
+        rows.append((name, printable(state), "yes" if name in names else _why_not(one, options)))
+    last = f"{len(names):,} of {counted(len(chosen.states), 'point')} would be submitted"
+    return f"{table(rows)}\n\n{last}"
+
+
+def _why_not(one: PointState, options: SubmitOptions) -> str:
+    if one.in_queue:
+        return f"no: it is in the queue, {one.job_id}"
+    if one.state == COMPLETED and not options.completed:
+        return "no: it has a result (--all runs it again)"
+    return "no: it is not selected"

@@ -1,0 +1,200 @@
+"""Submits the points of a sweep that have no result yet: one call of sbatch for each array.
+
+It knows in which order records are written, so that no crash loses a job or starts a point twice.
+It must not know how points are rendered.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import BinaryIO, NamedTuple
+
+from clusterjobs.commands.interrupts import postponed_interrupts
+from clusterjobs.commands.submit_checks import Seen, check_sbatch_options, check_submission, look
+from clusterjobs.commands.submit_lock import submit_lock, user_name
+from clusterjobs.commands.sweep_files import SweepScript, SweepTask
+from clusterjobs.commands.sweep_folder import make_point_folders, make_sweep_folder, sweep_folder
+from clusterjobs.commands.sweep_project import SweepProject
+from clusterjobs.errors import one_problem
+from clusterjobs.jobs.needed_jobs import WaitsFor
+from clusterjobs.jobs.resume import Wanted, as_ranges, points_to_submit
+from clusterjobs.jobs.submissions import Submission, append_submission
+from clusterjobs.jobs.sweeps import PointState, sweep_states
+from clusterjobs.slurm.limits import Limits
+from clusterjobs.slurm.submit import submit
+from clusterjobs.spec.point_patterns import points_matching
+
+
+class SubmitOptions(NamedTuple):
+    """The options of `submit` for a sweep.
+
+    `patterns`: only these points. `completed`: also points with a result. `failed`: only points
+    that failed or are lost. `yes`: no questions. `sbatch`: further options of sbatch. `waits`: the
+    jobs that points wait for, one for each group of points.
+    """
+
+    patterns: tuple[str, ...] = ()
+    completed: bool = False
+    failed: bool = False
+    yes: bool = False
+    sbatch: tuple[str, ...] = ()
+    waits: tuple[WaitsFor, ...] = (WaitsFor(),)
+
+
+class SweepJob(NamedTuple):
+    """One call of sbatch. `array`: its --array, "" for a single job. `points`: task -> name.
+
+    `notes`: what sbatch wrote to stderr.
+    """
+
+    job_id: int | None
+    cluster: str | None
+    script: str
+    array: str
+    points: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tasks(self) -> dict[str, str]:
+        """The name of each point -> its job, as scancel takes it: `4711_3`."""
+        job = "" if self.job_id is None else str(self.job_id)
+        return {
+            name: f"{job}_{key.partition('.')[0]}" if key else job
+            for key, name in self.points.items()
+        }
+
+
+class Chosen(NamedTuple):
+    """The states of all points, and the names of those to submit."""
+
+    states: Mapping[str, PointState]
+    names: tuple[str, ...]
+
+
+class SweepSubmission(NamedTuple):
+    """What was chosen, and the jobs that were submitted."""
+
+    chosen: Chosen
+    jobs: tuple[SweepJob, ...]
+
+
+def submit_sweep(
+    project: SweepProject,
+    options: SubmitOptions,
+    say: Callable[[str], None],
+    submitted: Callable[[SweepJob], None] = lambda _: None,
+) -> SweepSubmission:
+    """Submit what is missing, alone. `submitted` is called after each call of sbatch.
+
+    `say` prints messages while it waits. Raises InputError.
+    """
+    check_sbatch_options(options.sbatch)
+    folder = make_sweep_folder(project.experiment)
+    with submit_lock(folder, say) as record:
+        seen = look(folder)
+        if seen.queued is None:
+            raise one_problem("there is no squeue here", hint=_NO_SLURM)
+        chosen = choose(project, folder, seen, options)
+        name = project.experiment.name
+        check_submission(name, chosen.states, chosen.names, seen, options.yes)
+        make_point_folders(folder, chosen.names)
+        jobs = []
+        for call in _calls(project, chosen.names, seen.limits, options):
+            jobs.append(call.submit(record, say))
+            submitted(jobs[-1])
+        return SweepSubmission(chosen, tuple(jobs))
+
+
+_NO_SLURM = "submit from the cluster's head node, or try the lab: clusterjobs lab up small"
+
+
+def chosen_now(project: SweepProject, options: SubmitOptions) -> Chosen:
+    """What `submit_sweep` would choose now; nothing is written."""
+    folder = sweep_folder(project.experiment)
+    return choose(project, folder, look(folder), options)
+
+
+def choose(
+    project: SweepProject, folder: pathlib.Path, seen: Seen, options: SubmitOptions
+) -> Chosen:
+    """The points that `submit_sweep` submits; nothing is written."""
+    points = {one.point.name: one.content for one in project.points}
+    indexes = {one.point.name: one.point.index for one in project.points}
+    names = points_matching(options.patterns, indexes) if options.patterns else None
+    states = sweep_states(folder, points, seen.submissions, seen.queued)
+    wanted = Wanted(names, options.completed, options.failed)
+    return Chosen(states, points_to_submit(states, wanted))
+
+
+def _calls(
+    project: SweepProject, names: Sequence[str], limits: Limits, options: SubmitOptions
+) -> Iterator[_Call]:
+    """One for each script that has one of the points, and for each group that waits for others."""
+    chosen = frozenset(names)
+    for script in project.scripts(chosen, limits.max_array_size) if chosen else ():
+        for waits in options.waits:
+            group = chosen if waits.names is None else chosen & waits.names
+            if tasks := [one for one in script.tasks if one.point.point.name in group]:
+                yield _Call(project, script, tasks, options.sbatch, waits)
+
+
+class _Call:
+    """One call of sbatch, for the chosen points of a script."""
+
+    def __init__(
+        self,
+        project: SweepProject,
+        script: SweepScript,
+        tasks: Sequence[SweepTask],
+        options: Sequence[str],
+        waits: WaitsFor,
+    ) -> None:
+        self.project, self.script, self.waits = project, script, waits
+        self.sbatch = (*options, *waits.options)
+        self.points = {one.key: one.point.point.name for one in tasks}
+        self.content = {one.point.point.name: one.point.content for one in tasks}
+        limit = f"%{project.sweep.max_running}" if project.sweep.max_running else ""
+        self.array = f"{as_ranges(one.task for one in tasks)}{limit}" if script.is_array else ""
+
+    def submit(self, record: BinaryIO, say: Callable[[str], None]) -> SweepJob:
+        """Write the intent, call sbatch, and write its id: a crash in between loses nothing."""
+        intent = Submission(
+            token=secrets.token_hex(8),
+            job_id=None,
+            user=user_name(),
+            time=int(time.time()),
+            spec=self.project.inputs.spec[0],
+            array=self.script.is_array,
+            points=self.points,
+            content=self.content,
+            needs=self.waits.needs,
+        )
+        with postponed_interrupts(lambda: say("sbatch is running: stopping after its answer")):
+            append_submission(record, intent)
+            options = [*self.sbatch, *self._own_options(intent)]
+            job = submit(self.script.text, options, os.environ, inherited=(record.fileno(),))
+            if job.job_id is not None:
+                done = intent.with_job(job.job_id, job.cluster)
+                append_submission(record, done)
+        return SweepJob(
+            job.job_id, job.cluster, self.script.file, self.array, self.points, job.notes
+        )
+
+    def _own_options(self, intent: Submission) -> list[str]:
+        array = [f"--array={self.array}"] if self.array else []
+        return [*array, "--comment=" + f"{self._comment()} {intent.comment}".strip()]
+
+    def _comment(self) -> str:
+        """The comment of the spec, or of the options after `--`."""
+        given = self.script.comment
+        words = iter(self.sbatch)
+        for option in words:
+            if option == "--comment":
+                given = next(words, "")
+            elif option.startswith("--comment="):
+                given = option.partition("=")[2]
+        return given

@@ -1,0 +1,274 @@
+"""The state of every point of a sweep: from its folders, the submissions, and Slurm's queue.
+
+A point is known by its digest, the last part of its name: its index moves when the spec is
+extended. This module reads folders; it must not run commands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from clusterjobs.jobs.records import NO_RECORD, Attempt, read_attempts, unrecorded_attempts
+from clusterjobs.jobs.submissions import Submission
+from clusterjobs.node.job.attempt_files import read_end
+from clusterjobs.regular_file import open_regular
+
+COMPLETED, RUNNING, PENDING = "completed", "running", "pending"
+FAILED, CANCELLED, LOST = "failed", "cancelled", "lost"
+MISSING, CHANGED, UNKNOWN = "missing", "changed", "unknown"
+STATES = (
+    *(COMPLETED, RUNNING, PENDING, FAILED, CANCELLED, LOST),
+    *(MISSING, CHANGED, UNKNOWN),
+)
+NOT_STARTED = "ended_before_its_start"
+
+_WAITING = frozenset(
+    ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+)
+_MAX_PLAN = 1 << 20  # bytes; a longer plan.json is damaged
+
+
+class QueuedJob(Protocol):
+    """What `sweep_states` asks of a job in the queue: see slurm/queue.py."""
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def array_id(self) -> str: ...
+    @property
+    def array_index(self) -> str: ...
+    @property
+    def comment(self) -> str: ...
+
+
+class PointState(NamedTuple):
+    """The state of one point, one of STATES, and the reason: Slurm's, or that of its last attempt.
+
+    `job_id`: the newest job, as in the name of its folder; of a pending task `4711_7`. `folder`:
+    the newest job's; None if no job of the point has one. `attempt`: its last record. `in_queue`:
+    whether that job has not ended; a point of a packed job may have ended before.
+    """
+
+    state: str
+    reason: str = ""
+    job_id: str = ""
+    folder: pathlib.Path | None = None
+    attempt: Attempt | None = None
+    in_queue: bool = False
+
+
+class _Task(NamedTuple):
+    """A point's job in the queue. `is_packed`: it runs several points side by side."""
+
+    job_id: str
+    job: QueuedJob
+    is_packed: bool = False
+
+
+def digest_of(name: str) -> str:
+    """The part of a point's name that stays the same when its index moves."""
+    return name.rpartition("-")[2]
+
+
+def point_folders(sweep: pathlib.Path) -> dict[str, list[pathlib.Path]]:
+    """Digest -> the folders of that point, by one look into the sweep's folder.
+
+    There are several if the point's index has moved. Links are not followed.
+    """
+    found: dict[str, list[pathlib.Path]] = defaultdict(list)
+    for name in sorted(_folders_in(sweep)):
+        found[digest_of(name)].append(sweep / name)
+    return dict(found)
+
+
+def point_jobs(folders: Iterable[pathlib.Path]) -> list[pathlib.Path]:
+    """The folders of the jobs of one point, the newest last."""
+    jobs = [folder / name for folder in folders for name in _folders_in(folder) if name.isdecimal()]
+    if len(jobs) > 1:
+        jobs.sort(key=lambda job: (_start(job), int(job.name)))
+    return jobs
+
+
+def sweep_states(
+    sweep: pathlib.Path,
+    points: Mapping[str, str],
+    submissions: Sequence[Submission],
+    queued: Mapping[str, QueuedJob] | None,
+) -> dict[str, PointState]:
+    """The state of each point. `points`: name -> content hash; "" to compare no content.
+
+    `queued`: the jobs in the queue by id; None without Slurm. It must be read after `submissions`
+    and before this call: a job that ends in between has written its record by now.
+    """
+    folders = point_folders(sweep)
+    newest = _newest_submissions(submissions)
+    tasks = _queued_tasks(submissions, queued or {})
+    found = {}
+    for name, content in points.items():
+        digest = digest_of(name)
+        jobs = point_jobs(folders.get(digest, ()))
+        found[name] = _state(jobs, tasks.get(digest), newest.get(digest), queued, content)
+    return found
+
+
+def plain_state(
+    jobs: Sequence[pathlib.Path],
+    submissions: Sequence[Submission],
+    queued: Mapping[str, QueuedJob] | None,
+    content: str,
+) -> PointState:
+    """The state of a spec without a sweep: as that of a sweep's only point.
+
+    `jobs`: the folders of its jobs, the newest last. `submissions`: its own.
+    """
+    task = next(reversed(_queued_tasks(submissions, queued or {}).values()), None)
+    newest = next(reversed(_newest_submissions(submissions).values()), None)
+    return _state(jobs, task, newest, queued, content)
+
+
+def _state(
+    jobs: Sequence[pathlib.Path],
+    task: _Task | None,
+    submission: Submission | None,
+    queued: Mapping[str, QueuedJob] | None,
+    content: str,
+) -> PointState:
+    state = _in_queue(jobs, task, queued or {}, content)
+    if state is None:
+        state = _ended(jobs, submission, content)
+        if queued is None and state.state == LOST:
+            state = state._replace(state=UNKNOWN, reason="")
+    return state
+
+
+# ------------------------------------------------------------------ in the queue
+
+
+def _queued_tasks(
+    submissions: Sequence[Submission], queued: Mapping[str, QueuedJob]
+) -> dict[str, _Task]:
+    """The jobs in the queue by the digests of their points."""
+    tasks: dict[tuple[str, str], _Task] = {}
+    commented = []
+    for job_id, job in queued.items():
+        tasks[job.array_id or job_id, job.array_index] = _Task(job_id, job)
+        if job.comment:
+            commented.append((job.array_id or job_id, job.comment))
+    found: dict[str, _Task] = {}
+    for one in submissions:
+        array = str(one.job_id) if one.job_id is not None else _by_comment(one, commented)
+        for key, name in one.points.items():
+            index, dot, _ = key.partition(".")
+            if task := tasks.get((array, index)):
+                found[digest_of(name)] = task._replace(is_packed=bool(dot))
+    return found
+
+
+def _by_comment(intent: Submission, commented: Iterable[tuple[str, str]]) -> str:
+    """The id of the job that was submitted, and whose id nobody recorded; "" if there is none."""
+    return next((job_id for job_id, said in commented if intent.comment in said), "")
+
+
+def _in_queue(
+    jobs: Sequence[pathlib.Path],
+    task: _Task | None,
+    queued: Mapping[str, QueuedJob],
+    content: str,
+) -> PointState | None:
+    """None if no job of the point is in the queue."""
+    folder = jobs[-1] if jobs else None
+    if task is None:  # submitted by sbatch itself: known once it has a folder
+        running = next((job for job in reversed(jobs) if job.name in queued), None)
+        if running is None:
+            return None
+        folder, task = running, _Task(running.name, queued[running.name])
+    state = PENDING if task.job.state in _WAITING else RUNNING
+    if task.is_packed and folder and folder.name == task.job_id:
+        ended = _recorded(folder, content)
+        if ended.state in (COMPLETED, CHANGED) or (ended.attempt and state == RUNNING):
+            return ended._replace(in_queue=True)
+    return PointState(state, task.job.reason, task.job_id, folder, in_queue=True)
+
+
+# ------------------------------------------------------------------ ended
+
+
+def _newest_submissions(submissions: Iterable[Submission]) -> dict[str, Submission]:
+    """Digest -> the last submission with that point; intents that nobody completed are none."""
+    return {
+        digest_of(name): one
+        for one in submissions
+        for name in one.points.values()
+        if one.job_id is not None
+    }
+
+
+def _ended(jobs: Sequence[pathlib.Path], submission: Submission | None, content: str) -> PointState:
+    """The state of a point that is not in the queue."""
+    folder = jobs[-1] if jobs else None
+    if submission and (folder is None or _is_older(folder, submission)):
+        return PointState(LOST, NOT_STARTED, str(submission.job_id), folder)
+    return PointState(MISSING) if folder is None else _recorded(folder, content)
+
+
+def _recorded(folder: pathlib.Path, content: str) -> PointState:
+    """The state that the job's own records say."""
+    attempts = read_attempts(_end(folder / "attempts.jsonl"))
+    last = attempts[-1] if attempts else None
+    if last and last.reason == "completed":
+        same = not content or _content(folder) in ("", content)
+        return PointState(COMPLETED if same else CHANGED, "", folder.name, folder, last)
+    if last is None or unrecorded_attempts(folder, attempts):
+        return PointState(LOST, NO_RECORD, folder.name, folder, last)
+    state = CANCELLED if last.reason == "cancelled" else FAILED
+    return PointState(state, last.reason, folder.name, folder, last)
+
+
+def _is_older(folder: pathlib.Path, submission: Submission) -> bool:
+    """Whether the folder's job was submitted earlier: by its id, and by its time, since a new
+    cluster counts its jobs from 1."""
+    assert submission.job_id is not None
+    return int(folder.name) < submission.job_id and _start(folder) < submission.time
+
+
+def _start(job: pathlib.Path) -> float:
+    """When the job's last attempt began: it writes plan.json."""
+    try:
+        return (job / "plan.json").lstat().st_mtime
+    except OSError:
+        return 0
+
+
+# ------------------------------------------------------------------ files
+
+
+def _folders_in(folder: pathlib.Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _end(file: pathlib.Path) -> str:
+    try:
+        return read_end(str(file))
+    except OSError:
+        return ""
+
+
+def _content(job: pathlib.Path) -> str:
+    """The content hash in the job's plan.json; "" if it is unknown."""
+    try:
+        with open_regular(job / "plan.json") as file:
+            plan = json.loads(file.read(_MAX_PLAN))
+            return str(plan.get("point", plan)["content"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ""

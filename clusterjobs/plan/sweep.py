@@ -1,0 +1,52 @@
+"""What a job knows of the sweep that its points belong to; the points are in their arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import variable
+
+POINT = variable("point_name")
+
+
+class SweepJob(NamedTuple):
+    """`folder`: that of the sweep, with a folder for each point in it.
+
+    `max_running`: tasks of an array at the same time. `max_failed`: points of an array that may
+    fail before its pending tasks are held. None: any number.
+    """
+
+    name: str
+    folder: str
+    max_running: int | None
+    max_failed: int | None
+
+    @property
+    def environment(self) -> tuple[Variable, ...]:
+        """The variables that the ranks need."""
+        return (
+            Variable("CLUSTERJOBS_SWEEP", self.name, "the name of the sweep"),
+            Variable("CLUSTERJOBS_POINT", POINT, "this point of it"),
+            Variable(
+                "CLUSTERJOBS_RESULT", f"{JOB_DIR}/result.json", "write the point's results here"
+            ),
+        )
+
+
+def plan_sweep(experiment: Experiment) -> SweepJob | None:
+    """The section `sweep`; None without one."""
+    sweep = experiment.sweep
+    if sweep is None:
+        return None
+    name = sweep.name or experiment.name
+    folder = folder_on_the_node(f"{experiment.logs.path}/{name}")
+    return SweepJob(name, folder, sweep.max_running, sweep.max_failed)
+
+
+def job_folder(experiment: Experiment, sweep: SweepJob | None) -> str:
+    """The job's own folder: of a sweep's job, below that of its point."""
+    if sweep:
+        return f"{sweep.folder}/{POINT}/{variable('SLURM_JOB_ID')}"
+    return folder_on_the_node(f"{experiment.logs.path}/${{SLURM_JOB_ID}}")

@@ -1,0 +1,26 @@
+"""The content hash of a spec: it changes with what the ranks compute, and not with scheduling."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+# They decide when, where and under which name a job runs, and not what it computes.
+_SCHEDULING = frozenset(
+    (
+        *("extends", "logs", "name", "needs", "preflight", "queue", "restarts", "sbatch"),
+        *("sweep", "time_limit"),
+    )
+)
+
+
+def content_hash(values: Mapping[str, Any]) -> str:
+    """16 hex digits of the merged spec with its references expanded.
+
+    A completed job with another content has to run again.
+    """
+    kept = {key: value for key, value in values.items() if key not in _SCHEDULING}
+    text = json.dumps(kept, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

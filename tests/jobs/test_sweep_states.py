@@ -1,0 +1,264 @@
+"""The states of a sweep's points, from folders, submissions and the queue; no Slurm is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from clusterjobs.jobs.submissions import (
+    SUBMISSIONS,
+    Submission,
+    append_submission,
+    read_submissions,
+)
+from clusterjobs.jobs.sweeps import PointState, point_folders, point_jobs, sweep_states
+
+NAME = "0000-lr=1e-3-aaaaaaaa"
+OTHER = "0001-lr=1e-4-bbbbbbbb"
+CONTENT = "0123456789abcdef"
+SUBMITTED = Submission(
+    "t1", 100, "ann", 1000, "exp.yaml", True, {"0": NAME, "1": OTHER}, {NAME: CONTENT}
+)
+INTENT = replace(SUBMITTED, job_id=None)
+
+
+@dataclass(frozen=True)
+class Queued:
+    state: str = "RUNNING"
+    reason: str = "None"
+    array_id: str = "100"
+    array_index: str = "0"
+    comment: str = ""
+
+
+def job(
+    sweep: pathlib.Path, job_id: str, *reasons: str, name: str = NAME, start: float = 2000
+) -> pathlib.Path:
+    """The folder of a job that has begun, with a record for each attempt that has ended."""
+    folder = sweep / name / job_id
+    folder.mkdir(parents=True)
+    records = [{"attempt": n, "reason": reason} for n, reason in enumerate(reasons, 1)]
+    lines = "".join(f"{json.dumps(one)}\n" for one in records)
+    (folder / "attempts.jsonl").write_text(lines)
+    (folder / "plan.json").write_text(json.dumps({"point": {"content": CONTENT}}))
+    os.utime(folder / "plan.json", (start, start))
+    return folder
+
+
+def state_of(sweep: pathlib.Path, *submissions: Submission, **options: Any) -> PointState:
+    queued = options.get("queued", {})
+    content = options.get("content", CONTENT)
+    return sweep_states(sweep, {NAME: content}, submissions, queued)[NAME]
+
+
+# ------------------------------------------------------------------ states
+
+
+def test_a_point_without_anything_is_missing(tmp_path: pathlib.Path) -> None:
+    assert state_of(tmp_path / "no") == PointState("missing")
+
+
+@pytest.mark.parametrize(
+    ("reasons", "state"),
+    [
+        (["completed"], ("completed", "")),
+        (["time_limit", "completed"], ("completed", "")),
+        (["failure"], ("failed", "failure")),
+        (["time_limit"], ("failed", "time_limit")),
+        (["failure", "cancelled"], ("cancelled", "cancelled")),
+        ([], ("lost", "no_record")),
+    ],
+)
+def test_a_point_that_has_ended(
+    tmp_path: pathlib.Path, reasons: list[str], state: tuple[str, str]
+) -> None:
+    folder = job(tmp_path, "101", *reasons)
+    found = state_of(tmp_path, SUBMITTED)
+    assert (found.state, found.reason) == state
+    assert (found.job_id, found.folder) == ("101", folder)
+
+
+def test_an_attempt_that_began_after_the_last_record_is_lost(tmp_path: pathlib.Path) -> None:
+    folder = job(tmp_path, "101", "failure")
+    (folder / "started").write_text("2\n")
+    assert state_of(tmp_path).state == "lost"
+
+
+def test_a_completed_point_with_another_content_is_changed(tmp_path: pathlib.Path) -> None:
+    job(tmp_path, "101", "completed")
+    assert state_of(tmp_path, content="f" * 16).state == "changed"
+    assert state_of(tmp_path, content="").state == "completed"
+
+
+@pytest.mark.parametrize("plan", ["", "[]", '{"point": null}', '{"point": {"con'])
+def test_a_completed_point_without_a_readable_plan_is_completed(
+    tmp_path: pathlib.Path, plan: str
+) -> None:
+    (job(tmp_path, "101", "completed") / "plan.json").write_text(plan)
+    assert state_of(tmp_path).state == "completed"
+
+
+@pytest.mark.parametrize(
+    ("slurm", "state"),
+    [
+        *((one, "running") for one in ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")),
+        *((one, "pending") for one in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")),
+    ],
+)
+def test_a_point_in_the_queue(tmp_path: pathlib.Path, slurm: str, state: str) -> None:
+    job(tmp_path, "101", "failure")
+    found = state_of(tmp_path, SUBMITTED, queued={"101": Queued(slurm)})
+    assert (found.state, found.job_id) == (state, "101")
+
+
+def test_only_its_own_task_of_the_array_counts(tmp_path: pathlib.Path) -> None:
+    queued = {"101": Queued(array_index="1")}
+    found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [SUBMITTED], queued)
+    assert [one.state for one in found.values()] == ["lost", "running"]
+
+
+def test_pending_tasks_are_known_before_they_have_ids_of_their_own(tmp_path: pathlib.Path) -> None:
+    queued = {f"100_{n}": Queued("PENDING", "Resources", array_index=str(n)) for n in range(2)}
+    found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [SUBMITTED], queued)
+    assert [(one.state, one.job_id) for one in found.values()] == [
+        ("pending", "100_0"),
+        ("pending", "100_1"),
+    ]
+
+
+def test_a_single_job_and_a_packed_one(tmp_path: pathlib.Path) -> None:
+    single = replace(SUBMITTED, array=False, points={"": NAME})
+    packed = replace(SUBMITTED, points={"0.0": NAME, "0.1": OTHER})
+    queued = {"100": Queued(array_id="", array_index="")}
+    assert state_of(tmp_path, single, queued=queued).state == "running"
+    found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [packed], {"101": Queued()})
+    assert [one.state for one in found.values()] == ["running", "running"]
+
+
+def test_a_point_of_a_packed_job_may_end_before_it(tmp_path: pathlib.Path) -> None:
+    job(tmp_path, "101", "failure")
+    job(tmp_path, "101", "completed", name=OTHER)
+    packed = replace(SUBMITTED, points={"0.0": NAME, "0.1": OTHER})
+    for slurm, first in (("RUNNING", "failed"), ("PENDING", "pending")):
+        found = sweep_states(tmp_path, {NAME: "", OTHER: ""}, [packed], {"101": Queued(slurm)})
+        assert [one.state for one in found.values()] == [first, "completed"]
+        assert all(one.in_queue for one in found.values())
+
+
+def test_a_job_whose_id_was_not_recorded_is_found_by_its_comment(tmp_path: pathlib.Path) -> None:
+    queued = {"101": Queued(array_id="100", comment=f"of ann {INTENT.comment}")}
+    assert state_of(tmp_path, INTENT, queued=queued).state == "running"
+    assert state_of(tmp_path, INTENT).state == "missing"
+    other = {"101": Queued(array_id="100", comment="clusterjobs:other")}
+    assert state_of(tmp_path, INTENT, queued=other).state == "missing"
+
+
+def test_a_job_that_sbatch_was_given_by_hand_is_known_once_it_has_a_folder(
+    tmp_path: pathlib.Path,
+) -> None:
+    job(tmp_path, "101")
+    assert state_of(tmp_path, queued={"101": Queued(array_id="100")}).state == "running"
+
+
+def test_a_point_that_never_started_is_lost(tmp_path: pathlib.Path) -> None:
+    found = state_of(tmp_path, SUBMITTED)
+    assert (found.state, found.reason, found.job_id) == ("lost", "ended_before_its_start", "100")
+
+
+def test_an_earlier_job_says_nothing_of_a_later_submission(tmp_path: pathlib.Path) -> None:
+    job(tmp_path, "50", "failure", start=500)
+    assert state_of(tmp_path, SUBMITTED).state == "lost"
+
+
+def test_a_new_cluster_counts_its_jobs_from_1(tmp_path: pathlib.Path) -> None:
+    job(tmp_path, "5000", "failure", start=500)
+    job(tmp_path, "12", "completed", start=5000)
+    again = replace(SUBMITTED, job_id=12, time=4000)
+    assert state_of(tmp_path, replace(SUBMITTED, job_id=5000), again).state == "completed"
+
+
+def test_without_slurm_what_has_no_record_is_unknown(tmp_path: pathlib.Path) -> None:
+    assert state_of(tmp_path, SUBMITTED, queued=None).state == "unknown"
+    job(tmp_path, "101")
+    assert state_of(tmp_path, SUBMITTED, queued=None).state == "unknown"
+    job(tmp_path, "102", "completed", start=3000)
+    assert state_of(tmp_path, SUBMITTED, queued=None).state == "completed"
+
+
+# ------------------------------------------------------------------ folders
+
+
+def test_a_point_keeps_its_folder_when_its_index_moves(tmp_path: pathlib.Path) -> None:
+    job(tmp_path, "101", "failure")
+    moved = NAME.replace("0000", "0007")
+    job(tmp_path, "102", "completed", name=moved, start=3000)
+    assert sweep_states(tmp_path, {moved: CONTENT}, [SUBMITTED], {})[moved].state == "completed"
+    (folders,) = point_folders(tmp_path).values()
+    assert [one.name for one in point_jobs(folders)] == ["101", "102"]
+
+
+def test_what_others_have_planted_is_not_followed(tmp_path: pathlib.Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    job(elsewhere, "101", "completed")
+    sweep = tmp_path / "sweep"
+    sweep.mkdir()
+    (sweep / NAME).symlink_to(elsewhere / NAME)
+    (sweep / "points.csv").write_text("")
+    assert state_of(sweep).state == "missing"
+    (sweep / NAME).unlink()
+    folder = job(sweep, "102")
+    (sweep / NAME / "103").symlink_to(elsewhere / NAME / "101")
+    (folder / "attempts.jsonl").unlink()
+    os.mkfifo(folder / "attempts.jsonl")
+    assert state_of(sweep).state == "lost"
+
+
+def test_all_of_1000_points_are_found(tmp_path: pathlib.Path) -> None:
+    names = [f"{n:04}-lr={n}-{n:08x}" for n in range(1000)]
+    for name in names:
+        job(tmp_path, "101", "completed", name=name)
+    tasks = {str(n): name for n, name in enumerate(names)}
+    found = sweep_states(
+        tmp_path, dict.fromkeys(names, CONTENT), [replace(SUBMITTED, points=tasks)], {}
+    )
+    assert {one.state for one in found.values()} == {"completed"}
+
+
+# ------------------------------------------------------------------ submissions.jsonl
+
+
+def write(folder: pathlib.Path, *submissions: Submission) -> None:
+    with (folder / SUBMISSIONS).open("a+b") as file:
+        for one in submissions:
+            append_submission(file, one)
+
+
+def test_a_later_line_replaces_the_intent(tmp_path: pathlib.Path) -> None:
+    other = replace(INTENT, token="t2")
+    write(tmp_path, INTENT, other, SUBMITTED)
+    assert read_submissions(tmp_path) == (SUBMITTED, other)
+
+
+def test_damaged_lines_are_left_out(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, INTENT)
+    whole = json.loads((tmp_path / SUBMISSIONS).read_text())
+    broken = [
+        *("", "null", "[]", "[" * 9999, '{"token": "t9"}', "\0", "\xff"),
+        *(json.dumps({**whole, key: value}) for key, value in (("token", "a b"), ("points", [1]))),
+        *(json.dumps({**whole, "job_id": value}) for value in ("x", float("inf"))),
+    ]
+    with (tmp_path / SUBMISSIONS).open("ab") as file:
+        file.write("\n".join(broken).encode("latin-1", "replace") + b'\n{"token": "t3", "job')
+    write(tmp_path, SUBMITTED)  # after a truncated line
+    assert read_submissions(tmp_path) == (SUBMITTED,)
+
+
+def test_a_planted_pipe_is_not_read(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / SUBMISSIONS)
+    assert read_submissions(tmp_path) == ()
+    assert read_submissions(tmp_path / "nosuch") == ()
