@@ -81,10 +81,12 @@ class _Product:
 
     def points(self) -> list[Values]:
         """The values of each point, each set of values once; [] if there is a problem."""
+        self._check_number()
+        if self.diagnostics.failed:
+            return []
         grid = [self._axis(key, values) for key, values in self.sweep.grid.items()]
         zipped = self._zip()
-        self._check_number([len(axis) for axis in (*grid, *([zipped] if zipped else []))])
-        if self.diagnostics.failed:
+        if any(not problem.warning for problem in self.diagnostics.problems):
             return []
         axes = [*grid, *([zipped] if zipped else [])]
         nothing_drawn: list[Values] = [{}] if axes else []
@@ -151,15 +153,18 @@ class _Product:
         path = (KEY, "random", key)
         return SweptValue(value, path if item is None else (*path, "choice", item), path)
 
-    def _check_number(self, lengths: Sequence[int]) -> None:
-        factors = [*([self.sweep.samples or 0] if self.sweep.random else []), *lengths]
-        number = (math.prod(factors) if factors else 0) + len(self.sweep.include)
+    def _check_number(self) -> None:
+        sweep = self.sweep
+        factors = [sweep.samples or 0] if sweep.random else []
+        factors += [len(values) for values in sweep.grid.values()]
+        factors += [max(map(len, sweep.zip.values()))] if sweep.zip else []
+        number = (math.prod(factors) if factors else 0) + len(sweep.include)
         if number > MAX_POINTS:
             what = f"{number:,} points are more than {MAX_POINTS:,}"
             product = " x ".join(map(str, factors))
             hint = f"they are {product}: shorten a list, or write random and samples instead"
             self.diagnostics.problem((KEY,), what, hint, at_key=True)
-        elif not number and not self.diagnostics.failed:
+        elif not number:
             what = "the sweep has no points"
             self.diagnostics.problem(
                 (KEY,), what, "write grid: {args.lr: [1e-3, 1e-4]}", at_key=True
