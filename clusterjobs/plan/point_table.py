@@ -52,7 +52,8 @@ class PointTable(NamedTuple):
 
     def to_extend(self) -> Columns:
         """Its columns, to join further texts of its points."""
-        return columns_of(self.points, tuple(map(Column, self.columns, zip(*self.rows))))  # noqa: B905
+        values = zip(*self.rows, strict=True)
+        return columns_of(self.points, tuple(map(Column, self.columns, values)))
 
     def with_columns(self, columns: Columns) -> PointTable:
         """The table with these columns."""
