@@ -156,12 +156,16 @@ read_point() { # INDEX
 }
 
 count_failures() { # max_failed: the pending tasks are held once 2 points have failed
-  local failed="/fsx/logs/scaling/failed/$SLURM_ARRAY_JOB_ID"
+  local failed="/fsx/logs/scaling/failed/$SLURM_ARRAY_JOB_ID" pending
   case $reason:$decision in completed* | cancelled* | bad_node* | *:restart) return 0 ;; esac
   mkdir -p -- "$failed" && : > "$failed/$point_name"
   (( $(find "$failed" -type f | wc -l) >= 2 )) || return 0
-  printf 'clusterjobs: 2 points have failed (max_failed): the pending ones are held; `scontrol release %s` lets them run\n' "$SLURM_ARRAY_JOB_ID"
-  scontrol hold "$SLURM_ARRAY_JOB_ID"
+  # Not the running ones: they would be held when they are requeued.
+  pending=$(SLURM_BITSTR_LEN=0 squeue --noheader --states=PENDING --job="$SLURM_ARRAY_JOB_ID" --format=%K)
+  [[ -n $pending ]] || return 0
+  pending="${SLURM_ARRAY_JOB_ID}_[$(sed 's/%.*//' <<< "$pending" | paste -sd,)]"
+  printf 'clusterjobs: 2 points have failed (max_failed): the others wait for `scontrol release %s`\n' "$pending"
+  scontrol uhold "$pending"
 }
 
 # ==== housekeeping ============================================================================
