@@ -74,3 +74,10 @@ def test_the_column_that_has_the_name_of_the_place_is_preferred() -> None:
     )
     assert columns.joined(("1", "2"), "--seed") == variable("seed")
     assert columns.joined(("1", "2"), "--lr") == variable("lr")
+
+
+def test_a_mark_beside_a_value_of_a_config_is_not_in_the_table() -> None:
+    columns = Columns([], [], [])
+    joined = columns.joined_config((f"path: /x{MARK}", f"path: /y{MARK}"))
+    assert joined == f"path: {variable('path')}{MARK}"
+    assert columns.columns[0].values == ("/x", "/y")
