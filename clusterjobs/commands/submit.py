@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 from typing import TYPE_CHECKING
 
@@ -10,9 +9,8 @@ import click
 
 from clusterjobs.commands.options import output_option, set_option, spec_argument
 from clusterjobs.commands.pipeline import Project, load
-from clusterjobs.commands.show import print_json, printable, show_problems
+from clusterjobs.commands.show import print_json, show_problems
 from clusterjobs.commands.summary import summary, sweep_summary
-from clusterjobs.commands.write import write_outputs
 
 if TYPE_CHECKING:
     from clusterjobs.commands.submit_sweep import SubmitOptions
@@ -82,13 +80,9 @@ def _submit_one(
     as_json: bool,
     sbatch_options: tuple[str, ...],
 ) -> None:
-    from clusterjobs.slurm.submit import submit as hand_to_sbatch
+    from clusterjobs.commands.submit_spec import submit_job
 
-    outputs = project.outputs()
-    _write(project, output, outputs, force)
-    job = hand_to_sbatch(outputs["job.sh"], sbatch_options, os.environ)
-    for note in job.notes:
-        click.echo(printable(note), err=True)
+    job = submit_job(project, output, force, sbatch_options)
     if as_json:
         data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / "job.sh")}
         print_json(data)
@@ -100,15 +94,6 @@ def _submit_one(
         else "sbatch took it, and said no id"
     )
     click.echo(f"\n{said}")
-
-
-def _write(
-    project: Project | SweepProject, output: pathlib.Path, outputs: dict[str, str], force: bool
-) -> None:
-    show_problems(project.warnings)
-    if added := project.fitted.notice(output):
-        click.echo(added, err=True)
-    write_outputs(output, outputs, force)
 
 
 # ------------------------------------------------------------------ sweeps
@@ -134,24 +119,14 @@ def _submit_points(
     as_json: bool,
 ) -> None:
     from clusterjobs.commands import submit_report as report
-    from clusterjobs.commands.submit_sweep import SweepJob, submit_sweep
+    from clusterjobs.commands.submit_spec import submit_points
 
-    _write(project, output, project.outputs(), force)
-    if not as_json:
-        click.echo(f"{sweep_summary(project)}\n")
-
-    def submitted(job: SweepJob) -> None:
-        for note in job.notes:
-            click.echo(printable(note), err=True)
-        if not as_json:
-            click.echo(report.job_line(job))
-
-    done = submit_sweep(project, options, _say, submitted)
     if as_json:
+        done = submit_points(project, output, force, options)
         print_json(report.submission_data(project, done, output))
-    else:
-        click.echo(report.submission_text(done))
-
-
-def _say(message: str) -> None:
-    click.echo(printable(message), err=True)
+        return
+    click.echo(f"{sweep_summary(project)}\n")
+    done = submit_points(
+        project, output, force, options, lambda job: click.echo(report.job_line(job))
+    )
+    click.echo(report.submission_text(done))
