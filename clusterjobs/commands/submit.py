@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pathlib
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +14,8 @@ from clusterjobs.commands.show import print_json, show_problems
 from clusterjobs.commands.summary import summary, sweep_summary
 
 if TYPE_CHECKING:
-    from clusterjobs.commands.submit_sweep import SubmitOptions
+    from clusterjobs.commands.submit_needs import NeedRow, Needs
+    from clusterjobs.commands.submit_sweep import SubmitOptions, SweepJob
     from clusterjobs.commands.sweep_project import SweepProject
 
 _EXAMPLES = """\b
@@ -37,6 +39,7 @@ _POINTS = "Of a sweep, only these points: 3,7-9, a name, or '*lr=3e-4*'. May be 
 @click.option("--failed", is_flag=True, help="Of a sweep, only points that failed or are lost.")
 @click.option("--all", "completed", is_flag=True, help="Of a sweep, also the completed points.")
 @click.option("--yes", is_flag=True, help="Submit more than 1,000 points, or in spite of doubts.")
+@click.option("--no-needs", is_flag=True, help="Submit SPEC alone, without what it `needs`.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted; write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the job ids as JSON.")
 @click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
@@ -49,6 +52,7 @@ def submit(
     failed: bool,
     completed: bool,
     yes: bool,
+    no_needs: bool,
     dry_run: bool,
     as_json: bool,
     sbatch_options: tuple[str, ...],
@@ -58,19 +62,33 @@ def submit(
     Of a sweep, points are submitted that are missing, failed, cancelled, lost or changed, and never
     one that is in the queue. Variables of another job (SLURM_*, RANK ...) are not passed on.
     """
-    from clusterjobs.commands.submit_sweep import SubmitOptions  # its imports are for jobs alone
+    from clusterjobs.commands.submit_spec import needs_of  # its imports are for jobs alone
+    from clusterjobs.commands.submit_sweep import SubmitOptions
 
     project = load(spec, settings)
+    needs = None if no_needs else needs_of(project, output, force, sbatch_options)
     if isinstance(project, Project):
-        if patterns or failed or completed or dry_run:
+        if patterns or failed or completed or (dry_run and not needs):
             raise click.UsageError(f"--points, --failed, --all, --dry-run: {spec} has no sweep")
-        _submit_one(project, output, force, as_json, sbatch_options)
+        if needs and dry_run:
+            _show_needs(needs.planned(), as_json, is_dry_run=True)
+        else:
+            _submit_one(project, output, force, as_json, sbatch_options, needs)
         return
     options = SubmitOptions(patterns, completed, failed, yes, sbatch_options)
     if dry_run:
-        _show_dry_run(project, options, as_json)
+        _show_dry_run(project, options, as_json, needs)
     else:
-        _submit_points(project, output, force, options, as_json)
+        _submit_points(project, output, force, options, as_json, needs)
+
+
+def _show_needs(rows: Sequence[NeedRow], as_json: bool, is_dry_run: bool = False) -> None:
+    from clusterjobs.commands.needs_report import needs_data, needs_table
+
+    if not as_json:
+        click.echo(f"{needs_table(rows, is_dry_run)}\n")
+    elif is_dry_run:
+        print_json({"needs": needs_data(rows)})
 
 
 def _submit_one(
@@ -79,13 +97,16 @@ def _submit_one(
     force: bool,
     as_json: bool,
     sbatch_options: tuple[str, ...],
+    needs: Needs | None,
 ) -> None:
     from clusterjobs.commands.submit_spec import submit_job
 
-    job = submit_job(project, output, force, sbatch_options)
+    job = submit_job(
+        project, output, force, sbatch_options, needs, lambda rows: _show_needs(rows, as_json)
+    )
     if as_json:
         data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / "job.sh")}
-        print_json(data)
+        print_json({**data, **_needs_data(needs)})
         return
     click.echo(summary(project.plan))
     said = (
@@ -96,18 +117,33 @@ def _submit_one(
     click.echo(f"\n{said}")
 
 
+def _needs_data(needs: Needs | None) -> dict[str, Any]:
+    if needs is None:
+        return {}
+    from clusterjobs.commands.needs_report import needs_data
+
+    return {"needs": needs_data(needs.rows)}
+
+
 # ------------------------------------------------------------------ sweeps
 
 
-def _show_dry_run(project: SweepProject, options: SubmitOptions, as_json: bool) -> None:
+def _show_dry_run(
+    project: SweepProject, options: SubmitOptions, as_json: bool, needs: Needs | None
+) -> None:
     from clusterjobs.commands.submit_report import chosen_data, chosen_table
     from clusterjobs.commands.submit_sweep import chosen_now
 
     show_problems(project.warnings)
     chosen = chosen_now(project, options)
+    rows = needs.planned() if needs and chosen.names else []
     if as_json:
-        print_json(chosen_data(project, chosen))
+        from clusterjobs.commands.needs_report import needs_data
+
+        print_json({**chosen_data(project, chosen), "needs": needs_data(rows)})
     else:
+        if rows:
+            _show_needs(rows, as_json, is_dry_run=True)
         click.echo(chosen_table(chosen, options))
 
 
@@ -117,16 +153,21 @@ def _submit_points(
     force: bool,
     options: SubmitOptions,
     as_json: bool,
+    needs: Needs | None,
 ) -> None:
     from clusterjobs.commands import submit_report as report
     from clusterjobs.commands.submit_spec import submit_points
 
-    if as_json:
-        done = submit_points(project, output, force, options)
-        print_json(report.submission_data(project, done, output))
-        return
-    click.echo(f"{sweep_summary(project)}\n")
+    def submitted(job: SweepJob) -> None:
+        if not as_json:
+            click.echo(report.job_line(job))
+
+    if not as_json:
+        click.echo(f"{sweep_summary(project)}\n")
     done = submit_points(
-        project, output, force, options, lambda job: click.echo(report.job_line(job))
+        project, output, force, options, submitted, needs, lambda rows: _show_needs(rows, as_json)
     )
-    click.echo(report.submission_text(done))
+    if as_json:
+        print_json({**report.submission_data(project, done, output), **_needs_data(needs)})
+    else:
+        click.echo(report.submission_text(done))
