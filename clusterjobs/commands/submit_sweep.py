@@ -154,7 +154,8 @@ class _Call:
         waits: WaitsFor,
     ) -> None:
         self.project, self.script, self.waits = project, script, waits
-        self.sbatch = (*options, *waits.options)
+        alone = None if script.is_array else tasks[0].point.point.index
+        self.sbatch = (*options, *waits.options(alone))
         self.points = {one.key: one.point.point.name for one in tasks}
         self.content = {one.point.point.name: one.point.content for one in tasks}
         limit = f"%{project.sweep.max_running}" if project.sweep.max_running else ""
