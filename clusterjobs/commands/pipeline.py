@@ -47,6 +47,8 @@ class Project:
     site: SiteFolders
     needs: NeedGraph | None = None
 
+    script_names = ("job.sh",)
+
     @functools.cached_property
     def fitted(self) -> ClusterFiles:
         """The files of the cluster's source. Raises InputError if it cannot serve the job."""
@@ -76,10 +78,9 @@ class Project:
         """The texts of all files of a render. Raises InputError for missing site values."""
         outputs = render_outputs(self.plan, self.fitted.files, self.inputs)
         if self.inputs.templates.overrides():
-            from clusterjobs.commands.script_syntax import bash_problem
+            from clusterjobs.commands.script_syntax import check_bash
 
-            if problem := bash_problem(outputs["job.sh"], self.inputs.templates):
-                raise InputError([problem])
+            check_bash([outputs["job.sh"]], self.inputs.templates)
         return outputs
 
 
