@@ -15,7 +15,7 @@ from clusterjobs.commands.summary import summary, sweep_summary
 
 if TYPE_CHECKING:
     from clusterjobs.commands.submit_needs import NeedRow, Needs
-    from clusterjobs.commands.submit_sweep import SubmitOptions, SweepJob
+    from clusterjobs.commands.submit_sweep import SubmitOptions
     from clusterjobs.commands.sweep_project import SweepProject
 
 _EXAMPLES = """\b
@@ -71,7 +71,7 @@ def submit(
         if patterns or failed or completed or (dry_run and not needs):
             raise click.UsageError(f"--points, --failed, --all, --dry-run: {spec} has no sweep")
         if needs and dry_run:
-            _show_needs(needs.planned(), as_json, is_dry_run=True)
+            _show_needs(needs.planned(), as_json)
         else:
             _submit_one(project, output, force, as_json, sbatch_options, needs)
         return
@@ -80,15 +80,6 @@ def submit(
         _show_dry_run(project, options, as_json, needs)
     else:
         _submit_points(project, output, force, options, as_json, needs)
-
-
-def _show_needs(rows: Sequence[NeedRow], as_json: bool, is_dry_run: bool = False) -> None:
-    from clusterjobs.commands.needs_report import needs_data, needs_table
-
-    if not as_json:
-        click.echo(f"{needs_table(rows, is_dry_run)}\n")
-    elif is_dry_run:
-        print_json({"needs": needs_data(rows)})
 
 
 def _submit_one(
@@ -101,13 +92,13 @@ def _submit_one(
 ) -> None:
     from clusterjobs.commands.submit_spec import submit_job
 
-    job = submit_job(
-        project, output, force, sbatch_options, needs, lambda rows: _show_needs(rows, as_json)
-    )
+    job = submit_job(project, output, force, sbatch_options, needs)
     if as_json:
         data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / "job.sh")}
         print_json({**data, **_needs_data(needs)})
         return
+    if needs:
+        _show_needs(needs.rows)
     click.echo(summary(project.plan))
     said = (
         f"submitted job {job.job_id}"
@@ -115,6 +106,18 @@ def _submit_one(
         else "sbatch took it, and said no id"
     )
     click.echo(f"\n{said}")
+
+
+# ------------------------------------------------------------------ needs
+
+
+def _show_needs(rows: Sequence[NeedRow], as_json: bool = False) -> None:
+    from clusterjobs.commands.needs_report import needs_data, needs_table
+
+    if as_json:
+        print_json({"needs": needs_data(rows)})
+    elif rows:
+        click.echo(f"{needs_table(rows)}\n")
 
 
 def _needs_data(needs: Needs | None) -> dict[str, Any]:
@@ -136,14 +139,12 @@ def _show_dry_run(
 
     show_problems(project.warnings)
     chosen = chosen_now(project, options)
-    rows = needs.planned() if needs and chosen.names else []
+    if needs and chosen.names:
+        needs.rows = needs.planned()
     if as_json:
-        from clusterjobs.commands.needs_report import needs_data
-
-        print_json({**chosen_data(project, chosen), "needs": needs_data(rows)})
+        print_json({**chosen_data(project, chosen), **_needs_data(needs)})
     else:
-        if rows:
-            _show_needs(rows, as_json, is_dry_run=True)
+        _show_needs(needs.rows if needs else [])
         click.echo(chosen_table(chosen, options))
 
 
@@ -158,16 +159,20 @@ def _submit_points(
     from clusterjobs.commands import submit_report as report
     from clusterjobs.commands.submit_spec import submit_points
 
-    def submitted(job: SweepJob) -> None:
-        if not as_json:
-            click.echo(report.job_line(job))
-
-    if not as_json:
-        click.echo(f"{sweep_summary(project)}\n")
-    done = submit_points(
-        project, output, force, options, submitted, needs, lambda rows: _show_needs(rows, as_json)
-    )
     if as_json:
+        done = submit_points(project, output, force, options, needs=needs)
         print_json({**report.submission_data(project, done, output), **_needs_data(needs)})
-    else:
-        click.echo(report.submission_text(done))
+        return
+    click.echo(f"{sweep_summary(project)}\n")
+    done = submit_points(
+        project,
+        output,
+        force,
+        options,
+        lambda job: click.echo(report.job_line(job)),
+        needs,
+    )
+    if needs and done.jobs:
+        click.echo()
+        _show_needs(needs.rows)
+    click.echo(report.submission_text(done))

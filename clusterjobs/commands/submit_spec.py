@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from clusterjobs.commands.pipeline import Project
 from clusterjobs.commands.show import printable, show_problems
-from clusterjobs.commands.submit_needs import NeedRow, Needs
-from clusterjobs.commands.submit_plain import locked_record, submit_recorded
 from clusterjobs.commands.submit_sweep import (
     SubmitOptions,
     SweepJob,
@@ -30,13 +28,8 @@ from clusterjobs.errors import one_problem
 from clusterjobs.slurm.submit import Submitted
 from clusterjobs.slurm.submit import submit as hand_to_sbatch
 
-
-def _ignore(_: Any) -> None: ...
-
-
-def say(message: str) -> None:
-    """Print a message to standard error."""
-    click.echo(printable(message), err=True)
+if TYPE_CHECKING:
+    from clusterjobs.commands.submit_needs import Needs
 
 
 def needs_of(
@@ -45,16 +38,19 @@ def needs_of(
     force: bool,
     sbatch_options: tuple[str, ...],
 ) -> Needs | None:
-    """What has to be submitted first; None if the spec needs nothing. Raises InputError."""
+    """What the spec needs, looked at and checked; None if it needs nothing. Raises InputError."""
     if project.needs is None:
         return None
-    if any(one.startswith(("--dependency", "-d")) for one in sbatch_options):
-        raise one_problem(
-            f"{sbatch_options[0]}: the dependencies of the job come from its needs",
-            hint="write it as needs: [{job: 4711}], or submit with --no-needs",
-        )
+    from clusterjobs.commands.submit_needs import Needs  # most specs have none
+
+    for option in sbatch_options:
+        if option.startswith(("--dependency", "-d")):
+            raise one_problem(
+                f"{option} cannot be given for a spec that has needs",
+                hint="write it as needs: [{job: 4711}], or submit with --no-needs",
+            )
     project.outputs()  # what is wrong with the spec itself is known before anything is submitted
-    return Needs(project.needs, output, force, say)
+    return Needs(project.needs, output, force, _say)
 
 
 def submit_job(
@@ -63,24 +59,27 @@ def submit_job(
     force: bool,
     sbatch_options: tuple[str, ...],
     needs: Needs | None = None,
-    needed: Callable[[Sequence[NeedRow]], None] = _ignore,
 ) -> Submitted:
-    """Submit a spec without a sweep. Raises InputError.
-
-    `needs` are submitted first; `needed` is called when they are.
-    """
+    """Submit a spec without a sweep, after what it `needs`. Raises InputError."""
     script = _write(project, output, force)["job.sh"]
     if needs:
-        (waits,) = needs.submit()
-        needed(needs.rows)
-        with needs.named_if_it_fails(), locked_record(project.spec.experiment, say) as record:
-            job = submit_recorded(
-                project.plan, project.inputs, script, waits, record, say, sbatch_options
-            )
+        job = _submit_after(needs, project, script, sbatch_options)
     else:
         job = hand_to_sbatch(script, sbatch_options, os.environ)
     _say_all(job.notes)
     return job
+
+
+def _submit_after(
+    needs: Needs, project: Project, script: str, sbatch_options: tuple[str, ...]
+) -> Submitted:
+    from clusterjobs.commands.submit_plain import locked_record, submit_recorded
+
+    (waits,) = needs.submit()
+    with needs.named_if_it_fails(), locked_record(project.spec.experiment, _say) as record:
+        return submit_recorded(
+            project.plan, project.inputs, script, waits, record, _say, sbatch_options
+        )
 
 
 def submit_points(
@@ -88,25 +87,23 @@ def submit_points(
     output: pathlib.Path,
     force: bool,
     options: SubmitOptions,
-    submitted: Callable[[SweepJob], None] = _ignore,
+    submitted: Callable[[SweepJob], None] = lambda _: None,
     needs: Needs | None = None,
-    needed: Callable[[Sequence[NeedRow]], None] = _ignore,
 ) -> SweepSubmission:
-    """Submit the points of a sweep that have no result. Raises InputError.
+    """Submit the points of a sweep that have no result, after what they need.
 
-    `submitted` is called for each job. The rest as of `submit_job`.
+    `submitted`: called for each job.
     """
     _write(project, output, force)
     if needs and chosen_now(project, options).names:
         options = options._replace(waits=needs.submit())
-        needed(needs.rows)
 
     def note(job: SweepJob) -> None:
         _say_all(job.notes)
         submitted(job)
 
     with needs.named_if_it_fails() if needs else nullcontext():
-        return submit_sweep(project, options, say, note)
+        return submit_sweep(project, options, _say, note)
 
 
 def _write(project: Project | SweepProject, output: pathlib.Path, force: bool) -> dict[str, str]:
@@ -114,11 +111,15 @@ def _write(project: Project | SweepProject, output: pathlib.Path, force: bool) -
     outputs = project.outputs()
     show_problems(project.warnings)
     if added := project.fitted.notice(output):
-        say(added)
+        click.echo(added, err=True)
     write_outputs(output, outputs, force)
     return outputs
 
 
+def _say(message: str) -> None:
+    click.echo(printable(message), err=True)
+
+
 def _say_all(messages: Iterable[str]) -> None:
     for message in messages:
-        say(message)
+        _say(message)

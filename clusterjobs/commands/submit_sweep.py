@@ -156,7 +156,8 @@ class _Call:
         waits: WaitsFor,
     ) -> None:
         self.project, self.script, self.waits = project, script, waits
-        self.sbatch = (*options, *waits.options)
+        alone = None if script.is_array else tasks[0].point.point.index
+        self.sbatch = (*options, *waits.options(alone))
         self.points = {one.key: one.point.point.name for one in tasks}
         self.content = {one.point.point.name: one.point.content for one in tasks}
         self.number_of_tasks = len({one.task for one in tasks})
