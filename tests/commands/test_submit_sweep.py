@@ -297,11 +297,15 @@ def test_an_array_that_was_submitted_by_hand_is_a_doubt(
 
 
 def test_arrays_are_split_at_slurms_limit(clusterjobs: Run, slurm: StandInSlurm) -> None:
-    slurm.configure(MaxArraySize="2")
+    write(spec_of(list(range(8))))
+    slurm.configure(MaxArraySize="3")
     done = clusterjobs("submit", "exp.yaml")
     assert done.code == 0, done.err
-    assert arrays(slurm) == ["0-1", "0"]
-    assert clusterjobs("submit", "exp.yaml").out.endswith("3 points not submitted: 3 pending\n")
+    assert arrays(slurm) == ["0-2", "0-2", "0-1"]
+    scripts = [pathlib.Path(f"generated/job-{n}.sh").read_text() for n in (1, 2, 3)]
+    assert [call["script"] for call in slurm.calls()] == scripts
+    assert clusterjobs("submit", "exp.yaml").out.endswith("8 points not submitted: 8 pending\n")
+    assert states(clusterjobs) == ["pending"] * 8
 
 
 def test_more_jobs_than_slurm_takes(clusterjobs: Run, slurm: StandInSlurm) -> None:
