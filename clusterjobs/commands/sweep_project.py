@@ -227,18 +227,20 @@ class _Planner:
         self, specs: Sequence[Spec], broken: Sequence[Problem], to_write: bool
     ) -> tuple[PointPlan, ...]:
         """The plan of each point. Raises InputError with the problems of all, `broken` included."""
-        points, wrong = [], []
+        points, found, failed = [], [], bool(broken)
         for one in specs:
             assert one.point
             try:
                 plan = plan_spec(one, self._source, self._policies, self._config_texts(one))
                 points.append(PointPlan(one.point, plan, content_hash(one.expanded)))
+                found.append(Found(one.point.name, plan.warnings))
             except InputError as error:
-                wrong.append(Found(one.point.name, error.problems))
-        if wrong or broken:
+                found.append(Found(one.point.name, error.problems))
+                failed = True
+        if failed:
             unfit = unfit_problems(self._source) if to_write else ()
             total = len(specs) + bool(broken)
-            raise InputError(in_order([*broken, *of_points(wrong, total), *unfit]))
+            raise InputError(in_order([*broken, *of_points(found, total), *unfit]))
         return tuple(points)
 
     def _config_texts(self, spec: Spec) -> Mapping[str, str]:
