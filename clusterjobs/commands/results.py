@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from clusterjobs.commands.lab_paths import named_here
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.results_parquet import write_parquet
 from clusterjobs.commands.show import print_json, table
@@ -80,11 +81,12 @@ def results(spec: pathlib.Path, as_csv: bool, as_json: bool, parquet: pathlib.Pa
 
 
 def _sweep(spec: pathlib.Path) -> SweepData:
-    if spec.is_dir():
-        if not is_sweep_folder(spec):
+    folder = named_here(spec)
+    if folder.is_dir():
+        if not is_sweep_folder(folder):
             hint = "name the spec, or the folder of a sweep: /fsx/logs/lr-width"
             raise one_problem(f"{spec} is no folder of a sweep", hint=hint)
-        return folder_sweep(spec).with_states(ask_queue())
+        return folder_sweep(folder).with_states(ask_queue())
     points = SpecFiles(spec).load_points()
     if points[0].experiment.sweep is None:
         hint = f"only the points of a sweep have results: see clusterjobs status {spec}"

@@ -48,7 +48,8 @@ def test_a_sweep_is_one_line(
     clusterjobs: Callable[..., Any], sweep: SweepOnDisk, slurm: pathlib.Path
 ) -> None:
     done = clusterjobs("status", sweep.spec)
-    assert (done.code, done.err) == (0, "")
+    said = f"why a point failed: clusterjobs status {sweep.spec} 42\n"
+    assert (done.code, done.err) == (0, said)
     assert done.out == f"lr-width: 6 points: {COUNTS}\n"
     assert squeue_calls(slurm) == 1
 

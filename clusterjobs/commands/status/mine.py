@@ -45,8 +45,9 @@ def my_groups(finder: Finder, queue: Queue) -> Iterator[Group]:
         for job_id, job in mine.items()
         if job_id not in shown
     ]
-    if others:
-        yield Group("other jobs", tuple(job_data(place, queue) for place in others))
+    for name in dict.fromkeys(place.name for place in others):
+        places = (place for place in others if place.name == name)
+        yield Group(f"{name} (no spec found)", tuple(job_data(place, queue) for place in places))
 
 
 def _specs(jobs: Iterable[Queued]) -> Iterator[pathlib.Path]:

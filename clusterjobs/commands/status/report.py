@@ -25,7 +25,7 @@ from clusterjobs.commands.status.tables import (
 from clusterjobs.commands.status.targets import Finder, Group
 from clusterjobs.errors import Problem, one_problem
 from clusterjobs.jobs.records import NO_RECORD
-from clusterjobs.jobs.sweeps import PENDING, RUNNING
+from clusterjobs.jobs.sweeps import FAILED, PENDING, RUNNING
 from clusterjobs.node.job.attempt_files import MAX_RECORDS
 
 _NOTHING = "none of your jobs is in the queue, and Slurm remembers none that has ended"
@@ -100,6 +100,9 @@ class Report:
             unstarted = group.found.unstarted if group.found else {}
             yield from (one.note(name) for name, one in unstarted.items() if name in shown)
 
+        if not self.wanted.job_ids:
+            yield from filter(None, map(_hint_to_failed, self.sweeps))
+
     def _group(self, group: Group) -> Iterator[str]:
         if len(self.groups) > 1 and group.jobs:
             yield printable(group.title)
@@ -133,6 +136,13 @@ class Report:
     def _metric(self, sweep: SweepData) -> re.Pattern[str] | None:
         of_spec = sweep.sweep.metric
         return self.wanted.metric or (metric_pattern(of_spec) if of_spec else None)
+
+
+def _hint_to_failed(sweep: SweepData) -> str:
+    """How to see why a point failed."""
+    failed = [one.job_id for one in sweep.states.values() if one.state == FAILED and one.job_id]
+    target = sweep.sweep.spec or sweep.sweep.folder
+    return f"why a point failed: clusterjobs status {target} {failed[0]}" if failed else ""
 
 
 def make_report(wanted: Wanted) -> Report:

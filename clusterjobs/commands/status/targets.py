@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from clusterjobs.commands.impact.find import find_specs
 from clusterjobs.commands.job_folders import SpecJobs, experiment_jobs
-from clusterjobs.commands.lab_paths import on_this_machine
+from clusterjobs.commands.lab_paths import named_here, on_this_machine
 from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.commands.status.job import JobData, JobPlace, job_data
 from clusterjobs.commands.status.queue import Queue
@@ -51,9 +51,10 @@ class Finder:
 
     def views(self, target: pathlib.Path) -> Iterator[View]:
         """Raises InputError if there is nothing, or a spec that is named is wrong."""
-        if not target.is_dir():
+        folder = named_here(target)
+        if not folder.is_dir():
             yield self.spec(target)
-        elif view := self._folder(target):
+        elif view := self._folder(folder):
             yield view
         else:
             yield from self._specs_below(target)
