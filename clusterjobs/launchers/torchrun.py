@@ -9,4 +9,6 @@ TORCHRUN = Launcher(
     "one torchrun per node starts the node's ranks",
     starts_python=True,
     no_python_option="--no-python",
+    shares_nodes=True,
+    label_setting="env: {PET_TEE: 3}",
 )
