@@ -14,6 +14,7 @@ from typing import NamedTuple
 from clusterjobs.regular_file import open_regular
 
 END = 64 << 10  # bytes of a log that are read for its last step
+_LAST_LINES = 4 << 10
 
 # For programs whose framework declares no line, the most certain form first. `bar`: of tqdm.
 _STEPS = tuple(
@@ -50,6 +51,14 @@ def read_log_end(log: pathlib.Path, most: int = END) -> str:
         return ""
     text = data.decode(errors="replace")
     return text.partition("\n")[2] or text if size > most else text
+
+
+def last_logged_step(log: pathlib.Path, patterns: Iterable[str] = ()) -> Step | None:
+    """The last step of a log; mostly it is in the very last lines."""
+    sizes = (_LAST_LINES, END)
+    return next(
+        filter(None, (last_step(read_log_end(log, most), patterns) for most in sizes)), None
+    )
 
 
 def last_step(text: str, patterns: Iterable[str] = ()) -> Step | None:

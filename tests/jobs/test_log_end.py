@@ -9,7 +9,7 @@ import re
 import pytest
 
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.jobs.log_end import END, last_match, last_step, read_log_end
+from clusterjobs.jobs.log_end import END, last_logged_step, last_match, last_step, read_log_end
 
 STEPS = {
     "Megatron-LM": (
@@ -87,7 +87,9 @@ def test_only_the_end_of_a_log_is_read(tmp_path: pathlib.Path) -> None:
     text = read_log_end(log)
     assert len(text) <= END
     assert text.endswith("end\n")
-    assert last_step(text) is None
+    assert last_logged_step(log) is None
+    log.write_bytes(b"step 6\n" + b"\xff\n" * (END // 4) + b"end\n")
+    assert str(last_logged_step(log)) == "6"
     log.write_bytes(b"x" * (2 * END))  # one line without an end
     assert read_log_end(log) == "x" * END
 

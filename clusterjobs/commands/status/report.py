@@ -198,7 +198,7 @@ def _point_jobs(sweep: SweepData, job_ids: Sequence[str], queue: Queue) -> Itera
     for name, state in sweep.states.items():
         if state.job_id in job_ids:
             of = sweep.sweep
-            place = JobPlace(state.job_id, state.folder, of.spec, name, of.framework)
+            place = JobPlace(state.job_id, state.folder, of.spec, name, of.patterns)
             yield job_data(place, queue)
 
 
