@@ -86,8 +86,8 @@ def _measured(folder: Path) -> dict[str, Callable[[], float]]:
     floor = [sys.executable, "-c", _FLOOR]
     commands = {
         "jobs": [*program, "exp.yaml"],
-        "line": [*program, "sweep.yaml", "--json"],
-        "points": [*program, "sweep.yaml", "--points", "--json"],
+        "line": [*program, "sweep.yaml"],
+        "points": [*program, "sweep.yaml", "--points"],
         "floor of jobs": [*floor, str(folder / "logs"), "*/plan.json"],
         "floor of line": [*floor, str(folder / "logs" / "lr"), "*/*/plan.json"],
     }
@@ -133,13 +133,13 @@ def _write_sweep(folder: Path) -> None:
 
 
 def _write_job(folder: Path, number: int, spec: str, point: dict[str, object]) -> None:
-    """Of the jobs, half have completed, 200 have failed and 300 run."""
+    """Of the jobs, half have completed, 200 were cancelled and 300 run."""
     folder.mkdir(parents=True)
     derived = {f"value-{index}": "a derived value" for index in range(40)}
     plan = {"name": "tiny", "spec": {"file": spec, "set": []}, "derived": derived, "point": point}
     (folder / "plan.json").write_text(json.dumps({**plan, "framework": "command"}))
     (folder / "job.log").write_text(_LOG)
     if number < 700:
-        reason = "completed" if number < 500 else "failure"
+        reason = "completed" if number < 500 else "cancelled"
         record = {"attempt": 1, "reason": reason, "exit_code": 0, "seconds": 5, "ended": 9}
         (folder / "attempts.jsonl").write_text(json.dumps(record) + "\n")

@@ -54,25 +54,31 @@ def read_log_end(log: pathlib.Path, most: int = END) -> str:
 
 
 def last_logged_step(log: pathlib.Path, patterns: Iterable[str] = ()) -> Step | None:
-    """The last step of a log; mostly it is in the very last lines."""
-    sizes = (_LAST_LINES, END)
-    return next(
-        filter(None, (last_step(read_log_end(log, most), patterns) for most in sizes)), None
-    )
+    """The last step of a log. `patterns`: as of `last_step`."""
+    forms = _forms(patterns)
+    sizes = (_LAST_LINES, END)  # mostly it is in the very last lines
+    found = (_last(read_log_end(log, most), known) for known in forms for most in sizes)
+    return next(filter(None, found), None)
 
 
 def last_step(text: str, patterns: Iterable[str] = ()) -> Step | None:
     """The last step in the text. `patterns`: of the framework, with a group `step`."""
-    first = tuple(re.compile(one) for one in patterns)
-    lines = _lines(text)
-    for known in filter(None, (first, _STEPS)):
-        for line in reversed(lines):
-            if found := _step(line, known):
-                return found
-    return None
+    return next(filter(None, (_last(text, known) for known in _forms(patterns))), None)
 
 
-def _step(line: str, patterns: Iterable[re.Pattern[str]]) -> Step | None:
+_Forms = tuple[re.Pattern[str], ...]
+
+
+def _forms(patterns: Iterable[str]) -> list[_Forms]:
+    """The framework's own come first."""
+    return [one for one in (tuple(map(re.compile, patterns)), _STEPS) if one]
+
+
+def _last(text: str, patterns: _Forms) -> Step | None:
+    return next(filter(None, (_step(line, patterns) for line in reversed(_lines(text)))), None)
+
+
+def _step(line: str, patterns: _Forms) -> Step | None:
     """The last one of a line: a result may follow a progress bar in the same line."""
     for pattern in patterns:
         for found in reversed(list(pattern.finditer(line))):
