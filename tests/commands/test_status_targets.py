@@ -193,6 +193,8 @@ def test_ones_own_sweep_is_one_line(
     tasks = (row("40", "PENDING", array="40", index=str(n), workdir=str(specs)) for n in range(3))
     write_squeue(slurm, *tasks)
     assert clusterjobs("status").out == "lr-width: 3 points: 3 pending\n"
+    write_squeue(slurm, row("41", "PENDING", reason="Priority", workdir=str(specs)))
+    assert clusterjobs("status").out.startswith("tiny (no spec found)\njob ")
 
 
 def test_a_running_job_shows_the_newest_checkpoint_of_its_folder(

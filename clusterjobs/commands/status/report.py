@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,12 +100,11 @@ class Report:
             shown = {job["job_id"] for job in group.jobs}
             unstarted = group.found.unstarted if group.found else {}
             yield from (one.note(name) for name, one in unstarted.items() if name in shown)
-
         if not self.wanted.job_ids:
             yield from filter(None, map(_hint_to_failed, self.sweeps))
 
     def _group(self, group: Group) -> Iterator[str]:
-        if len(self.groups) > 1 and group.jobs:
+        if group.jobs and (len(self.groups) > 1 or not self.wanted.targets):
             yield printable(group.title)
         if group.jobs:
             yield jobs_table(group.jobs)
@@ -141,7 +141,7 @@ class Report:
 def _hint_to_failed(sweep: SweepData) -> str:
     """How to see why a point failed."""
     failed = [one.job_id for one in sweep.states.values() if one.state == FAILED and one.job_id]
-    target = sweep.sweep.spec or sweep.sweep.folder
+    target = shlex.quote(sweep.sweep.spec or str(sweep.sweep.folder))
     return f"why a point failed: clusterjobs status {target} {failed[0]}" if failed else ""
 
 
@@ -164,7 +164,7 @@ def metric_pattern(text: str) -> re.Pattern[str]:
     example = "write a pattern with one group: --metric 'loss=([0-9.]+)'"
     try:
         pattern = re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise one_problem(f"{text!r} is no regular expression: {error}", hint=example) from None
     if pattern.groups != 1:
         raise one_problem(f"{text!r} has {pattern.groups} groups, not one", hint=example)

@@ -103,13 +103,12 @@ class SweepData(NamedTuple):
         """What the folder of the newest job says, if it is the job of this state."""
         if state.folder is None:
             return dict.fromkeys(_LOGGED) | {"attempt": 0}
-        attempts = read_folder(state.folder).attempts
+        last = state.attempt or next(reversed(read_folder(state.folder).attempts), None)
         log = state.folder / "job.log"
         step = last_logged_step(log, self.sweep.patterns)
-        number = attempts[-1].number if attempts else 0
         return {
-            "attempt": number + (state.state == RUNNING),
-            "checkpoint": attempts[-1].checkpoint if attempts else "",
+            "attempt": (last.number if last else 0) + (state.state == RUNNING),
+            "checkpoint": last.checkpoint if last else "",
             "step": step and step.step,
             "steps": step and step.steps,
             "metric": last_match(read_log_end(log), metric) if metric else None,
