@@ -76,8 +76,12 @@ def test_a_folder_means_its_specs_or_its_jobs(
     clusterjobs: Callable[..., Any], specs: pathlib.Path
 ) -> None:
     (specs / "specs" / "without-jobs.yaml").write_text(SPEC.format(name="c", logs=specs / "logs"))
+    (specs / "specs" / "base.yaml").write_text("cluster: small\nframework: command\n")
+    with (specs / "specs" / "a.yaml").open("a") as file:
+        file.write("extends: base.yaml\n")
     for target in ("specs", "logs", "."):
-        assert job_ids(clusterjobs("status", target, "--json")) == ["5", "6"], target
+        done = clusterjobs("status", target, "--json")
+        assert (job_ids(done), done.err) == (["5", "6"], ""), target
     assert job_ids(clusterjobs("status", "logs/6", "--json")) == ["6"]
     empty = specs / "nothing"
     empty.mkdir()
@@ -216,7 +220,7 @@ def test_text_of_other_programs_cannot_change_the_terminal(
     (specs / "logs" / "6" / "job.log").write_text(
         "Traceback (most recent call last):\nE: \x1b]0;title\x07\x9b\u202e\n"
     )
-    write_squeue(slurm, row("7", "PENDING", "a", reason="\x1b[2Jnew"))
+    write_squeue(slurm, row("7", "PENDING", "a", reason="\x07new"))
     for target in ("specs", "."):
         text = clusterjobs("status", target).out
         assert "E: ?" in text

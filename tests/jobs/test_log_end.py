@@ -33,6 +33,7 @@ STEPS = {
     ),
     "NeMo": ("Training epoch 1, iteration 10/999 | lr: 0.0001 | global_step: 29 |", "10/999"),
     "litgpt": ("Epoch 1 | iter 128 step 16 | loss train: 2.310, val: n/a", "16"),
+    "after a bar": ("iteration 3/60 done\rstep 9: x", "9"),
     "labelled": ("3: step 7 of 9: loss 2.5", "7"),
     "a slash": ("step 5/60 loss 3", "5/60"),
 }
@@ -90,6 +91,8 @@ def test_only_the_end_of_a_log_is_read(tmp_path: pathlib.Path) -> None:
     assert last_logged_step(log) is None
     log.write_bytes(b"step 6\n" + b"\xff\n" * (END // 4) + b"end\n")
     assert str(last_logged_step(log)) == "6"
+    log.write_text(f"{'y' * 99}\n" * END)
+    assert set(read_log_end(log).splitlines()) == {"y" * 99}
     log.write_bytes(b"x" * (2 * END))  # one line without an end
     assert read_log_end(log) == "x" * END
 

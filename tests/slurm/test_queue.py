@@ -10,7 +10,7 @@ from stand_in_squeue import row, squeue_calls, write_squeue
 from clusterjobs.errors import InputError
 from clusterjobs.slurm.queue import ended_jobs, known_jobs, queued_jobs
 
-HOSTILE = 'a|b,c/d\n13|RUNNING|x\t"é'
+HOSTILE = 'a|b,c/d|,|/\n13|RUNNING|x\t"é'
 
 
 @pytest.fixture
