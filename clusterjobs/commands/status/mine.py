@@ -41,7 +41,7 @@ def my_groups(finder: Finder, queue: Queue) -> Iterator[Group]:
             yield group._replace(jobs=jobs)
     others = [
         JobPlace(job_id, None, "", job.name, ended=ended.get(job_id))
-        for job_id, job in mine.items()
+        for job_id, job in sorted(mine.items(), key=lambda one: [int(n) for n in one[0].split("_")])
         if job_id not in shown
     ]
     for name in dict.fromkeys(place.name for place in others):

@@ -182,11 +182,11 @@ def _chosen(groups: Sequence[Group], job_ids: Sequence[str], queue: Queue) -> li
     """Only those jobs, also of sweeps. Raises InputError if one is not there."""
     chosen = []
     for group in groups:
-        jobs = [job for job in group.jobs if job["job_id"] in job_ids]
-        for sweep in group.sweeps:
-            jobs += _point_jobs(sweep, job_ids, queue)
-        if jobs:
-            chosen.append(group._replace(jobs=tuple(jobs), sweeps=()))
+        if jobs := tuple(job for job in group.jobs if job["job_id"] in job_ids):
+            chosen.append(group._replace(jobs=jobs, sweeps=()))
+        for sweep in group.sweeps:  # the points of a pack share one job
+            of_points = _point_jobs(sweep, job_ids, queue)
+            chosen += [Group(f"point {job['name']}", (job,)) for job in of_points]
     found = {job["job_id"] for group in chosen for job in group.jobs}
     for job_id in job_ids:
         if job_id not in found:
