@@ -88,7 +88,7 @@ class SweepData(NamedTuple):
             "name": known.name,
             "values": dict(known.values),
             "state": state.state,
-            "reason": state.reason,
+            "reason": "" if state.reason == "None" else state.reason,
             "waits_for": in_words(state.reason) if is_waiting else "",
             "expected_start": job.start if job and is_waiting else "",
             "time_left": job.time_left if job else "",
