@@ -24,6 +24,7 @@ from clusterjobs.errors import one_problem
 from clusterjobs.jobs.records import read_folder
 from clusterjobs.jobs.results import Result, Value, read_result
 from clusterjobs.jobs.sweeps import digest_of, point_folders, point_jobs
+from clusterjobs.spec.references import as_text
 
 _EXAMPLES = """\b
 Examples:
@@ -142,10 +143,11 @@ def _scalar(value: Any) -> Value:
 
 
 def _csv(titles: Sequence[str], cells: Sequence[Sequence[Value]]) -> str:
+    """Numbers of the spec as they are written: 1e-3."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(titles)
-    writer.writerows(cells)
+    writer.writerows(map(as_text, row) for row in cells)
     return text.getvalue()
 
 
@@ -164,6 +166,6 @@ def _table(rows: Sequence[Row]) -> str:
     shown = ["point", *labels(swept), *titles[2 + len(swept) : -3], "job", "problem"]
     table_rows = [shown]
     for row in cells:
-        *first, problem, job_id, _ = ["" if cell is None else str(cell) for cell in row]
+        *first, problem, job_id, _ = map(as_text, row)
         table_rows.append([short(cell) for cell in (first[0], *first[2:], job_id, problem)])
     return table(table_rows)
