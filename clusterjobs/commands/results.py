@@ -164,7 +164,7 @@ def _table(rows: Sequence[Row]) -> str:
     swept = list(dict.fromkeys(key for row in rows for key in row.values))
     titles, cells = columns(rows)
     shown = ["point", *labels(swept), *titles[2 + len(swept) : -3], "job", "problem"]
-    table_rows = [shown]
+    table_rows = [list(map(short, shown))]
     for row in cells:
         *first, problem, job_id, _ = map(as_text, row)
         table_rows.append([short(cell) for cell in (first[0], *first[2:], job_id, problem)])

@@ -83,10 +83,15 @@ def _step(line: str, patterns: _Forms) -> Step | None:
     for pattern in patterns:
         for found in reversed(list(pattern.finditer(line))):
             numbers = found.groupdict()
-            if step := numbers.get("step"):
-                steps = numbers.get("steps")
-                return Step(int(step), int(steps) if steps else None)
+            step, steps = _number(numbers.get("step")), _number(numbers.get("steps"))
+            if step is not None:
+                return Step(step, steps)
     return None
+
+
+def _number(text: str | None) -> int | None:
+    """Python refuses to read numbers of thousands of digits."""
+    return int(text) if text and len(text) < 16 and text.isdecimal() else None
 
 
 def last_match(text: str, pattern: re.Pattern[str]) -> str:

@@ -97,6 +97,8 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a huge number": (b'{"loss": ' + b"9" * 10_000 + b"}", "result.json is no JSON"),
     "huge": (b" " * (2 << 20), "result.json is larger than 1 MiB"),
     "nan": (b'{"loss": NaN, "best": {"loss": -Infinity}}', "loss is nan; best.loss is -inf"),
+    "many": (json.dumps(dict.fromkeys(map(str, range(2000)))).encode(), "more than 1,000 values"),
+    "a hostile key": (b'{"\\u001b]0;": "\\u0007", "b": NaN}', "b is nan"),
     "twice": (b'{"a.b": 1, "a": {"b": 2}}', "a.b is in result.json twice"),
 }
 

@@ -74,6 +74,11 @@ def test_the_frameworks_own_line_comes_first() -> None:
     assert str(last_step(text, [r"at update (?P<step>\d+)"])) == "8"
 
 
+def test_a_number_without_end_is_no_step() -> None:
+    assert last_step("at " + "9" * 10_000, [r"at (?P<step>\d+)"]) is None
+    assert str(last_step("at 5 of x", [r"at (?P<step>\d+) of (?P<steps>\w+)"])) == "5"
+
+
 def test_a_number_is_the_last_one_of_the_log() -> None:
     text = "loss=3.5 loss=3.25\nloss=2.5\nloss=nan\n"
     assert last_match(text, re.compile("loss=([0-9.]+)")) == "2.5"

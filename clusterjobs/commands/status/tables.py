@@ -18,6 +18,7 @@ _ATTEMPT_HEAD = ("attempt", "why it ended", "exit code", "last checkpoint", "sec
 _DATA_HEAD = ("data", "node", "how it stands")
 _EXPORT_HEAD = ("export", "how it stands")
 _MOST_CELL = 60  # characters of a value in the table of points
+_MOST_TEXT = 300  # of several words
 
 
 def jobs_table(jobs: Iterable[JobData]) -> str:
@@ -173,8 +174,10 @@ def _value(values: Mapping[str, Any], key: str) -> str:
 
 
 def short(cell: str) -> str:
+    """A cell of a table of points."""
     text = printable(cell)
-    return text if len(text) <= _MOST_CELL or " " in text else f"{text[: _MOST_CELL - 3]}..."
+    most = _MOST_TEXT if " " in text else _MOST_CELL
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def labels(keys: Sequence[str]) -> list[str]:
