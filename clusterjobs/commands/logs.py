@@ -11,6 +11,7 @@ from clusterjobs.commands.log_choice import ChosenLog, chosen_log
 from clusterjobs.commands.log_printer import LogPrinter
 from clusterjobs.commands.missing_record import no_record_note
 from clusterjobs.commands.options import spec_argument
+from clusterjobs.commands.polled_queue import PolledQueue
 from clusterjobs.commands.rank_labels import rank_choice
 from clusterjobs.commands.show import printable
 from clusterjobs.errors import InputError, one_problem
@@ -62,7 +63,7 @@ def logs(
     if follow:
         if chosen.jobs is None:
             click.echo("there is no Slurm here: this is the log as it is now", err=True)
-        FollowedJob(chosen.job_id, chosen.base, new_printer).follow()
+        FollowedJob(chosen.job_id, chosen.base, new_printer, PolledQueue()).follow()
     elif log.exists():
         new_printer(log).finish()
     else:
