@@ -1,4 +1,4 @@
-"""run: submits, follows to the end, and exits with the job's exit code; with stand-ins for Slurm."""
+"""run: submits, follows to the end, exits with the job's exit code; with stand-ins for Slurm."""
 
 from __future__ import annotations
 
@@ -191,7 +191,8 @@ def test_a_controller_that_does_not_answer_is_asked_again(
 ) -> None:
     job, squeue = Job(slurm, folder / "logs"), slurm.folder / "squeue"
     program = squeue.read_text()
-    down = "#!/bin/bash\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1\n"
+    said = "slurm_load_jobs error: Unable to contact slurm controller"
+    down = f"#!/bin/bash\necho '{said}' >&2; exit 1\n"
     then(
         together(job.is_("RUNNING"), job.prints("x\n")),
         lambda: squeue.write_text(down),
@@ -353,8 +354,9 @@ PROGRAM = [sys.executable, "-c", CODE]
 
 
 def test_a_reader_that_ends_leaves_the_job_running(
-    slurm: StandInSlurm, folder: pathlib.Path
+    slurm: StandInSlurm, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # with it, Python hides the first EPIPE
     log = folder / "logs" / "100"
     log.mkdir(parents=True)
     (log / "job.log").write_text("x\n" * 1_000_000)
