@@ -16,6 +16,7 @@ _START = "Traceback (most recent call last):"
 _LONGEST_LABEL = 256
 _LONGEST_LINE = 300
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_LINE_ENDS = re.compile(r"\r+\n?")
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _ENDED = re.compile(r"(?m)^clusterjobs: job [0-9_]+ ended with exit code .*$")
 _FAILED_TASK = re.compile(r"(?m)^srun: error: .*?: tasks? (\d+)")
@@ -35,7 +36,7 @@ def first_traceback(log: str) -> Traceback | None:
 
     If srun has named the task that failed first, the first one of that task.
     """
-    text = _last_attempt(_COLOURS.sub("", log).replace("\r", "\n"))
+    text = _last_attempt(_LINE_ENDS.sub("\n", _COLOURS.sub("", log)))
     starts = list(_starts(text))
     if not starts:
         return None
@@ -47,7 +48,7 @@ def first_traceback(log: str) -> Traceback | None:
 
 
 def _last_attempt(text: str) -> str:
-    """The text of the last attempt that has a traceback, of the last two: one may have just begun."""
+    """The last attempt, or the one before it, if that alone has a traceback."""
     parts = _ENDED.split(text)
     return next((part for part in reversed(parts[-2:]) if _START in part), "")
 

@@ -11,6 +11,7 @@ from clusterjobs.frameworks.base import Program, folder_on_the_node
 from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
 from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, srun_options
+from clusterjobs.plan.node_rank import node_environment
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment, Ssh
@@ -56,6 +57,7 @@ def plan_launch(
 ) -> Launch:
     """The section `launch`: how `program` is started. Problems go into `diagnostics`."""
     ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
+    prefix = (*node_environment(experiment.env), *prefix)
     by_pyxis = container is not None and container.runtime == "pyxis"
     options = srun_options(srun, by_pyxis, placement, diagnostics)
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
@@ -70,7 +72,7 @@ def plan_launch(
     python = ("python3",) if program.is_python and not runs_script else ()
     needs_option = launcher.no_python_option and not runs_script
     ssh_inside = container is not None and container.ssh_inside
-    _record_rendezvous(provenance)
+    _record_rendezvous(placement.per_node, provenance)
     return Launch(
         launcher,
         launcher.reason_inside if ssh_inside else launcher.reason,
@@ -146,7 +148,8 @@ def _refuse_srun(launcher: Launcher, container: Container | None, diagnostics: D
         )
 
 
-def _record_rendezvous(provenance: Provenance) -> None:
+def _record_rendezvous(per_node: int, provenance: Provenance) -> None:
+    first = "SLURM_JOB_ID" if per_node == 1 else "(SLURM_JOB_ID and a distance for each point)"
     provenance.record(
         "MASTER_ADDR",
         "the first of SLURM_JOB_NODELIST",
@@ -155,7 +158,7 @@ def _record_rendezvous(provenance: Provenance) -> None:
     )
     provenance.record(
         "MASTER_PORT",
-        "12000 + SLURM_JOB_ID % 20000, the next free one",
+        f"12000 + {first} % 20000, the next free one",
         "jobs that share a node differ, and it stays below the ephemeral ports (32768 and up)",
         "Linux: ip_local_port_range",
     )

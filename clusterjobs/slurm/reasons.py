@@ -70,9 +70,11 @@ _SENTENCES = {
     "jobs of higher priority",
     "reqnodenotavail": "nodes that it needs are down, drained or reserved",
 }
-_LIMIT = re.compile(r"(QOS|Assoc|AssocGrp|QOSGrp|QOSMax|AssocMax|Max|Grp)[A-Za-z]*")
-_WHOSE = {"QOS": "its QOS", "Assoc": "its account", "Max": "the cluster", "Grp": "its account"}
-_OF = {
+_LIMIT = re.compile(r"(?P<whose>QOS|Assoc)(Grp|Max|Min)[A-Za-z]+")
+_WHOSE = {"QOS": "its QOS", "Assoc": "its account"}
+_OF = {  # the first one that is a part of the reason
+    "WallDuration": "time",
+    "Wall": "time",
     "CpuMinutes": "CPU minutes",
     "CPUMinutes": "CPU minutes",
     "CPURunMinutes": "CPU minutes of running jobs",
@@ -86,14 +88,16 @@ _OF = {
     "Submit": "submitted jobs",
     "Jobs": "jobs",
     "Job": "jobs",
-    "WallDuration": "time",
-    "Wall": "time",
     "Billing": "billing units",
     "License": "licenses",
     "BB": "burst buffers",
 }
-_PER = {"PerUser": "per user", "PU": "per user", "PerJob": "per job", "PJ": "per job"}
-_PER |= {"PerAccount": "per account", "PA": "per account", "PerNode": "per node"}
+_PER = {
+    "PerUser": "per user",
+    "PerJob": "per job",
+    "PerAccount": "per account",
+    "PerNode": "per node",
+}
 
 
 def in_words(reason: str) -> str:
@@ -112,7 +116,6 @@ def _limit(reason: str) -> str:
     match = _LIMIT.fullmatch(reason)
     if not match:
         return ""
-    whose = next(said for start, said in _WHOSE.items() if reason.startswith(start))
-    of = next((said for part, said in _OF.items() if part in reason), "")
+    of = next((f"of {said}" for part, said in _OF.items() if part in reason), "")
     per = next((said for part, said in _PER.items() if part in reason), "")
-    return " ".join(filter(None, [f"{whose} has a limit", of and f"of {of}", per]))
+    return " ".join(filter(None, [_WHOSE[match["whose"]], "has a limit", of, per]))

@@ -5,13 +5,28 @@ It must not know the meaning of any key, except that code holds no references.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clusterjobs.diagnostics import Locator
-from clusterjobs.errors import Problem
+from clusterjobs.errors import Problem, nearest
+from clusterjobs.spec.need_circle import KEY as NEEDS
+from clusterjobs.spec.need_references import (
+    NeededValues,
+    NeedReader,
+    needed_value,
+    no_needs,
+)
 from clusterjobs.spec.node_references import job_value, node_variable, point_value
-from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
+from clusterjobs.spec.plan_references import DERIVED, check_place, derived_mark
+from clusterjobs.spec.references import (
+    BadReferenceError,
+    Scalar,
+    expand,
+    look_up,
+    names_in,
+    variable,
+)
 from clusterjobs.yaml.document import Path, dotted, look_at
 
 # References in code are not expanded: the value would be executed.
@@ -24,13 +39,21 @@ _HINT = "write the value instead"
 
 
 def expand_references(
-    data: dict[str, Any], source: Locator, problems: list[Problem], only: str | None = None
+    data: dict[str, Any],
+    source: Locator,
+    problems: list[Problem],
+    only: str | None = None,
+    read_need: NeedReader = no_needs,
 ) -> Any:
     """`data` with its references expanded, also in the values that they name.
 
     `only`: what is at this key, instead of all data.
     """
-    values, literal = _Values(data), _Values(data, literal=True)
+
+    def read(spec: str, index: int) -> NeededValues:
+        return read_need(spec, source.locate((NEEDS, index)))
+
+    values, literal = _Values(data, read), _Values(data, read, literal=True)
     if data.get("framework") in _WHOLLY_IN_CONFIG_FILES:
         values = literal
 
@@ -44,7 +67,9 @@ def expand_references(
         if not isinstance(value, str) or "{{" not in value:
             return value
         try:
-            return expand(value, (literal if path[0] in _IN_CONFIG_FILES else values).find)
+            found = expand(value, (literal if path[0] in _IN_CONFIG_FILES else values).find)
+            check_place(path, found, lambda name: values.way(value, name))
+            return found
         except BadReferenceError as error:
             where = source.locate(path)
             problems.append(Problem(str(error), where, dotted(path), error.hint))
@@ -67,10 +92,16 @@ class _Values:
     """The values that references name, each expanded once.
 
     `literal`: a point's values themselves, and not the marks for the script's variables.
+    `read_need` reads the values of a need, by its file and its place in the list.
     """
 
-    def __init__(self, data: Mapping[str, Any], literal: bool = False) -> None:
-        self._data, self._literal = data, literal
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        read_need: Callable[[str, int], NeededValues] | None = None,
+        literal: bool = False,
+    ) -> None:
+        self._data, self._read_need, self._literal = data, read_need, literal
         self._open: list[str] = []
         self._known: dict[str, Scalar] = {}  # else values with two references each: 2^n look-ups
 
@@ -85,6 +116,8 @@ class _Values:
             return self._of_sweep(head, rest)
         if head == "env" and not self._is_given(rest, "env"):
             return self._node_variable(rest)
+        if head == NEEDS:
+            return self._of_a_need(rest)
         return self._looked_up(name)
 
     def _looked_up(self, name: str) -> Scalar:
@@ -97,11 +130,55 @@ class _Values:
         if name not in self._known:
             self._open.append(name)
             try:
-                found = look_up(name, self._data)
+                found = self._written_or_derived(name)
                 self._known[name] = expand(found, self.find) if isinstance(found, str) else found
             finally:
                 self._open.pop()
         return self._known[name]
+
+    def _of_a_need(self, name: str) -> Scalar:
+        if self._read_need is None:
+            raise BadReferenceError("the value of another spec cannot be used here", _HINT)
+        if NEEDS in self._open:
+            raise BadReferenceError("needs refers to itself", _HINT)
+        self._open.append(NEEDS)
+        try:
+            return needed_value(name, self._data.get(NEEDS), self._read_need, self._expanded)
+        finally:
+            self._open.pop()
+
+    def _expanded(self, value: str) -> Scalar:
+        return expand(value, self.find)
+
+    def _written_or_derived(self, name: str) -> Scalar:
+        try:
+            return look_up(name, self._data)
+        except BadReferenceError as error:
+            if name in DERIVED:
+                return derived_mark(name)
+            known = [one for one in DERIVED if one.count(".") == name.count(".")]
+            if meant := nearest(name, known):
+                raise BadReferenceError(str(error), f"did you mean {meant}?") from None
+            raise
+
+    def way(self, text: str, name: str) -> list[str]:
+        """The references that lead from `text` to the derived value `name`, which is the last."""
+        ways: dict[str, list[str]] = {text: []}
+        for written in (pending := [text]):
+            for one in names_in(written):
+                value = self._text_at(one)
+                if value == derived_mark(name):
+                    return [*ways[written], one]
+                if value not in ways:
+                    ways[value] = [*ways[written], one]
+                    pending.append(value)
+        return [name]
+
+    def _text_at(self, name: str) -> str:
+        try:
+            return str(self._written_or_derived(name))
+        except BadReferenceError:  # of the running job
+            return ""
 
     def _of_sweep(self, head: str, rest: str) -> Scalar:
         sweep = self._data.get("sweep")

@@ -76,10 +76,13 @@ def test_status_knows_running_and_ended_jobs(
 ) -> None:
     done = clusterjobs("status", spec)
     assert (done.code, done.err) == (0, "")
+    last = ["attempt", "1:", "node_failure"]
     assert [line.split() for line in done.out.splitlines()] == [
-        ["job", "state", "attempts", "last", "checkpoint", "why"],
+        ["job", "state", "attempts", "step", "last", "checkpoint", "why"],
         ["7", "ended", "2", "step-60", "completed,", "exit", "code", "0"],
-        ["12", "RUNNING", "2", "step-10", "node_failure"],
+        ["12", "RUNNING", "2", "step-10", "3:00", "left,", "on", "n[1-2];", *last],
+        [],
+        ["2", "jobs:", "1", "completed,", "1", "running"],
     ]
 
 

@@ -55,7 +55,8 @@ def test_status_shows_a_pending_job_that_has_written_nothing(clusterjobs, spec, 
     queue(row(13, "PENDING"))
     done = clusterjobs("status", spec)
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines()[1].split() == ["13", "PENDING", "0", "waits:", "Resources"]
+    why = ["waits:", "no", "nodes", "are", "free", "yet", "(Resources)"]
+    assert done.out.splitlines()[1].split() == ["13", "PENDING", "0", *why]
     (job,) = json.loads(clusterjobs("status", spec, "13", "--json").out)["jobs"]
     assert (job["state"], job["state_reason"], job["attempts"]) == ("PENDING", "Resources", [])
 
@@ -76,7 +77,7 @@ def test_status_prints_json_where_there_is_no_job(clusterjobs, spec, queue) -> N
     queue()
     done = clusterjobs("status", spec, "--json")
     assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out) == {"slurm": True, "jobs": []}
+    assert json.loads(done.out) == {"slurm": True, "jobs": [], "sweeps": [], "problems": []}
     unknown = clusterjobs("status", spec, "99", "--json")
     assert unknown.code == 1
     (problem,) = json.loads(unknown.out)["problems"]

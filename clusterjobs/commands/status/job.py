@@ -15,53 +15,64 @@ from clusterjobs.commands.unstarted import Unstarted
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.jobs import sweeps as state
 from clusterjobs.jobs.log_end import last_step, read_log_end
-from clusterjobs.jobs.records import NO_RECORD, Attempt, read_folder, unrecorded_attempts
+from clusterjobs.jobs.records import (
+    NO_RECORD,
+    Attempt,
+    Records,
+    read_folder,
+    unrecorded_attempts,
+)
 from clusterjobs.jobs.tracebacks import MOST, first_traceback
 from clusterjobs.slurm.queue import Queued
 from clusterjobs.slurm.reasons import in_words
 
 JobData = dict[str, Any]
 
-_WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"))
+_WAITING = frozenset(
+    ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+)
 
 
 class JobPlace(NamedTuple):
     """Where a job stands. `spec` is the file as it was named, "" if it is unknown.
 
+    `folder`: None if only Slurm knows the job; then `ended` is what it says after the job's end.
     `newest_checkpoint` looks into the folder of the checkpoints, if there is one.
     """
 
     job_id: str
-    folder: pathlib.Path
+    folder: pathlib.Path | None
     spec: str = ""
     name: str = ""
     framework: str = ""
     unstarted: Unstarted | None = None
     newest_checkpoint: Callable[[], str] | None = None
+    ended: Queued | None = None
 
 
 def job_data(place: JobPlace, queue: Queue) -> JobData:
     """Everything but the traceback, which costs a look at a large part of the log."""
-    queued, records = (queue.queued or {}).get(place.job_id), read_folder(place.folder)
+    queued = (queue.queued or {}).get(place.job_id)
+    records = read_folder(place.folder) if place.folder else Records((), (), (), ())
     attempts = records.attempts
-    if queue.queued is not None and queued is None:
+    if queue.queued is not None and queued is None and place.folder:
         attempts += unrecorded_attempts(place.folder, attempts)
-    log = place.folder / "job.log"
+    log = place.folder and place.folder / "job.log"
     if place.unstarted and not queued:
         log = place.unstarted.output or log
-    step = last_step(read_log_end(log), log_patterns(place.framework))
+    step = last_step(read_log_end(log), log_patterns(place.framework)) if log else None
     return {
         "job_id": place.job_id,
         "spec": place.spec,
         "name": place.name,
-        "status": _status(queued, place.unstarted, attempts),
-        **_in_slurm(queued, place.unstarted),
+        "status": _status(queued, place, attempts),
+        **_in_slurm(queued, place),
         "attempt": _number(queued, attempts),
         "checkpoint": _checkpoint(queued, attempts, place.newest_checkpoint),
         "step": step and step.step,
         "steps": step and step.steps,
-        "log": str(log),
-        "folder": str(place.folder),
+        "log": str(log or ""),
+        "folder": str(place.folder or ""),
         "has_folder": place.unstarted is None,
         "attempts": [asdict(one) for one in attempts],
         "data": [asdict(one) for one in records.data],
@@ -91,9 +102,10 @@ def waiting(queued: Queued) -> bool:
     return queued.state in _WAITING
 
 
-def _in_slurm(queued: Queued | None, unstarted: Unstarted | None) -> Mapping[str, str]:
+def _in_slurm(queued: Queued | None, place: JobPlace) -> Mapping[str, str]:
     if queued is None:
-        known = (unstarted.state, unstarted.why) if unstarted else ("", "")
+        known = (place.ended.state, place.ended.reason) if place.ended else ("", "")
+        known = (place.unstarted.state, place.unstarted.why) if place.unstarted else known
         names = ("waits_for", "expected_start", "time_left", "nodes", "partition")
         return {"state": known[0], "state_reason": known[1], **dict.fromkeys(names, "")}
     is_waiting = waiting(queued)
@@ -108,21 +120,24 @@ def _in_slurm(queued: Queued | None, unstarted: Unstarted | None) -> Mapping[str
     }
 
 
-def _status(queued: Queued | None, unstarted: Unstarted | None, attempts: Sequence[Attempt]) -> str:
+def _status(queued: Queued | None, place: JobPlace, attempts: Sequence[Attempt]) -> str:
     """One of the states that points of sweeps have, too."""
     if queued:
         return state.PENDING if waiting(queued) else state.RUNNING
-    if unstarted:
-        return state.CANCELLED if unstarted.state == "CANCELLED" else state.FAILED
-    if not attempts:
-        return state.UNKNOWN
-    reason = attempts[-1].reason
-    known = {
-        "completed": state.COMPLETED,
-        "cancelled": state.CANCELLED,
-        NO_RECORD: state.LOST,
-    }
-    return known.get(reason, state.FAILED)
+    if attempts:
+        return _OF_REASON.get(attempts[-1].reason, state.FAILED)
+    if place.unstarted or place.ended:
+        said = place.unstarted.state if place.unstarted else place.ended and place.ended.state
+        return _OF_SLURM.get(said or "", state.FAILED)
+    return state.UNKNOWN
+
+
+_OF_REASON = {
+    "completed": state.COMPLETED,
+    "cancelled": state.CANCELLED,
+    NO_RECORD: state.LOST,
+}
+_OF_SLURM = {"COMPLETED": state.COMPLETED, "CANCELLED": state.CANCELLED}
 
 
 def _number(queued: Queued | None, attempts: Sequence[Attempt]) -> int:

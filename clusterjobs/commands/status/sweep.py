@@ -10,6 +10,7 @@ import pathlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clusterjobs.commands.status.job import log_patterns
@@ -36,7 +37,8 @@ from clusterjobs.spec.load import Spec
 _MAX_PLAN = 1 << 20  # bytes; a longer file is damaged
 
 
-class Known(NamedTuple):
+@dataclass(frozen=True)
+class Known:
     """A point as the spec, or its folder, has it. `content`: "" if it is unknown."""
 
     index: int
@@ -46,7 +48,7 @@ class Known(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """A sweep before Slurm is asked. `spec` is "" for a folder; `metric` is a pattern of the spec."""
+    """A sweep before Slurm is asked. `spec` is "" for a folder; `metric`: the spec's pattern."""
 
     name: str
     spec: str
@@ -138,7 +140,7 @@ def spec_sweep(spec: pathlib.Path, points: Sequence[Spec]) -> Sweep:
         experiment.framework,
         known,
         read_submissions(folder),
-        experiment.sweep and experiment.sweep.metric,
+        experiment.sweep.metric if experiment.sweep else None,
     )
 
 
