@@ -24,7 +24,6 @@ from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.resume import Wanted, as_ranges, points_to_submit
 from clusterjobs.jobs.submissions import Submission, append_submission
 from clusterjobs.jobs.sweeps import PointState, sweep_states
-from clusterjobs.slurm.limits import Limits
 from clusterjobs.slurm.submit import submit
 from clusterjobs.spec.point_patterns import points_matching
 
@@ -99,11 +98,13 @@ def submit_sweep(
         if seen.queued is None:
             raise one_problem("there is no squeue here", hint=_NO_SLURM)
         chosen = choose(project, folder, seen, options)
+        calls = tuple(_calls(project, chosen.names, options))
+        tasks = sum(call.number_of_tasks for call in calls)
         name = project.experiment.name
-        check_submission(name, chosen.states, chosen.names, seen, options.yes)
+        check_submission(name, chosen.states, chosen.names, tasks, seen, options.yes)
         make_point_folders(folder, chosen.names)
         jobs = []
-        for call in _calls(project, chosen.names, seen.limits, options):
+        for call in calls:
             jobs.append(call.submit(record, say))
             submitted(jobs[-1])
         return SweepSubmission(chosen, tuple(jobs))
@@ -130,12 +131,10 @@ def choose(
     return Chosen(states, points_to_submit(states, wanted))
 
 
-def _calls(
-    project: SweepProject, names: Sequence[str], limits: Limits, options: SubmitOptions
-) -> Iterator[_Call]:
+def _calls(project: SweepProject, names: Sequence[str], options: SubmitOptions) -> Iterator[_Call]:
     """One for each script that has one of the points, and for each group that waits for others."""
     chosen = frozenset(names)
-    for script in project.scripts(chosen, limits.max_array_size) if chosen else ():
+    for script in project.scripts(chosen) if chosen else ():
         for waits in options.waits:
             group = chosen if waits.names is None else chosen & waits.names
             if tasks := [one for one in script.tasks if one.point.point.name in group]:
@@ -154,9 +153,11 @@ class _Call:
         waits: WaitsFor,
     ) -> None:
         self.project, self.script, self.waits = project, script, waits
-        self.sbatch = (*options, *waits.options)
+        alone = None if script.is_array else tasks[0].point.point.index
+        self.sbatch = (*options, *waits.options(alone))
         self.points = {one.key: one.point.point.name for one in tasks}
         self.content = {one.point.point.name: one.point.content for one in tasks}
+        self.number_of_tasks = len({one.task for one in tasks})
         limit = f"%{project.sweep.max_running}" if project.sweep.max_running else ""
         self.array = f"{as_ranges(one.task for one in tasks)}{limit}" if script.is_array else ""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
@@ -70,6 +70,13 @@ class SweepProject:
     source: ClusterSource
     site: SiteFolders
     needs: NeedGraph | None = None
+    max_array_size: int = MAX_ARRAY_SIZE
+
+    def fitting(self, max_array_size: int | None) -> SweepProject:
+        """The sweep for a Slurm with this MaxArraySize; None if it is unknown."""
+        if max_array_size is None or max_array_size >= self.max_array_size:
+            return self
+        return replace(self, max_array_size=max_array_size)
 
     @property
     def plan(self) -> Plan:
@@ -140,7 +147,7 @@ class SweepProject:
 
     @functools.cached_property
     def arrays(self) -> tuple[PointArray, ...]:
-        return self._arrays(self.points, MAX_ARRAY_SIZE)
+        return self._arrays(self.points)
 
     @functools.cached_property
     def tasks(self) -> tuple[tuple[str, SweepTask], ...]:
@@ -152,26 +159,24 @@ class SweepProject:
         ]
         return tuple(sorted(rows, key=lambda row: row[1].point.point.index))
 
-    def _arrays(self, points: Sequence[PointPlan], max_array_size: int) -> tuple[PointArray, ...]:
-        return point_arrays(points, max_array_size, separate=not self.sweep.array)
+    def _arrays(self, points: Sequence[PointPlan]) -> tuple[PointArray, ...]:
+        return point_arrays(points, self.max_array_size, separate=not self.sweep.array)
 
-    def scripts(
-        self, names: Collection[str] | None = None, max_array_size: int | None = None
-    ) -> tuple[SweepScript, ...]:
-        """The scripts that run the points of these names, and perhaps others; None: all points.
+    def scripts(self, names: Collection[str] | None = None) -> tuple[SweepScript, ...]:
+        """The scripts that run the points of these names, and perhaps others; None: all points."""
+        is_packed = (self.sweep.per_node or 1) > 1  # a task runs all of its points
+        if names is None or not is_packed:
+            return self._scripts
+        return self._rendered(self._arrays([p for p in self.points if p.point.name in names]))
 
-        `max_array_size`: that of the running Slurm, if it is known.
-        """
-        size = min(max_array_size or MAX_ARRAY_SIZE, MAX_ARRAY_SIZE)
-        points = self.points
-        if names is not None and self.sweep.per_node:  # a task runs all of its points
-            points = tuple(one for one in points if one.point.name in names)
-        is_all = len(points) == len(self.points) and size == MAX_ARRAY_SIZE
-        arrays = self.arrays if is_all else self._arrays(points, size)
-        files = script_names(len(arrays))
+    @functools.cached_property
+    def _scripts(self) -> tuple[SweepScript, ...]:
+        return self._rendered(self.arrays)
+
+    def _rendered(self, arrays: Sequence[PointArray]) -> tuple[SweepScript, ...]:
         return tuple(
             SweepScript(file, array, render_script(array.plan, self.inputs, array.table))
-            for file, array in zip(files, arrays, strict=True)
+            for file, array in zip(script_names(len(arrays)), arrays, strict=True)
         )
 
     def at(self, pattern: str) -> Project:
