@@ -24,6 +24,7 @@ from clusterjobs.errors import one_problem
 
 if TYPE_CHECKING:
     from clusterjobs.commands.polled_queue import PolledQueue
+    from clusterjobs.commands.submit_needs import Needs
     from clusterjobs.commands.submit_sweep import SubmitOptions
     from clusterjobs.commands.sweep_project import SweepProject
 
@@ -115,18 +116,22 @@ def _submit(
     project: Project, output: pathlib.Path, force: bool, sbatch_options: tuple[str, ...]
 ) -> str:
     """The id of the job. Raises InputError."""
-    from clusterjobs.commands.submit import write_project
-    from clusterjobs.slurm.submit import submit
+    from clusterjobs.commands.submit_spec import needs_of, submit_job
 
-    outputs = project.outputs()
-    write_project(project, output, outputs, force)
-    job = submit(outputs["job.sh"], sbatch_options, os.environ)
-    for note in job.notes:
-        _say(note)
+    needs = needs_of(project, output, force, sbatch_options)
+    job = submit_job(project, output, force, sbatch_options, needs)
+    _say_needs(needs)
     if job.job_id is None:
         raise one_problem("sbatch took the job, and said no id: it cannot be followed")
     _say(f"submitted job {job.job_id}")
     return str(job.job_id)
+
+
+def _say_needs(needs: Needs | None) -> None:
+    from clusterjobs.commands.needs_report import needs_table
+
+    if needs and needs.rows:
+        _say(needs_table(needs.rows))
 
 
 def _follow_job(spec: pathlib.Path, job_id: str, logs: pathlib.Path, queue: PolledQueue) -> int:
@@ -167,9 +172,8 @@ def _run_sweep(
     from clusterjobs.commands.follow_points import FollowedPoints
     from clusterjobs.commands.leave_running import asks_before_it_stops
     from clusterjobs.commands.polled_queue import PolledQueue
-    from clusterjobs.commands.submit import write_project
     from clusterjobs.commands.submit_report import job_line, submission_text
-    from clusterjobs.commands.submit_sweep import submit_sweep
+    from clusterjobs.commands.submit_spec import needs_of, submit_points
     from clusterjobs.commands.sweep_folder import sweep_folder
     from clusterjobs.commands.sweep_jobs import SweepJobs
     from clusterjobs.spec.point_patterns import points_matching
@@ -178,15 +182,18 @@ def _run_sweep(
     names = points_matching(options.patterns, indexes) if options.patterns else tuple(indexes)
     sweep = SweepJobs(spec, sweep_folder(project.experiment), indexes)
     points = FollowedPoints(sweep, PolledQueue(), names)
+    needs = needs_of(project, output, force, options.sbatch)
     with asks_before_it_stops() as submitted:
-        write_project(project, output, project.outputs(), force)
         submitted.set(
             f"the jobs of {spec}",
             points.live_jobs,
             f"to see their states: clusterjobs status {spec} --points",
             f"to cancel them: clusterjobs cancel {spec}",
         )
-        done = submit_sweep(project, options, _say, lambda job: _say(job_line(job)))
+        done = submit_points(
+            project, output, force, options, lambda job: _say(job_line(job)), needs
+        )
+        _say_needs(needs)
         _say(submission_text(done))
         return 0 if points.follow() else 1
 
