@@ -57,15 +57,20 @@ class Terminal:
         """Type it; \\x03 is Ctrl-C."""
         os.write(self._ours, text.encode())
 
-    def wait(self) -> int:
-        """Wait until it has ended, and return its exit code."""
-        while self._read():
-            pass
+    def wait(self, again: str = "") -> int:
+        """Wait until it has ended, and return its exit code.
+
+        `again` is typed again and again: Python loses a Ctrl-C in the moment before it reads.
+        """
+        end = time.monotonic() + _SECONDS
+        while self._read(again):
+            assert time.monotonic() < end, self.said
         return self._process.wait(_SECONDS)
 
-    def _read(self) -> bool:
+    def _read(self, again: str = "") -> bool:
         """Read what there is within a second; false if the program has closed the terminal."""
         if not select.select([self._ours], [], [], 1)[0]:
+            self.write(again)
             return True
         with contextlib.suppress(OSError):  # EIO: nobody has it open any more
             if data := os.read(self._ours, 1 << 16):

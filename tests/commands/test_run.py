@@ -386,10 +386,10 @@ def test_ctrl_c_on_a_terminal(
     with Terminal([*PROGRAM, "run", "exp.yaml"]) as terminal:
         terminal.read_until("first line")
         terminal.write("\x03")
-        terminal.read_until("cancel job 100?")
+        terminal.read_until("cancel job 100? Otherwise it goes on [y/N]: ")
         terminal.write(typed)
-        terminal.read_until("is cancelled" if cancelled else "goes on")
-        assert terminal.wait() == 130
+        assert terminal.wait(again=typed) == 130
+    assert ("job 100 is cancelled" if cancelled else "job 100 goes on") in terminal.said
     assert (slurm.folder / "cancelled").exists() == cancelled
 
 
