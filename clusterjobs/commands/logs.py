@@ -7,7 +7,7 @@ import pathlib
 import click
 
 from clusterjobs.commands.follow import FollowedJob, job_with_id, waiting
-from clusterjobs.commands.log_choice import ChosenLog, chosen_log
+from clusterjobs.commands.log_choice import ChosenLog, NoPointError, chosen_log
 from clusterjobs.commands.log_printer import LogPrinter
 from clusterjobs.commands.missing_record import no_record_note
 from clusterjobs.commands.options import spec_argument
@@ -49,7 +49,11 @@ def logs(
     POINT, of a sweep: its index, its name or a part of it. Without POINT or JOB_ID: the newest
     job's.
     """
-    chosen = chosen_log(spec, which)
+    try:
+        chosen = chosen_log(spec, which)
+    except NoPointError as error:
+        click.echo(error.table, err=True)
+        raise
     if chosen.unstarted:
         _print_unstarted(chosen)
         return
