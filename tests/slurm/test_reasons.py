@@ -32,6 +32,6 @@ def test_a_reason_is_explained(reason: str, words: str) -> None:
     assert in_words(reason).endswith(f"({reason})")
 
 
-@pytest.mark.parametrize("reason", ["SomethingNew", "", "None", "Maximum"])
+@pytest.mark.parametrize("reason", ["SomethingNew", "", "Maximum"])
 def test_an_unknown_reason_is_shown_as_slurm_prints_it(reason: str) -> None:
     assert in_words(reason) == reason
