@@ -93,7 +93,7 @@ def _point(sweep: SweepJobs, which: str | None, states: dict[str, PointState]) -
 
 
 class NoPointError(InputError):
-    """A sweep without a point. `table`: its points, those that run first, then those that failed."""
+    """A sweep without a point. `table`: its points, running ones first, then failed ones."""
 
     def __init__(self, sweep: SweepJobs, states: dict[str, PointState]) -> None:
         names = sorted(states, key=lambda name: _ORDER.index(states[name].state))

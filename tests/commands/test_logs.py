@@ -174,6 +174,31 @@ def test_a_running_point_is_followed_by_its_own_id(
     assert done.err == "job 70_2 is pending: no nodes are free yet (Resources)\n"
 
 
+def test_ctrl_c_ends_following(
+    clusterjobs: Callable[..., Any],
+    queue: Callable[..., None],
+    folder: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    write_job(folder / "logs/7", LOG)
+    queue(row("7", "RUNNING"))
+    monkeypatch.setattr("time.sleep", interrupt)
+    done = clusterjobs("logs", "exp.yaml", "--follow", "--tail", "2")
+    assert (done.code, done.out) == (130, "3: [rank3]: e\n0: f\n")
+    assert done.err.strip() == "stopped"
+
+
+def test_hostile_words_are_no_points(clusterjobs: Callable[..., Any], points: list[str]) -> None:
+    for which in ("9" * 5000, "\x1b[2J", "../..", "*", "", "9_9", "-1e9", "٣"):
+        done = clusterjobs("logs", "--", "sweep.yaml", which)
+        assert (done.code, done.out) == (1, "")
+        assert "\x1b" not in done.err
+        assert clusterjobs("logs", "--", "exp.yaml", which).code == 1
+
+
 def test_without_a_point_the_points_are_listed(
     clusterjobs: Callable[..., Any], points: list[str], queue: Callable[..., None]
 ) -> None:

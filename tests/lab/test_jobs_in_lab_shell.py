@@ -51,7 +51,7 @@ def call(shell: dict[str, str], folder: Path, *words: str) -> subprocess.Complet
 
 
 def write_spec(folder: Path, name: str, command: str, more: str = "") -> str:
-    (folder / f"{name}.yaml").write_text(SPEC.format(name=name, command=repr(command)) + more)
+    (folder / f"{name}.yaml").write_text(SPEC.format(name=name, command=json.dumps(command)) + more)
     return f"{name}.yaml"
 
 
@@ -77,7 +77,8 @@ def test_run_prints_the_log_and_exits_with_the_jobs_code(
 @pytest.mark.lab
 def test_a_sweep_is_run_and_its_points_have_logs(shell: dict[str, str], tmp_path: Path) -> None:
     sweep = "sweep: {grid: {env.LR: [1, 2, 3]}}\n"
-    spec = write_spec(tmp_path, "sweep", "echo lr $LR; (( LR < 3 ))", sweep)
+    writes = """printf '{"loss": %s}' $LR > $CLUSTERJOBS_RESULT"""
+    spec = write_spec(tmp_path, "sweep", f"echo lr $LR; {writes}; (( LR < 3 ))", sweep)
     done = call(shell, tmp_path, "run", spec)
     assert done.returncode == 1, done.stderr
     assert "2 completed, 1 failed" in done.stderr
@@ -86,6 +87,8 @@ def test_a_sweep_is_run_and_its_points_have_logs(shell: dict[str, str], tmp_path
     refused = call(shell, tmp_path, "logs", spec)
     assert refused.returncode == 1
     assert "is a sweep of 3 points: say which one" in refused.stderr
+    results = json.loads(call(shell, tmp_path, "results", spec, "--json").stdout)
+    assert '"loss": 2' in json.dumps(results)
     again = call(shell, tmp_path, "run", spec, "--points", "0-1")
     assert again.returncode == 0
     assert "nothing to submit" in again.stderr
