@@ -29,7 +29,8 @@ pause()
 gate = folder / "gate"
 if gate.exists():
     (folder / "waits-at-the-gate").touch()
-    while gate.exists():
+    end = time.monotonic() + 120
+    while gate.exists() and time.monotonic() < end:
         time.sleep(0.01)
 with (folder / "lock").open("w") as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)

@@ -179,8 +179,7 @@ class _Call:
             options = [*self.sbatch, *self._own_options(intent)]
             job = submit(self.script.text, options, os.environ, inherited=(record.fileno(),))
             if job.job_id is not None:
-                done = intent.with_job(job.job_id, job.cluster)
-                append_submission(record, done)
+                _record(record, intent.with_job(job.job_id, job.cluster))
         return SweepJob(
             job.job_id, job.cluster, self.script.file, self.array, self.points, job.notes
         )
@@ -199,3 +198,14 @@ class _Call:
             elif option.startswith("--comment="):
                 given = option.partition("=")[2]
         return given
+
+
+def _record(file: BinaryIO, submission: Submission) -> None:
+    try:
+        append_submission(file, submission)
+    except OSError as error:
+        raise one_problem(
+            f"job {submission.job_id} was submitted, but its id cannot be written to {file.name}: "
+            f"{error.strerror}",
+            hint="make room: as long as it is in the queue, it is known by its comment",
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pathlib
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 import yaml
 from stand_in_slurm import StandInSlurm
+
+from clusterjobs.commands import submit_sweep
+from clusterjobs.jobs.submissions import Submission, append_submission
 
 Run = Callable[..., Any]
 RECORDS = pathlib.Path("logs/tiny/submissions.jsonl")
@@ -403,3 +407,22 @@ def test_hostile_values(clusterjobs: Run, slurm: StandInSlurm) -> None:
     slurm.set_queue()
     assert states(clusterjobs) == ["completed"] * len(HOSTILE)
     assert not pathlib.Path("hit").exists()
+
+
+def test_a_full_disk_after_sbatch_loses_nothing(
+    clusterjobs: Run, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+
+    def append(file: Any, one: Submission) -> None:
+        written.append(one)
+        if len(written) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append_submission(file, one)
+
+    monkeypatch.setattr(submit_sweep, "append_submission", append)
+    done = clusterjobs("submit", "exp.yaml")
+    assert done.code == 1
+    assert "job 100 was submitted, but" in done.err
+    assert states(clusterjobs) == ["pending"] * 3
+    assert clusterjobs("submit", "exp.yaml").out.endswith("3 points not submitted: 3 pending\n")

@@ -50,14 +50,21 @@ class Submits:
         }
 
     def start(self, *options: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*COMMAND, "exp.yaml", *options],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        """Its stderr is in the file `messages`."""
+        with (self.folder / "messages").open("a") as file:
+            return subprocess.Popen(
+                [*COMMAND, "exp.yaml", *options],
+                cwd=self.folder,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+            )
+
+    def wait_for(self, message: str) -> None:
+        """Until a submit has said that."""
+        file = self.folder / "messages"
+        until(lambda: message in file.read_text(), 120, file.read_text)
 
     def run(self, *options: str) -> str:
         """stdout of a submit that must succeed."""
@@ -76,8 +83,8 @@ class Submits:
 
 
 def output_of(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, out
     return out
 
 
@@ -133,9 +140,7 @@ def test_a_killed_submit_whose_sbatch_goes_on(submits: Submits) -> None:
     until(submits.slurm.waits_at_gate, 120, lambda: "sbatch was not called")
     killed.kill()
     other = submits.start()
-    assert other.stderr
-    line = next(line for line in other.stderr if line.startswith("waiting: "))
-    assert f"process {killed.pid}" in line
+    submits.wait_for(f"(process {killed.pid}, since ")
     submits.slurm.open_gate()
     assert "nothing to submit" in output_of(other)
     assert set(submits.starts().values()) == {1}
@@ -148,8 +153,7 @@ def test_a_signal_waits_for_the_answer_of_sbatch(submits: Submits, number: int) 
     stopped = submits.start()
     until(submits.slurm.waits_at_gate, 120, lambda: "sbatch was not called")
     stopped.send_signal(number)
-    assert stopped.stderr
-    assert any("stopping after its answer" in line for line in stopped.stderr)
+    submits.wait_for("stopping after its answer")
     submits.slurm.open_gate()
     stopped.communicate(timeout=120)
     assert stopped.returncode == 130

@@ -122,10 +122,22 @@ def test_a_value_inside_other_text_is_that_swept_value() -> None:
 
 def test_a_number_is_not_cut_in_two() -> None:
     (array,) = arrays_of(
-        command=["./run", "0.15", "1"],
-        sweep={"zip": {"command": [["./run", "0.11", "1"], ["./run", "0.12", "2"]]}},
+        command=["./run", "0.1{{ env.N }}", "{{ env.N }}.5", "-{{ env.N }}"],
+        env={"N": "0"},
+        sweep={"grid": {"env.N": ["1", "2"]}},
     )
     assert columns(array)["value"] == ("0.11", "0.12")
+    assert columns(array)["value_2"] == ("1.5", "2.5")
+    assert array.plan.launch.words[-1] == f"-{variable('n')}"
+
+
+def test_a_text_of_very_many_values_is_a_value_of_its_own() -> None:
+    (array,) = arrays_of(
+        command=["./run", "{{ env.N }}" * 8, "{{ env.N }}" * 9],
+        env={"N": "0"},
+        sweep={"grid": {"env.N": ["a", "b"]}},
+    )
+    assert array.plan.launch.words[1:] == (variable("n") * 8, variable("value"))
 
 
 def test_a_derived_value_has_the_name_that_the_plan_has_for_it() -> None:
@@ -172,6 +184,12 @@ def test_names_in_the_users_own_code_are_not_used() -> None:
     assert array.table.columns == ("point_name", "args_lr")
 
 
+def test_names_in_the_code_of_the_site_are_not_used() -> None:
+    points = points_of(**TORCH, sweep={"grid": {"args.lr": [1, 2]}})
+    (array,) = point_arrays(points, code="for lr in 1 2; do :; done")
+    assert array.table.columns == ("point_name", "args_lr")
+
+
 def test_texts_with_other_marks_need_an_array_each() -> None:
     """They are set after the table is read, so that no value of the table may contain one."""
     found = arrays_of(
@@ -189,3 +207,10 @@ def test_texts_with_the_same_marks_share_an_array() -> None:
     )
     assert array.plan.launch.words[-1] == variable("lr") + variable("P")
     assert columns(array)["lr"] == ("a", "b")
+
+
+def test_marks_in_a_value_tell_arrays_apart_and_other_text_does_not() -> None:
+    values = ["{{ parameters.P }}", "2", "3", "x{{ parameters.P }}"]
+    found = arrays_of(**TORCH, parameters={"P": "x"}, sweep={"grid": {"args.lr": values}})
+    assert [one.table.indexes for one in found] == [(0, 3), (1, 2)]
+    assert [one.reason for one in found] == ["command: with $P", "command: without variables"]
