@@ -105,7 +105,9 @@ class Needs:
         )
         if done.job_ids:
             self._say(f"submitted {said}")
-        self.rows.append(NeedRow(one.file, done.job_ids, bool(done.job_ids), done.why))
+        there = tuple(dict.fromkeys(state.job_id for state in done.states.values()))
+        ids = done.job_ids or there
+        self.rows.append(NeedRow(one.file, ids, bool(done.job_ids), done.why))
 
     @contextlib.contextmanager
     def named_if_it_fails(self) -> Iterator[None]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +17,8 @@ from stand_in_slurm import StandInSlurm
 SPEC = "name: {name}\ncluster: small\nframework: command\ncommand: ['true']\nlogs: logs\n{more}"
 SWEEP = "args: {lr: 1}\nsweep: {grid: {args.lr: [1, 2, 3]}}\n"
 SWEPT = SPEC.replace("['true']", "[echo, '{{{{ args.lr }}}}']")
+
+CLUSTERJOBS = str(pathlib.Path(sys.executable).with_name("clusterjobs"))
 
 Run = Callable[..., Any]
 
@@ -247,7 +253,6 @@ def test_points_whose_points_have_completed_do_not_wait(
 ) -> None:
     write("train", SWEEP, SWEPT)
     submit(clusterjobs, "train", "--points", "1")
-    (call,) = slurm.calls()
     write("final", f"{SWEEP}needs: [{{spec: train.yaml, on: each}}]\n", SWEPT)
     submit(clusterjobs, "final")
     assert sorted(calls(slurm)[1:]) == [
@@ -291,6 +296,55 @@ def test_a_sweep_that_has_nothing_to_submit_asks_for_no_needs(
     end(slurm, "100", "failure")
     done = submit(clusterjobs, "final")
     assert (done["jobs"], len(slurm.calls())) == ([], 2)
+
+
+# ------------------------------------------------------------------ two at once, crashes
+
+
+def test_two_submits_at_once_submit_what_both_need_once(
+    folder: pathlib.Path, slurm: StandInSlurm, site_home: pathlib.Path
+) -> None:
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(site_home), "STAND_IN_DELAY": "0.2"}
+    for number in range(3):
+        write(f"prepare{number}")
+        write(f"final{number}", f"needs: [prepare{number}.yaml]\n")
+        command = [CLUSTERJOBS, "submit", f"final{number}.yaml", "--json", "-o"]
+        both = [
+            subprocess.Popen([*command, f"out{one}"], env=environment, stdout=subprocess.PIPE)
+            for one in range(2)
+        ]
+        told = [json.loads(one.communicate(timeout=120)[0])["needs"][0] for one in both]
+        assert told[0]["job_ids"] == told[1]["job_ids"]
+        assert sorted(name for name, _, _ in calls(slurm)[3 * number :]) == [
+            f"final{number}",
+            f"final{number}",
+            f"prepare{number}",
+        ]
+
+
+def test_a_crash_after_sbatch_loses_no_job(
+    clusterjobs: Run, slurm: StandInSlurm, site_home: pathlib.Path
+) -> None:
+    write("prepare")
+    write("final", "needs: [prepare.yaml]\n")
+    slurm.kill_caller()
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(site_home)}
+    died = subprocess.run(
+        [CLUSTERJOBS, "submit", "final.yaml"], env=environment, capture_output=True, check=False
+    )
+    assert died.returncode == -9
+    submit(clusterjobs, "final")
+    assert calls(slurm) == [("prepare", "", ""), ("final", "", "afterok:100")]
+
+
+def test_a_spec_from_standard_input_can_need_others(
+    clusterjobs: Run, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("prepare")
+    text = SPEC.format(name="final", more="needs: [prepare.yaml]\n")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert clusterjobs("submit", "-").code == 0
+    assert calls(slurm) == [("prepare", "", ""), ("final", "", "afterok:100")]
 
 
 # ------------------------------------------------------------------ ids of jobs
