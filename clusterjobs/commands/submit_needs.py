@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.commands.needed_job_ids import needed_job_id
@@ -24,10 +24,11 @@ from clusterjobs.commands.submit_plain import Say
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.jobs.needed_jobs import (
+    Task,
     WaitsFor,
     ids_to_wait_for,
     never_met,
-    task_of,
+    newest_tasks,
     to_run_first,
 )
 from clusterjobs.jobs.resume import counts_in_words
@@ -154,27 +155,31 @@ class Needs:
     ) -> Iterator[WaitsFor]:
         """The points that wait for tasks of the same arrays; one that waits for a job alone."""
         groups: dict[tuple[NeededJob, ...], list[str]] = defaultdict(list)
-        for point in one.points:
-            assert point.point
-            same = (self._same_point(point.point, need) for need in each)
-            groups[tuple(filter(None, same))].append(point.point.name)
-        for found, names in groups.items():
-            yield WaitsFor((*common, *found), frozenset(names))
+        same = [self._same_points(need) for need in each]
+        for spec in one.points:
+            assert spec.point
+            found = (jobs(spec.point) for jobs in same)
+            groups[tuple(filter(None, found))].append(spec.point.name)
+        for needed, names in groups.items():
+            yield WaitsFor((*common, *needed), frozenset(names))
 
-    def _same_point(self, point: Point, need: SpecNeed) -> NeededJob | None:
-        """The job of the same point there; None if it has completed."""
+    def _same_points(self, need: SpecNeed) -> Callable[[Point], NeededJob | None]:
+        """Finds the job of the same point there; None if it has completed."""
         assert need.target
         spec, known = self._graph.specs[need.target], self._known[need.target]
-        digest = digest_of(point.name)
         states = {digest_of(name): state for name, state in known.states.items()}
-        if states[digest].state == COMPLETED:
-            return None
-        folder, (job_id, task) = str(record_folder(spec)), task_of(digest, known.submissions)
-        if task == str(point.index):
-            return NeededJob(spec.file, job_id, "each", folder)
-        index = task.partition(".")[0]  # of a packed task, all points
-        job_id = f"{job_id}_{index}" if task else job_id or states[digest].job_id
-        return NeededJob(spec.file, job_id, "success", folder)
+        tasks, folder = newest_tasks(known.submissions), str(record_folder(spec))
+
+        def job(point: Point) -> NeededJob | None:
+            digest = digest_of(point.name)
+            if states[digest].state == COMPLETED:
+                return None
+            task = tasks.get(digest, Task(states[digest].job_id))
+            is_same = task.task == str(point.index) and not spec.is_packed
+            on, job_id = ("each", task.job_id) if is_same else ("success", task.shown)
+            return NeededJob(spec.file, job_id, on, folder)
+
+        return job
 
 
 # ------------------------------------------------------------------ what is there, what is missing
