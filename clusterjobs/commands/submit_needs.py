@@ -9,16 +9,15 @@ import contextlib
 import pathlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from clusterjobs.commands.needed_job_ids import needed_job_id
 from clusterjobs.commands.needed_states import (
-    BY_NAME,
     KnownJobs,
     known_jobs_of,
     read_own_submissions,
     record_folder,
 )
+from clusterjobs.commands.needs_report import NeedRow, row_of_others, row_to_submit
 from clusterjobs.commands.submit_needed import NeededProject, prepared
 from clusterjobs.commands.submit_plain import Say
 from clusterjobs.counted import counted
@@ -31,7 +30,6 @@ from clusterjobs.jobs.needed_jobs import (
     newest_tasks,
     to_run_first,
 )
-from clusterjobs.jobs.resume import counts_in_words
 from clusterjobs.jobs.submissions import NeededJob
 from clusterjobs.jobs.sweeps import COMPLETED, digest_of
 from clusterjobs.slurm.queue import by_id, known_jobs
@@ -39,16 +37,6 @@ from clusterjobs.spec.need_circle import KEY
 from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed
 from clusterjobs.spec.points import Point
 from clusterjobs.yaml.document import dotted
-
-
-class NeedRow(NamedTuple):
-    """One needed spec, or job, for people and scripts: its jobs, and why they were submitted, or
-    why not."""
-
-    spec: str
-    job_ids: tuple[str, ...]
-    submitted: bool
-    why: str
 
 
 class Needs:
@@ -69,9 +57,9 @@ class Needs:
     def planned(self) -> list[NeedRow]:
         """What `submit` would do now."""
         return [
-            _row_to_submit(one, self._known[one.identity], self._wanted[one.identity])
+            row_to_submit(one, self._known[one.identity], self._wanted[one.identity])
             if self._runs(one)
-            else _row_of_others(one, self._known[one.identity])
+            else row_of_others(one, self._known[one.identity])
             for one in self._needed()
         ]
 
@@ -84,7 +72,7 @@ class Needs:
             if self._runs(one):
                 self._submit(one, self._projects[one.identity])
             else:
-                self.rows.append(_row_of_others(one, self._known[one.identity]))
+                self.rows.append(row_of_others(one, self._known[one.identity]))
         return self._waits(self._graph.specs[self._graph.root])
 
     def _needed(self) -> Iterator[NeedingSpec]:
@@ -232,19 +220,3 @@ def _problems_of_job(one: NeedingSpec, need: SpecNeed, index: int) -> tuple[Prob
     except InputError as error:
         return error.problems
     return ()
-
-
-def _row_to_submit(one: NeedingSpec, known: KnownJobs, names: tuple[str, ...]) -> NeedRow:
-    states = [known.states[name] for name in names]
-    points = f"{len(names)} of {len(known.states)} points: " if one.is_sweep else "it is "
-    why = counts_in_words(states) if one.is_sweep else states[0].state
-    return NeedRow(one.file, (), True, f"{points}{why}")
-
-
-def _row_of_others(one: NeedingSpec, known: KnownJobs) -> NeedRow:
-    """A spec of which nothing has to be submitted."""
-    states = known.states.values()
-    ids = tuple(dict.fromkeys(s.job_id.partition("_")[0] for s in states if s.job_id))
-    state = counts_in_words(states) if one.is_sweep else next(iter(states)).state
-    by_name = ", found by its name" if any(s.reason == BY_NAME for s in states) else ""
-    return NeedRow(one.file, ids, False, f"there already: {state}{by_name}")

@@ -110,6 +110,40 @@ def test_a_failed_training_stops_what_needs_it_and_the_next_submit_goes_on(
     assert submit(clusterjobs, "train")["jobs"] == []
 
 
+def states(clusterjobs: Run, spec: str) -> dict[str, str]:
+    """The states of a sweep's points, by their indexes."""
+    (sweep,) = status(clusterjobs, spec)["sweeps"]
+    return {point["name"][:4]: point["state"] for point in sweep["points"]}
+
+
+def test_tasks_are_waited_for_alone_if_another_one_of_their_array_has_failed(
+    clusterjobs: Run, fsx: pathlib.Path
+) -> None:
+    folder = fsx / "four"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "words").write_text("words")
+    wait = "until test $NUMBER != 1 -o -e /fsx/{folder}/go; do sleep 0.1; done; "
+    write("train", "four", wait + TRAIN, SWEEP)
+    write("evaluate", "four", "test -e /fsx/{folder}/go", "needs: [train.yaml]")
+    submit(clusterjobs, "train")
+    others = {"0000": "completed", "0001": "running", "0003": "completed"}
+    until(
+        lambda: states(clusterjobs, "train") == {**others, "0002": "failed"},
+        120,
+        lambda: json.dumps(status(clusterjobs, "train")),
+    )
+    (folder / "mended").touch()
+    done = submit(clusterjobs, "evaluate")
+    assert done["needs"][0]["why"] == "1 of 4 points: 1 failed"
+    until(
+        lambda: states(clusterjobs, "train") == {**others, "0002": "completed"},
+        120,
+        lambda: json.dumps(status(clusterjobs, "train")),
+    )
+    (folder / "go").touch()
+    assert end_of(clusterjobs, "evaluate", done["job_id"])["status"] == "completed"
+
+
 def test_each_point_follows_its_own(clusterjobs: Run, fsx: pathlib.Path) -> None:
     (fsx / "two" / "data").mkdir(parents=True)
     (fsx / "two" / "data" / "words").write_text("words")
@@ -118,12 +152,11 @@ def test_each_point_follows_its_own(clusterjobs: Run, fsx: pathlib.Path) -> None
     submit(clusterjobs, "test")
 
     def ended() -> dict[str, str] | None:
-        (sweep,) = status(clusterjobs, "test")["sweeps"]
-        states = {point["name"][:4]: point["state"] for point in sweep["points"]}
-        return None if {"pending", "running"} & {*states.values()} else states
+        found = states(clusterjobs, "test")
+        return None if {"pending", "running"} & {*found.values()} else found
 
-    states = until(ended, 120, lambda: json.dumps(status(clusterjobs, "test")))
-    assert states == {
+    last = until(ended, 120, lambda: json.dumps(status(clusterjobs, "test")))
+    assert last == {
         "0000": "completed",
         "0001": "completed",
         "0002": "cancelled",
