@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from dataclasses import asdict
 
 import pytest
 
@@ -72,6 +73,24 @@ def test_points_that_failed_are_counted(tmp_path: pathlib.Path) -> None:
     assert why_never_started([need]) == why
     end(tmp_path / "0001-a=2-bbbbbbbb" / "11", "completed")
     assert why_never_started([need]) == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("null", ()),
+        ('"text"', ()),
+        ("[7, null, []]", ()),
+        ('[{"job_id": 7, "later": []}]', (NeededJob("", "7", ""),)),
+    ],
+)
+def test_damaged_needs_do_not_hide_a_job(
+    tmp_path: pathlib.Path, written: str, read: tuple[NeededJob, ...]
+) -> None:
+    line = json.dumps({**asdict(submission()), "needs": "?"}).replace('"?"', written)
+    (tmp_path / "submissions.jsonl").write_text(f"{line}\n")
+    (found,) = read_submissions(tmp_path)
+    assert (found.job_id, found.needs) == (9, read)
 
 
 def test_a_point_and_a_job_that_never_started_are_cancelled_with_the_reason(
