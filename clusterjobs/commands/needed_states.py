@@ -15,6 +15,7 @@ from clusterjobs.commands.sweep_folder import sweep_folder
 from clusterjobs.jobs.folders import JobFolder, job_folders
 from clusterjobs.jobs.submissions import Submission, read_submissions
 from clusterjobs.jobs.sweeps import (
+    CHANGED,
     MISSING,
     PENDING,
     RUNNING,
@@ -68,7 +69,8 @@ def known_jobs_of(
     state = plain_state(own, same, queued, content)
     if state.state == MISSING:
         known = {str(one.job_id) for one in submissions}
-        state = _waiting_by_name(name, queued, folders, known) or state
+        of_another_content = PointState(CHANGED) if folders else state
+        state = _waiting_by_name(name, queued, folders, known) or of_another_content
     return KnownJobs({"": state}, same)
 
 

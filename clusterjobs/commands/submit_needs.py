@@ -100,11 +100,14 @@ class Needs:
 
     @contextlib.contextmanager
     def named_if_it_fails(self) -> Iterator[None]:
-        """With an error of the block: what was submitted before it."""
+        """With an error of the block, or Ctrl-C: what was submitted before it."""
         try:
             yield
         except InputError as error:
             raise InputError([*error.problems, *self._submitted_before()]) from None
+        except KeyboardInterrupt:
+            self._say("what was submitted will run, and the next submit goes on from there")
+            raise
 
     def _submitted_before(self) -> Iterator[Problem]:
         ids = [job_id for row in self.rows if row.submitted for job_id in row.job_ids]
@@ -134,7 +137,7 @@ class Needs:
     def _ids(self, need: SpecNeed, known: KnownJobs) -> Iterator[NeededJob]:
         assert need.target
         spec = self._graph.specs[need.target]
-        folder = str(record_folder(spec))
+        folder = str(record_folder(spec).absolute())
         for job_id in ids_to_wait_for(need.need.on, known.states, known.submissions):
             yield NeededJob(spec.file, job_id, need.need.on, folder)
 
@@ -156,7 +159,7 @@ class Needs:
         assert need.target
         spec, known = self._graph.specs[need.target], self._known[need.target]
         states = {digest_of(name): state for name, state in known.states.items()}
-        tasks, folder = newest_tasks(known.submissions), str(record_folder(spec))
+        tasks, folder = newest_tasks(known.submissions), str(record_folder(spec).absolute())
 
         def job(point: Point) -> NeededJob | None:
             digest = digest_of(point.name)

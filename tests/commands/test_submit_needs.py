@@ -89,6 +89,20 @@ def test_what_is_missing_is_submitted_in_order(clusterjobs: Run, slurm: StandInS
     ]
 
 
+def test_the_reason_is_shown_in_any_folder(
+    clusterjobs: Run, slurm: StandInSlurm, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("train", SWEEP, SWEPT)
+    write("final", "needs: [train.yaml]\n", SPEC.replace("logs: logs", f"logs: {folder}/logs"))
+    submit(clusterjobs, "final")
+    slurm.set_queue()
+    monkeypatch.chdir(folder.parent)
+    (job,) = json.loads(clusterjobs("status", folder / "final.yaml", "--json").out)["jobs"]
+    why = "needs train.yaml (job 100), of which 3 of 3 points did not end well"
+    assert (job["status"], job["state_reason"]) == ("cancelled", why)
+    assert why in clusterjobs("logs", folder / "final.yaml").err
+
+
 def test_what_is_completed_or_in_the_queue_is_not_submitted_again(
     clusterjobs: Run, slurm: StandInSlurm
 ) -> None:
@@ -126,7 +140,8 @@ def test_what_has_failed_or_changed_is_submitted_again(
     end(slurm, "20100")
     write("prepare", "env: {A: b}\n")  # train itself is the same: it is not run again
     write("final", "needs: [train.yaml, prepare.yaml]\n")
-    submit(clusterjobs, "final")
+    done = submit(clusterjobs, "final")
+    assert [one["why"] for one in done["needs"]] == ["it was changed", "there already: completed"]
     assert calls(slurm)[4:] == [("prepare", "", ""), ("final", "", "afterok:40100")]
 
 

@@ -162,6 +162,12 @@ def test_each_point_follows_its_own(clusterjobs: Run, fsx: pathlib.Path) -> None
         "0002": "cancelled",
         "0003": "completed",
     }
+    (fsx / "two" / "mended").touch()
+    again = submit(clusterjobs, "test")
+    assert again["needs"][0]["why"] == "1 of 4 points: 1 failed"
+    assert [len(job["points"]) for job in again["jobs"]] == [1]
+    last = until(ended, 120, lambda: json.dumps(status(clusterjobs, "test")))
+    assert {*last.values()} == {"completed"}
 
 
 def test_a_job_that_failed_or_is_unknown_is_not_waited_for(
