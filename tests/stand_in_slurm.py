@@ -15,8 +15,9 @@ from stand_in_squeue import write_squeue
 _SBATCH = """\
 #!{python} -IS
 import fcntl, json, os, pathlib, random, re, sys, time
+delay = float(os.environ.get("STAND_IN_DELAY", "0"))
 def pause():
-    time.sleep(random.random() * float(os.environ.get("STAND_IN_DELAY", "0")))
+    time.sleep(random.random() * delay)
 folder = pathlib.Path(__file__).parent
 script, words = sys.stdin.read(), sys.argv[1:]
 given = re.findall(r"(?m)^#SBATCH (--.*)", script) + words
@@ -25,10 +26,17 @@ refuse = folder / "sbatch-refuses"
 if refuse.exists():
     sys.exit("sbatch: error: " + refuse.read_text())
 pause()
+gate = folder / "gate"
+if gate.exists():
+    (folder / "waits-at-the-gate").touch()
+    end = time.monotonic() + 120
+    while gate.exists() and time.monotonic() < end:
+        time.sleep(0.01)
 with (folder / "lock").open("w") as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
     rows = json.loads((folder / "squeue.json").read_text())
     job = str(100 + len(list(folder.glob("call-*"))) * 10000)
+    time.sleep(random.random() * delay / 10)
     tasks = []
     for part in filter(None, options.get("array", "").partition("%")[0].split(",")):
         first, _, last = part.partition("-")
@@ -92,6 +100,17 @@ class StandInSlurm:
     def kill_caller(self) -> None:
         """Let the next sbatch kill its caller before it answers."""
         (self.folder / "sbatch-kills").touch()
+
+    def close_gate(self) -> None:
+        """Let sbatch wait before it takes the job, until `open_gate`."""
+        (self.folder / "gate").touch()
+
+    def waits_at_gate(self) -> bool:
+        return (self.folder / "waits-at-the-gate").exists()
+
+    def open_gate(self) -> None:
+        """Let it go on."""
+        (self.folder / "gate").unlink()
 
     @property
     def path(self) -> str:

@@ -121,7 +121,7 @@ def load(
     graph = _needs(files, specs)
     if specs[0].point is None:
         return _project(specs[0], files, settings, to_write, user, graph)
-    from clusterjobs.commands.sweep_project import plan_points  # only for sweeps
+    from clusterjobs.commands.sweep_plans import plan_points  # only for sweeps
 
     project = plan_points(specs, broken, files, settings, to_write, user)
     return replace(project, needs=graph)

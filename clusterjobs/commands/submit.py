@@ -16,7 +16,7 @@ from clusterjobs.commands.summary import summary, sweep_summary
 if TYPE_CHECKING:
     from clusterjobs.commands.needs_report import NeedRow
     from clusterjobs.commands.submit_needs import Needs
-    from clusterjobs.commands.submit_sweep import SubmitOptions
+    from clusterjobs.commands.submit_sweep import SubmitOptions, SweepJob
     from clusterjobs.commands.sweep_project import SweepProject
 
 _EXAMPLES = """\b
@@ -160,19 +160,15 @@ def _submit_points(
     from clusterjobs.commands import submit_report as report
     from clusterjobs.commands.submit_spec import submit_points
 
+    def submitted(job: SweepJob) -> None:
+        click.echo(report.job_line(job), err=as_json)  # at once: the next one may fail
+
     if as_json:
-        done = submit_points(project, output, force, options, needs=needs)
+        done = submit_points(project, output, force, options, submitted, needs)
         print_json({**report.submission_data(project, done, output), **_needs_data(needs)})
         return
     click.echo(f"{sweep_summary(project)}\n")
-    done = submit_points(
-        project,
-        output,
-        force,
-        options,
-        lambda job: click.echo(report.job_line(job)),
-        needs,
-    )
+    done = submit_points(project, output, force, options, submitted, needs)
     if needs and done.jobs:
         click.echo()
         _show_needs(needs.rows)

@@ -25,6 +25,7 @@ from clusterjobs.commands.submit_sweep import (
 from clusterjobs.commands.sweep_project import SweepProject
 from clusterjobs.commands.write import write_outputs
 from clusterjobs.errors import one_problem
+from clusterjobs.slurm.limits import slurm_limits
 from clusterjobs.slurm.submit import Submitted
 from clusterjobs.slurm.submit import submit as hand_to_sbatch
 
@@ -94,6 +95,7 @@ def submit_points(
 
     `submitted`: called for each job.
     """
+    project = project.fitting(slurm_limits().max_array_size)
     _write(project, output, force)
     if needs and chosen_now(project, options).names:
         options = options._replace(waits=needs.submit())

@@ -24,7 +24,6 @@ from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.resume import Wanted, as_ranges, points_to_submit
 from clusterjobs.jobs.submissions import Submission, append_submission
 from clusterjobs.jobs.sweeps import PointState, sweep_states
-from clusterjobs.slurm.limits import Limits
 from clusterjobs.slurm.submit import submit
 from clusterjobs.spec.point_patterns import points_matching
 
@@ -99,7 +98,7 @@ def submit_sweep(
         if seen.queued is None:
             raise one_problem("there is no squeue here", hint=_NO_SLURM)
         chosen = choose(project, folder, seen, options)
-        calls = tuple(_calls(project, chosen.names, seen.limits, options))
+        calls = tuple(_calls(project, chosen.names, options))
         tasks = sum(call.number_of_tasks for call in calls)
         name = project.experiment.name
         check_submission(name, chosen.states, chosen.names, tasks, seen, options.yes)
@@ -132,12 +131,10 @@ def choose(
     return Chosen(states, points_to_submit(states, wanted))
 
 
-def _calls(
-    project: SweepProject, names: Sequence[str], limits: Limits, options: SubmitOptions
-) -> Iterator[_Call]:
+def _calls(project: SweepProject, names: Sequence[str], options: SubmitOptions) -> Iterator[_Call]:
     """One for each script that has one of the points, and for each group that waits for others."""
     chosen = frozenset(names)
-    for script in project.scripts(chosen, limits.max_array_size) if chosen else ():
+    for script in project.scripts(chosen) if chosen else ():
         for waits in options.waits:
             group = chosen if waits.names is None else chosen & waits.names
             if tasks := [one for one in script.tasks if one.point.point.name in group]:
@@ -182,8 +179,7 @@ class _Call:
             options = [*self.sbatch, *self._own_options(intent)]
             job = submit(self.script.text, options, os.environ, inherited=(record.fileno(),))
             if job.job_id is not None:
-                done = intent.with_job(job.job_id, job.cluster)
-                append_submission(record, done)
+                _record(record, intent.with_job(job.job_id, job.cluster))
         return SweepJob(
             job.job_id, job.cluster, self.script.file, self.array, self.points, job.notes
         )
@@ -202,3 +198,14 @@ class _Call:
             elif option.startswith("--comment="):
                 given = option.partition("=")[2]
         return given
+
+
+def _record(file: BinaryIO, submission: Submission) -> None:
+    try:
+        append_submission(file, submission)
+    except OSError as error:
+        raise one_problem(
+            f"job {submission.job_id} was submitted, but its id cannot be written to {file.name}: "
+            f"{error.strerror}",
+            hint="make room: as long as it is in the queue, it is known by its comment",
+        ) from None

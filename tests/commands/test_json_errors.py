@@ -89,7 +89,7 @@ def test_an_internal_error_is_json(
     def fail(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(plan_command, "load_project", fail)
+    monkeypatch.setattr(plan_command, "load", fail)
     done = clusterjobs("plan", "exp.yaml", "--json")
     assert done.code == 3
     assert json.loads(done.out)["problems"][0]["what"].startswith("internal error")

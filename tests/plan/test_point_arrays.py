@@ -172,6 +172,12 @@ def test_names_in_the_users_own_code_are_not_used() -> None:
     assert array.table.columns == ("point_name", "args_lr")
 
 
+def test_names_in_the_code_of_the_site_are_not_used() -> None:
+    points = points_of(**TORCH, sweep={"grid": {"args.lr": [1, 2]}})
+    (array,) = point_arrays(points, code="for lr in 1 2; do :; done")
+    assert array.table.columns == ("point_name", "args_lr")
+
+
 def test_texts_with_other_marks_need_an_array_each() -> None:
     """They are set after the table is read, so that no value of the table may contain one."""
     found = arrays_of(
@@ -189,3 +195,10 @@ def test_texts_with_the_same_marks_share_an_array() -> None:
     )
     assert array.plan.launch.words[-1] == variable("lr") + variable("P")
     assert columns(array)["lr"] == ("a", "b")
+
+
+def test_marks_in_a_value_tell_arrays_apart_and_other_text_does_not() -> None:
+    values = ["{{ parameters.P }}", "2", "3", "x{{ parameters.P }}"]
+    found = arrays_of(**TORCH, parameters={"P": "x"}, sweep={"grid": {"args.lr": values}})
+    assert [one.table.indexes for one in found] == [(0, 3), (1, 2)]
+    assert [one.reason for one in found] == ["command: with $P", "command: without variables"]

@@ -122,7 +122,7 @@ def test_an_internal_error_is_the_failure_of_one_spec(monkeypatch: pytest.Monkey
     def broken(*_: object, **_options: object) -> None:
         raise KeyError("a bug")
 
-    monkeypatch.setattr(rendering, "load_project", broken)
+    monkeypatch.setattr(rendering, "load", broken)
     rendered = rendering.render_for_comparison("a.yaml", SiteFolders())
     assert rendered.failed
     assert rendered.message == "a.yaml: internal error, not a mistake in the spec: KeyError"
