@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 _WORDS = {
+    "None": "the scheduler has not looked at it yet",
     "Resources": "no nodes are free yet",
     "Priority": "jobs of higher priority go first",
     "Dependency": "a job that it depends on has not ended",

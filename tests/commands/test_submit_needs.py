@@ -18,6 +18,12 @@ SPEC = "name: {name}\ncluster: small\nframework: command\ncommand: ['true']\nlog
 SWEEP = "args: {lr: 1}\nsweep: {grid: {args.lr: [1, 2, 3]}}\n"
 SWEPT = SPEC.replace("['true']", "[echo, '{{{{ args.lr }}}}']")
 
+REFUSES_AN_ACCOUNT = """\
+#!/bin/bash
+script=$(cat)
+[[ $script != *--account* ]] || { echo "no account" >&2; exit 1; }
+exec "${0%/*}/real-sbatch" "$@" <<< "$script"
+"""
 CLUSTERJOBS = str(pathlib.Path(sys.executable).with_name("clusterjobs"))
 
 Run = Callable[..., Any]
@@ -189,16 +195,15 @@ def test_a_refusal_in_the_middle_says_what_was_submitted_and_the_next_submit_goe
     write("train", "needs: [prepare.yaml]\nsbatch: {account: none}\n")
     write("final", "needs: [train.yaml]\n")
     sbatch = slurm.folder / "sbatch"
-    text = sbatch.read_text()
-    sbatch.write_text(
-        text.replace("pause()\nwith", "if 'account' in options: sys.exit('no account')\nwith")
-    )
+    sbatch.rename(slurm.folder / "real-sbatch")
+    sbatch.write_text(REFUSES_AN_ACCOUNT)
+    sbatch.chmod(0o755)
     done = clusterjobs("submit", "final.yaml")
     assert done.code == 1
     assert "sbatch refused the job: no account" in done.err
     assert "submitted before that: prepare.yaml (1 job: 100)" in done.err
     assert "clusterjobs cancel 100" in done.err
-    sbatch.write_text(text)
+    (slurm.folder / "real-sbatch").rename(sbatch)
     submit(clusterjobs, "final")
     assert calls(slurm) == [
         ("prepare", "", ""),

@@ -39,6 +39,6 @@ def test_the_jobs_that_a_job_waits_for_are_named() -> None:
     assert in_words("Priority", dependency) == in_words("Priority")
 
 
-@pytest.mark.parametrize("reason", ["SomethingNew", "", "None", "Maximum"])
+@pytest.mark.parametrize("reason", ["SomethingNew", "", "Maximum"])
 def test_an_unknown_reason_is_shown_as_slurm_prints_it(reason: str) -> None:
     assert in_words(reason) == reason
