@@ -83,7 +83,9 @@ def _share_of_a_node(placement: Placement) -> Iterator[Directive]:
     yield Directive("exact", True, "a share of the node: other points run beside this one")
     if placement.shape.gpus_per_node:
         yield Directive("gpus-per-node", placement.shape.gpus_per_node, "GPUs of this point alone")
-    yield Directive("mem", 0, "else the first point reserves all of the job's memory, and the others wait")
+    yield Directive(
+        "mem", 0, "else the first point reserves all of the job's memory, and the others wait"
+    )
     yield Directive("job-name", variable("point_name"), "the step's name, to send it signals")
 
 

@@ -42,7 +42,9 @@ def check_packing(
         what += f"{experiment.nodes} nodes"
         diagnostics.problem(("nodes",), what, "nodes: 1, or remove sweep.per_node")
     if not launcher.shares_nodes:
-        known = FRAMEWORKS[experiment.framework].launchers if experiment.framework in FRAMEWORKS else ()
+        known = (
+            FRAMEWORKS[experiment.framework].launchers if experiment.framework in FRAMEWORKS else ()
+        )
         others = [name for name in known if LAUNCHERS[name].shares_nodes]
         instead = f"launcher: {' or '.join(others)}, or " if others else ""
         diagnostics.problem(

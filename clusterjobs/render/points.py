@@ -25,7 +25,9 @@ def points_context(plan: Plan, table: PointTable | None, record: str) -> dict[st
     if table is None or plan.sweep is None:
         return None
     own = tuple(one.point.index for one in table.points)
-    is_own = table.is_array and not table.slots and table.indexes == own  # the task's is the point's
+    is_own = (
+        table.is_array and not table.slots and table.indexes == own
+    )  # the task's is the point's
     names, rows = table.columns, table.rows
     if not is_own:
         names = (*names, "point_index")

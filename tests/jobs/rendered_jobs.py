@@ -28,9 +28,7 @@ def shape_of(cluster: str, nodes: int = 2, controller_only: bool = False) -> Lab
     return shape_of_text(file.read_text(encoding="utf-8"), str(file), nodes, controller_only)
 
 
-def shape_of_text(
-    config: str, file: str, nodes: int = 2, controller_only: bool = False
-) -> LabSpec:
+def shape_of_text(config: str, file: str, nodes: int = 2, controller_only: bool = False) -> LabSpec:
     """The lab of a config's text."""
     facts, document = read_cluster(config, file, {})
     return lab_spec(
