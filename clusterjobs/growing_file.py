@@ -1,15 +1,18 @@
-"""Reads a file that another process is writing, as it grows."""
+"""Reads a file that another process is writing, as it grows, or its last lines."""
 
 from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from clusterjobs.regular_file import open_regular
 
 _PART = 1 << 22  # bytes that are read at a time: a log may be larger than the memory
+_BLOCK = 1 << 16  # bytes that are read at a time from the end
+_START = 1024  # bytes of a line that decide whether it counts
 
 
 class GrowingFile:
@@ -20,6 +23,17 @@ class GrowingFile:
         self._offset = 0
         self._owner: int | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def skip_to_last(self, lines: int, counts: Callable[[str], bool] | None = None) -> None:
+        """Start at the last `lines` lines: with `counts`, of those for which it is true.
+
+        `counts` gets the first characters of a line. The file is read from its end.
+        """
+        try:
+            with open_regular(self.path) as file:
+                self._offset = _start_of_last(file, lines, counts)
+        except (FileNotFoundError, NotADirectoryError):
+            return
 
     def new_parts(self) -> Iterator[str]:
         """The new text in parts that fit into memory."""
@@ -47,3 +61,30 @@ class GrowingFile:
     def is_foreign(self) -> bool:
         """Whether the text that was read last is that of another user."""
         return self._owner not in (None, os.geteuid())
+
+
+def _start_of_last(file: BinaryIO, lines: int, counts: Callable[[str], bool] | None) -> int:
+    """The position of the first of the last `lines` lines that count; 0 if there are fewer."""
+    end = position = file.seek(0, os.SEEK_END)
+    if not lines:
+        return end
+    found, after = 0, b""  # the bytes that follow `position`
+    while position:
+        start = max(0, position - _BLOCK)
+        file.seek(start)
+        block = file.read(position - start)
+        text, newline = block + after, len(block)
+        while (newline := block.rfind(b"\n", 0, newline)) >= 0:
+            line = newline + 1
+            if start + line == end:
+                continue  # the end of the last line
+            if counts is None or counts(_first_characters(text, line)):
+                found += 1
+                if found == lines:
+                    return start + line
+        after, position = text[:_START], start
+    return 0
+
+
+def _first_characters(text: bytes, start: int) -> str:
+    return text[start : start + _START].partition(b"\n")[0].decode(errors="replace")

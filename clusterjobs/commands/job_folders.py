@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.commands.lab_paths import is_in_lab, on_this_machine
 from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.commands.unstarted import DEFAULT_OUTPUT, Unstarted, unstarted_jobs
 from clusterjobs.errors import InputError, one_problem
-from clusterjobs.jobs.folders import job_folders as folders_below
+from clusterjobs.jobs.folders import JobFolder, job_folders
 from clusterjobs.slurm.queue import Queued, ended_jobs
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import as_text, has_variable
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -57,9 +58,21 @@ _LAB_HINT = '; to see those of a lab: eval "$(clusterjobs lab env)"'
 def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJobs:
     """The jobs whose plan.json names the spec, and this user's pending jobs of the same name."""
     experiment = SpecFiles(spec).load().experiment
+    ended = {} if queued is None else ended_jobs(experiment.name)
+    return experiment_jobs(spec.name, experiment, queued, ended)
+
+
+def experiment_jobs(
+    spec: str,
+    experiment: Experiment,
+    queued: Mapping[str, Queued] | None,
+    ended: Mapping[str, str],
+    folders_below: Callable[[pathlib.Path], Sequence[JobFolder]] = job_folders,
+) -> SpecJobs:
+    """The same for a spec that is loaded. `spec`: its file name; `ended`: id -> state."""
     logs = logs_folder(as_text(experiment.logs.path))
     folders = folders_below(logs)
-    own = {one.job_id: one.path for one in folders if one.is_of(experiment.name, spec.name)}
+    own = {one.job_id: one.path for one in folders if one.is_of(experiment.name, spec)}
     others = len(folders) - len(own)
     planned = {one.job_id for one in folders if one.plan}
     for job_id, job in (queued or {}).items():
@@ -67,14 +80,13 @@ def spec_jobs(spec: pathlib.Path, queued: Mapping[str, Queued] | None) -> SpecJo
         is_here = job.state != "RUNNING" or (logs / job_id).is_dir()  # else in another `logs`
         if is_ours and is_here and job_id not in planned:
             own[job_id] = logs / job_id
-    ended = {} if queued is None else ended_jobs(experiment.name)
     output = experiment.sbatch.get("output")
     pattern = output if isinstance(output, str) and not has_variable(output) else DEFAULT_OUTPUT
     known = {*own, *planned, *(queued or {})}
     unstarted = unstarted_jobs(experiment.name, pattern, ended, known, on_this_machine)
     own |= {job_id: logs / job_id for job_id in unstarted}
     ordered = {job_id: own[job_id] for job_id in sorted(own, key=_numbers)}
-    return SpecJobs(spec.name, logs, ordered, others, unstarted)
+    return SpecJobs(spec, logs, ordered, others, unstarted)
 
 
 def _numbers(job_id: str) -> tuple[int, ...]:

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from clusterjobs.commands.effective import Value, shown_value, single_values
+from clusterjobs.commands.needed_specs import read_need_graph
 from clusterjobs.commands.options import group_option, set_option, spec_argument, user_option
-from clusterjobs.commands.pipeline import Project, load
+from clusterjobs.commands.pipeline import Project, load, read_spec
 from clusterjobs.commands.policies import supposed_user
 from clusterjobs.commands.show import print_json, show_problems, table
 from clusterjobs.commands.summary import summary
@@ -27,6 +28,7 @@ Examples:
   clusterjobs plan exp.yaml --json | jq .world_size
   clusterjobs plan sweep.yaml --points
   clusterjobs plan sweep.yaml --point 7
+  clusterjobs plan exp.yaml --graph              (the specs that it needs)
   clusterjobs plan exp.yaml --group students     (as the site's policies see a student)
 """
 
@@ -38,7 +40,9 @@ Examples:
 @group_option
 @click.option("--point", metavar="POINT", help="Of a sweep, the plan of this point: 3, or a name.")
 @click.option("--points", is_flag=True, help="Of a sweep, a table of its points.")
-@click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
+@click.option("--graph", is_flag=True, help="Draw SPEC with all that it `needs`, instead.")
+@click.option("--mermaid", is_flag=True, help="The graph as Mermaid, for a page or an issue.")
+@click.option("--json", "as_json", is_flag=True, help="The plan, or the graph, as JSON.")
 def plan(
     spec: pathlib.Path,
     settings: tuple[str, ...],
@@ -46,12 +50,17 @@ def plan(
     groups: tuple[str, ...],
     point: str | None,
     points: bool,
+    graph: bool,
+    mermaid: bool,
     as_json: bool,
 ) -> None:
     """Show each value derived from SPEC, each directive and variable, with its reason.
 
     Of a sweep: its points and scripts, and the values of the first point.
     """
+    if graph or mermaid:
+        _show_graph(spec, settings, mermaid, as_json)
+        return
     project = load(spec, settings, to_write=False, user=supposed_user(user, groups))
     if not isinstance(project, Project):
         from clusterjobs.commands.plan_sweep import show_sweep
@@ -65,6 +74,17 @@ def plan(
     else:
         show_problems(project.plan.warnings)
         click.echo(plan_text(project))
+
+
+def _show_graph(spec: pathlib.Path, settings: Sequence[str], mermaid: bool, as_json: bool) -> None:
+    from clusterjobs.commands.need_drawing import drawn_graph, graph_data, mermaid_graph
+
+    _, files = read_spec(spec, settings)
+    found = read_need_graph(files, files.load_points(settings))
+    if as_json:
+        print_json(graph_data(found))
+    else:
+        click.echo(mermaid_graph(found) if mermaid else drawn_graph(found))
 
 
 def plan_text(project: Project) -> str:

@@ -58,7 +58,7 @@ class SweepScript(NamedTuple):
 def tasks_of(array: PointArray) -> tuple[SweepTask, ...]:
     """The points of an array with their tasks."""
     table = array.table
-    keys = table.keys if table.is_array else [""] * len(table.points)
+    keys = table.keys if table.is_array else ("",) * len(table.points)
     return tuple(map(SweepTask, keys, table.indexes, table.points))
 
 

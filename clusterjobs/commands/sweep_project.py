@@ -50,6 +50,7 @@ from clusterjobs.spec.sweep_keys import Sweep
 
 if TYPE_CHECKING:
     from clusterjobs.plan.policy_values import User
+    from clusterjobs.spec.need_graph import NeedGraph
 
 MAX_ARRAY_SIZE = 1001  # of a Slurm with its default settings: one more than the largest index
 
@@ -59,7 +60,7 @@ class SweepProject:
     """A sweep with its cluster, read and planned.
 
     `specs` and `points` are in the same order. `point_warnings`: of the points' plans. `site`: the
-    site folders that were used.
+    site folders that were used. `needs`: the specs that it needs; None without any.
     """
 
     specs: tuple[Spec, ...]
@@ -68,6 +69,7 @@ class SweepProject:
     inputs: Inputs
     source: ClusterSource
     site: SiteFolders
+    needs: NeedGraph | None = None
 
     @property
     def plan(self) -> Plan:

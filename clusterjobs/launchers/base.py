@@ -25,6 +25,7 @@ class Launcher(NamedTuple):
     `over_ssh`: it reaches the other nodes by ssh.
     `takes_first_gpus`: it numbers GPUs from 0, whichever GPUs Slurm has allocated.
     `shares_nodes`: it starts ranks by srun alone, on a share of a node, beside other points.
+    `label_setting`: what a spec sets so that it labels the lines of a node with their ranks.
     `forwards_signals`: a signal to the step reaches the ranks alone, as `restarts.signal` needs.
     `refused_runtimes`: container runtime -> (why it cannot be used, what to write instead).
     `ssh_inside`: container runtimes with which it reaches the other nodes' containers by ssh, and
@@ -43,6 +44,7 @@ class Launcher(NamedTuple):
     over_ssh: bool = False
     takes_first_gpus: bool = False
     shares_nodes: bool = False
+    label_setting: str = ""
     forwards_signals: bool = False
     refused_runtimes: Mapping[str, tuple[str, str]] = MappingProxyType({})
     ssh_inside: tuple[str, ...] = ()

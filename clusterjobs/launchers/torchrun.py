@@ -10,4 +10,5 @@ TORCHRUN = Launcher(
     starts_python=True,
     no_python_option="--no-python",
     shares_nodes=True,
+    label_setting="env: {PET_TEE: 3}",
 )

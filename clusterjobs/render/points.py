@@ -11,7 +11,7 @@ from clusterjobs.plan.point_table import PointTable
 from clusterjobs.render import shell
 from clusterjobs.render.lines import WIDTH, wrapped
 from clusterjobs.render.shell import ShellText
-from clusterjobs.spec.references import has_variable, variable_names
+from clusterjobs.spec.references import has_variable, variable, variable_names
 
 _WIDEST = 80  # longer cells are not aligned
 _Rows = Sequence[Sequence[str]]
@@ -42,9 +42,11 @@ def points_context(plan: Plan, table: PointTable | None, record: str) -> dict[st
         "title": shell.comment(title.ljust(WIDTH - 4, "=")),
         "table": list(_table(names, cells, table.keys)),
         "arguments": wrapped(arguments),
-        "values": [ShellText(f"{a}={b}") for a, b in zip(names, cells[0], strict=True)],
+        "assignments": [ShellText(f"{a}={b}") for a, b in zip(names, cells[0], strict=True)],
         "sets_index": is_own,
         "sets_label": "point_label" in _variables(plan),
+        "max_failed": (table.is_array and plan.sweep.max_failed) or 0,
+        "failed": shell.quote(f"{plan.sweep.folder}/failed/{variable('SLURM_ARRAY_JOB_ID')}"),
         "plan_json": shell.expanding_document(record),
     }
 

@@ -1,0 +1,1 @@
+"""clusterjobs status: one view of jobs and sweeps."""

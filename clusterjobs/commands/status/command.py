@@ -1,0 +1,93 @@
+"""clusterjobs status: the command line."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import click
+
+from clusterjobs.commands.show import print_json, printable, show_problems
+from clusterjobs.commands.status.report import Report, Wanted, make_report, metric_pattern
+from clusterjobs.commands.status.watch import watch as redraw
+from clusterjobs.errors import InputError
+
+_EXAMPLES = """\b
+Examples:
+  clusterjobs status
+  clusterjobs status exp.yaml
+  clusterjobs status exp.yaml 1234
+  clusterjobs status sweep.yaml --points --metric 'loss=([0-9.]+)'
+  clusterjobs status experiments/ /fsx/logs --watch 30
+  clusterjobs status exp.yaml --json | jq '.jobs[-1].attempts[-1].reason'
+"""
+_JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.option("--points", is_flag=True, help="A table of the points of each sweep.")
+@click.option(
+    "--metric",
+    metavar="PATTERN",
+    help="With --points: the last match of this regular expression's one group in the log. "
+    "By default the sweep's own `metric`.",
+)
+@click.option(
+    "--watch",
+    type=click.FloatRange(min=1),
+    is_flag=False,
+    flag_value=10,
+    metavar="[SECONDS]",
+    help="Redraw every 10 (or SECONDS) seconds until all jobs have ended, or Ctrl-C. "
+    "Written after the targets.",
+)
+@click.option("--json", "as_json", is_flag=True, help="All jobs, attempts and points as JSON.")
+def status(
+    targets: tuple[str, ...],
+    points: bool,
+    metric: str | None,
+    watch: float | None,
+    as_json: bool,
+) -> None:
+    """Show jobs and sweeps: why they wait, how far they are, why they ended.
+
+    TARGET is a spec, a folder with specs, a `logs` folder, or the number of a job, which is then
+    shown with each of its attempts; without TARGET, your jobs that Slurm knows. It reads the
+    jobs' folders, and calls squeue once.
+    """
+    if as_json and watch:
+        raise click.UsageError("--watch redraws for people: write --json without it")
+    if metric is not None:
+        points = True
+    wanted = Wanted(
+        tuple(pathlib.Path(one) for one in targets if not _JOB_ID.fullmatch(one)),
+        tuple(one for one in targets if _JOB_ID.fullmatch(one)),
+        points,
+        _pattern(metric),
+    )
+    if watch:
+        redraw(lambda: make_report(wanted), watch)
+        return
+    report = make_report(wanted)
+    if as_json:
+        show_problems(report.problems)
+        print_json(report.data())
+        return
+    _show(report)
+
+
+def _show(report: Report) -> None:
+    report.check()
+    click.echo(report.text())
+    show_problems(report.problems)
+    for note in report.notes():
+        click.echo(printable(note), err=True)
+
+
+def _pattern(metric: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if metric is None else metric_pattern(metric)
+    except InputError as error:
+        problem = error.problems[0]
+        raise click.UsageError(f"--metric: {problem.what}; {problem.hint}") from None

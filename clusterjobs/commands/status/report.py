@@ -1,0 +1,202 @@
+"""What `status` shows of the targets: chosen jobs and sweeps, as text or as data."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clusterjobs.commands.missing_record import no_record_note
+from clusterjobs.commands.show import printable, problem_data
+from clusterjobs.commands.status.job import JobData, JobPlace, add_traceback, job_data
+from clusterjobs.commands.status.mine import my_groups
+from clusterjobs.commands.status.queue import Queue, ask_queue
+from clusterjobs.commands.status.sweep import SweepData
+from clusterjobs.commands.status.tables import (
+    job_details,
+    jobs_table,
+    points_table,
+    summary_line,
+    sweep_line,
+    traceback_text,
+)
+from clusterjobs.commands.status.targets import Finder, Group
+from clusterjobs.errors import Problem, one_problem
+from clusterjobs.jobs.records import NO_RECORD
+from clusterjobs.jobs.sweeps import PENDING, RUNNING
+from clusterjobs.node.job.attempt_files import MAX_RECORDS
+
+_NOTHING = "none of your jobs is in the queue, and Slurm remembers none that has ended"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The command line. `targets`: specs and folders; none: the caller's own jobs."""
+
+    targets: tuple[pathlib.Path, ...]
+    job_ids: tuple[str, ...]
+    points: bool
+    metric: re.Pattern[str] | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """One look at all targets."""
+
+    wanted: Wanted
+    queue: Queue
+    groups: tuple[Group, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def jobs(self) -> list[JobData]:
+        return [job for group in self.groups for job in group.jobs]
+
+    @property
+    def sweeps(self) -> list[SweepData]:
+        return [sweep for group in self.groups for sweep in group.sweeps]
+
+    def check(self) -> None:
+        """Raises InputError if the one spec that was named has no jobs."""
+        if len(self.groups) == 1 and self.groups[0].found:
+            self.groups[0].found.chosen(None)
+
+    def is_over(self) -> bool:
+        """Whether nothing that is shown will change: no job waits or runs."""
+        states = [job["status"] for job in self.jobs]
+        states += [state for sweep in self.sweeps for state in sweep.counts()]
+        return self.queue.queued is not None and not {PENDING, RUNNING}.intersection(states)
+
+    def data(self) -> dict[str, Any]:
+        """For `--json`. Names are stable across versions."""
+        return {
+            "slurm": self.queue.queued is not None,
+            "jobs": self.jobs,
+            "sweeps": [self._sweep_data(sweep) for sweep in self.sweeps],
+            "problems": [problem_data(problem) for problem in self.problems],
+        }
+
+    def text(self) -> str:
+        """All groups, then a line that sums up."""
+        parts = ["\n".join(self._group(group)) for group in self.groups]
+        if summary := summary_line(self.jobs, self.sweeps):
+            parts.append(summary)
+        return "\n\n".join(filter(None, parts)) or _NOTHING
+
+    def notes(self) -> Iterator[str]:
+        """What the reader should know beside it."""
+        if self.queue.queued is None:
+            yield "there is no Slurm here: only what the jobs have written is known"
+        for job in self.jobs:
+            for file in job["cut"]:
+                yield f"{file} is very large: only its last {MAX_RECORDS >> 20} MiB was read"
+            if job["attempts"] and job["attempts"][-1]["reason"] == NO_RECORD:
+                last, spec = job["attempts"][-1], job["spec"] or "SPEC"
+                yield no_record_note(job["job_id"], last["number"], spec)
+        for group in self.groups:
+            shown = {job["job_id"] for job in group.jobs}
+            unstarted = group.found.unstarted if group.found else {}
+            yield from (one.note(name) for name, one in unstarted.items() if name in shown)
+
+    def _group(self, group: Group) -> Iterator[str]:
+        if len(self.groups) > 1 and group.jobs:
+            yield printable(group.title)
+        if group.jobs:
+            yield jobs_table(group.jobs)
+        if self.wanted.job_ids:
+            for job in group.jobs:
+                yield from (f"\n{part}" for part in job_details(job))
+        for job in group.jobs:
+            if text := traceback_text(job):
+                yield f"\n{text}"
+        for sweep in group.sweeps:
+            yield sweep_line(sweep)
+            if self.wanted.points:
+                metric = self._metric(sweep)
+                yield points_table(self._points(sweep), "metric" if metric else "")
+
+    def _sweep_data(self, sweep: SweepData) -> dict[str, Any]:
+        return {
+            "name": sweep.sweep.name,
+            "spec": sweep.sweep.spec,
+            "folder": str(sweep.sweep.folder),
+            "counts": sweep.counts(),
+            "points": self._points(sweep),
+        }
+
+    def _points(self, sweep: SweepData) -> list[dict[str, Any]]:
+        metric = self._metric(sweep)
+        return [sweep.point(known, metric, self.wanted.points) for known in sweep.sweep.points]
+
+    def _metric(self, sweep: SweepData) -> re.Pattern[str] | None:
+        of_spec = sweep.sweep.metric
+        return self.wanted.metric or (metric_pattern(of_spec) if of_spec else None)
+
+
+def make_report(wanted: Wanted) -> Report:
+    """Look at all targets, with one call of squeue. Raises InputError."""
+    finder = Finder()
+    views = [view for target in wanted.targets for view in finder.views(target)]
+    queue = ask_queue()
+    groups = [view(queue) for view in views] if wanted.targets else _mine(finder, queue)
+    if wanted.job_ids:
+        groups = _chosen(groups, wanted.job_ids, queue)
+    for group in groups:
+        for job in group.jobs if wanted.job_ids else group.jobs[-1:]:
+            add_traceback(job)
+    return Report(wanted, queue, tuple(groups), tuple(finder.problems))
+
+
+def metric_pattern(text: str) -> re.Pattern[str]:
+    """A pattern with one group, the number. Raises InputError."""
+    example = "write a pattern with one group: --metric 'loss=([0-9.]+)'"
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise one_problem(f"{text!r} is no regular expression: {error}", hint=example) from None
+    if pattern.groups != 1:
+        raise one_problem(f"{text!r} has {pattern.groups} groups, not one", hint=example)
+    return pattern
+
+
+def _mine(finder: Finder, queue: Queue) -> list[Group]:
+    if queue.queued is None:
+        hint = "name a spec, a folder with specs, or a `logs` folder: clusterjobs status exp.yaml"
+        raise one_problem("there is no Slurm here, so your jobs are not known", hint=hint)
+    return list(my_groups(finder, queue))
+
+
+def _chosen(groups: Sequence[Group], job_ids: Sequence[str], queue: Queue) -> list[Group]:
+    """Only those jobs, also of sweeps. Raises InputError if one is not there."""
+    chosen = []
+    for group in groups:
+        jobs = [job for job in group.jobs if job["job_id"] in job_ids]
+        for sweep in group.sweeps:
+            jobs += _point_jobs(sweep, job_ids, queue)
+        if jobs:
+            chosen.append(group._replace(jobs=tuple(jobs), sweeps=()))
+    found = {job["job_id"] for group in chosen for job in group.jobs}
+    for job_id in job_ids:
+        if job_id not in found:
+            _report_missing(groups, job_id)
+    return chosen
+
+
+def _point_jobs(sweep: SweepData, job_ids: Sequence[str], queue: Queue) -> Iterator[JobData]:
+    for name, state in sweep.states.items():
+        if state.job_id in job_ids:
+            of = sweep.sweep
+            place = JobPlace(state.job_id, state.folder, of.spec, name, of.framework)
+            yield job_data(place, queue)
+
+
+def _report_missing(groups: Sequence[Group], job_id: str) -> None:
+    if len(groups) == 1 and groups[0].found:
+        groups[0].found.chosen(job_id)
+    known = [job["job_id"] for group in groups for job in group.jobs]
+    known += [one.job_id for group in groups for sw in group.sweeps for one in sw.states.values()]
+    listed = ", ".join(list(dict.fromkeys(filter(None, known)))[-8:])
+    hint = f"the jobs: {listed}" if listed else "name its spec: clusterjobs status exp.yaml 1234"
+    raise one_problem(f"no job {job_id} is known here", hint=hint)

@@ -1,0 +1,177 @@
+"""All that is known of one sweep, as plain data: the state of each point.
+
+The names are those of `status --json`, stable across versions.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from clusterjobs.commands.status.job import log_patterns
+from clusterjobs.commands.status.queue import Queue
+from clusterjobs.commands.sweep_folder import sweep_folder, sweep_name
+from clusterjobs.jobs.log_end import last_match, last_step, read_log_end
+from clusterjobs.jobs.records import read_folder
+from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, read_submissions
+from clusterjobs.jobs.sweeps import (
+    PENDING,
+    RUNNING,
+    STATES,
+    PointState,
+    digest_of,
+    point_folders,
+    point_jobs,
+    sweep_states,
+)
+from clusterjobs.regular_file import open_regular
+from clusterjobs.slurm.reasons import in_words
+from clusterjobs.spec.content import content_hash
+from clusterjobs.spec.load import Spec
+
+_MAX_PLAN = 1 << 20  # bytes; a longer file is damaged
+
+
+@dataclass(frozen=True)
+class Known:
+    """A point as the spec, or its folder, has it. `content`: "" if it is unknown."""
+
+    index: int
+    name: str
+    values: Mapping[str, Any]
+    content: str = ""
+
+
+class Sweep(NamedTuple):
+    """A sweep before Slurm is asked. `spec` is "" for a folder; `metric`: the spec's pattern."""
+
+    name: str
+    spec: str
+    folder: pathlib.Path
+    framework: str
+    points: tuple[Known, ...]
+    submissions: tuple[Submission, ...]
+    metric: str | None = None
+
+    def with_states(self, queue: Queue) -> SweepData:
+        """Asks no command. `queue` must be newer than `submissions`."""
+        contents = {point.name: point.content for point in self.points}
+        return SweepData(
+            self, sweep_states(self.folder, contents, self.submissions, queue.queued), queue
+        )
+
+
+class SweepData(NamedTuple):
+    """A sweep with the state of each point, by name."""
+
+    sweep: Sweep
+    states: Mapping[str, PointState]
+    queue: Queue
+
+    def counts(self) -> dict[str, int]:
+        """State -> number of points, without states that no point has."""
+        found = Counter(one.state for one in self.states.values())
+        return {state: found[state] for state in STATES if found[state]}
+
+    def point(self, known: Known, metric: re.Pattern[str] | None, with_log: bool) -> dict[str, Any]:
+        """One point as data. Step, metric and attempts only `with_log`: they cost reading files."""
+        state = self.states[known.name]
+        job = (self.queue.queued or {}).get(state.job_id)
+        is_waiting = state.state == PENDING
+        data = {
+            "index": known.index,
+            "name": known.name,
+            "values": dict(known.values),
+            "state": state.state,
+            "reason": state.reason,
+            "waits_for": in_words(state.reason) if is_waiting else "",
+            "expected_start": job.start if job and is_waiting else "",
+            "time_left": job.time_left if job else "",
+            "nodes": job.nodes if job else "",
+            "job_id": state.job_id,
+            "folder": str(state.folder) if state.folder else "",
+            "exit_code": state.attempt.exit_code if state.attempt else None,
+        }
+        return data | (self._logged(state, metric) if with_log else dict.fromkeys(_LOGGED))
+
+    def _logged(self, state: PointState, metric: re.Pattern[str] | None) -> dict[str, Any]:
+        """What the folder of the newest job says, if it is the job of this state."""
+        if state.folder is None:
+            return dict.fromkeys(_LOGGED) | {"attempt": 0}
+        attempts = read_folder(state.folder).attempts
+        text = read_log_end(state.folder / "job.log")
+        step = last_step(text, log_patterns(self.sweep.framework))
+        number = attempts[-1].number if attempts else 0
+        return {
+            "attempt": number + (state.state == RUNNING),
+            "checkpoint": attempts[-1].checkpoint if attempts else "",
+            "step": step and step.step,
+            "steps": step and step.steps,
+            "metric": last_match(text, metric) if metric else None,
+        }
+
+
+_LOGGED = ("attempt", "checkpoint", "step", "steps", "metric")
+
+
+def is_sweep_folder(folder: pathlib.Path) -> bool:
+    """Whether `clusterjobs submit` has submitted a sweep into it."""
+    return (folder / SUBMISSIONS).is_file()
+
+
+def spec_sweep(spec: pathlib.Path, points: Sequence[Spec]) -> Sweep:
+    """The sweep of a spec, by its points."""
+    experiment = points[0].experiment
+    known = tuple(
+        Known(one.point.index, one.point.name, one.point.values, content_hash(one.expanded))
+        for one in points
+        if one.point
+    )
+    folder = sweep_folder(experiment)
+    return Sweep(
+        sweep_name(experiment),
+        str(spec),
+        folder,
+        experiment.framework,
+        known,
+        read_submissions(folder),
+        experiment.sweep.metric if experiment.sweep else None,
+    )
+
+
+def folder_sweep(folder: pathlib.Path) -> Sweep:
+    """The sweep of a folder: the points that were submitted, or have a folder."""
+    submissions = read_submissions(folder)
+    names = {digest_of(name): name for one in submissions for name in one.points.values()}
+    folders = point_folders(folder)
+    names |= {digest: paths[-1].name for digest, paths in folders.items() if digest not in names}
+    plans = {digest: _plan(point_jobs(folders.get(digest, ()))) for digest in names}
+    known = [Known(_index(name), name, _values(plans[digest])) for digest, name in names.items()]
+    framework = next((str(one["framework"]) for one in plans.values() if "framework" in one), "")
+    points = tuple(sorted(known, key=lambda point: (point.index, point.name)))
+    return Sweep(folder.name, "", folder, framework, points, submissions)
+
+
+def _index(name: str) -> int:
+    first = name.partition("-")[0]
+    return int(first) if first.isdecimal() and len(first) < 10 else 0
+
+
+def _plan(jobs: Sequence[pathlib.Path]) -> dict[str, Any]:
+    try:
+        with open_regular(jobs[-1] / "plan.json") as file:
+            plan = json.loads(file.read(_MAX_PLAN))
+    except (OSError, ValueError, IndexError, RecursionError):
+        return {}
+    return plan if isinstance(plan, dict) else {}
+
+
+def _values(plan: Mapping[str, Any]) -> Mapping[str, Any]:
+    point = plan.get("point")
+    values = point.get("values") if isinstance(point, dict) else None
+    return values if isinstance(values, dict) else {}

@@ -1,0 +1,87 @@
+"""The last step and the last number in a job's log: what training programs print of themselves.
+
+It knows forms of text, and reads the end of a log; it must not know which job that is.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from clusterjobs.regular_file import open_regular
+
+END = 64 << 10  # bytes of a log that are read for its last step
+
+# For programs whose framework declares no line, the most certain form first. `bar`: of tqdm.
+_STEPS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\biteration:? +(?P<step>\d{1,15}) */ *(?P<steps>\d{1,15})",  # Megatron, GPT-NeoX
+        r"\b(?:global_step|num_updates)\b\"?[ =:]+\"?(?P<step>\d{1,15})",  # NeMo, fairseq
+        r"(?i)\bsteps?\b[\"']?[ =:/#]+(?P<step>\d{1,15})(?![\d.,]*\d|\w)"
+        r"(?: */ *(?P<steps>\d{1,15}))?",
+        r"\bIter(?:ation)? ?#?:? ?(?P<step>\d{1,15})\b",  # Horovod's examples
+        r"\|\s*(?P<step>\d{1,15})/(?P<steps>\d{1,15}) \[",  # tqdm: Hugging Face Trainer, Lightning
+    )
+)
+
+
+class Step(NamedTuple):
+    """The last step that a log has; `steps` of how many, None if the log does not say so."""
+
+    step: int
+    steps: int | None
+
+    def __str__(self) -> str:
+        return str(self.step) if self.steps is None else f"{self.step}/{self.steps}"
+
+
+def read_log_end(log: pathlib.Path, most: int = END) -> str:
+    """The last bytes of a log, without a line that is cut; "" if it is no regular file."""
+    try:
+        with open_regular(log) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - most))
+            data = file.read(most)
+    except OSError:
+        return ""
+    text = data.decode(errors="replace")
+    return text.partition("\n")[2] or text if size > most else text
+
+
+def last_step(text: str, patterns: Iterable[str] = ()) -> Step | None:
+    """The last step in the text. `patterns`: of the framework, with a group `step`."""
+    first = tuple(re.compile(one) for one in patterns)
+    lines = _lines(text)
+    for known in filter(None, (first, _STEPS)):
+        for line in reversed(lines):
+            if found := _step(line, known):
+                return found
+    return None
+
+
+def _step(line: str, patterns: Iterable[re.Pattern[str]]) -> Step | None:
+    """The last one of a line: a result may follow a progress bar in the same line."""
+    for pattern in patterns:
+        for found in reversed(list(pattern.finditer(line))):
+            numbers = found.groupdict()
+            if step := numbers.get("step"):
+                steps = numbers.get("steps")
+                return Step(int(step), int(steps) if steps else None)
+    return None
+
+
+def last_match(text: str, pattern: re.Pattern[str]) -> str:
+    """What the pattern's one group matched last; "" if nothing did."""
+    for line in reversed(_lines(text)):
+        if found := list(pattern.finditer(line)):
+            return found[-1][1] or ""
+    return ""
+
+
+def _lines(text: str) -> list[str]:
+    """A progress bar overwrites its line with a carriage return."""
+    return text.replace("\r", "\n").split("\n")

@@ -1,0 +1,121 @@
+"""Why a job waits, in words: the reason codes of Slurm.
+
+Source: squeue(1), JOB REASON CODES, of Slurm 22.05, 24.11 and 25.11, and slurm.h.
+"""
+
+from __future__ import annotations
+
+import re
+
+_WORDS = {
+    "Resources": "no nodes are free yet",
+    "Priority": "jobs of higher priority go first",
+    "Dependency": "a job that it depends on has not ended",
+    "DependencyNeverSatisfied": "a job that it depends on failed: it will never start",
+    "JobHeldUser": "held by its user; to go on: scontrol release JOB",
+    "JobHeldAdmin": "held by an administrator, or by Slurm after a failed start",
+    "JobHoldMaxRequeue": "held: it was requeued too often",
+    "BeginTime": "its start time has not come",
+    "JobArrayTaskLimit": "as many tasks of its array run as are allowed at a time",
+    "PartitionTimeLimit": "its time limit is above that of the partition",
+    "PartitionNodeLimit": "it asks for more nodes than the partition allows",
+    "PartitionDown": "the partition is down",
+    "PartitionInactive": "the partition starts no jobs now",
+    "PartitionConfig": "no nodes of the partition can run it",
+    "BadConstraints": "no nodes have what it asks for: it will never start",
+    "ReqNodeNotAvail": "nodes that it needs are down, drained or reserved",
+    "NodeDown": "a node that it needs is down",
+    "Reservation": "its reservation has not started",
+    "ReservationDeleted": "its reservation was deleted",
+    "Reserved for maintenance": "the nodes are reserved for maintenance",
+    "Licenses": "a license that it needs is in use",
+    "Cleaning": "its last attempt is being cleaned up",
+    "Prolog": "the prolog of its nodes is running",
+    "InvalidAccount": "its account is not valid",
+    "InvalidQOS": "its QOS is not valid",
+    "AccountNotAllowed": "its account may not use the partition",
+    "AccountingPolicy": "a limit of its account",
+    "QOSNotAllowed": "its QOS may not be used here",
+    "QOSJobLimit": "the QOS has as many jobs as are allowed",
+    "QOSResourceLimit": "a limit of its QOS is reached",
+    "QOSTimeLimit": "its time limit is above that of its QOS",
+    "QOSUsageThreshold": "its QOS has used too much to go on",
+    "AssociationJobLimit": "its account has as many jobs as are allowed",
+    "AssociationResourceLimit": "a limit of its account is reached",
+    "AssociationTimeLimit": "its time limit is above that of its account",
+    "JobLaunchFailure": "it could not be launched",
+    "RaisedSignal": "it got a signal",
+    "SystemFailure": "Slurm, a file system or the network failed",
+    "SchedDefer": "the scheduler has not looked at it yet",
+    "FedJobLock": "another cluster of the federation is starting it",
+    "BurstBufferOperation": "an operation of its burst buffer failed",
+    "BurstBufferResources": "its burst buffer has no room",
+    "BurstBufferStageIn": "its burst buffer is being filled",
+    "FrontEndDown": "no front end node is up",
+    "NonZeroExitCode": "it ended with an exit code",
+    "OutOfMemory": "it needed too much memory",
+    "TimeLimit": "it reached its time limit",
+    "InactiveLimit": "it was inactive for too long",
+    "DeadLine": "it cannot end before its deadline",
+    "MaxRequeue": "it was requeued too often",
+    "MaxBBConsumed": "its burst buffer has no room",
+    "ResourceRequestDenied": "its request was refused",
+}
+# squeue prints some reasons as sentences; compared in lower case, by their beginnings.
+_SENTENCES = {
+    "launch failed requeued held": "held by Slurm: its launch failed, and it was requeued; "
+    "to go on: scontrol release JOB",
+    "job requeued in held state": "held after a requeue; to go on: scontrol release JOB",
+    "nodes required for job are down": "nodes that it needs are down, drained or reserved for "
+    "jobs of higher priority",
+    "reqnodenotavail": "nodes that it needs are down, drained or reserved",
+}
+_LIMIT = re.compile(r"(?P<whose>QOS|Assoc)(Grp|Max|Min)[A-Za-z]+")
+_WHOSE = {"QOS": "its QOS", "Assoc": "its account"}
+_OF = {  # the first one that is a part of the reason
+    "WallDuration": "time",
+    "Wall": "time",
+    "CpuMinutes": "CPU minutes",
+    "CPUMinutes": "CPU minutes",
+    "CPURunMinutes": "CPU minutes of running jobs",
+    "CpuRun": "CPU minutes of running jobs",
+    "Cpu": "CPUs",
+    "CPU": "CPUs",
+    "GRES": "GPUs or other devices",
+    "Gres": "GPUs or other devices",
+    "Mem": "memory",
+    "Node": "nodes",
+    "Submit": "submitted jobs",
+    "Jobs": "jobs",
+    "Job": "jobs",
+    "Billing": "billing units",
+    "License": "licenses",
+    "BB": "burst buffers",
+}
+_PER = {
+    "PerUser": "per user",
+    "PerJob": "per job",
+    "PerAccount": "per account",
+    "PerNode": "per node",
+}
+
+
+def in_words(reason: str) -> str:
+    """The reason in words, followed by Slurm's own; an unknown one as Slurm prints it."""
+    words = _WORDS.get(reason) or _sentence(reason) or _limit(reason)
+    return f"{words} ({reason})" if words else reason
+
+
+def _sentence(reason: str) -> str:
+    text = reason.lower().replace("_", " ").strip("()")
+    return next((said for start, said in _SENTENCES.items() if text.startswith(start)), "")
+
+
+def _limit(reason: str) -> str:
+    """QOSMaxGRESPerUser, AssocGrpCPUMinutesLimit and a hundred more are made of parts."""
+    match = _LIMIT.fullmatch(reason)
+    if not match:
+        return ""
+    of = next((f"of {said}" for part, said in _OF.items() if part in reason), "")
+    per = next((said for part, said in _PER.items() if part in reason), "")
+    return " ".join(filter(None, [_WHOSE[match["whose"]], "has a limit", of, per]))

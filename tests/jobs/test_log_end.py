@@ -1,0 +1,99 @@
+"""The last step and the last number of a log, in the forms of the frameworks."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+
+import pytest
+
+from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.jobs.log_end import END, last_match, last_step, read_log_end
+
+STEPS = {
+    "Megatron-LM": (
+        " [2025-03-06 12:00:00.000000] iteration      100/  500000 | consumed samples: 25600 |",
+        "100/500000",
+    ),
+    "DeepSpeed": (
+        "[2025-01-01 12:00:00,000] [INFO] [logging.py:1:log_dist] [Rank 0] step=10, skipped=0",
+        "10",
+    ),
+    "DeepSpeed's pipeline": ("steps: 20 loss: 4.1234 iter time (s): 0.912 samples/sec: 70", "20"),
+    "fairseq's json": (
+        'x | INFO | train_inner | {"epoch": 1, "update": 0.294, "loss": "7.7", "num_updates": "5"}',
+        "5",
+    ),
+    "torchtitan": ("[titan] - INFO - step: 30  loss:  7.12345  memory: 42.10GiB(53.20%)", "30"),
+    "Trainer, after its bar": (
+        " 12%|█▏        | 12/100 [00:05<00:40]\r 13%|█▏ | 13/100 [00:06<00:40]"
+        "{'loss': '2.1234', 'epoch': '0.12'}",
+        "13/100",
+    ),
+    "NeMo": ("Training epoch 1, iteration 10/999 | lr: 0.0001 | global_step: 29 |", "10/999"),
+    "litgpt": ("Epoch 1 | iter 128 step 16 | loss train: 2.310, val: n/a", "16"),
+    "labelled": ("3: step 7 of 9: loss 2.5", "7"),
+    "a slash": ("step 5/60 loss 3", "5/60"),
+}
+NONE = [
+    "",
+    "saved global_step194",
+    "12 steps of nothing",
+    "step 5.3 s",
+    "0.5 steps/s 100",
+    "stepping 9",
+]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_step_of_a_line_is_found(name: str) -> None:
+    line, step = STEPS[name]
+    assert str(last_step(f"step 1\nstep 2\n{line}\nsomething else 99\n")) == step
+
+
+@pytest.mark.parametrize("line", NONE)
+def test_other_lines_have_no_step(line: str) -> None:
+    assert last_step(line) is None
+
+
+@pytest.mark.parametrize("name", [name for name, one in FRAMEWORKS.items() if one.log_lines])
+def test_the_lines_that_frameworks_declare_are_found(name: str) -> None:
+    (line,) = FRAMEWORKS[name].log_lines
+    expected = re.search(line.pattern, line.sample)
+    assert expected
+    for patterns in ([line.pattern], []):  # also without knowing the framework
+        found = last_step(f"{line.sample}\n", patterns)
+        assert found
+        assert found.step == int(expected["step"])
+
+
+def test_the_frameworks_own_line_comes_first() -> None:
+    text = "at update 8\nstep 3\n"
+    assert str(last_step(text, [r"at update (?P<step>\d+)"])) == "8"
+
+
+def test_a_number_is_the_last_one_of_the_log() -> None:
+    text = "loss=3.5 loss=3.25\nloss=2.5\nloss=nan\n"
+    assert last_match(text, re.compile("loss=([0-9.]+)")) == "2.5"
+    assert last_match("loss=3.5 loss=3.25", re.compile("loss=([0-9.]+)")) == "3.25"
+    assert last_match(text, re.compile("accuracy=(.*)")) == ""
+    assert last_match("ab", re.compile("a(x)?")) == ""
+
+
+def test_only_the_end_of_a_log_is_read(tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(b"step 5\n" + b"\xff\n" * END + b"end\n")
+    text = read_log_end(log)
+    assert len(text) <= END
+    assert text.endswith("end\n")
+    assert last_step(text) is None
+    log.write_bytes(b"x" * (2 * END))  # one line without an end
+    assert read_log_end(log) == "x" * END
+
+
+def test_what_is_no_log_is_empty(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    for name in ("pipe", "link", "missing"):
+        assert read_log_end(tmp_path / name) == ""

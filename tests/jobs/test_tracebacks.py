@@ -1,0 +1,91 @@
+"""The traceback of the rank that failed first, out of the lines of many ranks."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterjobs.jobs.tracebacks import LINES, first_traceback
+
+TRACEBACK = [
+    "Traceback (most recent call last):",
+    '  File "train.py", line 9, in <module>',
+    "    main()",
+    "ValueError: loss is nan",
+]
+LABELS = {
+    "": "",
+    "3: ": "3",
+    " 12: ": "12",
+    "[rank5]: ": "5",
+    "0: [rank5]: ": "5",
+    "[default7]:": "local rank 7",
+    "[1,3]<stderr>:": "3",
+    "[3]<stdout>:": "3",
+}
+
+
+def labelled(label: str, lines: list[str] = TRACEBACK) -> list[str]:
+    return [f"{label}{line}" for line in lines]
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_traceback_is_found_with_its_rank(label: str) -> None:
+    text = "\n".join(["step 1", *labelled(label), f"{label}and more", "end"])
+    found = first_traceback(text)
+    assert found
+    assert (found.rank, list(found.lines)) == (LABELS[label], TRACEBACK)
+
+
+def test_lines_of_other_ranks_in_between_are_left_out() -> None:
+    other = labelled("1: ", [*TRACEBACK[:-1], "KeyError: 1"])
+    mixed = [line for pair in zip(labelled("0: "), other, strict=True) for line in pair]
+    found = first_traceback("\n".join(mixed))
+    assert found
+    assert (found.rank, list(found.lines)) == ("0", TRACEBACK)
+
+
+def test_the_task_that_srun_names_first_is_the_one() -> None:
+    later = labelled("2: ", [*TRACEBACK[:-1], "RuntimeError: the peer is gone"])
+    text = [*later, *labelled("3: "), "srun: error: n1: task 3: Exited with exit code 1"]
+    found = first_traceback("\n".join(text))
+    assert found
+    assert (found.rank, found.lines[-1]) == ("3", "ValueError: loss is nan")
+
+
+def test_an_exception_that_followed_from_another_is_shown_with_it() -> None:
+    between = ["", "During handling of the above exception, another exception occurred:", ""]
+    second = [TRACEBACK[0], '  File "train.py", line 12', "OSError: disk"]
+    found = first_traceback("\n".join(labelled("0: ", [*TRACEBACK, *between, *second])))
+    assert found
+    assert list(found.lines) == [*TRACEBACK, *between[:2], *second]
+
+
+def test_only_the_last_lines_are_kept() -> None:
+    frames = [f"  line {number}" for number in range(1000)]
+    found = first_traceback("\n".join([TRACEBACK[0], *frames, "E: " + "x" * 100_000]))
+    assert found
+    assert len(found.lines) == LINES
+    assert found.lines[-2] == "  line 999"
+    assert len(found.lines[-1]) < 1000
+
+
+def test_colours_and_carriage_returns_are_removed() -> None:
+    text = "\x1b[31mbar 5%\r\x1b[0mTraceback (most recent call last):\r\n  at\r\nE: \x1b[1mbad\n"
+    found = first_traceback(text)
+    assert found
+    assert list(found.lines) == ["Traceback (most recent call last):", "  at", "E: bad"]
+
+
+def test_the_last_attempt_counts() -> None:
+    ended = "clusterjobs: job 7 ended with exit code 1 after 3 s: failure"
+    first = [*labelled("", [*TRACEBACK[:-1], "OldError: 1"]), ended]
+    for rest in ([], [ended, "clusterjobs: something at the end"]):
+        found = first_traceback("\n".join([*first, *TRACEBACK, *rest]))
+        assert found
+        assert found.lines[-1] == "ValueError: loss is nan"
+    assert first_traceback("\n".join([*first, "trains", ended, "trains", ended])) is None
+
+
+def test_a_log_without_one_has_none() -> None:
+    assert first_traceback("step 1\n") is None
+    assert first_traceback("x" * 1000 + "Traceback (most recent call last):\nE: 1") is None

@@ -1,0 +1,37 @@
+"""The reasons for which jobs wait, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterjobs.slurm.reasons import in_words
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("Priority", "jobs of higher priority go first (Priority)"),
+        ("DependencyNeverSatisfied", "a job that it depends on failed: it will never start"),
+        ("JobHeldUser", "held by its user; to go on: scontrol release JOB"),
+        ("JobArrayTaskLimit", "as many tasks of its array run as are allowed at a time"),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "nodes that it needs are down, drained or"),
+        ("launch failed requeued held", "held by Slurm: its launch failed, and it was requeued"),
+        (
+            "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority",
+            "nodes that it needs are down, drained or reserved for jobs of higher priority (Nodes",
+        ),
+        ("QOSMaxGRESPerUser", "its QOS has a limit of GPUs or other devices per user (QOSMaxGRES"),
+        ("QOSMaxJobsPerUserLimit", "its QOS has a limit of jobs per user"),
+        ("AssocGrpCPUMinutesLimit", "its account has a limit of CPU minutes (AssocGrpCPUMin"),
+        ("AssocGrpNodeLimit", "its account has a limit of nodes"),
+        ("QOSMaxWallDurationPerJobLimit", "its QOS has a limit of time per job"),
+    ],
+)
+def test_a_reason_is_explained(reason: str, words: str) -> None:
+    assert in_words(reason).startswith(words)
+    assert in_words(reason).endswith(f"({reason})")
+
+
+@pytest.mark.parametrize("reason", ["SomethingNew", "", "None", "Maximum"])
+def test_an_unknown_reason_is_shown_as_slurm_prints_it(reason: str) -> None:
+    assert in_words(reason) == reason
