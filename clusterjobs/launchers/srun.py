@@ -9,6 +9,7 @@ SRUN = Launcher(
     "srun starts one task per rank",
     task_per_rank=True,
     shares_nodes=True,
+    sets_node_rank=True,
     forwards_signals=True,
     refused_runtimes={
         "docker": (

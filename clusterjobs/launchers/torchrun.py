@@ -11,4 +11,5 @@ TORCHRUN = Launcher(
     no_python_option="--no-python",
     shares_nodes=True,
     label_setting="env: {PET_TEE: 3}",
+    sets_node_rank=True,
 )

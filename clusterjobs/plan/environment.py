@@ -15,6 +15,7 @@ from clusterjobs.plan.environment_checks import (
     check_variables,
 )
 from clusterjobs.plan.inherited_env import PREFIXES, inherited_variables, own_slurm_variables
+from clusterjobs.plan.node_rank import is_of_the_node
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.secrets import Secret
 from clusterjobs.spec import experiment as spec
@@ -99,6 +100,8 @@ def _variables(
             derived += _NVIDIA
     yield from (one for one in derived if not one.append and one.name not in own)
     for name, value in own.items():
+        if is_of_the_node(value):  # set by the command of the ranks
+            continue
         reason = f"env: {diagnostics.line_of(('env', name))}"
         yield Variable(name, expanding(value), reason, expand=True)
     yield from (one for one in derived if one.append)

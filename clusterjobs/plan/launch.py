@@ -11,6 +11,7 @@ from clusterjobs.frameworks.base import Program, folder_on_the_node
 from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
 from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, srun_options
+from clusterjobs.plan.node_rank import node_environment
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment, Ssh
@@ -56,6 +57,7 @@ def plan_launch(
 ) -> Launch:
     """The section `launch`: how `program` is started. Problems go into `diagnostics`."""
     ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
+    prefix = (*node_environment(experiment.env), *prefix)
     by_pyxis = container is not None and container.runtime == "pyxis"
     options = srun_options(srun, by_pyxis, placement, diagnostics)
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)

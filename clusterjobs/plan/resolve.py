@@ -13,6 +13,7 @@ from clusterjobs.plan.checkpoints import plan_checkpoints
 from clusterjobs.plan.choice import find_framework, find_launcher
 from clusterjobs.plan.container import plan_container
 from clusterjobs.plan.data_paths import check_data_paths
+from clusterjobs.plan.derived_references import with_derived
 from clusterjobs.plan.directive_checks import check_version
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
@@ -20,6 +21,7 @@ from clusterjobs.plan.inputs import plan_inputs
 from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
 from clusterjobs.plan.lint import check_intentions, check_literal_words
+from clusterjobs.plan.node_rank import plan_node_rank
 from clusterjobs.plan.parallelism import check_model, plan_batch, plan_parallelism
 from clusterjobs.plan.parameters import plan_parameters
 from clusterjobs.plan.placement import plan_placement
@@ -58,6 +60,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     parallelism = plan_parallelism(numbers.parallel, placement.shape, *both)
     check_model(numbers.model, numbers.parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
+    wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
     task = Task(wanted, spec.options, placement.shape, parallelism, batch)
     program = framework.program(task, *both) or _NO_PROGRAM
 
@@ -90,6 +93,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted.script,
         *both,
     )
+    node_rank = plan_node_rank(wanted, launcher, diagnostics)
     more = [section.environment for section in (restarts, preflight, program, sweep) if section]
     environment = plan_environment(
         wanted.env,
@@ -98,7 +102,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         secrets,
         placement,
         job.directives,
-        more,
+        [*more, node_rank],
         diagnostics,
     )
     container = plan_container(

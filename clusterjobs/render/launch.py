@@ -10,6 +10,7 @@ from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.lines import NOTHING, command_text, heading, once_per_node, option_lines
 from clusterjobs.render.shell import ShellText, TemplateName
+from clusterjobs.spec.plan_references import NODE_RANK
 
 _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@]*=", re.ASCII)
 
@@ -25,6 +26,7 @@ def launch_context(plan: Plan) -> dict[str, Any]:
         "srun_options": option_lines(launch.srun_options),
         "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),
         "cpus_per_task": plan.placement.cpus_per_task or 1,
+        "has_node_rank": any(one.name == NODE_RANK for one in plan.environment.variables),
         "has_functions": is_over_ssh(plan),
         "functions_template": TemplateName("functions/ssh.sh.j2"),
         **_inside(plan),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clusterjobs.diagnostics import Locator
-from clusterjobs.errors import Problem
+from clusterjobs.errors import Problem, nearest
 from clusterjobs.spec.need_circle import KEY as NEEDS
 from clusterjobs.spec.need_references import (
     NeededValues,
@@ -18,7 +18,15 @@ from clusterjobs.spec.need_references import (
     no_needs,
 )
 from clusterjobs.spec.node_references import job_value, node_variable, point_value
-from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up, variable
+from clusterjobs.spec.plan_references import DERIVED, check_place, derived_mark
+from clusterjobs.spec.references import (
+    BadReferenceError,
+    Scalar,
+    expand,
+    look_up,
+    names_in,
+    variable,
+)
 from clusterjobs.yaml.document import Path, dotted, look_at
 
 # References in code are not expanded: the value would be executed.
@@ -59,7 +67,9 @@ def expand_references(
         if not isinstance(value, str) or "{{" not in value:
             return value
         try:
-            return expand(value, (literal if path[0] in _IN_CONFIG_FILES else values).find)
+            found = expand(value, (literal if path[0] in _IN_CONFIG_FILES else values).find)
+            check_place(path, found, lambda name: values.way(value, name))
+            return found
         except BadReferenceError as error:
             where = source.locate(path)
             problems.append(Problem(str(error), where, dotted(path), error.hint))
@@ -120,7 +130,7 @@ class _Values:
         if name not in self._known:
             self._open.append(name)
             try:
-                found = look_up(name, self._data)
+                found = self._written_or_derived(name)
                 self._known[name] = expand(found, self.find) if isinstance(found, str) else found
             finally:
                 self._open.pop()
@@ -139,6 +149,36 @@ class _Values:
 
     def _expanded(self, value: str) -> Scalar:
         return expand(value, self.find)
+
+    def _written_or_derived(self, name: str) -> Scalar:
+        try:
+            return look_up(name, self._data)
+        except BadReferenceError as error:
+            if name in DERIVED:
+                return derived_mark(name)
+            known = [one for one in DERIVED if one.count(".") == name.count(".")]
+            if meant := nearest(name, known):
+                raise BadReferenceError(str(error), f"did you mean {meant}?") from None
+            raise
+
+    def way(self, text: str, name: str) -> list[str]:
+        """The references that lead from `text` to the derived value `name`, which is the last."""
+        ways: dict[str, list[str]] = {text: []}
+        for written in (pending := [text]):
+            for one in names_in(written):
+                value = self._text_at(one)
+                if value == derived_mark(name):
+                    return [*ways[written], one]
+                if value not in ways:
+                    ways[value] = [*ways[written], one]
+                    pending.append(value)
+        return [name]
+
+    def _text_at(self, name: str) -> str:
+        try:
+            return str(self._written_or_derived(name))
+        except BadReferenceError:  # of the running job
+            return ""
 
     def _of_sweep(self, head: str, rest: str) -> Scalar:
         sweep = self._data.get("sweep")

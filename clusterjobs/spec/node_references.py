@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from clusterjobs.errors import did_you_mean
+from clusterjobs.spec.plan_references import NODE_RANK
 from clusterjobs.spec.references import BadReferenceError, variable
 from clusterjobs.spec.reserved_names import RESERVED_NAMES, is_of_the_script
 
@@ -20,6 +21,7 @@ _OF_THE_JOB = {
     "dir": "job_dir",
     "attempt": "attempt",
     "array_index": "SLURM_ARRAY_TASK_ID",
+    "node_rank": NODE_RANK,
 }
 
 # Name after `point.` -> the shell variable, which a script sets from its table of points.

@@ -109,6 +109,11 @@ def as_text(value: Scalar) -> str:
     return getattr(value, "text", None) or str(value)
 
 
+def names_in(text: str) -> list[str]:
+    """The names that the references in a text name, as they are written."""
+    return [match["name"] for match in _REFERENCE.finditer(text) if match["name"]]
+
+
 def look_up(name: str, values: Mapping[str, Any]) -> Scalar:
     """The scalar at the dotted `name` in nested `values`. Raises BadReferenceError."""
     found: Any = values
@@ -130,7 +135,7 @@ def look_up(name: str, values: Mapping[str, Any]) -> Scalar:
 # A value may contain a shell variable that the script sets (a parameter, the job's folder). NUL
 # marks its name: YAML is refused if it contains one, so no other text has to be escaped.
 
-_VARIABLE = re.compile("\0([A-Za-z_][A-Za-z0-9_]*)((?::[?-][^\0]*)?)\0")
+_VARIABLE = re.compile("\0([A-Za-z_][A-Za-z0-9_]*)((?::[?=-][^\0]*)?)\0")
 
 
 _PLAIN = re.compile(r"[\w @%+=:,./^-]*")
@@ -152,9 +157,14 @@ def has_variable(text: str) -> bool:
 _NODE_VARIABLE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def expanding(text: str) -> str:
-    """The text with a mark for each `${NAME}`, which the node expands; `$${` gives `${`."""
-    return _NODE_VARIABLE.sub(lambda match: variable(match[1]) if match[1] else "${", text)
+def expanding(text: str, default: str | None = None) -> str:
+    """The text with a mark for each `${NAME}`, which the node expands; `$${` gives `${`.
+
+    `default`: takes the place of a variable that is unset or empty.
+    """
+    return _NODE_VARIABLE.sub(
+        lambda match: variable(match[1], default=default) if match[1] else "${", text
+    )
 
 
 def is_absolute(path: str) -> bool:

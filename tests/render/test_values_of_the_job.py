@@ -44,3 +44,38 @@ def test_a_variable_that_is_not_set_ends_the_job_with_its_name(tmp_path: pathlib
 def test_an_own_variable_keeps_its_value(tmp_path: pathlib.Path) -> None:
     end = run(tmp_path, {"NAME": "other"}, "{{ env.NAME }}", env={"NAME": "own"})
     assert "<own>" in end.log
+
+
+# ------------------------------------------------------------------ {{ job.node_rank }}
+
+BOTH_NODES = """while [[ $1 == --* ]]; do shift; done
+for rank in 0 1; do (export SLURM_NODEID=$rank SLURM_PROCID=$rank SLURM_NTASKS=2; "$@"); done"""
+
+
+def test_each_node_gets_its_own_rank_beside_hostile_values(tmp_path: pathlib.Path) -> None:
+    words = ("{{ job.node_rank }}", "a/{{ job.node_rank }}-{{ job.node_rank }}", HOSTILE, "", "é")
+    text = script(
+        nodes=1,
+        command=[*PRINT, *words, "{{ env.GIVEN }}", "$CLUSTERJOBS_NODE_RANK"],
+    )
+    end = run_script(tmp_path, text, environment={"GIVEN": HOSTILE}, stand_ins={"srun": BOTH_NODES})
+    for rank in "01":
+        expected = (rank, f"a/{rank}-{rank}", HOSTILE, "", "é", HOSTILE, "$CLUSTERJOBS_NODE_RANK")
+        assert "".join(f"<{one}>" for one in expected) in end.log
+    assert end.code == 0
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_variable_of_the_ranks_can_hold_the_rank_of_the_node(tmp_path: pathlib.Path) -> None:
+    env = {"NODE": "of {{ job.node_rank }} ${NOWHERE}'$(touch owned)", "PLAIN": "1"}
+    text = script(
+        nodes=1, env=env, command=["bash", "-c", 'echo "<$NODE><$CLUSTERJOBS_NODE_RANK>"']
+    )
+    end = run_script(tmp_path, text, stand_ins={"srun": BOTH_NODES})
+    assert "<of 0 '$(touch owned)><0>" in end.log
+    assert "<of 1 '$(touch owned)><1>" in end.log
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_script_without_the_reference_has_no_trace_of_it() -> None:
+    assert "CLUSTERJOBS_NODE_RANK" not in script()

@@ -1,0 +1,69 @@
+"""`{{ job.node_rank }}`: a random text stands for it until each node puts its own rank there.
+
+The script's shell runs on the first node alone, so it cannot expand this reference. The variable
+CLUSTERJOBS_NODE_RANK has the text; the first lines of a rank's shell (blocks/inside.sh.j2) replace
+it in the command, whatever else the command contains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import TOKEN, Variable
+from clusterjobs.launchers.base import Launcher
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.plan_references import NODE_RANK
+from clusterjobs.spec.references import expanding, variable_names
+from clusterjobs.yaml.document import Path
+
+_STANDS_FOR_IT = Variable(
+    NODE_RANK, f"node-rank-{TOKEN}", "each node puts its rank in place of this text"
+)
+
+
+def plan_node_rank(
+    experiment: Experiment, launcher: Launcher, diagnostics: Diagnostics
+) -> tuple[Variable, ...]:
+    """The variable, if the spec refers to the node's rank."""
+    used = ("args", "command", "prefix", "env")
+    places = [place for key in used for place in _places(getattr(experiment, key), (key,))]
+    if places and not launcher.sets_node_rank:
+        diagnostics.problem(
+            places[0],
+            f"{launcher.name} starts the ranks of all nodes with the same command, so "
+            "job.node_rank has no value there",
+            "launcher: srun or torchrun, or let the program find its node",
+        )
+    if experiment.command and NODE_RANK in variable_names(experiment.command[0]):
+        diagnostics.problem(
+            ("command",),
+            "the program's own path has job.node_rank, and the first node checks that it exists",
+            "pass it as an argument: [./run, '{{ job.node_rank }}']",
+        )
+    return (_STANDS_FOR_IT,) if places else ()
+
+
+def is_of_the_node(value: str) -> bool:
+    """Whether a value contains the node's rank."""
+    return NODE_RANK in variable_names(value)
+
+
+def node_environment(env: Mapping[str, str]) -> tuple[str, ...]:
+    """A command that sets the variables of `env` that differ from node to node; () without any."""
+    words = [
+        f"{name}={expanding(value, '')}" for name, value in env.items() if is_of_the_node(value)
+    ]
+    return ("env", *words) if words else ()
+
+
+def _places(value: Any, path: Path) -> Iterator[Path]:
+    if isinstance(value, str) and is_of_the_node(value):
+        yield path
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _places(item, (*path, key))
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            yield from _places(item, (*path, index))
