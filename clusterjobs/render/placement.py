@@ -8,7 +8,6 @@ from clusterjobs.counted import counted
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.shell import ShellText
 
-
 _PORTS = 20_000  # from which MASTER_PORT is chosen
 
 
