@@ -36,8 +36,8 @@ def render(
     assert outcome.code == 0, outcome.err
     files = {path.name: path.read_text(encoding="utf-8") for path in output.iterdir()}
     files["manifest.json"] = without_checksums(files)
-    files["job.sh"] = EMBEDDED.sub(without_text, files["job.sh"])
-    return files
+    scripts = {name: text for name, text in files.items() if name.endswith(".sh")}
+    return {**files, **{name: EMBEDDED.sub(without_text, text) for name, text in scripts.items()}}
 
 
 def without_text(embedded: re.Match[str]) -> str:
@@ -98,7 +98,7 @@ def test_case_renders_exactly_the_expected_files(
 
 
 def scripts() -> list[pathlib.Path]:
-    return [CASES / name / "expected" / "job.sh" for name in NAMES]
+    return sorted(CASES.glob("*/expected/job*.sh"))
 
 
 def test_every_golden_script_is_valid_bash() -> None:

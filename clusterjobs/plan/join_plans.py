@@ -13,7 +13,7 @@ from clusterjobs.counted import counted
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.join_texts import Columns
 from clusterjobs.plan.plan import Plan
-from clusterjobs.spec.references import split_marks
+from clusterjobs.spec.references import show, split_marks
 
 _Path = tuple[str, ...]
 
@@ -129,10 +129,11 @@ class _Join:
         return tuple(found)
 
     def _text(self, texts: Sequence[str], path: str, hint: str) -> str:
-        if (
-            len({tuple(split_marks(text)[1::2]) for text in texts}) > 1
-        ):  # they are set at other times
-            self.differences.append(Difference(path, tuple(texts)))
+        # The marks stay outside of the table: they are set at other times.
+        marks = tuple("".join(split_marks(text)[1::2]) for text in texts)
+        if len(set(marks)) > 1:
+            shown = (f"with {show(one)}" if one else "without variables" for one in marks)
+            self.differences.append(Difference(path, tuple(shown)))
             return texts[0]
         if path == "files.configs.*.text":
             return self._columns.joined_config(tuple(text.rstrip("\n") for text in texts))

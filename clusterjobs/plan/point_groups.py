@@ -6,18 +6,27 @@ It knows which places of a plan users know by another name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
 from clusterjobs.plan.join_plans import Difference, joined_plan
 from clusterjobs.plan.point_table import PointPlan, columns_of, swept_values
 
-# A place in a plan -> the key of the spec.
+# A place in a plan -> the key of the spec: those first that users know best.
 _KEYS = {
     "placement.shape.nodes": "nodes",
     "placement.shape.gpus_per_node": "gpus_per_node",
     "placement.shape.ranks_per_node": "ranks_per_node",
     "placement.partition": "queue",
     "job.framework": "framework",
+}
+# The same for all that is below a place.
+_SECTIONS = {
+    "environment.variables": "env",
+    "environment.software_setup": "software.setup",
+    "environment.setup": "setup",
+    "environment": "software",
+    "staging.data": "data",
+    "launch": "command",
+    "steps.": "",
+    "job.": "",
 }
 
 
@@ -44,11 +53,8 @@ def _telling(
     keys: Sequence[str], points: Sequence[PointPlan], differences: Sequence[Difference]
 ) -> list[Difference]:
     """As few of them as tell the groups apart, those first that users know best."""
-    best = sorted(
-        differences, key=lambda one: list(_KEYS).index(one.path) if one.path in _KEYS else 99
-    )
     candidates = [
-        *(one for one in best if one.path in _KEYS),
+        *(one for path in _KEYS for one in differences if one.path == path),
         *(one for one in differences if one.path.startswith("--")),
         *(Difference(key, values) for key, values in swept_values(points)),
         *differences,
@@ -66,12 +72,16 @@ def _telling(
 
 
 def _in_words(difference: Difference, number: int) -> str:
-    name, value = difference.path, difference.values[number]
-    name = _KEYS.get(name, name)
-    return f"{name}: {_shown(value)}" if value is None or isinstance(value, (str, int)) else name
-
-
-def _shown(value: Any) -> str:
+    name, value = _name(difference.path), difference.values[number]
     if isinstance(value, bool) or value is None:
-        return "yes" if value else "no"
-    return " ".join(str(value).split())[:60]
+        return f"{name}: {'yes' if value else 'no'}"
+    return f"{name}: {' '.join(str(value).split())[:60]}"
+
+
+def _name(path: str) -> str:
+    if path in _KEYS:
+        return _KEYS[path]
+    section = next((one for one in _SECTIONS if path.startswith(one)), None)
+    if section is None or path.startswith("--"):
+        return path.replace(".*", "")
+    return _SECTIONS[section] or path.removeprefix(section).partition(".")[0]

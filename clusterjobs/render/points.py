@@ -32,7 +32,7 @@ def points_context(plan: Plan, table: PointTable | None, record: str) -> dict[st
     if not is_own:
         names = (*names, "point_index")
         rows = tuple((*row, str(index)) for row, index in zip(rows, own, strict=True))
-    cells = [list(map(shell.quote, row)) for row in rows]
+    cells = [list(map(shell.argument, row)) for row in rows]
     title = f"# ==== {counted(len(rows), 'point')} of the sweep {plan.sweep.name} "
     arguments = [f"{name}={_argument(number)}" for number, name in enumerate(names, 1)]
     return {

@@ -98,6 +98,11 @@ def _literal(text: str) -> str:
     return f'"{text}"'
 
 
+def argument(text: str) -> ShellText:
+    """One word of bash, with no quotes for commas: for a command, and not for an array."""
+    return ShellText(text if _SAFE.fullmatch(text) else _literal(text))
+
+
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\'"}
 
 

@@ -189,3 +189,10 @@ def test_texts_with_the_same_marks_share_an_array() -> None:
     )
     assert array.plan.launch.words[-1] == variable("lr") + variable("P")
     assert columns(array)["lr"] == ("a", "b")
+
+
+def test_marks_in_a_value_tell_arrays_apart_and_other_text_does_not() -> None:
+    values = ["{{ parameters.P }}", "2", "3", "x{{ parameters.P }}"]
+    found = arrays_of(**TORCH, parameters={"P": "x"}, sweep={"grid": {"args.lr": values}})
+    assert [one.table.indexes for one in found] == [(0, 3), (1, 2)]
+    assert [one.reason for one in found] == ["command: with $P", "command: without variables"]

@@ -28,11 +28,7 @@ NO_EXAMPLE = {"launch.options", "launch.ssh_server", "restarts.stall_option"}  #
 
 
 def test_every_launcher_runtime_and_template_is_in_a_sample() -> None:
-    from clusterjobs.render.script import render_script
-
-    used = {
-        name for one in packaged_samples() for name in render_script(one.plan, one.inputs).templates
-    }
+    used = {name for one in packaged_samples() for name in one.rendered().templates}
     assert set(resources.template_texts()) - used == {"blocks/inserted.sh.j2"}
 
 

@@ -28,7 +28,6 @@ from clusterjobs.commands.templates.samples import (
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.launchers import LAUNCHERS
 from clusterjobs.render.invariants.all import INVARIANTS
-from clusterjobs.render.script import render_script
 from clusterjobs.render.site.check import check_site
 from clusterjobs.render.site.templates import SiteTemplates
 
@@ -137,7 +136,7 @@ def _findings(rendered: Sequence[Rendered], skip_lint: bool) -> list[tuple[Probl
 
 
 def _render(sample: Sample, templates: SiteTemplates) -> Rendered:
-    script = render_script(sample.plan, sample.with_templates(templates))
+    script = sample.rendered(templates)
     secrets = tuple(one.name for one in sample.plan.environment.secrets)
     return Rendered(sample.name, sample.script, script.text, secrets, templates)
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clusterjobs import resources
-from clusterjobs.commands.pipeline import load_project
+from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.policies import is_refusal
 from clusterjobs.commands.policy_tests import example_user
 from clusterjobs.commands.site_folders import TESTS, SiteFolders
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.point_table import PointTable
 from clusterjobs.plan.policy_values import User
 from clusterjobs.render.inputs import Inputs
-from clusterjobs.render.script import render_script, template_context
+from clusterjobs.render.script import Script, render_script, template_context
 from clusterjobs.render.site.templates import (
     INSERTION_POINTS,
     NO_SITE,
@@ -26,15 +27,21 @@ from clusterjobs.render.site.variables import Shape, merged, shape_of
 
 
 class Sample(NamedTuple):
-    """A planned spec. `inputs` and `script` are without a site's templates."""
+    """A planned spec; of a sweep, its first script. `inputs` and `script` are without a site's
+    templates."""
 
     name: str
     plan: Plan
     inputs: Inputs
     script: str
+    table: PointTable | None = None
 
-    def with_templates(self, templates: SiteTemplates) -> Inputs:
-        return self.inputs._replace(templates=templates)
+    def rendered(self, templates: SiteTemplates = NO_SITE) -> Script:
+        return render_script(self.plan, self.inputs._replace(templates=templates), self.table)
+
+    def context(self, templates: SiteTemplates) -> dict[str, Any]:
+        """The variables of the templates."""
+        return template_context(self.plan, self.inputs._replace(templates=templates), self.table)
 
 
 @functools.cache
@@ -62,9 +69,13 @@ def site_samples(site: SiteFolders) -> tuple[list[Sample], list[Problem]]:
 
 
 def _sample(name: str, file: pathlib.Path, site: SiteFolders, user: User | None = None) -> Sample:
-    project = load_project(file, to_write=False, site=site, user=user)
+    project = load(file, to_write=False, site=site, user=user)
     inputs = project.inputs._replace(templates=NO_SITE)
-    return Sample(name, project.plan, inputs, render_script(project.plan, inputs).text)
+    if isinstance(project, Project):
+        return Sample(name, project.plan, inputs, render_script(project.plan, inputs).text)
+    first = project.arrays[0]
+    text = render_script(first.plan, inputs, first.table).text
+    return Sample(name, first.plan, inputs, text, first.table)
 
 
 def template_variables(samples: tuple[Sample, ...]) -> Shape:
@@ -74,9 +85,7 @@ def template_variables(samples: tuple[Sample, ...]) -> Shape:
         for one in INSERTION_POINTS
     ]
     all_points = SiteTemplates(tuple(lines))
-    shapes = [
-        shape_of(template_context(one.plan, one.with_templates(all_points))) for one in samples
-    ]
+    shapes = [shape_of(one.context(all_points)) for one in samples]
     found = shapes[0]
     for shape in shapes[1:]:
         found = merged(found, shape)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
 from clusterjobs.render.invariants.base import Broken, Scripts, first
-from clusterjobs.render.invariants.script_parts import Line
+from clusterjobs.render.invariants.script_parts import Line, ScriptParts
 
 _EXPORT = r"(?:export|declare -x)\b(?:(?!;|&&).)*\b"  # not of the next command on the line
 
@@ -88,14 +89,22 @@ def no_exit_trap(scripts: Scripts) -> Iterator[Broken]:
     if not first(scripts.site.lines, r"^trap finish EXIT$"):
         hint = "keep `trap finish EXIT` in functions/job.sh.j2"
         yield Broken("the EXIT trap is not set", hint, template="functions/job.sh.j2")
-    main = scripts.site.function("main")
-    if len(main) > 1 and not main[1].code.startswith("start_job "):
-        hint = "move it below `start_job`, for example into before_environment.sh"
-        yield Broken("a command before `start_job` has no log and no trap", hint, main[1].text)
+    known = {one.code for one in _before_the_start(scripts.packaged)}
+    for one in _before_the_start(scripts.site):
+        if one.code not in known:
+            hint = "move it below `start_job`, for example into before_environment.sh"
+            yield Broken("a command before `start_job` has no log and no trap", hint, one.text)
+            break
     for one in scripts.added():
         if re.search(r"\btrap\b.*\b(EXIT|0)\b", one.code):
             hint = "use `after` in the spec, or sidecars, which `finish` ends"
             yield Broken("this line replaces the EXIT trap", hint, one.text)
+
+
+def _before_the_start(script: ScriptParts) -> Iterator[Line]:
+    """The first commands of `main`: of a sweep, they read the values of the point."""
+    commands = script.function("main")[1:]
+    return itertools.takewhile(lambda one: not one.code.startswith("start_job "), commands)
 
 
 _TRAPS = {"TERM": 'trap "on_signal $signal" "$signal"', "USR1": "trap on_time_limit USR1"}

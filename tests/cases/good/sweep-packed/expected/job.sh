@@ -100,17 +100,17 @@ main() {
 
 read_point() { # TASK.SLOT
   case $1 in
-    #           point_name                                    lr    optimizer        content           point_index
-    0.0) set -- '0000-lr=1e-2,optimizer=adam-81031272'        1e-2  adam             1bf848de02696410  0 ;;
-    0.1) set -- '0001-lr=1e-2,optimizer=it_s__mine-4469e377'  1e-2  'it'\''s $mine'  67f3499bd8e18d76  1 ;;
-    0.2) set -- '0002-lr=3e-3,optimizer=adam-024e7ae8'        3e-3  adam             8af2821d876c6685  2 ;;
-    0.3) set -- '0003-lr=3e-3,optimizer=it_s__mine-6143e61c'  3e-3  'it'\''s $mine'  8e5cf4b831aa7bd3  3 ;;
-    0.4) set -- '0004-lr=1e-3,optimizer=adam-fa0ac8e7'        1e-3  adam             8c37c2f982ead065  4 ;;
-    0.5) set -- '0005-lr=1e-3,optimizer=it_s__mine-7c0560f6'  1e-3  'it'\''s $mine'  c9cd4c27fd0bdc3d  5 ;;
-    0.6) set -- '0006-lr=3e-4,optimizer=adam-7392fe83'        3e-4  adam             844a00bc9f07b149  6 ;;
-    0.7) set -- '0007-lr=3e-4,optimizer=it_s__mine-a527a669'  3e-4  'it'\''s $mine'  b6d12013be44af0c  7 ;;
-    1.0) set -- '0008-lr=1e-4,optimizer=adam-8ab230c2'        1e-4  adam             e92173520a7292d2  8 ;;
-    1.1) set -- '0009-lr=1e-4,optimizer=it_s__mine-fe09f6fa'  1e-4  'it'\''s $mine'  fc253c48bd499c91  9 ;;
+    #           point_name                                  lr    optimizer        content           point_index
+    0.0) set -- 0000-lr=1e-2,optimizer=adam-81031272        1e-2  adam             1bf848de02696410  0 ;;
+    0.1) set -- 0001-lr=1e-2,optimizer=it_s__mine-4469e377  1e-2  'it'\''s $mine'  67f3499bd8e18d76  1 ;;
+    0.2) set -- 0002-lr=3e-3,optimizer=adam-024e7ae8        3e-3  adam             8af2821d876c6685  2 ;;
+    0.3) set -- 0003-lr=3e-3,optimizer=it_s__mine-6143e61c  3e-3  'it'\''s $mine'  8e5cf4b831aa7bd3  3 ;;
+    0.4) set -- 0004-lr=1e-3,optimizer=adam-fa0ac8e7        1e-3  adam             8c37c2f982ead065  4 ;;
+    0.5) set -- 0005-lr=1e-3,optimizer=it_s__mine-7c0560f6  1e-3  'it'\''s $mine'  c9cd4c27fd0bdc3d  5 ;;
+    0.6) set -- 0006-lr=3e-4,optimizer=adam-7392fe83        3e-4  adam             844a00bc9f07b149  6 ;;
+    0.7) set -- 0007-lr=3e-4,optimizer=it_s__mine-a527a669  3e-4  'it'\''s $mine'  b6d12013be44af0c  7 ;;
+    1.0) set -- 0008-lr=1e-4,optimizer=adam-8ab230c2        1e-4  adam             e92173520a7292d2  8 ;;
+    1.1) set -- 0009-lr=1e-4,optimizer=it_s__mine-fe09f6fa  1e-4  'it'\''s $mine'  fc253c48bd499c91  9 ;;
     *) return 1 ;;
   esac
   point_name=$1 lr=$2 optimizer=$3 content=$4 point_index=$5
