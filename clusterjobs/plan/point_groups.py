@@ -6,6 +6,7 @@ It knows which places of a plan users know by another name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+
 from clusterjobs.plan.join_plans import Difference, joined_plan
 from clusterjobs.plan.point_table import PointPlan, columns_of, swept_values
 
