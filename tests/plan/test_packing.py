@@ -93,6 +93,17 @@ def test_launchers_that_start_ranks_by_srun_share_a_node(launcher: str) -> None:
     assert problems_of(sweep=SWEEP, args={"lr": 1}, launcher=launcher) == ()
 
 
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"runtime": "pyxis", "image": "nvcr.io#nvidia/pytorch:24.01-py3"},
+        {"runtime": "apptainer", "image": "/fsx/images/pytorch.sif"},
+    ],
+)
+def test_containers_that_srun_starts_share_a_node(container: dict[str, str]) -> None:
+    assert problems_of(sweep=SWEEP, **LR, software={"container": container}) == ()
+
+
 def test_points_are_put_into_tasks_in_their_order() -> None:
     assert tasks_of_points(5, 2) == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
 
