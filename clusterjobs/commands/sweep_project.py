@@ -130,13 +130,20 @@ class SweepProject:
 
     @property
     def _of_arrays(self) -> tuple[Problem, ...]:
-        limit, count = self.sweep.max_running, len(self.arrays)
-        if not limit or count == 1:
+        """Limits of the sweep, where it is not one array."""
+        if len(self.arrays) == 1:
             return ()
-        what = f"max_running: {limit} holds for each of the {count} jobs of this sweep"
         hint = "Slurm has no common limit for several jobs: divide it, or wait for one of them"
-        where = self.specs[0].source.locate(("sweep", "max_running"))
-        return (Problem(what, where, "sweep.max_running", hint, warning=True),)
+        held = f"holds for each of the {len(self.arrays)} jobs of this sweep"
+        if not any(one.table.is_array for one in self.arrays):
+            held, hint = "has no effect: each point is a job of its own", "remove it"
+        limits = {"max_running": self.sweep.max_running, "max_failed": self.sweep.max_failed}
+        source = self.specs[0].source
+        return tuple(
+            Problem(f"{key}: {limit} {held}", where, f"sweep.{key}", hint, warning=True)
+            for key, limit in limits.items()
+            if limit and (where := source.locate(("sweep", key)))
+        )
 
     @functools.cached_property
     def arrays(self) -> tuple[PointArray, ...]:
@@ -153,7 +160,8 @@ class SweepProject:
         return tuple(sorted(rows, key=lambda row: row[1].point.point.index))
 
     def _arrays(self, points: Sequence[PointPlan], max_array_size: int) -> tuple[PointArray, ...]:
-        return point_arrays(points, max_array_size, separate=not self.sweep.array)
+        code = "\n".join(one.text for one in self.inputs.templates.files)
+        return point_arrays(points, max_array_size, not self.sweep.array, code)
 
     def scripts(
         self, names: Collection[str] | None = None, max_array_size: int | None = None

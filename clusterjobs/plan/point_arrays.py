@@ -32,19 +32,22 @@ class PointArray(NamedTuple):
 
 
 def point_arrays(
-    points: Sequence[PointPlan], max_array_size: int = 1001, separate: bool = False
+    points: Sequence[PointPlan],
+    max_array_size: int = 1001,
+    separate: bool = False,
+    code: str = "",
 ) -> tuple[PointArray, ...]:
     """The scripts of a sweep, in the order of their first points.
 
     `max_array_size`: Slurm's MaxArraySize, one more than the largest index. `separate`: a job for
-    each point.
+    each point. `code`: bash of the site, with whose variables the points' must not be mixed up.
     """
     if separate:
-        arrays = [_array((one,), max_array_size, "array: false") for one in points]
+        arrays = [_array((one,), max_array_size, code, "array: false") for one in points]
     else:
         groups = groups_of_points(tuple(points))
         parts = (part for group in groups for part in _parts(*group, max_array_size))
-        arrays = [_array(part, max_array_size, reason) for part, reason in parts]
+        arrays = [_array(part, max_array_size, code, reason) for part, reason in parts]
     return tuple(sorted(arrays, key=lambda one: one.table.points[0].point.index))
 
 
@@ -63,11 +66,13 @@ def _parts(
         yield part, f"{reason}, {limit}" if reason else limit
 
 
-def _array(points: tuple[PointPlan, ...], max_array_size: int, reason: str) -> PointArray:
-    columns = columns_of(points)
+def _array(
+    points: tuple[PointPlan, ...], max_array_size: int, code: str, reason: str
+) -> PointArray:
+    columns = columns_of(points, code)
     plan = joined_plan([one.plan for one in points], columns).plan
     indexes, slots = _tasks(points, max_array_size)
-    table = PointTable((), (), points, indexes, slots).with_columns(columns)
+    table = PointTable((), (), points, indexes, slots, code).with_columns(columns)
     if table.is_array:
         directives = tuple(_of_an_array(plan, sorted({*indexes})))
         plan = plan._replace(job=plan.job._replace(directives=directives))

@@ -29,7 +29,8 @@ class PointTable(NamedTuple):
 
     `columns`: shell variables; the first one is `point_name`. `rows`: their values, a row for each
     of `points`. `indexes`: the task of each point (SLURM_ARRAY_TASK_ID). `slots`: its place in its
-    task, if points are packed (`packing.py`); else empty.
+    task, if points are packed (`packing.py`); else empty. `code`: that of the site, with whose
+    variables no column shares its name.
     """
 
     columns: tuple[str, ...]
@@ -37,6 +38,7 @@ class PointTable(NamedTuple):
     points: tuple[PointPlan, ...]
     indexes: tuple[int, ...]
     slots: tuple[int, ...] = ()
+    code: str = ""
 
     @property
     def is_array(self) -> bool:
@@ -52,7 +54,8 @@ class PointTable(NamedTuple):
 
     def to_extend(self) -> Columns:
         """Its columns, to join further texts of its points."""
-        return columns_of(self.points, tuple(map(Column, self.columns, zip(*self.rows))))  # noqa: B905
+        values = zip(*self.rows, strict=True)
+        return columns_of(self.points, self.code, tuple(map(Column, self.columns, values)))
 
     def with_columns(self, columns: Columns) -> PointTable:
         """The table with these columns."""
@@ -61,11 +64,16 @@ class PointTable(NamedTuple):
         return self._replace(columns=names, rows=tuple(rows))
 
 
-def columns_of(points: Sequence[PointPlan], fixed: Sequence[Column] = ()) -> Columns:
-    """Columns for texts of these points, which may contain swept values and derived ones."""
+def columns_of(
+    points: Sequence[PointPlan], code: str = "", fixed: Sequence[Column] = ()
+) -> Columns:
+    """Columns for texts of these points, which may contain swept values and derived ones.
+
+    `code`: of the site; its variables keep their names for themselves.
+    """
     names = Column("point_name", tuple(one.point.name for one in points))
     known = [*swept_values(points), *_derived_values(points)]
-    return Columns(fixed or [names], known, _taken_names(points[0].plan))
+    return Columns(fixed or [names], known, _taken_names(points[0].plan, code))
 
 
 def swept_values(points: Sequence[PointPlan]) -> Iterator[tuple[str, Values]]:
@@ -91,10 +99,10 @@ def _derived_values(points: Sequence[PointPlan]) -> Iterator[tuple[str, Values]]
                 yield name, texts
 
 
-def _taken_names(plan: Plan) -> set[str]:
+def _taken_names(plan: Plan, code: str) -> set[str]:
     """Names of variables that the job uses, the user's own code included."""
     environment = plan.environment
-    code = "\n".join((*environment.software_setup, *environment.setup))
+    code = "\n".join((code, *environment.software_setup, *environment.setup))
     return {
         *(one.name for one in environment.variables),
         *(one.name for one in environment.secrets),

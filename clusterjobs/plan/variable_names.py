@@ -51,9 +51,11 @@ def names_of_keys(keys: Iterable[str], taken: Collection[str]) -> list[str]:
 
 
 def _is_clear(own: list[str], count: int, words: list[list[str]], taken: Collection[str]) -> bool:
+    if own[-1].isdigit() and count == 1:  # the place in a list
+        return False
     name = slug("_".join(own[-count:]))
     others = (slug("_".join(one[-count:])) for one in words if one is not own)
-    return own[-1].isdigit() < count and _is_free(name, taken) and name not in others
+    return _is_free(name, taken) and name not in others
 
 
 def _is_free(name: str, taken: Collection[str]) -> bool:

@@ -12,6 +12,7 @@ from clusterjobs import resources
 from clusterjobs.plan.directives import Directive
 from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
+from clusterjobs.spec.references import has_variable
 
 WIDTH = 100
 NOTHING = ShellText("")
@@ -23,7 +24,9 @@ def heading(title: str) -> ShellText:
 
 
 def with_reason(line: ShellText, reason: str) -> list[ShellText]:
-    """The line, with its reason as a comment after it, or above a long line."""
+    """The line, with its reason as a comment after it, or above a long line; "" is no reason."""
+    if not reason:
+        return [line]
     because = ShellText(shell.comment(f"# {reason}"))
     if len(line) + len(because) < WIDTH - 4:
         return [ShellText(f"{line} {because}")]
@@ -58,8 +61,8 @@ def command_text(words: Iterable[str]) -> ShellText:
 
 
 def program_text(words: tuple[str, ...]) -> ShellText:
-    """A command; after the builtin `command` if the script has a function of the same name."""
-    is_ours = words and words[0] in functions()
+    """A command; after the builtin `command` if the script may have a function of the same name."""
+    is_ours = words and (words[0] in functions() or has_variable(words[0]))
     return ShellText(f"command {command_text(words)}") if is_ours else command_text(words)
 
 

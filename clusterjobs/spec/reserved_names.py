@@ -14,13 +14,13 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 # Variables that the templates assign: script and ranks would overwrite each other's values. A test
 # compares them with the templates.
 _OF_THE_SCRIPT = re.compile(
-    "alive|attempt|background_pids|budgets|checks|child|child_status|command"
-    "|container|container_env|container_mounts|decision|during|excluded|exit_minutes|exit_second"
+    "alive|attempt|background_pids|budgets|checks|child|child_status|command|container"
+    "|container_env|container_mounts|decision|during|excluded|exit_minutes|exit_second"
     "|export_pid|exports|failed|folders|hostfile|hosts|inside|interface|job|job_dir|kept"
-    "|launcher|lifeline|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node|pids"
-    "|point_index|point_label|point_name|python|python_variables|ranks|reason|requeue|result"
-    "|signal|slot|slurm_job_id|srun_options"
-    "|ssh_dir|states|status|token|trusted|waiting|with_interface"
+    "|launcher|lifeline|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node"
+    "|pending|pids|point_index|point_label|point_name|python|python_variables|ranks|reason"
+    "|requeue|result|signal|slot|slurm_job_id|srun_options|ssh_dir|states|status|token|trusted"
+    "|waiting|with_interface"
 )
 
 _READ_BY_SLURM_AND_BASH = ("SLURM", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SCONTROL_", "BASH")

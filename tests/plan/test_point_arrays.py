@@ -172,6 +172,12 @@ def test_names_in_the_users_own_code_are_not_used() -> None:
     assert array.table.columns == ("point_name", "args_lr")
 
 
+def test_names_in_the_code_of_the_site_are_not_used() -> None:
+    points = points_of(**TORCH, sweep={"grid": {"args.lr": [1, 2]}})
+    (array,) = point_arrays(points, code="for lr in 1 2; do :; done")
+    assert array.table.columns == ("point_name", "args_lr")
+
+
 def test_texts_with_other_marks_need_an_array_each() -> None:
     """They are set after the table is read, so that no value of the table may contain one."""
     found = arrays_of(

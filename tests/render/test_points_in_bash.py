@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from planned_sweeps import scripts_of
-from script_runs import JOB_ID, Run, run_script
+from script_runs import JOB_ID, STAND_INS, Run, run_script
 from test_shell_text import TEXTS
 
 from clusterjobs.errors import InputError
@@ -20,9 +20,13 @@ from clusterjobs.errors import InputError
 PRINT = ["bash", "-c", "printf '<%s>' \"$@\"", "print"]
 
 
+# Of an array with two waiting tasks, and one that was requeued.
+SQUEUE = f"case $* in *%K*) printf '%s\\n' 2-3%1 5 ;; *) {STAND_INS['squeue']} ;; esac"
+
+
 def run(folder: pathlib.Path, text: str, task: int, **environment: str) -> Run:
     given = {"SLURM_ARRAY_TASK_ID": str(task), "SLURM_ARRAY_JOB_ID": "4700", **environment}
-    return run_script(folder, text, environment=given)
+    return run_script(folder, text, environment=given, stand_ins={"squeue": SQUEUE})
 
 
 def job_folder(folder: pathlib.Path, sweep: str = "a") -> pathlib.Path:
@@ -216,8 +220,8 @@ def test_the_pending_tasks_are_held_once_max_failed_points_have_failed(
     well = run(tmp_path, script, 1)
     assert (well.code, well.requests) == (0, [])
     last = run(tmp_path, script, 2)
-    assert (last.code, last.requests) == (3, ["hold 4700"])
-    assert "2 points have failed (max_failed): the pending ones are held" in last.log
+    assert (last.code, last.requests) == (3, ["uhold 4700_[2-3,5]"])
+    assert "2 points have failed (max_failed): the others wait for `scontrol" in last.log
 
 
 def test_cancelled_points_have_not_failed(tmp_path: pathlib.Path) -> None:
@@ -237,8 +241,38 @@ def test_points_that_start_again_have_not_failed(tmp_path: pathlib.Path) -> None
     )
     assert run(tmp_path, script, 0).requests == ["requeue 4700_0"]
     last = run(tmp_path, script, 0, SLURM_RESTART_COUNT="1")
-    assert last.requests == ["requeue 4700_0", "hold 4700"]
+    assert last.requests == ["requeue 4700_0", "uhold 4700_[2-3,5]"]
 
 
 def test_a_sweep_without_max_failed_has_no_code_for_it() -> None:
     assert "count_failures" not in failing()
+
+
+# ------------------------------------------------------------------ other places of a value
+
+
+def test_a_value_in_every_place_that_may_differ_arrives(tmp_path: pathlib.Path) -> None:
+    """Parameters, steps, variables: one array, and each value in its own task."""
+    value = "a  $(touch owned) 'b'"
+    (script,) = scripts_of(
+        command=[*PRINT, "{{ parameters.P }}"],
+        env={"V": "/x", "W": "x"},
+        parameters={"P": {"default": "{{ env.W }}", "type": "text"}},
+        before=[{"command": [*PRINT, "before {{ env.V }}"]}, ["fail", "now"]],
+        sweep={
+            "zip": {
+                "env.V": [f"{tmp_path}/a", f"{tmp_path}/{value}", f"{tmp_path}/c"],
+                "env.W": ["p 1", value, "p\n3"],
+                "before.1.0": ["true", "echo", "fail"],
+            }
+        },
+    )
+    first = run(tmp_path, script, 0)
+    assert "<p 1>" in first.log
+    assert f"<before {tmp_path}/a>" in first.log
+    second = run(tmp_path, script, 1)
+    assert f"<{value}>" in second.log
+    assert f"<before {tmp_path}/{value}>" in second.log
+    third = run(tmp_path, script, 2)
+    assert "fail: command not found" in third.log  # and not the script's own function
+    assert not (tmp_path / "owned").exists()

@@ -63,6 +63,8 @@ def test_the_line_counts() -> None:
         ("here-document", "quoted here-document", False),
         ("here-document", "here-document", True),
         ("here-document", "command", True),
+        ("expanding here-document", "here-document", False),
+        ("expanding here-document", "quoted here-document", True),
     ],
 )
 def test_a_value_is_printed_only_where_its_quoting_protects_it(

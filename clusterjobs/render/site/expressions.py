@@ -38,7 +38,7 @@ def unquoted(node: nodes.Node) -> tuple[str, str]:
 
 def misplaced(kind: str, text: str, contexts: Collection[Context]) -> tuple[str, str] | None:
     """Whether a value stands where its kind of quoting does not protect it: what, and a hint."""
-    if kind in ("comment", "here-document", "text") and not contexts:
+    if kind in ("comment", "here-document", "expanding here-document", "text") and not contexts:
         return (
             f"the quotes around {text} cannot be checked here",
             f"write {{{{ {text} }}}} on one line",
@@ -48,6 +48,9 @@ def misplaced(kind: str, text: str, contexts: Collection[Context]) -> tuple[str,
     if kind == "here-document" and set(contexts) != {"quoted here-document"}:
         hint = "print it on a line of its own, between <<'{{ ...end }}' and {{ ...end }}"
         return f"{text} is quoted for a here-document alone", hint
+    if kind == "expanding here-document" and set(contexts) != {"here-document"}:
+        hint = "print it on a line of its own, between <<{{ ...end }} and {{ ...end }}"
+        return f"{text} is quoted for a here-document that expands variables", hint
     if kind == "text" and "quotes" in contexts:
         return f"{text} is quoted already: quotes around it undo that", _WITHOUT_QUOTES.format(text)
     if kind == "text" and "here-document" in contexts:

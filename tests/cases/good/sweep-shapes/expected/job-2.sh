@@ -156,12 +156,16 @@ read_point() { # INDEX
 }
 
 count_failures() { # max_failed: the pending tasks are held once 2 points have failed
-  local failed="/fsx/logs/scaling/failed/$SLURM_ARRAY_JOB_ID"
+  local failed="/fsx/logs/scaling/failed/$SLURM_ARRAY_JOB_ID" pending
   case $reason:$decision in completed* | cancelled* | bad_node* | *:restart) return 0 ;; esac
   mkdir -p -- "$failed" && : > "$failed/$point_name"
   (( $(find "$failed" -type f | wc -l) >= 2 )) || return 0
-  printf 'clusterjobs: 2 points have failed (max_failed): the pending ones are held; `scontrol release %s` lets them run\n' "$SLURM_ARRAY_JOB_ID"
-  scontrol hold "$SLURM_ARRAY_JOB_ID"
+  # Not the running ones: they would be held when they are requeued.
+  pending=$(SLURM_BITSTR_LEN=0 squeue --noheader --states=PENDING --job="$SLURM_ARRAY_JOB_ID" --format=%K)
+  [[ -n $pending ]] || return 0
+  pending="${SLURM_ARRAY_JOB_ID}_[$(sed 's/%.*//' <<< "$pending" | paste -sd,)]"
+  printf 'clusterjobs: 2 points have failed (max_failed): the others wait for `scontrol release %s`\n' "$pending"
+  scontrol uhold "$pending"
 }
 
 # ==== housekeeping ============================================================================
@@ -200,7 +204,7 @@ start_job() { # JOB_FOLDER
   trap on_time_limit USR1
   (( attempt > 1 )) || rm -f -- "$job_dir/data.jsonl"
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<END || true # full disk
-{"name": "scaling", "spec": {"file": "spec.yaml", "sha256": "6e4ef9dd88a8fe0125094cfb90b1b504278933e4a062527d14a1bd0e08216b1b", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "73fb621948bf6ebb", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "restarts": "time_limit 10, failure 2, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "checkpoints.export": "s3://bucket/scaling/\$point_label: copied by the job", "logs.export": "s3://bucket/logs: copied by the job", "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "\$job_dir", "preflight.space \$job_dir": "10:\$job_dir", "preflight.folder /fsx/checkpoints/scaling/\$point_label": "/fsx/checkpoints/scaling/\$point_label", "preflight.space /fsx/checkpoints/scaling/\$point_label": "10:/fsx/checkpoints/scaling/\$point_label", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}, "sweep": "scaling", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"nodes": 2, "args.seed": ${seed}}, "content": "${content}"}}
+{"name": "scaling", "spec": {"file": "spec.yaml", "sha256": "6e4ef9dd88a8fe0125094cfb90b1b504278933e4a062527d14a1bd0e08216b1b", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "restarts": "time_limit 10, failure 2, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "checkpoints.export": "s3://bucket/scaling/\$point_label: copied by the job", "logs.export": "s3://bucket/logs: copied by the job", "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "4", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "\$job_dir", "preflight.space \$job_dir": "10:\$job_dir", "preflight.folder /fsx/checkpoints/scaling/\$point_label": "/fsx/checkpoints/scaling/\$point_label", "preflight.space /fsx/checkpoints/scaling/\$point_label": "10:/fsx/checkpoints/scaling/\$point_label", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.packages": "torch", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}, "sweep": "scaling", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"nodes": 2, "args.seed": ${seed}}, "content": "${content}"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }
