@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from clusterjobs.commands.options import output_option, set_option, spec_argument
-from clusterjobs.commands.pipeline import load_project
+from clusterjobs.commands.pipeline import load
 from clusterjobs.commands.show import printable, styled
 from clusterjobs.commands.write import changed_files
 from clusterjobs.render.outputs import MANIFEST
@@ -29,7 +29,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @set_option
 def diff(spec: pathlib.Path, output: pathlib.Path, settings: tuple[str, ...]) -> None:
     """Show, as a diff, what `render` would change in the output folder; write nothing."""
-    outputs = load_project(spec, settings).outputs()
+    outputs = load(spec, settings).outputs()
     changes = changed_files(output, outputs)
     for name in changes:
         if name != MANIFEST:  # it changes with every other file

@@ -2,74 +2,100 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
-import time
 
 import click
 
-from clusterjobs.commands.job_folders import spec_jobs
+from clusterjobs.commands.follow import FollowedJob, job_with_id, waiting
+from clusterjobs.commands.log_choice import ChosenLog, chosen_log
+from clusterjobs.commands.log_printer import LogPrinter
 from clusterjobs.commands.missing_record import no_record_note
 from clusterjobs.commands.options import spec_argument
+from clusterjobs.commands.rank_labels import rank_choice
 from clusterjobs.commands.show import printable
-from clusterjobs.errors import one_problem
-from clusterjobs.growing_file import GrowingFile
+from clusterjobs.errors import InputError, one_problem
 from clusterjobs.jobs.records import read_folder, unrecorded_attempts
-from clusterjobs.slurm.queue import queued_jobs
+from clusterjobs.slurm.queue import Queued, known_jobs
 
 _EXAMPLES = """\b
 Examples:
   clusterjobs logs exp.yaml
   clusterjobs logs exp.yaml 1234 --follow
+  clusterjobs logs exp.yaml --rank 3 --tail 100
+  clusterjobs logs sweep.yaml 7
+  clusterjobs logs sweep.yaml lr=3e-4,micro=8 --follow
 """
-_SECONDS = 2.0  # between two reads: the file system is shared with others
 
 
 @click.command(epilog=_EXAMPLES)
 @spec_argument
-@click.argument("job_id", required=False)
+@click.argument("which", required=False, metavar="[POINT|JOB_ID]")
+@click.option(
+    "--rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Only the lines of rank N, without the launcher's labels.",
+)
+@click.option(
+    "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Begin with the last N lines."
+)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job has ended.")
-def logs(spec: pathlib.Path, job_id: str | None, follow: bool) -> None:
-    """Print the log of a job of SPEC; without JOB_ID, of the newest one."""
-    queued = queued_jobs() or {}
-    found = spec_jobs(spec, queued)
-    wanted = found.chosen(job_id)
-    unstarted = found.unstarted.get(wanted)
-    if unstarted and not unstarted.output:
-        raise one_problem(unstarted.note(wanted), hint=f"scontrol show job {wanted}")
-    if unstarted:
-        click.echo(printable(unstarted.note(wanted)), err=True)
-    output = unstarted and unstarted.output
-    log = GrowingFile(output or found.folders[wanted] / "job.log")
-    if wanted in queued and not log.path.exists():
-        said = (
-            f"job {wanted} is {queued[wanted].state} ({queued[wanted].reason}): it has no log yet"
+def logs(
+    spec: pathlib.Path, which: str | None, rank: int | None, tail: int | None, follow: bool
+) -> None:
+    """Print the log of a job of SPEC, with all its attempts.
+
+    POINT, of a sweep: its index, its name or a part of it. Without POINT or JOB_ID: the newest
+    job's.
+    """
+    chosen = chosen_log(spec, which)
+    if chosen.unstarted:
+        _print_unstarted(chosen)
+        return
+
+    def new_printer(path: pathlib.Path) -> LogPrinter:
+        labels = None if rank is None else rank_choice(path.parent, rank, chosen.ranks_per_node)
+        return LogPrinter(path, labels, tail)
+
+    job = job_with_id(chosen.job_id, chosen.jobs or ())
+    log = chosen.base / (job.job_id if job else chosen.job_id) / "job.log"
+    if follow:
+        if chosen.jobs is None:
+            click.echo("there is no Slurm here: this is the log as it is now", err=True)
+        FollowedJob(chosen.job_id, chosen.base, new_printer).follow()
+    elif log.exists():
+        new_printer(log).finish()
+    else:
+        raise _no_log(chosen, job, log)
+    if chosen.jobs is not None:
+        _note_missing_record(spec, chosen, log.parent)
+
+
+def _print_unstarted(chosen: ChosenLog) -> None:
+    """What a job printed that ended before it had a folder."""
+    assert chosen.unstarted
+    note = chosen.unstarted.note(chosen.job_id)
+    if not chosen.unstarted.output:
+        raise one_problem(note, hint=f"scontrol show job {chosen.job_id}")
+    click.echo(printable(note), err=True)
+    LogPrinter(chosen.unstarted.output).finish()
+
+
+def _no_log(chosen: ChosenLog, job: Queued | None, log: pathlib.Path) -> InputError:
+    if job and not job.has_ended:
+        state = waiting(job) or f"job {job.shown_id} is {job.state}"
+        return one_problem(
+            f"{state}; it has no log yet",
+            hint=f"wait for it: clusterjobs logs {chosen.words} --follow",
         )
-        if not follow:
-            raise one_problem(said, hint=f"wait for it: clusterjobs logs {spec} {wanted} --follow")
-        click.echo(said, err=True)
-    _print(log)
-    with contextlib.suppress(BrokenPipeError):
-        while follow and wanted in (queued_jobs() or {}):
-            time.sleep(_SECONDS)
-            _print(log)
-    _print(log)
-    _note_missing_record(spec, wanted, found.folders[wanted])
+    return one_problem(
+        f"job {chosen.job_id} has no log {log}: it ended before it could write one",
+        hint="its output is in the file of sbatch --output, where it was submitted",
+    )
 
 
-def _print(log: GrowingFile) -> None:
-    """Another user's text without the characters that could change the terminal."""
-    try:
-        for text in log.new_parts():
-            click.echo(printable(text, kept="\n\r\t") if log.is_foreign() else text, nl=False)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise one_problem(f"cannot read {log.path}: {error.strerror}") from None
-
-
-def _note_missing_record(spec: pathlib.Path, job_id: str, folder: pathlib.Path) -> None:
-    queued = queued_jobs()
-    if queued is not None and job_id not in queued:
+def _note_missing_record(spec: pathlib.Path, chosen: ChosenLog, folder: pathlib.Path) -> None:
+    job = job_with_id(chosen.job_id, known_jobs() or ())
+    if job is None or job.has_ended:
         for one in unrecorded_attempts(folder, read_folder(folder).attempts):
-            click.echo(no_record_note(job_id, one.number, str(spec)), err=True)
+            click.echo(no_record_note(chosen.job_id, one.number, str(spec)), err=True)

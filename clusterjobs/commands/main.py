@@ -34,9 +34,11 @@ _COMMANDS = {
         "Show which specs a change of site, cluster or version affects.",
     ),
     "submit": ("submit", "Render a spec and submit it with sbatch."),
+    "run": ("run", "Submit a spec and follow it to its end."),
     "status": ("status.command", "Show jobs and sweeps: why they wait, run or ended."),
-    "logs": ("logs", "Print the log of a job; --follow keeps printing."),
-    "cancel": ("cancel", "Cancel jobs; they do not restart."),
+    "results": ("results", "Show the results of a sweep's points in one table."),
+    "logs": ("logs", "Print the log of a job or a point; --follow keeps printing."),
+    "cancel": ("cancel", "Cancel jobs, those of a spec or points of a sweep."),
     "policy": ("policy", "List and test the rules of your site, or export them to Slurm."),
     "lab": ("lab", "Run a temporary real Slurm cluster on this machine."),
 }

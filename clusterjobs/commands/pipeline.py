@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import pathlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
@@ -24,22 +24,30 @@ from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import config_files, resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
+from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import BrokenSpecError, Spec
 
 if TYPE_CHECKING:
     from clusterjobs.commands.sweep_project import SweepProject
     from clusterjobs.plan.policy_values import User
+    from clusterjobs.spec.need_graph import NeedGraph
 
 
 @dataclass(frozen=True)
 class Project:
-    """A spec with its cluster, read and planned. `site`: the site folders that were used."""
+    """A spec with its cluster, read and planned. `site`: the site folders that were used.
+
+    `needs`: the specs that it needs; None without any.
+    """
 
     plan: Plan
     inputs: Inputs
     source: ClusterSource
     spec: Spec
     site: SiteFolders
+    needs: NeedGraph | None = None
+
+    script_names = ("job.sh",)
 
     @functools.cached_property
     def fitted(self) -> ClusterFiles:
@@ -70,10 +78,9 @@ class Project:
         """The texts of all files of a render. Raises InputError for missing site values."""
         outputs = render_outputs(self.plan, self.fitted.files, self.inputs)
         if self.inputs.templates.overrides():
-            from clusterjobs.commands.script_syntax import bash_problem
+            from clusterjobs.commands.script_syntax import check_bash
 
-            if problem := bash_problem(outputs["job.sh"], self.inputs.templates):
-                raise InputError([problem])
+            check_bash([outputs["job.sh"]], self.inputs.templates)
         return outputs
 
 
@@ -91,7 +98,8 @@ def load_project(
     suppose, instead of the caller. Raises InputError.
     """
     loaded, files = read_spec(spec, settings, site, user)
-    return _project(loaded, files, settings, to_write, user)
+    graph = _needs(files, files.points if loaded.point else [loaded])
+    return _project(loaded, files, settings, to_write, user, graph)
 
 
 def load(
@@ -110,20 +118,35 @@ def load(
         specs, broken = error.points, error.problems
         if not specs:
             raise with_further_problems(error, files, user) from None
+    graph = _needs(files, specs)
     if specs[0].point is None:
-        return _project(specs[0], files, settings, to_write, user)
+        return _project(specs[0], files, settings, to_write, user, graph)
     from clusterjobs.commands.sweep_project import plan_points  # only for sweeps
 
-    return plan_points(specs, broken, files, settings, to_write, user)
+    project = plan_points(specs, broken, files, settings, to_write, user)
+    return replace(project, needs=graph)
+
+
+def _needs(files: SpecFiles, points: Sequence[Spec]) -> NeedGraph | None:
+    if not points[0].experiment.needs:
+        return None
+    from clusterjobs.commands.needed_specs import read_need_graph  # most specs have none
+
+    return read_need_graph(files, points)
 
 
 def _project(
-    loaded: Spec, files: SpecFiles, settings: Sequence[str], to_write: bool, user: User | None
+    loaded: Spec,
+    files: SpecFiles,
+    settings: Sequence[str],
+    to_write: bool,
+    user: User | None,
+    needs: NeedGraph | None,
 ) -> Project:
     cluster = cluster_of(loaded, files)
     plan = _plan(loaded, cluster.source, files.spec, Policies(files.site, user), to_write)
     inputs = render_inputs(loaded, files, cluster, settings)
-    return Project(plan, inputs, cluster.source, loaded, files.site)
+    return Project(plan, inputs, cluster.source, loaded, files.site, needs)
 
 
 def render_inputs(
@@ -138,6 +161,7 @@ def render_inputs(
         tuple(map(_named, loaded.files("default"))),
         tuple(map(_named, loaded.files("base"))),
         read_site_templates(files.site),
+        content_hash(loaded.expanded),
     )
 
 

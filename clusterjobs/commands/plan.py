@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from clusterjobs.commands.effective import Value, shown_value, single_values
+from clusterjobs.commands.needed_specs import read_need_graph
 from clusterjobs.commands.options import group_option, set_option, spec_argument, user_option
-from clusterjobs.commands.pipeline import Project, load_project
+from clusterjobs.commands.pipeline import Project, load, read_spec
 from clusterjobs.commands.policies import supposed_user
 from clusterjobs.commands.show import print_json, show_problems, table
 from clusterjobs.commands.summary import summary
@@ -25,6 +26,9 @@ Examples:
   clusterjobs plan exp.yaml
   clusterjobs plan exp.yaml --set nodes=8
   clusterjobs plan exp.yaml --json | jq .world_size
+  clusterjobs plan sweep.yaml --points
+  clusterjobs plan sweep.yaml --point 7
+  clusterjobs plan exp.yaml --graph              (the specs that it needs)
   clusterjobs plan exp.yaml --group students     (as the site's policies see a student)
 """
 
@@ -34,21 +38,53 @@ Examples:
 @set_option
 @user_option
 @group_option
-@click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
+@click.option("--point", metavar="POINT", help="Of a sweep, the plan of this point: 3, or a name.")
+@click.option("--points", is_flag=True, help="Of a sweep, a table of its points.")
+@click.option("--graph", is_flag=True, help="Draw SPEC with all that it `needs`, instead.")
+@click.option("--mermaid", is_flag=True, help="The graph as Mermaid, for a page or an issue.")
+@click.option("--json", "as_json", is_flag=True, help="The plan, or the graph, as JSON.")
 def plan(
     spec: pathlib.Path,
     settings: tuple[str, ...],
     user: str | None,
     groups: tuple[str, ...],
+    point: str | None,
+    points: bool,
+    graph: bool,
+    mermaid: bool,
     as_json: bool,
 ) -> None:
-    """Show each value derived from SPEC, each directive and variable, with its reason."""
-    project = load_project(spec, settings, to_write=False, user=supposed_user(user, groups))
-    show_problems(project.plan.warnings)
-    if as_json:
+    """Show each value derived from SPEC, each directive and variable, with its reason.
+
+    Of a sweep: its points and scripts, and the values of the first point.
+    """
+    if graph or mermaid:
+        _show_graph(spec, settings, mermaid, as_json)
+        return
+    project = load(spec, settings, to_write=False, user=supposed_user(user, groups))
+    if not isinstance(project, Project):
+        from clusterjobs.commands.plan_sweep import show_sweep
+
+        show_sweep(project, point, points, as_json)
+    elif points or point is not None:
+        raise click.UsageError(f"--points, --point: {spec} has no sweep")
+    elif as_json:
+        show_problems(project.plan.warnings)
         print_json(plan_data(project))
     else:
+        show_problems(project.plan.warnings)
         click.echo(plan_text(project))
+
+
+def _show_graph(spec: pathlib.Path, settings: Sequence[str], mermaid: bool, as_json: bool) -> None:
+    from clusterjobs.commands.need_drawing import drawn_graph, graph_data, mermaid_graph
+
+    _, files = read_spec(spec, settings)
+    found = read_need_graph(files, files.load_points(settings))
+    if as_json:
+        print_json(graph_data(found))
+    else:
+        click.echo(mermaid_graph(found) if mermaid else drawn_graph(found))
 
 
 def plan_text(project: Project) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import click
 
 from clusterjobs.commands.options import output_option, set_option, specs_argument
-from clusterjobs.commands.pipeline import load_project
+from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.show import printable, show_problems
 from clusterjobs.commands.states import State, state_of, states_table
-from clusterjobs.commands.summary import summary
+from clusterjobs.commands.summary import summary, sweep_summary
 from clusterjobs.commands.write import changed_files, recorded_spec, write_outputs
 from clusterjobs.errors import InputError, Problem
 
@@ -45,14 +45,17 @@ def render(
     if len(specs) > 1:
         return _check_all(_folders(specs, output, check), settings)
     (spec,) = specs
-    project = load_project(spec, settings)
+    project = load(spec, settings)
     outputs = project.outputs()
     show_problems([*project.warnings, *project.notes])
     if check:
         return _check(output, outputs)
     previous = recorded_spec(output)
     changes = write_outputs(output, outputs, force)
-    click.echo(summary(project.plan))
+    if isinstance(project, Project):
+        click.echo(summary(project.plan))
+    else:
+        click.echo(sweep_summary(project))
     click.echo()
     for name in outputs:
         click.echo(f"  {output / name}{_note(changes.get(name, 'unchanged'))}")
@@ -62,7 +65,9 @@ def render(
         click.echo(f"\n{output} had the files of {printable(previous)}; -o selects another folder")
     if added := project.fitted.notice(output):
         click.echo(f"\n{added}")
-    click.echo(f"\nsubmit it with: sbatch {shlex.quote(str(output / 'job.sh'))}")
+    click.echo()
+    for name in project.script_names:
+        click.echo(f"submit it with: sbatch {shlex.quote(str(output / name))}")
     return 0
 
 
@@ -110,7 +115,7 @@ def _state(
     spec: pathlib.Path, folder: pathlib.Path, settings: tuple[str, ...]
 ) -> tuple[Sequence[Problem], State]:
     try:
-        project = load_project(spec, settings)
+        project = load(spec, settings)
         outputs, problems = project.outputs(), project.warnings
         changes = changed_files(folder, outputs)
     except InputError as error:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from clusterjobs.commands.shell_check import bash_complaint
-from clusterjobs.errors import Location, Problem
+from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.render.invariants.script_parts import PROGRAMS
 from clusterjobs.render.site.script_origin import line_origin
 from clusterjobs.render.site.syntax import at
 from clusterjobs.render.site.templates import SiteTemplates
 
 
+def check_bash(texts: Iterable[str], templates: SiteTemplates) -> None:
+    """Raise InputError with what bash says about scripts that a site's templates have changed."""
+    problems = {problem: None for text in texts if (problem := bash_problem(text, templates))}
+    if problems:
+        raise InputError(problems)
+
+
 def bash_problem(text: str, templates: SiteTemplates) -> Problem | None:
-    """What bash says about a script that a site's templates have changed; it is not run."""
+    """What bash says about such a script; it is not run."""
     complaint = bash_complaint(text.partition(PROGRAMS)[0] + "\n", warnings=True)
     if complaint is None:
         return None

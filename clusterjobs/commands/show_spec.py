@@ -28,6 +28,8 @@ Examples:
 def show(spec: pathlib.Path, settings: tuple[str, ...], effective: bool, as_json: bool) -> None:
     """Show each value of SPEC, merged with defaults and the files that it extends, and its file."""
     loaded, _ = read_spec(spec, settings)
+    if loaded.point:
+        click.echo(f"with the values of the first point, {loaded.point.name}", err=True)
     if as_json:
         rows = [
             {"name": one.name, "value": one.value, "origin": one.origin, "from": one.role}

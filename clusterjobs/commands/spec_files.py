@@ -10,7 +10,7 @@ import functools
 import os
 import pathlib
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from clusterjobs.commands.configs import refuse_config
@@ -31,8 +31,12 @@ from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.nodes import default_queue
 from clusterjobs.spec.extends import KEY, BaseFile
 from clusterjobs.spec.load import Below, Spec, load_points, load_spec
+from clusterjobs.spec.need_circle import Step, check_circle
+from clusterjobs.spec.need_references import NeededValues
 from clusterjobs.spec.selection import Queues
 from clusterjobs.spec.site import load_site
+
+_MAX_NEEDED, _MAX_DEPTH = 100, 20  # each level takes about 20 calls of functions
 
 
 class ClusterInput(NamedTuple):
@@ -46,8 +50,14 @@ class ClusterInput(NamedTuple):
 class SpecFiles:
     """A spec's text and the files around it, each read once."""
 
-    def __init__(self, spec: pathlib.Path, site: SiteFolders | None = None) -> None:
-        """`site`: the site folders to use instead of those that are found.
+    def __init__(
+        self,
+        spec: pathlib.Path,
+        site: SiteFolders | None = None,
+        needed: NeededFiles | None = None,
+    ) -> None:
+        """`site`: the site folders to use instead of those that are found. `needed`: the specs that
+        were read because others need them.
 
         Raises InputError if the spec cannot be read, or is a ParallelCluster config.
         """
@@ -55,6 +65,8 @@ class SpecFiles:
         self.text = read_text(spec)
         refuse_config(self.text, shown_name(spec))
         self.site = site if site is not None else find_site_folders()
+        self.identity = os.path.realpath(spec)
+        self._needed = needed or NeededFiles()
         self._clusters: dict[str, ClusterInput] = {}
 
     def load(self, settings: Sequence[str] = ()) -> Spec:
@@ -73,7 +85,8 @@ class SpecFiles:
             clusters=lambda: cluster_names(self._named),
             queues=self._queues,
             read_base=_read_base,
-            identity=os.path.realpath(self.spec),
+            identity=self.identity,
+            read_need=self._values_of_need,
         )
 
     def cluster(self, name: str, where: Location | None = None) -> ClusterInput:
@@ -85,6 +98,43 @@ class SpecFiles:
             source = ConfigSource(text, shown_path(file), load_site(sites), names, is_path(name))
             self._clusters[name] = ClusterInput(source, (str(file), text), sites)
         return self._clusters[name]
+
+    @contextlib.contextmanager
+    def needed(self, written: str, where: Location) -> Iterator[SpecFiles]:
+        """The files of a spec that this one needs at `where`, while they are read.
+
+        Raises InputError if it cannot be read, and CircleError if it needs this spec.
+        """
+        path = _path_from(shown_name(self.spec), written)
+        identity = os.path.realpath(path)
+        way = [*self._needed.way, Step(self.identity, shown_name(self.spec), written, where)]
+        check_circle(way, identity)
+        if identity not in self._needed.files:
+            if len(self._needed.files) >= _MAX_NEEDED or len(way) > _MAX_DEPTH:
+                raise one_problem(
+                    f"more than {_MAX_NEEDED} specs are needed, or {_MAX_DEPTH} one after another",
+                    hint="combine some of them",
+                )
+            _refuse_pipe(path)
+            self._needed.files[identity] = SpecFiles(path, self.site, self._needed)
+        self._needed.way, before = way, self._needed.way
+        try:
+            yield self._needed.files[identity]
+        finally:
+            self._needed.way = before
+
+    @functools.cached_property
+    def points(self) -> tuple[Spec, ...]:
+        """The points without settings, or the one spec, read once. Raises InputError."""
+        return self.load_points()
+
+    def _values_of_need(self, written: str, where: Location) -> NeededValues:
+        with self.needed(written, where) as other:
+            return other._values
+
+    @functools.cached_property
+    def _values(self) -> NeededValues:
+        return NeededValues(shown_name(self.spec), [one.expanded for one in self.points])
 
     @functools.cached_property
     def _named(self) -> dict[str, pathlib.Path]:
@@ -98,13 +148,25 @@ class SpecFiles:
         return Queues(queue)
 
 
+class NeededFiles:
+    """The specs that others need, by their identities, and the way to the one that is read now."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, SpecFiles] = {}
+        self.way: list[Step] = []
+
+
+def _path_from(file: str, name: str) -> pathlib.Path:
+    """The file `name`, relative to the folder of the file that names it."""
+    folder = pathlib.Path() if file == shown_name(STDIN) else pathlib.Path(file).parent
+    return pathlib.Path(os.path.normpath(folder / name))
+
+
 def _read_base(name: str, file: str, where: Location) -> BaseFile:
     """The file `name`, relative to the folder of the file that extends it."""
-    folder = pathlib.Path() if file == shown_name(STDIN) else pathlib.Path(file).parent
-    path = pathlib.Path(os.path.normpath(folder / name))
+    path = _path_from(file, name)
     try:
-        if _blocks(path):
-            raise one_problem(f"{path} is a pipe or a device, and not a file", hint="name a file")
+        _refuse_pipe(path)
         text = read_text(path)
         refuse_config(text, str(path))
     except InputError as error:
@@ -114,6 +176,11 @@ def _read_base(name: str, file: str, where: Location) -> BaseFile:
         what = problem.what if str(path) in problem.what else f"{path}: {problem.what}"
         raise one_problem(what, where, KEY, problem.hint) from None
     return BaseFile(str(path), text, os.path.realpath(path))
+
+
+def _refuse_pipe(path: pathlib.Path) -> None:
+    if _blocks(path):
+        raise one_problem(f"{path} is a pipe or a device, and not a file", hint="name a file")
 
 
 def _blocks(path: pathlib.Path) -> bool:

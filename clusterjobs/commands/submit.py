@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +15,13 @@ from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.show import print_json, printable, show_problems
 from clusterjobs.commands.summary import summary, sweep_summary
 from clusterjobs.commands.write import write_outputs
+from clusterjobs.errors import one_problem
 
 if TYPE_CHECKING:
+    from clusterjobs.commands.submit_needs import NeedRow, Needs
     from clusterjobs.commands.submit_sweep import SubmitOptions
     from clusterjobs.commands.sweep_project import SweepProject
+    from clusterjobs.slurm.submit import Submitted
 
 _EXAMPLES = """\b
 Examples:
@@ -39,6 +44,7 @@ _POINTS = "Of a sweep, only these points: 3,7-9, a name, or '*lr=3e-4*'. May be 
 @click.option("--failed", is_flag=True, help="Of a sweep, only points that failed or are lost.")
 @click.option("--all", "completed", is_flag=True, help="Of a sweep, also the completed points.")
 @click.option("--yes", is_flag=True, help="Submit more than 1,000 points, or in spite of doubts.")
+@click.option("--no-needs", is_flag=True, help="Submit SPEC alone, without what it `needs`.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted; write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the job ids as JSON.")
 @click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
@@ -51,6 +57,7 @@ def submit(
     failed: bool,
     completed: bool,
     yes: bool,
+    no_needs: bool,
     dry_run: bool,
     as_json: bool,
     sbatch_options: tuple[str, ...],
@@ -63,16 +70,48 @@ def submit(
     from clusterjobs.commands.submit_sweep import SubmitOptions  # its imports are for jobs alone
 
     project = load(spec, settings)
+    needs = None if no_needs else _needs(project, output, force, sbatch_options)
     if isinstance(project, Project):
-        if patterns or failed or completed or dry_run:
+        if patterns or failed or completed or (dry_run and not needs):
             raise click.UsageError(f"--points, --failed, --all, --dry-run: {spec} has no sweep")
-        _submit_one(project, output, force, as_json, sbatch_options)
+        if needs and dry_run:
+            _show_needs(needs.planned(), as_json, is_dry_run=True)
+        else:
+            _submit_one(project, output, force, as_json, sbatch_options, needs)
         return
     options = SubmitOptions(patterns, completed, failed, yes, sbatch_options)
     if dry_run:
-        _show_dry_run(project, options, as_json)
+        _show_dry_run(project, options, as_json, needs)
     else:
-        _submit_points(project, output, force, options, as_json)
+        _submit_points(project, output, force, options, as_json, needs)
+
+
+def _needs(
+    project: Project | SweepProject,
+    output: pathlib.Path,
+    force: bool,
+    sbatch_options: tuple[str, ...],
+) -> Needs | None:
+    if project.needs is None:
+        return None
+    from clusterjobs.commands.submit_needs import Needs
+
+    if any(one.startswith(("--dependency", "-d")) for one in sbatch_options):
+        raise one_problem(
+            f"{sbatch_options[0]}: the dependencies of the job come from its needs",
+            hint="write it as needs: [{job: 4711}], or submit with --no-needs",
+        )
+    project.outputs()  # what is wrong with the spec itself is known before anything is submitted
+    return Needs(project.needs, output, force, _say)
+
+
+def _show_needs(rows: Sequence[NeedRow], as_json: bool, is_dry_run: bool = False) -> None:
+    from clusterjobs.commands.needs_report import needs_data, needs_table
+
+    if not as_json:
+        click.echo(f"{needs_table(rows, is_dry_run)}\n")
+    elif is_dry_run:
+        print_json({"needs": needs_data(rows)})
 
 
 def _submit_one(
@@ -81,17 +120,21 @@ def _submit_one(
     force: bool,
     as_json: bool,
     sbatch_options: tuple[str, ...],
+    needs: Needs | None,
 ) -> None:
     from clusterjobs.slurm.submit import submit as hand_to_sbatch
 
     outputs = project.outputs()
     _write(project, output, outputs, force)
-    job = hand_to_sbatch(outputs["job.sh"], sbatch_options, os.environ)
+    if needs:
+        job = _submit_after(project, outputs["job.sh"], sbatch_options, needs, as_json)
+    else:
+        job = hand_to_sbatch(outputs["job.sh"], sbatch_options, os.environ)
     for note in job.notes:
         click.echo(printable(note), err=True)
     if as_json:
         data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / "job.sh")}
-        print_json(data)
+        print_json({**data, **_needs_data(needs)})
         return
     click.echo(summary(project.plan))
     said = (
@@ -100,6 +143,28 @@ def _submit_one(
         else "sbatch took it, and said no id"
     )
     click.echo(f"\n{said}")
+
+
+def _submit_after(
+    project: Project, script: str, sbatch_options: tuple[str, ...], needs: Needs, as_json: bool
+) -> Submitted:
+    """Submit what is needed first, and then the script, with the dependencies."""
+    from clusterjobs.commands.submit_plain import locked_record, submit_recorded
+
+    (waits,) = needs.submit()
+    _show_needs(needs.rows, as_json)
+    with needs.named_if_it_fails(), locked_record(project.spec.experiment, _say) as record:
+        return submit_recorded(
+            project.plan, project.inputs, script, waits, record, _say, sbatch_options
+        )
+
+
+def _needs_data(needs: Needs | None) -> dict[str, Any]:
+    if needs is None:
+        return {}
+    from clusterjobs.commands.needs_report import needs_data
+
+    return {"needs": needs_data(needs.rows)}
 
 
 def _write(
@@ -114,15 +179,22 @@ def _write(
 # ------------------------------------------------------------------ sweeps
 
 
-def _show_dry_run(project: SweepProject, options: SubmitOptions, as_json: bool) -> None:
+def _show_dry_run(
+    project: SweepProject, options: SubmitOptions, as_json: bool, needs: Needs | None
+) -> None:
     from clusterjobs.commands.submit_report import chosen_data, chosen_table
     from clusterjobs.commands.submit_sweep import chosen_now
 
     show_problems(project.warnings)
     chosen = chosen_now(project, options)
+    rows = needs.planned() if needs and chosen.names else []
     if as_json:
-        print_json(chosen_data(project, chosen))
+        from clusterjobs.commands.needs_report import needs_data
+
+        print_json({**chosen_data(project, chosen), "needs": needs_data(rows)})
     else:
+        if rows:
+            _show_needs(rows, as_json, is_dry_run=True)
         click.echo(chosen_table(chosen, options))
 
 
@@ -132,13 +204,18 @@ def _submit_points(
     force: bool,
     options: SubmitOptions,
     as_json: bool,
+    needs: Needs | None,
 ) -> None:
     from clusterjobs.commands import submit_report as report
-    from clusterjobs.commands.submit_sweep import SweepJob, submit_sweep
+    from clusterjobs.commands.submit_sweep import SweepJob, chosen_now, submit_sweep
 
     _write(project, output, project.outputs(), force)
     if not as_json:
         click.echo(f"{sweep_summary(project)}\n")
+
+    if needs and chosen_now(project, options).names:
+        options = options._replace(waits=needs.submit())
+        _show_needs(needs.rows, as_json)
 
     def submitted(job: SweepJob) -> None:
         for note in job.notes:
@@ -146,9 +223,10 @@ def _submit_points(
         if not as_json:
             click.echo(report.job_line(job))
 
-    done = submit_sweep(project, options, _say, submitted)
+    with needs.named_if_it_fails() if needs else nullcontext():
+        done = submit_sweep(project, options, _say, submitted)
     if as_json:
-        print_json(report.submission_data(project, done, output))
+        print_json({**report.submission_data(project, done, output), **_needs_data(needs)})
     else:
         click.echo(report.submission_text(done))
 

@@ -20,6 +20,7 @@ from clusterjobs.commands.sweep_files import SweepScript, SweepTask
 from clusterjobs.commands.sweep_folder import make_point_folders, make_sweep_folder, sweep_folder
 from clusterjobs.commands.sweep_project import SweepProject
 from clusterjobs.errors import one_problem
+from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.resume import Wanted, as_ranges, points_to_submit
 from clusterjobs.jobs.submissions import Submission, append_submission
 from clusterjobs.jobs.sweeps import PointState, sweep_states
@@ -32,7 +33,8 @@ class SubmitOptions(NamedTuple):
     """The options of `submit` for a sweep.
 
     `patterns`: only these points. `completed`: also points with a result. `failed`: only points
-    that failed or are lost. `yes`: no questions. `sbatch`: further options of sbatch.
+    that failed or are lost. `yes`: no questions. `sbatch`: further options of sbatch. `waits`: the
+    jobs that points wait for, one for each group of points.
     """
 
     patterns: tuple[str, ...] = ()
@@ -40,6 +42,7 @@ class SubmitOptions(NamedTuple):
     failed: bool = False
     yes: bool = False
     sbatch: tuple[str, ...] = ()
+    waits: tuple[WaitsFor, ...] = (WaitsFor(),)
 
 
 class SweepJob(NamedTuple):
@@ -100,7 +103,7 @@ def submit_sweep(
         check_submission(name, chosen.states, chosen.names, seen, options.yes)
         make_point_folders(folder, chosen.names)
         jobs = []
-        for call in _calls(project, chosen.names, seen.limits, options.sbatch):
+        for call in _calls(project, chosen.names, seen.limits, options):
             jobs.append(call.submit(record, say))
             submitted(jobs[-1])
         return SweepSubmission(chosen, tuple(jobs))
@@ -128,13 +131,15 @@ def choose(
 
 
 def _calls(
-    project: SweepProject, names: Sequence[str], limits: Limits, options: Sequence[str]
+    project: SweepProject, names: Sequence[str], limits: Limits, options: SubmitOptions
 ) -> Iterator[_Call]:
-    """One for each script that has one of the points."""
+    """One for each script that has one of the points, and for each group that waits for others."""
     chosen = frozenset(names)
     for script in project.scripts(chosen, limits.max_array_size) if chosen else ():
-        if tasks := [one for one in script.tasks if one.point.point.name in chosen]:
-            yield _Call(project, script, tasks, options)
+        for waits in options.waits:
+            group = chosen if waits.names is None else chosen & waits.names
+            if tasks := [one for one in script.tasks if one.point.point.name in group]:
+                yield _Call(project, script, tasks, options.sbatch, waits)
 
 
 class _Call:
@@ -146,8 +151,10 @@ class _Call:
         script: SweepScript,
         tasks: Sequence[SweepTask],
         options: Sequence[str],
+        waits: WaitsFor,
     ) -> None:
-        self.project, self.script, self.sbatch = project, script, tuple(options)
+        self.project, self.script, self.waits = project, script, waits
+        self.sbatch = (*options, *waits.options)
         self.points = {one.key: one.point.point.name for one in tasks}
         self.content = {one.point.point.name: one.point.content for one in tasks}
         limit = f"%{project.sweep.max_running}" if project.sweep.max_running else ""
@@ -164,6 +171,7 @@ class _Call:
             array=self.script.is_array,
             points=self.points,
             content=self.content,
+            needs=self.waits.needs,
         )
         with postponed_interrupts(lambda: say("sbatch is running: stopping after its answer")):
             append_submission(record, intent)

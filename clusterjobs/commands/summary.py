@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterjobs.commands.show import table
-from clusterjobs.commands.sweep_files import script_names
 from clusterjobs.counted import counted
 from clusterjobs.plan.plan import Plan
 from clusterjobs.slurm_time import in_words, seconds_of
@@ -41,16 +40,21 @@ def summary(plan: Plan) -> str:
 
 
 def sweep_summary(project: SweepProject) -> str:
-    """The points and scripts of a sweep, and the job of its first script."""
-    arrays = project.arrays
-    said = f"{project.name}: {counted(len(project.points), 'point')} in "
-    rows = [("sweep:", said + ("one script" if len(arrays) == 1 else f"{len(arrays)} scripts"))]
-    if len(arrays) > 1:
-        for file, array in zip(script_names(len(arrays)), arrays, strict=True):
+    """The points and scripts of a sweep, and the job of its first point."""
+    first = project.points[0]
+    return f"{scripts_table(project)}\n\nthe first point, {first.point.name}\n{summary(first.plan)}"
+
+
+def scripts_table(project: SweepProject) -> str:
+    """The number of points in each script, and why it is a script of its own."""
+    arrays, files = project.arrays, project.script_names
+    scripts = "one script" if len(files) == 1 else f"{len(files)} scripts"
+    rows = [("sweep:", f"{project.name}: {counted(len(project.points), 'point')} in {scripts}")]
+    if len(files) > 1:
+        for file, array in zip(files, arrays, strict=True):
             points = counted(len(array.table.points), "point")
             rows.append((f"  {file}", f"{points}: {array.reason}" if array.reason else points))
-    first = project.points[0].point.name
-    return f"{table(rows)}\n\nthe first point, {first}\n{summary(project.points[0].plan)}"
+    return table(rows)
 
 
 def _time_limit(written: str | None) -> str:

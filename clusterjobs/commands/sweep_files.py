@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.plan.point_arrays import PointArray, PointPlan
@@ -52,9 +52,14 @@ class SweepScript(NamedTuple):
     @property
     def tasks(self) -> tuple[SweepTask, ...]:
         """The points with their tasks."""
-        table = self.array.table
-        keys = (str(index) if self.is_array else "" for index in table.indexes)
-        return tuple(map(SweepTask, keys, table.indexes, table.points))
+        return tasks_of(self.array)
+
+
+def tasks_of(array: PointArray) -> tuple[SweepTask, ...]:
+    """The points of an array with their tasks."""
+    table = array.table
+    keys = table.keys if table.is_array else ("",) * len(table.points)
+    return tuple(map(SweepTask, keys, table.indexes, table.points))
 
 
 def script_names(count: int) -> tuple[str, ...]:
@@ -62,19 +67,21 @@ def script_names(count: int) -> tuple[str, ...]:
     return ("job.sh",) if count == 1 else tuple(f"job-{n}.sh" for n in range(1, count + 1))
 
 
-def points_csv(scripts: Sequence[SweepScript]) -> str:
-    """The table of the points: index, name, script, task, and a column for each swept key."""
-    tasks = [(one.file, task) for one in scripts for task in one.tasks]
-    tasks.sort(key=lambda row: row[1].point.point.index)
-    keys = list(dict.fromkeys(key for _, task in tasks for key in task.point.point.values))
+def points_csv(tasks: Sequence[tuple[str, SweepTask]]) -> str:
+    """The table of the points as CSV."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("index", "name", "script", "task", *keys))
+    csv.writer(text, lineterminator="\n").writerows(point_rows(tasks))
+    return text.getvalue()
+
+
+def point_rows(tasks: Sequence[tuple[str, SweepTask]]) -> Iterator[tuple[str, ...]]:
+    """Index, name, script, task, and a column for each swept key; the titles first."""
+    keys = list(dict.fromkeys(key for _, task in tasks for key in task.point.point.values))
+    yield ("index", "name", "script", "task", *keys)
     for file, task in tasks:
         point = task.point.point
-        cells = (shown(point.values[key]) if key in point.values else "" for key in keys)
-        writer.writerow((point.index, point.name, file, task.key, *cells))
-    return text.getvalue()
+        values = (shown(point.values[key]) if key in point.values else "" for key in keys)
+        yield (str(point.index), point.name, file, task.key, *values)
 
 
 def shown(value: Any) -> str:

@@ -30,7 +30,16 @@ def sweep_folder(experiment: Experiment) -> pathlib.Path:
 
 def make_sweep_folder(experiment: Experiment) -> pathlib.Path:
     """Make the folder with what is above it, if it is missing. Raises InputError."""
-    folder, written = sweep_folder(experiment), as_text(experiment.logs.path)
+    return _make_below_logs(sweep_folder(experiment), experiment)
+
+
+def make_logs_folder(experiment: Experiment) -> pathlib.Path:
+    """Make the folder `logs`, if it is missing. Raises InputError."""
+    return _make_below_logs(logs_folder(as_text(experiment.logs.path)), experiment)
+
+
+def _make_below_logs(folder: pathlib.Path, experiment: Experiment) -> pathlib.Path:
+    written = as_text(experiment.logs.path)
     first = on_this_machine(pathlib.Path(*pathlib.PurePath(written).parts[:2]))
     if first.is_absolute() and not first.is_dir():
         raise _not_here(written, str(first))
@@ -74,7 +83,7 @@ def _is_shared(folder: pathlib.Path) -> bool:
 def _not_here(written: str, first: str) -> InputError:
     lab = "" if is_in_lab() else '; in the lab: eval "$(clusterjobs lab env)"'
     return one_problem(
-        f"the state of the sweep is in {written}, and there is no {first} here",
+        f"the state of the jobs is in {written}, and there is no {first} here",
         path="logs",
         hint=f"submit where the cluster's folders are, for example on its head node{lab}",
     )

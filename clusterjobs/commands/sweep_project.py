@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
 from clusterjobs.commands.missing import missing_inputs
 from clusterjobs.commands.pipeline import (
+    Project,
     cluster_of,
     plan_spec,
     read_configs,
@@ -20,12 +21,21 @@ from clusterjobs.commands.pipeline import (
     unfit_problems,
 )
 from clusterjobs.commands.policies import Policies
+from clusterjobs.commands.script_syntax import check_bash
 from clusterjobs.commands.shared_logs import fixed_logs, unsafe_logs
 from clusterjobs.commands.site_folders import SiteFolders
 from clusterjobs.commands.spec_files import SpecFiles
-from clusterjobs.commands.sweep_files import POINTS, SweepScript, points_csv, script_names
+from clusterjobs.commands.sweep_files import (
+    POINTS,
+    SweepScript,
+    SweepTask,
+    points_csv,
+    script_names,
+    tasks_of,
+)
 from clusterjobs.commands.sweep_folder import sweep_name
 from clusterjobs.errors import InputError, Problem, in_order
+from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.point_arrays import PointArray, PointPlan, point_arrays
 from clusterjobs.plan.resolve import config_files
 from clusterjobs.render.inputs import Inputs
@@ -34,11 +44,13 @@ from clusterjobs.render.script import render_script
 from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.load import Spec
+from clusterjobs.spec.point_patterns import one_point
 from clusterjobs.spec.point_problems import Found, of_points
 from clusterjobs.spec.sweep_keys import Sweep
 
 if TYPE_CHECKING:
     from clusterjobs.plan.policy_values import User
+    from clusterjobs.spec.need_graph import NeedGraph
 
 MAX_ARRAY_SIZE = 1001  # of a Slurm with its default settings: one more than the largest index
 
@@ -48,7 +60,7 @@ class SweepProject:
     """A sweep with its cluster, read and planned.
 
     `specs` and `points` are in the same order. `point_warnings`: of the points' plans. `site`: the
-    site folders that were used.
+    site folders that were used. `needs`: the specs that it needs; None without any.
     """
 
     specs: tuple[Spec, ...]
@@ -57,6 +69,22 @@ class SweepProject:
     inputs: Inputs
     source: ClusterSource
     site: SiteFolders
+    needs: NeedGraph | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """That of the first point."""
+        return self.points[0].plan
+
+    @property
+    def spec(self) -> Spec:
+        """That of the first point."""
+        return self.specs[0]
+
+    @property
+    def script_names(self) -> tuple[str, ...]:
+        """`job.sh`, or `job-1.sh`, `job-2.sh` ..."""
+        return script_names(len(self.arrays))
 
     @property
     def experiment(self) -> Experiment:
@@ -88,8 +116,12 @@ class SweepProject:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """Warnings of the plans, each once, and of the cluster's files."""
-        of_files = (one for one in self.fitted.problems if not one.info)
-        return (*self.point_warnings, *self._of_arrays, *of_files)
+        return (*self.plan_warnings, *(one for one in self.fitted.problems if not one.info))
+
+    @property
+    def plan_warnings(self) -> tuple[Problem, ...]:
+        """Those of the plans, each once, and of the arrays."""
+        return (*self.point_warnings, *self._of_arrays)
 
     @property
     def notes(self) -> tuple[Problem, ...]:
@@ -109,6 +141,16 @@ class SweepProject:
     @functools.cached_property
     def arrays(self) -> tuple[PointArray, ...]:
         return self._arrays(self.points, MAX_ARRAY_SIZE)
+
+    @functools.cached_property
+    def tasks(self) -> tuple[tuple[str, SweepTask], ...]:
+        """The script and the task of each point, in the order of the points."""
+        rows = [
+            (file, task)
+            for file, array in zip(self.script_names, self.arrays, strict=True)
+            for task in tasks_of(array)
+        ]
+        return tuple(sorted(rows, key=lambda row: row[1].point.point.index))
 
     def _arrays(self, points: Sequence[PointPlan], max_array_size: int) -> tuple[PointArray, ...]:
         return point_arrays(points, max_array_size, separate=not self.sweep.array)
@@ -132,10 +174,19 @@ class SweepProject:
             for file, array in zip(files, arrays, strict=True)
         )
 
+    def at(self, pattern: str) -> Project:
+        """One point as a project of its own. `pattern`: its index, name, or a part of the name."""
+        name = one_point(pattern, {one.point.name: one.point.index for one in self.points})
+        number = next(n for n, one in enumerate(self.points) if one.point.name == name)
+        plan, spec = self.points[number].plan, self.specs[number]
+        return Project(plan, self.inputs, self.source, spec, self.site)
+
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""
         scripts = self.scripts()
-        further = {**self.fitted.files, POINTS: points_csv(scripts)}
+        further = {**self.fitted.files, POINTS: points_csv(self.tasks)}
+        if self.inputs.templates.overrides():
+            check_bash([one.text for one in scripts], self.inputs.templates)
         made = {one.file: (one.array.plan, one.script) for one in scripts}
         return joined_outputs(made, further, self.inputs)
 

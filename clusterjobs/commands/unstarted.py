@@ -51,7 +51,7 @@ def unstarted_jobs(
     for job_id in sorted({*files, *ended} - known, key=int):
         output = files.get(job_id)
         if job_id in ended:
-            output = _output_in_slurm(job_id, on_this_machine) or output
+            output = output_in_slurm(job_id, on_this_machine) or output
         text = _end_of(output)
         had_folder = _ENDED.search(text) or ended.get(job_id) == "COMPLETED"
         if not had_folder and (text or job_id in ended):
@@ -76,9 +76,10 @@ def _outputs(name: str, pattern: str) -> dict[str, pathlib.Path]:
     }
 
 
-def _output_in_slurm(
+def output_in_slurm(
     job_id: str, on_this_machine: Callable[[str], pathlib.Path]
 ) -> pathlib.Path | None:
+    """The file of sbatch's --output, on this machine; None if Slurm has forgotten the job."""
     from clusterjobs.lab.jobs import parse_job
 
     shown = shown_job(job_id)

@@ -123,12 +123,12 @@ def _about_wrapping(config: Config) -> list[Problem]:
 
 
 def _check_spec(file: pathlib.Path, options: _Options) -> list[Problem]:
-    from clusterjobs.commands.pipeline import load_project  # includes all checks of the plan
+    from clusterjobs.commands.pipeline import load  # includes all checks of the plan
     from clusterjobs.parallelcluster.source import ConfigFiles, ConfigSource
 
-    project = load_project(file, options.settings)
+    project = load(file, options.settings)
     outputs = project.outputs()
-    found = [*project.warnings, *project.notes, *_check_shell(outputs)]
+    found = [*project.warnings, *project.notes, *_check_shell(outputs, project.script_names)]
     source, fitted = project.source, project.fitted
     if isinstance(source, ConfigSource) and isinstance(fitted, ConfigFiles) and fitted.data:
         found += _validate_config(source.document, (), fitted.data, options)
@@ -150,17 +150,17 @@ def _validate_config(
     return problems(document, base, report.findings)
 
 
-def _check_shell(outputs: dict[str, str]) -> list[Problem]:
-    """Check the job script with `bash -n`, if there is a bash."""
-    bash = shutil.which("bash")
-    if bash is None:
-        return []
-    done = subprocess.run(
-        [bash, "-n"], input=outputs["job.sh"], capture_output=True, text=True, check=False
-    )
-    if done.returncode == 0:
-        return []
-    return [Problem(f"bash reports an error: {done.stderr.strip()}", Location("job.sh", 1, 1))]
+def _check_shell(outputs: dict[str, str], scripts: Sequence[str]) -> list[Problem]:
+    """Check the job scripts with `bash -n`, if there is a bash."""
+    bash, found = shutil.which("bash"), []
+    for name in scripts if bash else ():
+        done = subprocess.run(
+            [bash or "", "-n"], input=outputs[name], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            said = f"bash reports an error: {done.stderr.strip()}"
+            found.append(Problem(said, Location(name, 1, 1)))
+    return found
 
 
 # ------------------------------------------------------------------ output

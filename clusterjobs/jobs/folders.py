@@ -39,12 +39,12 @@ def job_folders(logs: pathlib.Path) -> list[JobFolder]:
     found = [path for path in logs.glob("[0-9]*") if path.name.isdecimal()]
     paths = [path for path in found if path.is_dir() and not path.is_symlink()]
     return [
-        JobFolder(path.name, path, _read_plan(path / "plan.json"))
+        JobFolder(path.name, path, read_plan(path / "plan.json"))
         for path in sorted(paths, key=lambda path: int(path.name))
     ]
 
 
-def _read_plan(path: pathlib.Path) -> dict[str, Any]:
+def read_plan(path: pathlib.Path) -> dict[str, Any]:
     """An empty plan if the file is missing or damaged: the job's spec is unknown."""
     try:
         with open_regular(path) as file:

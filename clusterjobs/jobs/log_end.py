@@ -27,7 +27,6 @@ _STEPS = tuple(
         r"\|\s*(?P<step>\d{1,15})/(?P<steps>\d{1,15}) \[",  # tqdm: Hugging Face Trainer, Lightning
     )
 )
-_SEPARATORS = re.compile(r"[\r\n]+")  # a progress bar overwrites its line with \r
 
 
 class Step(NamedTuple):
@@ -56,7 +55,7 @@ def read_log_end(log: pathlib.Path, most: int = END) -> str:
 def last_step(text: str, patterns: Iterable[str] = ()) -> Step | None:
     """The last step in the text. `patterns`: of the framework, with a group `step`."""
     first = tuple(re.compile(one) for one in patterns)
-    lines = _SEPARATORS.split(text)
+    lines = _lines(text)
     for known in filter(None, (first, _STEPS)):
         for line in reversed(lines):
             if found := _step(line, known):
@@ -77,7 +76,12 @@ def _step(line: str, patterns: Iterable[re.Pattern[str]]) -> Step | None:
 
 def last_match(text: str, pattern: re.Pattern[str]) -> str:
     """What the pattern's one group matched last; "" if nothing did."""
-    for line in reversed(_SEPARATORS.split(text)):
+    for line in reversed(_lines(text)):
         if found := list(pattern.finditer(line)):
             return found[-1][1] or ""
     return ""
+
+
+def _lines(text: str) -> list[str]:
+    """A progress bar overwrites its line with a carriage return."""
+    return text.replace("\r", "\n").split("\n")

@@ -21,12 +21,25 @@ _COMMENT = "clusterjobs:"
 
 
 @dataclass(frozen=True)
+class NeededJob:
+    """A job that another one waits for: `on` what of it. `spec`: "" if only its id was given.
+
+    `folder`: where the folder of the job is, or those of the points of a sweep.
+    """
+
+    spec: str
+    job_id: str
+    on: str
+    folder: str = ""
+
+
+@dataclass(frozen=True)
 class Submission:
     """One call of sbatch.
 
     `job_id` is None for an intent. `points`: task -> name of its point; a task is the index in the
     array, "" for a single job; in a packed sweep "3.1" is slot 1 of task 3. `content`: name of a
-    point -> its content hash. `time` in seconds since 1970.
+    point -> its content hash. `time` in seconds since 1970. `needs`: the jobs that it waits for.
     """
 
     token: str
@@ -38,6 +51,7 @@ class Submission:
     points: Mapping[str, str]
     content: Mapping[str, str] = field(default_factory=dict)
     cluster: str | None = None
+    needs: tuple[NeededJob, ...] = ()
 
     @property
     def comment(self) -> str:
@@ -100,6 +114,7 @@ def _submission(line: str) -> Submission | None:
             points=_texts(record["points"]),
             content=_texts(record.get("content", {})),
             cluster=None if cluster is None else str(cluster),
+            needs=tuple(NeededJob(**_texts(one)) for one in record.get("needs", ())),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None

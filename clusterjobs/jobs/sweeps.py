@@ -114,13 +114,38 @@ def sweep_states(
     for name, content in points.items():
         digest = digest_of(name)
         jobs = point_jobs(folders.get(digest, ()))
-        state = _in_queue(jobs, tasks.get(digest), queued or {}, content)
-        if state is None:
-            state = _ended(jobs, newest.get(digest), content)
-            if queued is None and state.state == LOST:
-                state = state._replace(state=UNKNOWN, reason="")
-        found[name] = state
+        found[name] = _state(jobs, tasks.get(digest), newest.get(digest), queued, content)
     return found
+
+
+def plain_state(
+    jobs: Sequence[pathlib.Path],
+    submissions: Sequence[Submission],
+    queued: Mapping[str, QueuedJob] | None,
+    content: str,
+) -> PointState:
+    """The state of a spec without a sweep: as that of a sweep's only point.
+
+    `jobs`: the folders of its jobs, the newest last. `submissions`: its own.
+    """
+    task = next(reversed(_queued_tasks(submissions, queued or {}).values()), None)
+    newest = next(reversed(_newest_submissions(submissions).values()), None)
+    return _state(jobs, task, newest, queued, content)
+
+
+def _state(
+    jobs: Sequence[pathlib.Path],
+    task: _Task | None,
+    submission: Submission | None,
+    queued: Mapping[str, QueuedJob] | None,
+    content: str,
+) -> PointState:
+    state = _in_queue(jobs, task, queued or {}, content)
+    if state is None:
+        state = _ended(jobs, submission, content)
+        if queued is None and state.state == LOST:
+            state = state._replace(state=UNKNOWN, reason="")
+    return state
 
 
 # ------------------------------------------------------------------ in the queue
@@ -243,6 +268,7 @@ def _content(job: pathlib.Path) -> str:
     """The content hash in the job's plan.json; "" if it is unknown."""
     try:
         with open_regular(job / "plan.json") as file:
-            return str(json.loads(file.read(_MAX_PLAN))["point"]["content"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            plan = json.loads(file.read(_MAX_PLAN))
+            return str(plan.get("point", plan)["content"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""

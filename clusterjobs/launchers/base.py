@@ -24,6 +24,8 @@ class Launcher(NamedTuple):
     `calls_srun`: the script calls srun for the ranks, with the spec's `srun` options.
     `over_ssh`: it reaches the other nodes by ssh.
     `takes_first_gpus`: it numbers GPUs from 0, whichever GPUs Slurm has allocated.
+    `shares_nodes`: it starts ranks by srun alone, on a share of a node, beside other points.
+    `label_setting`: what a spec sets so that it labels the lines of a node with their ranks.
     `sets_node_rank`: its template begins with blocks/inside.sh.j2 on every node, which puts the
     node's rank in place of {{ job.node_rank }}.
     `forwards_signals`: a signal to the step reaches the ranks alone, as `restarts.signal` needs.
@@ -43,6 +45,8 @@ class Launcher(NamedTuple):
     calls_srun: bool = True
     over_ssh: bool = False
     takes_first_gpus: bool = False
+    shares_nodes: bool = False
+    label_setting: str = ""
     sets_node_rank: bool = False
     forwards_signals: bool = False
     refused_runtimes: Mapping[str, tuple[str, str]] = MappingProxyType({})

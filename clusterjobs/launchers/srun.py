@@ -8,6 +8,7 @@ SRUN = Launcher(
     "srun",
     "srun starts one task per rank",
     task_per_rank=True,
+    shares_nodes=True,
     sets_node_rank=True,
     forwards_signals=True,
     refused_runtimes={

@@ -9,5 +9,7 @@ TORCHRUN = Launcher(
     "one torchrun per node starts the node's ranks",
     starts_python=True,
     no_python_option="--no-python",
+    shares_nodes=True,
+    label_setting="env: {PET_TEE: 3}",
     sets_node_rank=True,
 )

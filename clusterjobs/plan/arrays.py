@@ -27,6 +27,10 @@ def check_array(experiment: Experiment, diagnostics: Diagnostics) -> None:
     """The indexes, and what tasks must not share."""
     if not is_array(experiment):
         return
+    if experiment.sweep is not None:
+        hint = "remove it: sweep.max_running limits how many run at a time"
+        diagnostics.problem(_PATH, "a sweep makes an array of its own, of its points", hint)
+        return
     text = str(experiment.sbatch["array"])
     match = _ARRAY.fullmatch(text)
     if match is None or any(first > last for first, last in _ranges(match[1])):

@@ -11,6 +11,7 @@ from clusterjobs.plan.arrays import check_array, is_array
 from clusterjobs.plan.directive_checks import check_sbatch, check_srun
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.references import variable
 
 
 class Directive(NamedTuple):
@@ -70,8 +71,22 @@ def srun_options(
     ]
     if (cpus := placement.cpus_per_task) is not None:
         derived.append(Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02"))
+    derived += _share_of_a_node(placement)
     check_srun(own, by_pyxis, diagnostics)
     return _with_own("srun", derived, own, diagnostics)
+
+
+def _share_of_a_node(placement: Placement) -> Iterator[Directive]:
+    """For a point that runs beside others. Source: srun(1), --exact and --mem."""
+    if placement.per_node == 1:
+        return
+    yield Directive("exact", True, "a share of the node: other points run beside this one")
+    if placement.shape.gpus_per_node:
+        yield Directive("gpus-per-node", placement.shape.gpus_per_node, "GPUs of this point alone")
+    yield Directive(
+        "mem", 0, "else the first point reserves all of the job's memory, and the others wait"
+    )
+    yield Directive("job-name", variable("point_name"), "the step's name, to send it signals")
 
 
 def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive]:
@@ -79,11 +94,12 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
     yield Directive("job-name", experiment.name, "name")
     yield Directive("partition", placement.partition, "queue")
     yield Directive("nodes", shape.nodes, "nodes")
-    yield Directive("ntasks-per-node", placement.ntasks_per_node, "launcher")
+    points = placement.per_node
+    yield Directive("ntasks-per-node", points * placement.ntasks_per_node, "launcher")
     if placement.cpus_per_task is not None:
         yield Directive("cpus-per-task", placement.cpus_per_task, "CPUs / tasks of a node")
     if shape.gpus_per_node:
-        yield Directive("gpus-per-node", shape.gpus_per_node, "gpus_per_node")
+        yield Directive("gpus-per-node", points * shape.gpus_per_node, "gpus_per_node")
     if placement.constraint:
         yield Directive("constraint", placement.constraint, "the queue has several instance types")
     if placement.exclusive:

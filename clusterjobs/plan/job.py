@@ -8,7 +8,7 @@ from typing import NamedTuple
 from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import Shape, folder_on_the_node
+from clusterjobs.frameworks.base import folder_on_the_node
 from clusterjobs.plan.directives import Directive, sbatch_directives
 from clusterjobs.plan.parameters import Parameter
 from clusterjobs.plan.placement import Placement
@@ -52,7 +52,7 @@ def plan_job(
         experiment.name,
         cluster.name,
         experiment.framework,
-        _title(placement.shape, placement.node_type.name, experiment.framework, launcher),
+        _title(placement, experiment.framework, launcher),
         sbatch_directives(experiment, placement, further, diagnostics),
         (*filter(None, [cluster.slurm_commands]), "/usr/bin", "/bin"),
         job_folder(experiment, sweep),
@@ -71,9 +71,12 @@ def _check_logs(path: str, diagnostics: Diagnostics) -> None:
         )
 
 
-def _title(shape: Shape, node_type: str, framework: str, launcher: str) -> str:
+def _title(placement: Placement, framework: str, launcher: str) -> str:
+    shape, node_type = placement.shape, placement.node_type.name
     gpus, ranks = counted(shape.gpus_per_node, "GPU"), counted(shape.ranks_per_node, "rank")
     each = gpus if shape.gpus_per_node else ranks
+    if placement.per_node > 1:
+        each = f"{placement.per_node} points x {each}"
     node = f" ({node_type})" if node_type else ""
     starter = "its own launcher" if launcher == framework else launcher
     return f"{counted(shape.nodes, 'node')} x {each}{node}, {framework} started by {starter}"

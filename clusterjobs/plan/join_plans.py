@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from clusterjobs.counted import counted
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.join_texts import Columns
 from clusterjobs.plan.plan import Plan
@@ -102,13 +103,11 @@ class _Join:
             return self._directives(values)
         if path in TEXTS and all(type(one) is str for one in values):
             return self._text(values, path, TEXTS[path] or hint)
-        kind = type(first)
-        if all(type(one) is kind and _size(one) == _size(first) for one in values):
-            if hasattr(kind, "_fields"):
-                return self._record(values, path)
-            if kind is tuple:
-                return self._items(values, path)
-        self.differences.append(Difference(path, tuple(values)))
+        shapes = tuple(map(_shape, values))
+        if len(set(shapes)) == 1 and isinstance(first, tuple):
+            join = self._items if type(first) is tuple else self._record
+            return join(values, path)
+        self.differences.append(Difference(path, shapes if len(set(shapes)) > 1 else tuple(values)))
         return first
 
     def _record(self, values: Sequence[Any], path: str) -> Any:
@@ -149,8 +148,11 @@ class _Join:
         return values[0]
 
 
-def _size(value: Any) -> int:
-    return len(value) if isinstance(value, tuple) else 0
+def _shape(value: Any) -> str:
+    """What values must have in common to be compared item by item."""
+    if type(value) is tuple:
+        return counted(len(value), "item")
+    return "none" if value is None else type(value).__name__
 
 
 def _name_of(record: Any) -> str:

@@ -72,7 +72,7 @@ def plan_launch(
     python = ("python3",) if program.is_python and not runs_script else ()
     needs_option = launcher.no_python_option and not runs_script
     ssh_inside = container is not None and container.ssh_inside
-    _record_rendezvous(provenance)
+    _record_rendezvous(placement.per_node, provenance)
     return Launch(
         launcher,
         launcher.reason_inside if ssh_inside else launcher.reason,
@@ -148,7 +148,8 @@ def _refuse_srun(launcher: Launcher, container: Container | None, diagnostics: D
         )
 
 
-def _record_rendezvous(provenance: Provenance) -> None:
+def _record_rendezvous(per_node: int, provenance: Provenance) -> None:
+    first = "SLURM_JOB_ID" if per_node == 1 else "(SLURM_JOB_ID and a distance for each point)"
     provenance.record(
         "MASTER_ADDR",
         "the first of SLURM_JOB_NODELIST",
@@ -157,7 +158,7 @@ def _record_rendezvous(provenance: Provenance) -> None:
     )
     provenance.record(
         "MASTER_PORT",
-        "12000 + SLURM_JOB_ID % 20000, the next free one",
+        f"12000 + {first} % 20000, the next free one",
         "jobs that share a node differ, and it stays below the ephemeral ports (32768 and up)",
         "Linux: ip_local_port_range",
     )

@@ -114,7 +114,7 @@ def _check_shared_cpus(key: str, placement: Placement, diagnostics: Diagnostics)
 
 def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -> None:
     has = placement.node_type.gpus
-    used = min(placement.shape.ranks_per_node, placement.shape.gpus_per_node)
+    used = min(placement.shape.ranks_per_node, placement.shape.gpus_per_node) * placement.per_node
     if has and placement.exclusive and used < has:
         diagnostics.problem(
             (key,),

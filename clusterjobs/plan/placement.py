@@ -10,6 +10,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Shape
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.nodes import constraint_of, find_groups, find_partition, node_limit
+from clusterjobs.plan.packing import check_packing, points_per_node
 from clusterjobs.provenance import Provenance
 from clusterjobs.slurm_time import seconds_of, slurm_time
 from clusterjobs.spec.experiment import Experiment
@@ -19,7 +20,8 @@ class Placement(NamedTuple):
     """The job's share of the cluster. `cpus_per_task` as Slurm counts them; None if unknown.
 
     `fabric`: the network between the nodes, "efa" or another; "" if unknown. `constraint`: the
-    Slurm features to request if the partition has several node types, else "".
+    Slurm features to request if the partition has several node types, else "". `per_node`: points of
+    a sweep side by side on one node; all else is the share of one point.
     """
 
     shape: Shape
@@ -30,10 +32,11 @@ class Placement(NamedTuple):
     exclusive: bool
     ntasks_per_node: int
     cpus_per_task: int | None
+    per_node: int = 1
 
     @property
     def cpus(self) -> int | None:
-        """The CPUs that the job has on one node."""
+        """The CPUs that the job, or a point of a pack, has on one node."""
         return self.cpus_per_task and self.cpus_per_task * self.ntasks_per_node
 
     @property
@@ -71,8 +74,9 @@ def plan_placement(
     exclusive = experiment.sbatch.get("exclusive") is not False
     _check_exclusive(exclusive, partition, facts.terms.exclusive, diagnostics)
     node_type, fabrics = groups[0].node_type, [group.fabric for group in groups if group.fabric]
-    share = None if exclusive else shape.gpus_per_node or None
-    return Placement(
+    per_node = points_per_node(experiment)
+    share = None if exclusive else per_node * shape.gpus_per_node or None
+    placement = Placement(
         shape,
         partition.name,
         node_type,
@@ -80,8 +84,11 @@ def plan_placement(
         constraint_of(partition, groups),
         exclusive,
         ntasks,
-        _cpus_per_task(experiment, node_type, share, ntasks, diagnostics, provenance),
+        _cpus_per_task(experiment, node_type, share, ntasks * per_node, diagnostics, provenance),
+        per_node,
     )
+    check_packing(experiment, launcher, placement, diagnostics)
+    return placement
 
 
 def _shape(
@@ -93,7 +100,10 @@ def _shape(
 ) -> Shape:
     """The numbers of nodes, ranks and GPUs."""
     nodes, node_type = experiment.nodes, groups[0].node_type
-    gpus = _gpus_per_node(experiment.gpus_per_node, node_type, terms, diagnostics, provenance)
+    per_node = points_per_node(experiment)
+    gpus = _gpus_per_node(
+        experiment.gpus_per_node, node_type, per_node, terms, diagnostics, provenance
+    )
     if node_type.gpus is not None and gpus > node_type.gpus:
         _refuse_gpus(gpus, nodes, node_type, node_limit(groups), diagnostics)
     ranks = _ranks_per_node(experiment.ranks_per_node, gpus, diagnostics, provenance)
@@ -156,6 +166,7 @@ def _check_exclusive(
 def _gpus_per_node(
     wanted: int | None,
     node_type: NodeType,
+    per_node: int,
     terms: Terms,
     diagnostics: Diagnostics,
     provenance: Provenance,
@@ -164,7 +175,10 @@ def _gpus_per_node(
         return wanted
     if node_type.gpus is not None:
         reason = f"all that a {node_type.name} has"
-        return provenance.record("gpus_per_node", node_type.gpus, reason, terms.node_facts)
+        if per_node > 1:
+            reason += f", divided among {per_node} points"
+        share = node_type.gpus // per_node or min(1, node_type.gpus)
+        return provenance.record("gpus_per_node", share, reason, terms.node_facts)
     what = f"the {terms.node_facts}{terms.node_facts_note} does not know {node_type.name}"
     if not node_type.name:
         what = f"the instance type of the queue's nodes ({node_type.placeholder}) was not filled in"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.join_plans import joined_plan
+from clusterjobs.plan.packing import tasks_of_points
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.point_groups import groups_of_points
 from clusterjobs.plan.point_table import PointPlan, PointTable, columns_of
@@ -51,11 +52,12 @@ def _parts(
     points: tuple[PointPlan, ...], reason: str, size: int
 ) -> Iterator[tuple[tuple[PointPlan, ...], str]]:
     """Points for each array, if all are more than one array can have."""
-    if len(points) <= size:
+    most = size * points[0].plan.placement.per_node
+    if len(points) <= most:
         yield points, reason
         return
-    for start in range(0, len(points), size):
-        part = points[start : start + size]
+    for start in range(0, len(points), most):
+        part = points[start : start + most]
         first, last = part[0].point.index, part[-1].point.index
         limit = f"points {first} to {last} (MaxArraySize is {size})"
         yield part, f"{reason}, {limit}" if reason else limit
@@ -64,13 +66,24 @@ def _parts(
 def _array(points: tuple[PointPlan, ...], max_array_size: int, reason: str) -> PointArray:
     columns = columns_of(points)
     plan = joined_plan([one.plan for one in points], columns).plan
-    own = tuple(one.point.index for one in points)
-    indexes = own if max(own) < max_array_size else tuple(range(len(points)))
-    table = PointTable((), (), points, indexes).with_columns(columns)
+    indexes, slots = _tasks(points, max_array_size)
+    table = PointTable((), (), points, indexes, slots).with_columns(columns)
     if table.is_array:
-        directives = tuple(_of_an_array(plan, indexes))
+        directives = tuple(_of_an_array(plan, sorted({*indexes})))
         plan = plan._replace(job=plan.job._replace(directives=directives))
     return PointArray(plan, table, reason)
+
+
+def _tasks(
+    points: tuple[PointPlan, ...], max_array_size: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The task of each point, and its slot there if a task has several points."""
+    per_node = points[0].plan.placement.per_node
+    if per_node > 1:
+        tasks, slots = zip(*tasks_of_points(len(points), per_node), strict=True)
+        return tasks, slots
+    own = tuple(one.point.index for one in points)
+    return own if max(own) < max_array_size else tuple(range(len(points))), ()
 
 
 def _of_an_array(plan: Plan, indexes: Sequence[int]) -> Iterator[Directive]:
@@ -81,7 +94,9 @@ def _of_an_array(plan: Plan, indexes: Sequence[int]) -> Iterator[Directive]:
         yield one._replace(value="%x-%A_%a.out") if is_ours else one
         if one.name == "job-name":
             value = f"{_ranges(indexes)}%{limit}" if limit else _ranges(indexes)
-            yield Directive("array", value, "a task for each point of the sweep")
+            is_packed = plan.placement.per_node > 1
+            each = f"{plan.placement.per_node} points" if is_packed else "each point"
+            yield Directive("array", value, f"a task for {each} of the sweep")
 
 
 def _ranges(indexes: Sequence[int]) -> str:

@@ -28,18 +28,27 @@ class PointTable(NamedTuple):
     """The values of each task of an array.
 
     `columns`: shell variables; the first one is `point_name`. `rows`: their values, a row for each
-    of `points`. `indexes`: the task of each point (SLURM_ARRAY_TASK_ID).
+    of `points`. `indexes`: the task of each point (SLURM_ARRAY_TASK_ID). `slots`: its place in its
+    task, if points are packed (`packing.py`); else empty.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     points: tuple[PointPlan, ...]
     indexes: tuple[int, ...]
+    slots: tuple[int, ...] = ()
 
     @property
     def is_array(self) -> bool:
         """Whether it is an array of jobs; a single point is a plain job."""
-        return len(self.points) > 1
+        return len(self.points) > 1 or bool(self.slots)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What `read_point` gets: the task of each point, `3`; `3.0` if it has several points."""
+        if not self.slots:
+            return tuple(map(str, self.indexes))
+        return tuple(f"{a}.{b}" for a, b in zip(self.indexes, self.slots, strict=True))
 
     def to_extend(self) -> Columns:
         """Its columns, to join further texts of its points."""

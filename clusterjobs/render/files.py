@@ -26,11 +26,17 @@ def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
     }
 
 
+def has_watchdog(plan: Plan) -> bool:
+    """Whether a program ends ranks that hang. It acts on a whole job, so not on a point of a pack."""
+    return plan.restarts is not None and plan.placement.per_node == 1
+
+
 def node_programs(plan: Plan) -> tuple[str, ...]:
     """The programs that the job carries, and what they import."""
     return resources.with_imports(
         (
-            *(("attempt.py", "watchdog.py") if plan.restarts else ()),
+            *(("attempt.py",) if plan.restarts else ()),
+            *(("watchdog.py",) if has_watchdog(plan) else ()),
             *(plan.preflight.programs if plan.preflight else ()),
             *plan.staging.programs,
             *plan.checkpoints.programs,

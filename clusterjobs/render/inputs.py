@@ -11,7 +11,7 @@ from clusterjobs.render.site.templates import NO_SITE, SiteTemplates
 
 class Inputs(NamedTuple):
     """The texts that a render was made from, by kind: (file name, text). No name has a folder,
-    except those of the site's templates."""
+    except those of the site's templates. `content`: the hash of what the ranks compute."""
 
     spec: tuple[str, str]
     cluster: tuple[str, str]
@@ -20,6 +20,7 @@ class Inputs(NamedTuple):
     defaults: tuple[tuple[str, str], ...] = ()
     bases: tuple[tuple[str, str], ...] = ()
     templates: SiteTemplates = NO_SITE
+    content: str = ""
 
 
 @functools.lru_cache(maxsize=8)  # the same spec for every point of a sweep

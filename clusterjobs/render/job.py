@@ -9,6 +9,7 @@ from clusterjobs import __version__
 from clusterjobs.plan.parameters import Parameter
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
+from clusterjobs.render.files import has_watchdog
 from clusterjobs.render.shell import ShellText
 
 
@@ -27,6 +28,8 @@ def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str
         "workdir": shell.quote(job.workdir or "."),
         "parameters": [_parameter(one) for one in job.parameters],
         "removes_old_records": plan.restarts is None,
+        "is_packed": plan.placement.per_node > 1,
+        "has_watchdog": has_watchdog(plan),
         "reports_data": bool(plan.staging.data or plan.checkpoints.exports),
         "has_children": bool(plan.preflight or plan.staging.data),
         "may_hold_itself": plan.preflight is not None and plan.preflight.excludes_bad_nodes,

@@ -9,12 +9,18 @@ from clusterjobs.plan.plan import Plan
 from clusterjobs.render.shell import ShellText
 
 
+_PORTS = 20_000  # from which MASTER_PORT is chosen
+
+
 def placement_context(plan: Plan) -> dict[str, Any]:
     """What the block `placement` and the launchers' templates print."""
-    shape = plan.placement.shape
+    shape, per_node = plan.placement.shape, plan.placement.per_node
     return {
         "nodes": shape.nodes,
         "nodes_in_words": ShellText(counted(shape.nodes, "node")),
         "ranks_per_node": shape.ranks_per_node,
         "world_size": shape.world_size,
+        "is_packed": per_node > 1,
+        "last_slot": per_node - 1,
+        "port_stride": _PORTS // per_node,
     }

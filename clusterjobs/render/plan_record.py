@@ -27,6 +27,7 @@ def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> str
         "cluster": plan.job.cluster,
         "framework": plan.job.framework,
         "launcher": plan.launch.launcher.name,
+        "content": inputs.content,
     }
     record["derived"] = {
         one.name: show(one.value) if isinstance(one.value, str) else one.value

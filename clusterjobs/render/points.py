@@ -11,7 +11,7 @@ from clusterjobs.plan.point_table import PointTable
 from clusterjobs.render import shell
 from clusterjobs.render.lines import WIDTH, wrapped
 from clusterjobs.render.shell import ShellText
-from clusterjobs.spec.references import has_variable, variable_names
+from clusterjobs.spec.references import has_variable, variable, variable_names
 
 _WIDEST = 80  # longer cells are not aligned
 _Rows = Sequence[Sequence[str]]
@@ -25,7 +25,9 @@ def points_context(plan: Plan, table: PointTable | None, record: str) -> dict[st
     if table is None or plan.sweep is None:
         return None
     own = tuple(one.point.index for one in table.points)
-    is_own = table.is_array and table.indexes == own  # a task has the index of its point
+    is_own = (
+        table.is_array and not table.slots and table.indexes == own
+    )  # the task's is the point's
     names, rows = table.columns, table.rows
     if not is_own:
         names = (*names, "point_index")
@@ -35,13 +37,16 @@ def points_context(plan: Plan, table: PointTable | None, record: str) -> dict[st
     arguments = [f"{name}={_argument(number)}" for number, name in enumerate(names, 1)]
     return {
         "is_array": table.is_array,
+        "is_packed": bool(table.slots),
         "names": shell.comment(_shortened(", ".join(names))),
         "title": shell.comment(title.ljust(WIDTH - 4, "=")),
-        "table": list(_table(names, cells, table.indexes)),
+        "table": list(_table(names, cells, table.keys)),
         "arguments": wrapped(arguments),
-        "values": [ShellText(f"{a}={b}") for a, b in zip(names, cells[0], strict=True)],
+        "assignments": [ShellText(f"{a}={b}") for a, b in zip(names, cells[0], strict=True)],
         "sets_index": is_own,
         "sets_label": "point_label" in _variables(plan),
+        "max_failed": (table.is_array and plan.sweep.max_failed) or 0,
+        "failed": shell.quote(f"{plan.sweep.folder}/failed/{variable('SLURM_ARRAY_JOB_ID')}"),
         "plan_json": shell.expanding_document(record),
     }
 
@@ -54,16 +59,16 @@ def _argument(number: int) -> str:
     return f"${number}" if number < 10 else f"${{{number}}}"
 
 
-def _table(names: Sequence[str], cells: _Rows, indexes: Sequence[int]) -> Iterator[ShellText]:
+def _table(names: Sequence[str], cells: _Rows, keys: Sequence[str]) -> Iterator[ShellText]:
     """The arms of a `case`: the values of each point, in columns."""
     widths = [
         max(len(one) for one in column if len(one) <= _WIDEST)
         for column in zip(names, *cells, strict=True)
     ]
-    first = len(f"{max(indexes)}) set -- ")
+    first = max(map(len, keys)) + len(") set -- ")
     yield shell.comment(f"{'#'.ljust(first)}{_aligned(names, widths)}")
-    for index, row in zip(indexes, cells, strict=True):
-        yield ShellText(f"{f'{index})'.ljust(first - 7)}set -- {_aligned(row, widths)} ;;")
+    for key, row in zip(keys, cells, strict=True):
+        yield ShellText(f"{f'{key})'.ljust(first - 7)}set -- {_aligned(row, widths)} ;;")
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:

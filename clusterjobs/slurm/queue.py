@@ -1,4 +1,4 @@
-"""The jobs that are in Slurm's queue: squeue and scancel."""
+"""The jobs that are in Slurm's queue: squeue."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import secrets
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.errors import InputError, Problem
 
 
 @dataclass(frozen=True)
@@ -133,38 +133,6 @@ def shown_job(job_id: str) -> str:
     except FileNotFoundError:
         return ""
     return done.stdout if done.returncode == 0 else ""
-
-
-@dataclass(frozen=True)
-class Cancelled:
-    """The cancelled ids, those of them that mean a whole array, and the unknown ids."""
-
-    job_ids: tuple[str, ...]
-    arrays: frozenset[str]
-    unknown: tuple[str, ...]
-
-
-def cancel(job_ids: Sequence[str]) -> Cancelled:
-    """Cancel those that are in the queue.
-
-    The id of an array means all its tasks; 123_4 is one task. Raises InputError with scancel's
-    message.
-    """
-    rows = _squeue(("%A", "%F", "%i"))
-    if rows is None:
-        raise one_problem("there is no scancel here", hint="run it on the head node")
-    known = {name for row in rows for name in row}
-    wanted = dict.fromkeys(job_ids)
-    found = tuple(job_id for job_id in wanted if job_id in known)
-    unknown = tuple(job_id for job_id in wanted if job_id not in known)
-    if found:
-        done = subprocess.run(
-            ["scancel", "--", *found], capture_output=True, text=True, errors="replace", check=False
-        )
-        if done.returncode:
-            raise _refused("scancel", done.stderr)
-    arrays = {array for _, array, shown in rows if shown != array}
-    return Cancelled(found, frozenset(arrays.intersection(found)), unknown)
 
 
 def _squeue(columns: Iterable[str], *options: str) -> list[list[str]] | None:

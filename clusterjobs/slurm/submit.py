@@ -35,8 +35,8 @@ def submit(
     """Pass the script's text to sbatch. Raises InputError with sbatch's message.
 
     The text, not the file: another render may rewrite the file at the same time. `inherited`:
-    descriptors that sbatch keeps open, also if this process is killed; Ctrl-C then reaches this
-    process only.
+    descriptors that sbatch keeps open, also if this process is killed. Ctrl-C reaches this process
+    only: sbatch is not ended before it has said the job's id.
     """
     command = ["sbatch", "--parsable", *options]
     try:
@@ -47,7 +47,7 @@ def submit(
             capture_output=True,
             check=False,
             pass_fds=inherited,
-            start_new_session=bool(inherited),
+            start_new_session=True,
         )
     except FileNotFoundError:
         raise one_problem(

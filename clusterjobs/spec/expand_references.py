@@ -5,11 +5,18 @@ It must not know the meaning of any key, except that code holds no references.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, nearest
+from clusterjobs.spec.need_circle import KEY as NEEDS
+from clusterjobs.spec.need_references import (
+    NeededValues,
+    NeedReader,
+    needed_value,
+    no_needs,
+)
 from clusterjobs.spec.node_references import job_value, node_variable, point_value
 from clusterjobs.spec.plan_references import DERIVED, check_place, derived_mark
 from clusterjobs.spec.references import (
@@ -32,13 +39,21 @@ _HINT = "write the value instead"
 
 
 def expand_references(
-    data: dict[str, Any], source: Locator, problems: list[Problem], only: str | None = None
+    data: dict[str, Any],
+    source: Locator,
+    problems: list[Problem],
+    only: str | None = None,
+    read_need: NeedReader = no_needs,
 ) -> Any:
     """`data` with its references expanded, also in the values that they name.
 
     `only`: what is at this key, instead of all data.
     """
-    values, literal = _Values(data), _Values(data, literal=True)
+
+    def read(spec: str, index: int) -> NeededValues:
+        return read_need(spec, source.locate((NEEDS, index)))
+
+    values, literal = _Values(data, read), _Values(data, read, literal=True)
     if data.get("framework") in _WHOLLY_IN_CONFIG_FILES:
         values = literal
 
@@ -77,10 +92,16 @@ class _Values:
     """The values that references name, each expanded once.
 
     `literal`: a point's values themselves, and not the marks for the script's variables.
+    `read_need` reads the values of a need, by its file and its place in the list.
     """
 
-    def __init__(self, data: Mapping[str, Any], literal: bool = False) -> None:
-        self._data, self._literal = data, literal
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        read_need: Callable[[str, int], NeededValues] | None = None,
+        literal: bool = False,
+    ) -> None:
+        self._data, self._read_need, self._literal = data, read_need, literal
         self._open: list[str] = []
         self._known: dict[str, Scalar] = {}  # else values with two references each: 2^n look-ups
 
@@ -95,6 +116,8 @@ class _Values:
             return self._of_sweep(head, rest)
         if head == "env" and not self._is_given(rest, "env"):
             return self._node_variable(rest)
+        if head == NEEDS:
+            return self._of_a_need(rest)
         return self._looked_up(name)
 
     def _looked_up(self, name: str) -> Scalar:
@@ -112,6 +135,20 @@ class _Values:
             finally:
                 self._open.pop()
         return self._known[name]
+
+    def _of_a_need(self, name: str) -> Scalar:
+        if self._read_need is None:
+            raise BadReferenceError("the value of another spec cannot be used here", _HINT)
+        if NEEDS in self._open:
+            raise BadReferenceError("needs refers to itself", _HINT)
+        self._open.append(NEEDS)
+        try:
+            return needed_value(name, self._data.get(NEEDS), self._read_need, self._expanded)
+        finally:
+            self._open.pop()
+
+    def _expanded(self, value: str) -> Scalar:
+        return expand(value, self.find)
 
     def _written_or_derived(self, name: str) -> Scalar:
         try:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from clusterjobs.spec import commands, field_types, images
 from clusterjobs.spec.field_types import Budget, Count, CountOrNone
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.need_keys import Need
+from clusterjobs.spec.need_keys import Needs
 from clusterjobs.spec.seconds import Seconds
 from clusterjobs.spec.sweep_keys import Sweep
 
@@ -297,4 +297,4 @@ class Experiment(SpecModel):
     prefix: commands.Command = ()
 
     sweep: Sweep | None = None
-    needs: tuple[Need, ...] = ()
+    needs: Needs = ()

@@ -17,6 +17,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.extends import Reader, load_bases, no_reader, spec_layer
 from clusterjobs.spec.layers import Layer, Merged, Source
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.need_references import NeedReader, no_needs
 from clusterjobs.spec.point_folders import with_own_folders
 from clusterjobs.spec.point_problems import Found, of_points
 from clusterjobs.spec.remaining import remaining_experiment
@@ -38,7 +39,7 @@ class Below(NamedTuple):
 
     `clusters`: the names that defaults may use; `queues` finds the queue of a cluster, a spec's
     `queue` and its `gpus_per_node`. `read_base` reads what a spec extends, and `identity` is the
-    spec's own file there.
+    spec's own file there. `read_need` reads the values of a spec that is needed.
     """
 
     defaults: Sequence[tuple[str, str]] = ()
@@ -46,6 +47,7 @@ class Below(NamedTuple):
     queues: ReadQueues = no_queues
     read_base: Reader = no_reader
     identity: str = ""
+    read_need: NeedReader = no_needs
 
 
 class Spec(NamedTuple):
@@ -133,15 +135,21 @@ def _read(
     found = selection.layered()
     if secrets := find_secrets(found.merged.data, found.merged.source):
         raise InputError(secrets)
-    return _Read(selection, found, option_models)
+    return _Read(selection, found, option_models, below.read_need)
 
 
 class _Read:
     """A spec that is read and merged, and not yet validated."""
 
-    def __init__(self, selection: Selection, found: Layered, option_models: OptionModels) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        found: Layered,
+        option_models: OptionModels,
+        read_need: NeedReader,
+    ) -> None:
         self._selection, self._found, self._option_models = selection, found, option_models
-        self.merged = found.merged
+        self.merged, self._read_need = found.merged, read_need
 
     def plain(self) -> Spec:
         """The spec without a sweep."""
@@ -159,7 +167,7 @@ class _Read:
         `needs_rest`: with what is left without the wrong values, which takes time.
         """
         source, problems = found.merged.source, found.problems
-        data = expand_references(data, source, problems)
+        data = expand_references(data, source, problems, read_need=self._read_need)
         wanted = {**data, KEY: sweep} if sweep else data
         experiment, options = validate(wanted, source, self._option_models, problems)
         if problems or experiment is None:

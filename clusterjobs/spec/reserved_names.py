@@ -16,9 +16,10 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _OF_THE_SCRIPT = re.compile(
     "alive|attempt|background_pids|budgets|checks|child|child_status|command"
     "|container|container_env|container_mounts|decision|during|excluded|exit_minutes|exit_second"
-    "|export_pid|exports|hostfile|hosts|inside|interface|job|job_dir|kept|launcher|lifeline"
-    "|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node|point_index|point_label"
-    "|point_name|python|python_variables|ranks|reason|requeue|signal|slurm_job_id|srun_options"
+    "|export_pid|exports|failed|folders|hostfile|hosts|inside|interface|job|job_dir|kept"
+    "|launcher|lifeline|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node|pids"
+    "|point_index|point_label|point_name|python|python_variables|ranks|reason|requeue|result"
+    "|signal|slot|slurm_job_id|srun_options"
     "|ssh_dir|states|status|token|trusted|waiting|with_interface"
 )
 

@@ -202,33 +202,6 @@ def test_logs_may_lie_where_a_variable_says(
     assert clusterjobs("logs", spec).out == "this is job 12\n"
 
 
-def test_cancel_hands_ids_and_nothing_else_to_scancel(
-    clusterjobs: Callable[..., object], slurm: pathlib.Path
-) -> None:
-    assert clusterjobs("cancel", "12").out == "job 12 is cancelled\n"
-    assert (slurm / "cancelled").read_text() == "--\n12\n"
-    for words, said in (
-        (["99"], "no job 99 is in the queue"),
-        (["1", "all"], "'all' is no job id"),
-        (["12_1"], "no job 12_1 is in the queue"),
-        (["20_[3-4]"], "'20_[3-4]' is no job id\n   hint: it is a number, or 123_4 for a task of"),
-    ):
-        refused = clusterjobs("cancel", *words)
-        assert refused.code == 1
-        assert said in refused.err
-
-
-def test_cancel_says_what_an_arrays_id_means(
-    clusterjobs: Callable[..., object], slurm: pathlib.Path
-) -> None:
-    assert clusterjobs("cancel", "20_4", "21").out == (
-        "job 20_4 is cancelled\njob 21 is cancelled\n"
-    )
-    assert (slurm / "cancelled").read_text() == "--\n20_4\n21\n"
-    said = clusterjobs("cancel", "20").out
-    assert said == "job 20 is cancelled, with all tasks of its array\n"
-
-
 def test_specs_that_share_a_logs_folder_see_their_own_jobs_only(
     clusterjobs: Callable[..., object], spec: pathlib.Path, slurm: pathlib.Path
 ) -> None:

@@ -18,6 +18,7 @@ FAILING = {
     "plan": ["nosuch.yaml"],
     "submit": ["wrong.yaml"],
     "status": ["exp.yaml", "4711"],
+    "results": ["exp.yaml"],
     "clusters list": [],
     "clusters show": ["nosuch"],
     "clusters diff": ["small", "wrong.yaml"],

@@ -92,7 +92,7 @@ def test_logs_of_a_pending_job_say_that_it_waits(clusterjobs, spec, queue) -> No
     for words in ([], ["13"]):
         done = clusterjobs("logs", spec, *words)
         assert (done.code, done.out) == (1, "")
-        assert "job 13 is PENDING (Resources): it has no log yet" in done.err
+        assert "job 13 is pending: no nodes are free yet (Resources); it has no log yet" in done.err
         assert f"clusterjobs logs {spec} 13 --follow" in done.err
 
 
@@ -104,22 +104,6 @@ def test_logs_follow_a_pending_job_until_it_has_started_and_ended(clusterjobs, s
     program(folder / "squeue", f"[[ -e {folder}/asked ]] || {folder}/all-jobs $*\n{start}")
     done = clusterjobs("logs", spec, "--follow")
     assert (done.code, done.out) == (0, "started\n")
-
-
-def test_cancel_ends_the_jobs_it_knows_and_names_the_others(clusterjobs, queue) -> None:
-    folder = queue(row(12, "RUNNING"), row(14, "PENDING"))
-    done = clusterjobs("cancel", "12", "99", "14", "12", "98")
-    assert done.code == 1
-    assert done.out == "job 12 is cancelled\njob 14 is cancelled\n"
-    assert "no job 99 is in the queue" in done.err
-    assert "no job 98 is in the queue" in done.err
-    assert (folder / "cancelled").read_text() == "--\n12\n14\n"
-
-
-def test_without_a_known_job_scancel_is_not_called(clusterjobs, queue) -> None:
-    folder = queue(row(12, "RUNNING"))
-    assert clusterjobs("cancel", "99").code == 1
-    assert not (folder / "cancelled").exists()
 
 
 def test_in_a_labs_shell_the_jobs_are_those_below_the_labs_folder(

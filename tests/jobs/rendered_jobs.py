@@ -25,7 +25,12 @@ VENV = pathlib.Path(sys.prefix)
 def shape_of(cluster: str, nodes: int = 2, controller_only: bool = False) -> LabSpec:
     """The lab of a ready config."""
     file = resources.cluster_configs_dir() / f"{cluster}.yaml"
-    facts, document = read_cluster(file.read_text(encoding="utf-8"), str(file), {})
+    return shape_of_text(file.read_text(encoding="utf-8"), str(file), nodes, controller_only)
+
+
+def shape_of_text(config: str, file: str, nodes: int = 2, controller_only: bool = False) -> LabSpec:
+    """The lab of a config's text."""
+    facts, document = read_cluster(config, file, {})
     return lab_spec(
         facts, slurm_partitions(facts, document), nodes, controller_only=controller_only
     )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import click
 
-from clusterjobs.commands.pipeline import load_project
+from clusterjobs.commands.pipeline import load
 from clusterjobs.commands.policies import supposed_user
 from clusterjobs.commands.show import format_problem
 from clusterjobs.commands.site_folders import POLICY_FILE, SiteFolders
@@ -43,7 +43,7 @@ def render_for_comparison(spec: str, site: SiteFolders, owned_as: str = "") -> R
     """
     try:
         user = _owner(owned_as or spec) if site.files(POLICY_FILE) else None
-        project = load_project(Path(spec), site=site, user=user)
+        project = load(Path(spec), site=site, user=user)
         return Rendered(project.plan.job.name, project.outputs())
     except InputError as error:
         return _refused(error)

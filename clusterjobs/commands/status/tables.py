@@ -55,26 +55,25 @@ def sweep_line(sweep: SweepData) -> str:
 def points_table(points: Sequence[Mapping[str, Any]], metric: str) -> str:
     """One row for each point. `metric`: the title of its column, "" for none."""
     keys = list(dict.fromkeys(key for point in points for key in point["values"]))
-    head = ["point", *_labels(keys), "state", "job", "attempts", "step"]
+    head = ["point", *labels(keys), "state", "job", "attempts", "step"]
     rows = [[*head, *([metric] if metric else []), "why"]]
     for point in points:
         values = (_value(point["values"], key) for key in keys)
         row = [str(point["index"]), *values, point["state"], point["job_id"]]
         row += [_text(point["attempt"]) if point["attempt"] else "", _step(point)]
         rows.append([*row, *([_text(point["metric"])] if metric else []), _point_why(point)])
-    return table([[_short(cell) for cell in row] for row in rows])
+    return table([[short(cell) for cell in row] for row in rows])
 
 
-def summary_line(jobs: Iterable[JobData], sweeps: Iterable[SweepData]) -> str:
-    """`5 jobs: 3 completed, 2 running`, over all; "" if there is only one."""
-    states: Counter[str] = Counter(job["status"] for job in jobs)
-    number, points = sum(states.values()), 0
-    for sweep in sweeps:
-        points += len(sweep.states)
-        states.update(sweep.counts())
-    if number + points < 2:
+def summary_line(jobs: Sequence[JobData], sweeps: Sequence[SweepData]) -> str:
+    """`5 jobs: 3 completed, 2 running`, over all; "" if there is one job or one sweep."""
+    if len(jobs) + len(sweeps) < 2:
         return ""
-    what = [counted(number, "job")] if number else []
+    states: Counter[str] = Counter(job["status"] for job in jobs)
+    for sweep in sweeps:
+        states.update(sweep.counts())
+    points = sum(len(sweep.states) for sweep in sweeps)
+    what = [counted(len(jobs), "job")] if jobs else []
     what += [counted(points, "point")] if points else []
     known = {state: states[state] for state in STATES if states[state]}
     return f"{' and '.join(what)}: {_listed(known)}"
@@ -156,12 +155,12 @@ def _value(values: Mapping[str, Any], key: str) -> str:
     return str(value) if isinstance(value, (dict, list, tuple)) else as_text(value)
 
 
-def _short(cell: str) -> str:
+def short(cell: str) -> str:
     text = printable(cell)
     return text if len(text) <= _MOST_CELL or " " in text else f"{text[: _MOST_CELL - 3]}..."
 
 
-def _labels(keys: Sequence[str]) -> list[str]:
+def labels(keys: Sequence[str]) -> list[str]:
     """The last word of each key, or the whole key where two would be equal."""
     last = [key.rpartition(".")[2] for key in keys]
     return [word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)]

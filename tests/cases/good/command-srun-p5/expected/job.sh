@@ -104,7 +104,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "nccl-tests", "spec": {"file": "spec.yaml", "sha256": "0d685bdc836653d076b930e68586657f58a69eca2365220f860a2b9fc6c565e9", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "command", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 24, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "nccl-tests", "spec": {"file": "spec.yaml", "sha256": "0d685bdc836653d076b930e68586657f58a69eca2365220f860a2b9fc6c565e9", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "command", "launcher": "srun", "content": "3a7caa0507241f66", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 24, "data_parallel": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

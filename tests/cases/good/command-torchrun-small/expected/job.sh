@@ -86,7 +86,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "hello", "spec": {"file": "spec.yaml", "sha256": "b7d02903a79c98033a7753c5c9f118e8b340f2456ab1996d606ec8188d6045d3", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "torchrun", "derived": {"queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "world_size": 4, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 4, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "hello", "spec": {"file": "spec.yaml", "sha256": "b7d02903a79c98033a7753c5c9f118e8b340f2456ab1996d606ec8188d6045d3", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "command", "launcher": "torchrun", "content": "081855f56443b680", "derived": {"queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "world_size": 4, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 4, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

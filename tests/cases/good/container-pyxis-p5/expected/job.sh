@@ -136,7 +136,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "llama", "spec": {"file": "spec.yaml", "sha256": "77d5a065add4902941ba9457834c99cefeb425ba27db8f09366fdb9a78fc878d", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "torchrun", "launcher": "srun", "derived": {"queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 24, "data_parallel": 16, "mount /fsx": "/fsx", "mount /dev/infiniband": "/dev/infiniband", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "llama", "spec": {"file": "spec.yaml", "sha256": "77d5a065add4902941ba9457834c99cefeb425ba27db8f09366fdb9a78fc878d", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "torchrun", "launcher": "srun", "content": "8d1ef9520d014122", "derived": {"queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 24, "data_parallel": 16, "mount /fsx": "/fsx", "mount /dev/infiniband": "/dev/infiniband", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

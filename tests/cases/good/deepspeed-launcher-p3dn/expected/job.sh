@@ -133,7 +133,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "bert-large", "spec": {"file": "spec.yaml", "sha256": "cca433db53a35787bb02f2df092c1da532045efb3652ced0f8207ebad7c03cb5", "set": []}, "clusterjobs": "0.1.0", "cluster": "p3dn-v100", "framework": "deepspeed", "launcher": "deepspeed", "derived": {"queue": "train", "instance_type": "p3dn.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 48, "data_parallel": 16, "batch.micro": 16, "ds_config.train_batch_size": 4096, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "bert-large", "spec": {"file": "spec.yaml", "sha256": "cca433db53a35787bb02f2df092c1da532045efb3652ced0f8207ebad7c03cb5", "set": []}, "clusterjobs": "0.1.0", "cluster": "p3dn-v100", "framework": "deepspeed", "launcher": "deepspeed", "content": "f5771e86ba04bb7c", "derived": {"queue": "train", "instance_type": "p3dn.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 48, "data_parallel": 16, "batch.micro": 16, "ds_config.train_batch_size": 4096, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -124,7 +124,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "profiled-ds", "spec": {"file": "spec.yaml", "sha256": "4256e95ad9a846a01dc6437451bd05b3f403a92ec06f35aea07679a1b7de4923", "set": []}, "clusterjobs": "0.1.0", "cluster": "p3dn-v100", "framework": "deepspeed", "launcher": "deepspeed", "derived": {"queue": "train", "instance_type": "p3dn.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 48, "data_parallel": 16, "batch.accumulation": 1, "batch.global": 16, "ds_config.train_batch_size": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "profiled-ds", "spec": {"file": "spec.yaml", "sha256": "4256e95ad9a846a01dc6437451bd05b3f403a92ec06f35aea07679a1b7de4923", "set": []}, "clusterjobs": "0.1.0", "cluster": "p3dn-v100", "framework": "deepspeed", "launcher": "deepspeed", "content": "c2d7ba82a7cc7e95", "derived": {"queue": "train", "instance_type": "p3dn.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 48, "data_parallel": 16, "batch.accumulation": 1, "batch.global": 16, "ds_config.train_batch_size": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -131,7 +131,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "llama-7b", "spec": {"file": "spec.yaml", "sha256": "9fed5e1ee3f9d0b5e437eee9fbb6197c537e0eaf52c886186de5c26df5cf2f65", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "deepspeed", "launcher": "torchrun", "derived": {"queue": "train", "instance_type": "p4de.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 32, "batch.global": 512, "ds_config.train_batch_size": 512, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "llama-7b", "spec": {"file": "spec.yaml", "sha256": "9fed5e1ee3f9d0b5e437eee9fbb6197c537e0eaf52c886186de5c26df5cf2f65", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "deepspeed", "launcher": "torchrun", "content": "322d15d5707b0f1b", "derived": {"queue": "train", "instance_type": "p4de.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 32, "batch.global": 512, "ds_config.train_batch_size": 512, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -215,7 +215,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "every key", "spec": {"file": "spec.yaml", "sha256": "d41d4b335fec76296381d1447c05671328bd7fa5588d8716400da160b2e0e767", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "derived": {"instance_type": "p4d.24xlarge", "world_size": 16, "ntasks_per_node": 4, "data_parallel": 4, "batch.accumulation": 4, "ds_config.train_batch_size": 64, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "every key", "spec": {"file": "spec.yaml", "sha256": "d41d4b335fec76296381d1447c05671328bd7fa5588d8716400da160b2e0e767", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "deepspeed", "launcher": "srun", "content": "378cff31b81da5e6", "derived": {"instance_type": "p4d.24xlarge", "world_size": 16, "ntasks_per_node": 4, "data_parallel": 4, "batch.accumulation": 4, "ds_config.train_batch_size": 64, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

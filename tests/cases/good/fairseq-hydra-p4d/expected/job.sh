@@ -129,7 +129,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "roberta-hydra", "spec": {"file": "spec.yaml", "sha256": "45197cdffeaf322323c9776eaeedce84aaf8df9dc1ce83fe6aacc8f72ba4e0ae", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "fairseq", "launcher": "torchrun", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.global": 512, "fairseq.distributed_world_size": 16, "fairseq.update_freq": 4, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "roberta-hydra", "spec": {"file": "spec.yaml", "sha256": "45197cdffeaf322323c9776eaeedce84aaf8df9dc1ce83fe6aacc8f72ba4e0ae", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "fairseq", "launcher": "torchrun", "content": "52ff65ca8591764d", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.global": 512, "fairseq.distributed_world_size": 16, "fairseq.update_freq": 4, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -109,7 +109,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "roberta-tiny", "spec": {"file": "spec.yaml", "sha256": "97998d3fc05d2e30e12f39b6aae1739b7146e3283a7f7cd69727436e3a8a4334", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "fairseq", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "world_size": 4, "ntasks_per_node": 2, "cpus_per_task": 2, "data_parallel": 4, "batch.accumulation": 2, "fairseq.distributed_world_size": 4, "fairseq.update_freq": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "roberta-tiny", "spec": {"file": "spec.yaml", "sha256": "97998d3fc05d2e30e12f39b6aae1739b7146e3283a7f7cd69727436e3a8a4334", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "fairseq", "launcher": "srun", "content": "9da5ad3210e8af39", "derived": {"launcher": "srun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "world_size": 4, "ntasks_per_node": 2, "cpus_per_task": 2, "data_parallel": 4, "batch.accumulation": 2, "fairseq.distributed_world_size": 4, "fairseq.update_freq": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -127,7 +127,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "roberta", "spec": {"file": "spec.yaml", "sha256": "b0657ec5d7b56f141c557b02e9867d873b0553707a0eaf7007b05a42506a43ba", "set": []}, "clusterjobs": "0.1.0", "cluster": "p3dn-v100", "framework": "fairseq", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p3dn.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 6, "data_parallel": 16, "batch.accumulation": 8, "fairseq.distributed_world_size": 16, "fairseq.update_freq": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "roberta", "spec": {"file": "spec.yaml", "sha256": "b0657ec5d7b56f141c557b02e9867d873b0553707a0eaf7007b05a42506a43ba", "set": []}, "clusterjobs": "0.1.0", "cluster": "p3dn-v100", "framework": "fairseq", "launcher": "srun", "content": "d0aec3a1ffe5ce04", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p3dn.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 6, "data_parallel": 16, "batch.accumulation": 8, "fairseq.distributed_world_size": 16, "fairseq.update_freq": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -120,7 +120,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "hvd", "spec": {"file": "spec.yaml", "sha256": "1dfecff21da57e5a366a951777a97a40ed115404e84286572eb1800ae5e60cb7", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "horovod", "launcher": "horovodrun", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.global": 2048, "horovod.learning_rate_factor": 32, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "hvd", "spec": {"file": "spec.yaml", "sha256": "1dfecff21da57e5a366a951777a97a40ed115404e84286572eb1800ae5e60cb7", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "horovod", "launcher": "horovodrun", "content": "d5a2b2aedbf564a0", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.global": 2048, "horovod.learning_rate_factor": 32, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }

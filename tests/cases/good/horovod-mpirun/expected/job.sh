@@ -111,7 +111,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "hvd-mpi", "spec": {"file": "spec.yaml", "sha256": "814134808db177b7921a04e92c0f6be22397a680b1e14d8df451f5afa6267434", "set": []}, "clusterjobs": "0.1.0", "cluster": "p3dn-v100", "framework": "horovod", "launcher": "mpirun", "derived": {"queue": "train", "instance_type": "p3dn.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 6, "data_parallel": 16, "horovod.learning_rate_factor": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "hvd-mpi", "spec": {"file": "spec.yaml", "sha256": "814134808db177b7921a04e92c0f6be22397a680b1e14d8df451f5afa6267434", "set": []}, "clusterjobs": "0.1.0", "cluster": "p3dn-v100", "framework": "horovod", "launcher": "mpirun", "content": "39cc384739db39e8", "derived": {"queue": "train", "instance_type": "p3dn.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 6, "data_parallel": 16, "horovod.learning_rate_factor": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -98,7 +98,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "hvd-ssh", "spec": {"file": "spec.yaml", "sha256": "6639062a34cc2d3703fe40c12e43fa4386da16ab79abcd0b14374ad3ada9dbec", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "horovod", "launcher": "horovodrun", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "horovod.learning_rate_factor": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "hvd-ssh", "spec": {"file": "spec.yaml", "sha256": "6639062a34cc2d3703fe40c12e43fa4386da16ab79abcd0b14374ad3ada9dbec", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "horovod", "launcher": "horovodrun", "content": "e21e40d4adad81c1", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "horovod.learning_rate_factor": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }

@@ -176,7 +176,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "gpt2-7b", "spec": {"file": "spec.yaml", "sha256": "233c706874d178f7017008b2b9c6e184c8f6cc7774740365dfe11cac807fcd5b", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "megatron-deepspeed", "launcher": "deepspeed", "derived": {"queue": "train", "instance_type": "p4de.24xlarge", "ranks_per_node": 4, "world_size": 4, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 4, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.train_batch_size": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "gpt2-7b", "spec": {"file": "spec.yaml", "sha256": "233c706874d178f7017008b2b9c6e184c8f6cc7774740365dfe11cac807fcd5b", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "megatron-deepspeed", "launcher": "deepspeed", "content": "208555b3144d569d", "derived": {"queue": "train", "instance_type": "p4de.24xlarge", "ranks_per_node": 4, "world_size": 4, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 4, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.train_batch_size": 16, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

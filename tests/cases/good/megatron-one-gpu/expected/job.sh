@@ -172,7 +172,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "gpt2-345m-1gpu", "spec": {"file": "spec.yaml", "sha256": "e66ff7383d35cf04225e860ab0e28d7118b8b982298cedc569a27a56a55e5afb", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 1, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.train_batch_size": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "gpt2-345m-1gpu", "spec": {"file": "spec.yaml", "sha256": "e66ff7383d35cf04225e860ab0e28d7118b8b982298cedc569a27a56a55e5afb", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "megatron-deepspeed", "launcher": "srun", "content": "1c8f40489f26cac4", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 1, "model.vocab_padded": 50304, "batch.accumulation": 1, "ds_config.train_batch_size": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -166,7 +166,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "gpt3-175b", "spec": {"file": "spec.yaml", "sha256": "07e57267b267ee2172942248fa6af0a1d5509aa39ac97e7a8d1e153d974bd5ff", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "megatron-deepspeed", "launcher": "srun", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 512, "ntasks_per_node": 8, "cpus_per_task": 24, "data_parallel": 4, "model.vocab_padded": 51200, "batch.accumulation": 384, "ds_config.train_batch_size": 1536, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "gpt3-175b", "spec": {"file": "spec.yaml", "sha256": "07e57267b267ee2172942248fa6af0a1d5509aa39ac97e7a8d1e153d974bd5ff", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "megatron-deepspeed", "launcher": "srun", "content": "f5497ae7366f6ef2", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 512, "ntasks_per_node": 8, "cpus_per_task": 24, "data_parallel": 4, "model.vocab_padded": 51200, "batch.accumulation": 384, "ds_config.train_batch_size": 1536, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -105,7 +105,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "on-the-large-ones", "spec": {"file": "spec.yaml", "sha256": "3365b88afdbc9bd91798327bb085790d696912ed325625ef7ad8f78c9975054d", "set": []}, "clusterjobs": "0.1.0", "cluster": "cluster", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 24, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 24, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "on-the-large-ones", "spec": {"file": "spec.yaml", "sha256": "3365b88afdbc9bd91798327bb085790d696912ed325625ef7ad8f78c9975054d", "set": []}, "clusterjobs": "0.1.0", "cluster": "cluster", "framework": "torchrun", "launcher": "torchrun", "content": "c4699ae18d366051", "derived": {"launcher": "torchrun", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 24, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 24, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

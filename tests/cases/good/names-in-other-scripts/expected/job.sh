@@ -99,7 +99,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "\u00dcbung-gr\u00f6\u00dfe-\u65e5\u672c\u8a9e", "spec": {"file": "spec.yaml", "sha256": "a1d462fe4596168a5cf86d8fb4244ee0aa31d2c0ddc58a6d41af646f2b7c7b07", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "\u00dcbung-gr\u00f6\u00dfe-\u65e5\u672c\u8a9e", "spec": {"file": "spec.yaml", "sha256": "a1d462fe4596168a5cf86d8fb4244ee0aa31d2c0ddc58a6d41af646f2b7c7b07", "set": []}, "clusterjobs": "0.1.0", "cluster": "small", "framework": "torchrun", "launcher": "torchrun", "content": "381daab69e0fdc60", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "c6i.xlarge", "gpus_per_node": 0, "ranks_per_node": 1, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 4, "data_parallel": 2, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

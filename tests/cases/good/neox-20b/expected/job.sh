@@ -147,7 +147,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "neox-20b", "spec": {"file": "spec.yaml", "sha256": "c3d477e08e7ee1402feb77d5de752880ada2053213c13000550ebc8b274f2af1", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "gpt-neox", "launcher": "deepy", "derived": {"launcher": "deepy", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 96, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 12, "model.vocab_padded": 50432, "batch.accumulation": 32, "train_batch_size": 1536, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "neox-20b", "spec": {"file": "spec.yaml", "sha256": "c3d477e08e7ee1402feb77d5de752880ada2053213c13000550ebc8b274f2af1", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "gpt-neox", "launcher": "deepy", "content": "2d681258eebf7dfd", "derived": {"launcher": "deepy", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 96, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 12, "model.vocab_padded": 50432, "batch.accumulation": 32, "train_batch_size": 1536, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -126,7 +126,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "neox-one", "spec": {"file": "spec.yaml", "sha256": "840946d797cf6e9af3467daec9a1c005e316434c7d588b435f18042a09ded64f", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "gpt-neox", "launcher": "deepy", "derived": {"launcher": "deepy", "queue": "train", "instance_type": "p4de.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 8, "batch.accumulation": 1, "batch.global": 32, "train_batch_size": 32, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "neox-one", "spec": {"file": "spec.yaml", "sha256": "840946d797cf6e9af3467daec9a1c005e316434c7d588b435f18042a09ded64f", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "gpt-neox", "launcher": "deepy", "content": "d4e99881a3c90f48", "derived": {"launcher": "deepy", "queue": "train", "instance_type": "p4de.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 8, "batch.accumulation": 1, "batch.global": 32, "train_batch_size": 32, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -97,7 +97,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "lenient", "spec": {"file": "spec.yaml", "sha256": "0331057a370720985d5a1f3e31cf816a74364447eba0cacdf7bca12729a3dbdb", "set": []}, "clusterjobs": "0.1.0", "cluster": "old", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "gpu", "instance_type": "p9x.96xlarge", "ranks_per_node": 16, "world_size": 32, "ntasks_per_node": 1, "data_parallel": 32, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "lenient", "spec": {"file": "spec.yaml", "sha256": "0331057a370720985d5a1f3e31cf816a74364447eba0cacdf7bca12729a3dbdb", "set": []}, "clusterjobs": "0.1.0", "cluster": "old", "framework": "torchrun", "launcher": "torchrun", "content": "ab5e9760586e9df3", "derived": {"launcher": "torchrun", "queue": "gpu", "instance_type": "p9x.96xlarge", "ranks_per_node": 16, "world_size": 32, "ntasks_per_node": 1, "data_parallel": 32, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -104,7 +104,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "finetune", "spec": {"file": "spec.yaml", "sha256": "9370c38ef81756eb64b0a55ee6c994423b32c2559d124eacd1fb03c1d6f505aa", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "srun", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "ranks_per_node": 4, "world_size": 4, "ntasks_per_node": 4, "cpus_per_task": 12, "data_parallel": 4, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "finetune", "spec": {"file": "spec.yaml", "sha256": "9370c38ef81756eb64b0a55ee6c994423b32c2559d124eacd1fb03c1d6f505aa", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "srun", "content": "bcddea717e0902b6", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "ranks_per_node": 4, "world_size": 4, "ntasks_per_node": 4, "cpus_per_task": 12, "data_parallel": 4, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -110,7 +110,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "big-run", "spec": {"file": "spec.yaml", "sha256": "511e29d2a5e20246864524f5d7191305e99756dcee53f23b3b6d9b152b51dcb5", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 512, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 512, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "big-run", "spec": {"file": "spec.yaml", "sha256": "511e29d2a5e20246864524f5d7191305e99756dcee53f23b3b6d9b152b51dcb5", "set": []}, "clusterjobs": "0.1.0", "cluster": "p5-h100", "framework": "torchrun", "launcher": "torchrun", "content": "f4e4adf4af66d139", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 512, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 512, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -1,0 +1,103 @@
+"""Follows the points of a sweep, or the tasks of an array: a line for each change of a state.
+
+It must not know how they are chosen or submitted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import click
+
+from clusterjobs.commands import polled_queue
+from clusterjobs.commands.polled_queue import PolledQueue
+from clusterjobs.commands.show import printable
+from clusterjobs.jobs.sweeps import COMPLETED, PENDING, RUNNING, STATES, PointState
+from clusterjobs.slurm.queue import Queued, by_id
+from clusterjobs.slurm.reasons import in_words
+
+_SHARE = 10  # a look at the folders of all points takes at most this part of the time
+
+
+class Followed(Protocol):
+    """A sweep, or an array: the states of all of its points or tasks, by name."""
+
+    def states(self, jobs: Sequence[Queued] | None) -> Mapping[str, PointState]: ...
+
+
+class FollowedPoints:
+    """Points of a sweep, or tasks of an array. `names`: which ones; all without them.
+
+    `states`: as they were seen last.
+    """
+
+    def __init__(
+        self, followed: Followed, queue: PolledQueue, names: Collection[str] | None = None
+    ) -> None:
+        self.followed, self.names = followed, names
+        self.states: dict[str, PointState] = {}
+        self._queue = queue
+        self._waiting = ""
+
+    def follow(self) -> bool:
+        """Print until all points have ended, and return whether all have completed."""
+        while True:
+            start = time.monotonic()
+            self._look()
+            if not self.live_points:
+                break
+            took = time.monotonic() - start
+            time.sleep(max(polled_queue.POLL_SECONDS, _SHARE * took))
+        return all(state.state == COMPLETED for state in self.states.values())
+
+    @property
+    def live_points(self) -> list[str]:
+        """The points that are pending or running."""
+        return [n for n, state in self.states.items() if state.state in (PENDING, RUNNING)]
+
+    def live_jobs(self) -> list[str]:
+        """The ids of their jobs, as scancel takes them."""
+        jobs = by_id(job for job in self._queue.jobs(now=True) or () if not job.has_ended)
+        shown = {job.shown_id for job in jobs.values()}
+        ids = [self.states[name].job_id for name in self.live_points]
+        live = [jobs[one].shown_id if one in jobs else one for one in ids]
+        return [one for one in dict.fromkeys(live) if one in shown]
+
+    def counts(self) -> str:
+        """`3 completed, 1 running`."""
+        counts = Counter(state.state for state in self.states.values())
+        return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+
+    def _look(self) -> None:
+        found = self.followed.states(self._queue.jobs())
+        wanted = found if self.names is None else self.names
+        before, self.states = self.states, {name: found[name] for name in found if name in wanted}
+        if not before:
+            self._say(self.counts())
+        for name, state in self.states.items():
+            if name in before and before[name].state != state.state:
+                self._say(f"{name}: {_in_words(state)} ({self.counts()})")
+        self._say_why_nothing_runs()
+
+    def _say_why_nothing_runs(self) -> None:
+        reasons = Counter(self.states[name].reason for name in self.live_points)
+        if any(state.state == RUNNING for state in self.states.values()) or not reasons:
+            return
+        reason = reasons.most_common(1)[0][0]
+        if reason != self._waiting and reason not in ("", "None"):
+            self._say(f"pending: {in_words(reason)}")
+        self._waiting = reason
+
+    def _say(self, line: str) -> None:
+        click.echo(printable(line), err=True)
+
+
+def _in_words(state: PointState) -> str:
+    if state.state in (PENDING, RUNNING):
+        return f"{state.state}, job {state.job_id}"
+    code = state.attempt.exit_code if state.attempt else None
+    shown = f", exit code {code}" if code else ""
+    return f"{state.state}: {state.reason}{shown}" if state.reason else state.state

@@ -1,0 +1,83 @@
+"""Ctrl-C while jobs are followed: they go on, unless the user wants them cancelled.
+
+It must not know what is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import click
+
+from clusterjobs.commands.show import printable
+from clusterjobs.slurm.cancel import cancel
+
+_STOPPED, _NO_READER = 130, 141  # 128 + SIGINT, 128 + SIGPIPE: as a shell reports them
+
+
+class Submitted:
+    """What this command has submitted. `what`: "job 4711"; "" as long as there is nothing.
+
+    `live`: the ids to cancel. `more`: how to follow and to cancel it later.
+    """
+
+    what = ""
+    live: Callable[[], Sequence[str]]
+    more: Sequence[str]
+
+    def set(self, what: str, live: Callable[[], Sequence[str]], *more: str) -> None:
+        self.what, self.live, self.more = what, live, more
+
+
+@contextlib.contextmanager
+def asks_before_it_stops() -> Iterator[Submitted]:
+    """Ctrl-C in the block asks whether to cancel what was submitted, and ends the command.
+
+    Without a terminal, and after a second Ctrl-C, it goes on.
+    """
+    submitted = Submitted()
+    try:
+        yield submitted
+    except KeyboardInterrupt:
+        if not submitted.what:
+            raise
+        if _wants_to_cancel(submitted.what):
+            _cancel(submitted.live())
+        else:
+            _say_how_to_go_on(submitted)
+        raise click.exceptions.Exit(_STOPPED) from None
+    except BrokenPipeError:  # `clusterjobs run exp.yaml | head`
+        if not submitted.what:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _say_how_to_go_on(submitted)
+        raise click.exceptions.Exit(_NO_READER) from None
+
+
+def _wants_to_cancel(what: str) -> bool:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    click.echo(err=True)
+    try:
+        return click.confirm(f"cancel {what}? Otherwise it goes on", default=False, err=True)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(err=True)
+        return False
+
+
+def _cancel(job_ids: Sequence[str]) -> None:
+    refused = cancel(job_ids) if job_ids else {}
+    for job_id in job_ids:
+        said = f"is not cancelled: {refused[job_id]}" if job_id in refused else "is cancelled"
+        click.echo(printable(f"job {job_id} {said}"), err=True)
+    if not job_ids:
+        click.echo("it has ended", err=True)
+
+
+def _say_how_to_go_on(submitted: Submitted) -> None:
+    click.echo(f"{submitted.what} goes on", err=True)
+    for line in submitted.more:
+        click.echo(f"  {line}", err=True)

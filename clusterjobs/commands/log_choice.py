@@ -1,0 +1,102 @@
+"""Which job's log `clusterjobs logs SPEC [POINT|JOB_ID]` prints.
+
+It reads folders and asks Slurm; it must not print.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import NamedTuple
+
+from clusterjobs.commands.job_folders import spec_jobs
+from clusterjobs.commands.show import table
+from clusterjobs.commands.sweep_jobs import SweepJobs, sweep_jobs
+from clusterjobs.commands.unstarted import Unstarted
+from clusterjobs.errors import InputError, one_problem
+from clusterjobs.jobs.sweeps import MISSING, STATES, PointState
+from clusterjobs.slurm.queue import Queued, by_id, known_jobs
+from clusterjobs.spec.point_patterns import one_point
+
+_MOST_POINTS = 20  # in a message
+
+
+class ChosenLog(NamedTuple):
+    """A job with a folder `<base>/<own id>`. `words`: what selects it in a further command.
+
+    `ranks_per_node`: the spec's. `jobs`: what Slurm knows; None without Slurm. `unstarted`: for a
+    job that ended before it had a folder.
+    """
+
+    job_id: str
+    base: pathlib.Path
+    words: str
+    ranks_per_node: int | None
+    jobs: tuple[Queued, ...] | None
+    unstarted: Unstarted | None = None
+
+
+def chosen_log(spec: pathlib.Path, which: str | None) -> ChosenLog:
+    """The log of a job of the spec, by a point or a job's id. Raises InputError.
+
+    Without `which`, that of the newest job; of a sweep with several points, that is an error.
+    """
+    loaded, sweep = sweep_jobs(spec)
+    per_node, jobs = loaded.experiment.ranks_per_node, known_jobs()
+    if sweep:
+        job_id, base = _of_sweep(sweep, which, sweep.states(jobs))
+        return ChosenLog(job_id, base, f"{spec} {which}", per_node, jobs)
+    queued = None if jobs is None else by_id(job for job in jobs if not job.has_ended)
+    found = spec_jobs(spec, queued)
+    same = (job.job_id for job in jobs or () if job.shown_id == which and job.state != "PENDING")
+    job_id = found.chosen(next(same, which))
+    return ChosenLog(
+        job_id, found.logs, f"{spec} {job_id}", per_node, jobs, found.unstarted.get(job_id)
+    )
+
+
+def _of_sweep(
+    sweep: SweepJobs, which: str | None, states: dict[str, PointState]
+) -> tuple[str, pathlib.Path]:
+    """The id and the base of the newest job of a point."""
+    name = _point(sweep, which, states)
+    state, folder = states[name], states[name].folder
+    if state.state == MISSING or not state.job_id:
+        raise one_problem(
+            f"point {name} was never submitted",
+            hint=f"clusterjobs submit {sweep.spec} --points {sweep.points[name]}",
+        )
+    if which and which != name and folder and (folder.parent / which).is_dir():
+        return which, folder.parent  # an earlier job of the point
+    is_its_folder = folder is not None and folder.name == state.job_id
+    return state.job_id, folder.parent if folder and is_its_folder else sweep.folder / name
+
+
+def _point(sweep: SweepJobs, which: str | None, states: dict[str, PointState]) -> str:
+    if which is None:
+        if len(sweep.points) == 1:
+            return next(iter(sweep.points))
+        raise _no_point_chosen(sweep, states)
+    if which.isdecimal() and int(which) in sweep.points.values():
+        return one_point(which, sweep.points)
+    if which.replace("_", "").isdecimal() and (found := sweep.point_with_job(which, states)):
+        return found
+    return one_point(which, sweep.points)
+
+
+def _no_point_chosen(sweep: SweepJobs, states: dict[str, PointState]) -> InputError:
+    """Those that run first, then those that failed."""
+    order = {state: number for number, state in enumerate(_ORDER)}
+    names = sorted(states, key=lambda name: order[states[name].state])
+    rows = [(str(sweep.points[name]), name, states[name].state) for name in names]
+    more = len(rows) - _MOST_POINTS
+    rest = f"\n... and {more} more" if more > 0 else ""
+    example = next(iter(rows))[0]
+    return one_problem(
+        f"{sweep.spec} is a sweep of {len(rows)} points: say which one\n"
+        f"{table(rows[:_MOST_POINTS])}{rest}",
+        hint=f"clusterjobs logs {sweep.spec} {example}",
+    )
+
+
+_FIRST = ("running", "failed", "lost", "pending", "cancelled")
+_ORDER = (*_FIRST, *(state for state in STATES if state not in _FIRST))

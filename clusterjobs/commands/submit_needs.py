@@ -1,0 +1,254 @@
+"""Submits what a spec needs and what is missing of it, in order, with Slurm's dependencies.
+
+It knows the order and what is waited for; it must not know how one spec is submitted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from clusterjobs.commands.needed_job_ids import needed_job_id
+from clusterjobs.commands.needed_states import (
+    BY_NAME,
+    KnownJobs,
+    known_jobs_of,
+    read_own_submissions,
+    record_folder,
+)
+from clusterjobs.commands.submit_needed import NeededProject, prepared
+from clusterjobs.commands.submit_plain import Say
+from clusterjobs.counted import counted
+from clusterjobs.errors import InputError, Problem, in_order, one_problem
+from clusterjobs.jobs.needed_jobs import (
+    WaitsFor,
+    ids_to_wait_for,
+    never_met,
+    task_of,
+    to_run_first,
+    waits_for,
+)
+from clusterjobs.jobs.resume import counts_in_words
+from clusterjobs.jobs.submissions import NeededJob
+from clusterjobs.jobs.sweeps import COMPLETED, digest_of
+from clusterjobs.slurm.queue import by_id, known_jobs
+from clusterjobs.spec.need_circle import KEY
+from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed
+from clusterjobs.yaml.document import dotted
+
+
+class NeedRow(NamedTuple):
+    """One needed spec, or job, for people and scripts: its jobs, and why they were submitted, or
+    why not."""
+
+    spec: str
+    job_ids: tuple[str, ...]
+    submitted: bool
+    why: str
+
+
+class Needs:
+    """What a spec needs: looked at, and checked, before anything is submitted."""
+
+    def __init__(self, graph: NeedGraph, output: pathlib.Path, force: bool, say: Say) -> None:
+        """Raises InputError for what is wrong with any of the specs that have to be submitted."""
+        self._graph, self._say = graph, say
+        self._known = _look(graph)
+        self._wanted = _to_submit(graph, self._known)
+        self._projects = prepared(
+            [(one, self._wanted[one.identity]) for one in self._needed() if self._runs(one)],
+            output,
+            force,
+        )
+        self.rows: list[NeedRow] = []
+
+    def planned(self) -> list[NeedRow]:
+        """What `submit` would do now."""
+        return [
+            _row_to_submit(one, self._known[one.identity], self._wanted[one.identity])
+            if self._runs(one)
+            else _row_of_others(one, self._known[one.identity])
+            for one in self._needed()
+        ]
+
+    def submit(self) -> tuple[WaitsFor, ...]:
+        """Submit what is missing. What the spec itself has to wait for: a group of points each.
+
+        Raises InputError; a later `submit` goes on where this one ended.
+        """
+        for one in self._needed():
+            if self._runs(one):
+                self._submit(one, self._projects[one.identity])
+            else:
+                self.rows.append(_row_of_others(one, self._known[one.identity]))
+        return self._waits(self._graph.specs[self._graph.root])
+
+    def _needed(self) -> Iterator[NeedingSpec]:
+        """The specs that count: those that something to be submitted needs, in order."""
+        for one in self._graph.in_order():
+            if one.identity != self._graph.root and one.identity in self._wanted:
+                yield one
+
+    def _runs(self, one: NeedingSpec) -> bool:
+        return bool(self._wanted[one.identity])
+
+    def _submit(self, one: NeedingSpec, project: NeededProject) -> None:
+        with self.named_if_it_fails():
+            done = project.submit(self._waits(one), self._known[one.identity], self._say)
+        submissions = read_own_submissions(one)
+        self._known[one.identity] = KnownJobs(done.states, submissions)
+        said = (
+            f"{one.file}: {'job' if len(done.job_ids) == 1 else 'jobs'} {', '.join(done.job_ids)}"
+        )
+        if done.job_ids:
+            self._say(f"submitted {said}")
+        self.rows.append(NeedRow(one.file, done.job_ids, bool(done.job_ids), done.why))
+
+    @contextlib.contextmanager
+    def named_if_it_fails(self) -> Iterator[None]:
+        """With an error of the block: what was submitted before it."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError([*error.problems, *self._submitted_before()]) from None
+
+    def _submitted_before(self) -> Iterator[Problem]:
+        ids = [job_id for row in self.rows if row.submitted for job_id in row.job_ids]
+        if ids:
+            files = ", ".join(row.spec for row in self.rows if row.submitted)
+            yield Problem(
+                f"submitted before that: {files} ({counted(len(ids), 'job')}: {', '.join(ids)})",
+                hint="these will run, and the next submit goes on from there; to cancel them: "
+                f"clusterjobs cancel {' '.join(ids)}",
+            )
+
+    # ------------------------------------------------------------------ dependencies
+
+    def _waits(self, one: NeedingSpec) -> tuple[WaitsFor, ...]:
+        """What the jobs of a spec wait for: the same for all, or each point for its own."""
+        common: list[NeededJob] = []
+        each: list[SpecNeed] = []
+        for index, need in enumerate(one.needs):
+            if need.target is None:
+                common += needed_job_id(one, need, index)
+            elif need.need.on == "each":
+                each.append(need)
+            else:
+                common += self._ids(need, self._known[need.target])
+        return tuple(self._groups(one, common, each)) if each else (waits_for(common),)
+
+    def _ids(self, need: SpecNeed, known: KnownJobs) -> Iterator[NeededJob]:
+        assert need.target
+        spec = self._graph.specs[need.target]
+        folder = str(record_folder(spec))
+        for job_id in ids_to_wait_for(need.need.on, known.states, known.submissions):
+            yield NeededJob(spec.file, job_id, need.need.on, folder)
+
+    def _groups(
+        self, one: NeedingSpec, common: Sequence[NeededJob], each: Sequence[SpecNeed]
+    ) -> Iterator[WaitsFor]:
+        """The points that wait for tasks of the same arrays."""
+        groups: dict[tuple[NeededJob, ...], list[str]] = defaultdict(list)
+        for point in one.points:
+            assert point.point
+            found: list[NeededJob] = []
+            for need in each:
+                assert need.target
+                spec, known = self._graph.specs[need.target], self._known[need.target]
+                array = _array_of(point.point.name, point.point.index, known, spec, need)
+                if array:
+                    found.append(NeededJob(spec.file, array, "each", str(record_folder(spec))))
+            groups[tuple(found)].append(point.point.name)
+        for found_jobs, names in groups.items():
+            yield waits_for([*common, *found_jobs], frozenset(names))
+
+
+def _array_of(
+    name: str, index: int, known: KnownJobs, spec: NeedingSpec, need: SpecNeed
+) -> str | None:
+    """The array whose task of this index is the same point; None if the point has completed."""
+    digest = digest_of(name)
+    states = {digest_of(one): state for one, state in known.states.items()}
+    if states[digest].state == COMPLETED:
+        return None
+    array, task = task_of(digest, known.submissions)
+    if array and task == str(index):
+        return array
+    raise one_problem(
+        f"on: each: {name} is not the task {index} of an array of {spec.file}, so no task can wait "
+        "for it alone",
+        need.where,
+        KEY,
+        "write on: success to wait for all points",
+    )
+
+
+# ------------------------------------------------------------------ what is there, what is missing
+
+
+def _look(graph: NeedGraph) -> dict[str, KnownJobs]:
+    """What is known of each spec, by one look at the queue."""
+    specs = [one for one in graph.in_order() if one.identity != graph.root]
+    submissions = [read_own_submissions(one) for one in specs]
+    jobs = known_jobs()
+    if jobs is None:
+        raise one_problem(
+            "there is no squeue here, so the state of what is needed is unknown",
+            hint="submit from the cluster's head node, or try the lab: clusterjobs lab up small",
+        )
+    queued = by_id(one for one in jobs if not one.has_ended)
+    found = zip(specs, submissions, strict=True)
+    return {one.identity: known_jobs_of(one, done, queued) for one, done in found}
+
+
+def _to_submit(graph: NeedGraph, known: Mapping[str, KnownJobs]) -> dict[str, tuple[str, ...]]:
+    """Identity -> the points to submit, of each spec that is asked for; none if it is there.
+
+    What a spec needs is only asked for if the spec itself has to be submitted. Raises InputError.
+    """
+    wanted: dict[str, tuple[str, ...]] = {}
+    problems: list[Problem] = []
+    for one in reversed(graph.in_order()):
+        if one.identity != graph.root and not wanted.get(one.identity):
+            continue
+        for index, need in enumerate(one.needs):
+            if need.target is None:
+                problems += _problems_of_job(one, need, index)
+                continue
+            states = known[need.target].states
+            if never_met(need.need.on, states):
+                what = f"{need.need.spec} has completed, and this job waits for its failure"
+                hint = "remove this need, or write on: end"
+                problems.append(Problem(what, need.where, dotted((KEY, index)), hint))
+            names = (*wanted.get(need.target, ()), *to_run_first(need.need.on, states))
+            wanted[need.target] = tuple(dict.fromkeys(names))
+    if problems:
+        raise InputError(in_order(problems))
+    return wanted
+
+
+def _problems_of_job(one: NeedingSpec, need: SpecNeed, index: int) -> tuple[Problem, ...]:
+    try:
+        list(needed_job_id(one, need, index))
+    except InputError as error:
+        return error.problems
+    return ()
+
+
+def _row_to_submit(one: NeedingSpec, known: KnownJobs, names: tuple[str, ...]) -> NeedRow:
+    states = [known.states[name] for name in names]
+    points = f"{len(names)} of {len(known.states)} points: " if one.is_sweep else "it is "
+    why = counts_in_words(states) if one.is_sweep else states[0].state
+    return NeedRow(one.file, (), True, f"{points}{why}")
+
+
+def _row_of_others(one: NeedingSpec, known: KnownJobs) -> NeedRow:
+    """A spec of which nothing has to be submitted."""
+    states = known.states.values()
+    ids = tuple(dict.fromkeys(s.job_id.partition("_")[0] for s in states if s.job_id))
+    state = counts_in_words(states) if one.is_sweep else next(iter(states)).state
+    by_name = ", found by its name" if any(s.reason == BY_NAME for s in states) else ""
+    return NeedRow(one.file, ids, False, f"there already: {state}{by_name}")

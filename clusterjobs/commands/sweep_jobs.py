@@ -1,0 +1,60 @@
+"""The points of a sweep as `logs`, `cancel` and `run` see them: names, states and jobs.
+
+It reads the sweep's folder; it must not print, nor ask Slurm.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from clusterjobs.commands.spec_files import SpecFiles
+from clusterjobs.commands.sweep_folder import sweep_folder
+from clusterjobs.jobs.submissions import read_submissions
+from clusterjobs.jobs.sweeps import PointState, digest_of, point_folders, point_jobs, sweep_states
+from clusterjobs.slurm.queue import Queued, by_id
+from clusterjobs.spec.load import Spec
+
+
+class SweepJobs(NamedTuple):
+    """A sweep: its folder, and the index of each point by its name.
+
+    Points that were submitted, and that the spec no longer has, come first.
+    """
+
+    spec: pathlib.Path
+    folder: pathlib.Path
+    points: dict[str, int]
+
+    def states(self, jobs: Sequence[Queued] | None) -> dict[str, PointState]:
+        """The state of each point. `jobs`: what Slurm knows; None without Slurm."""
+        submissions = read_submissions(self.folder)
+        queued = None if jobs is None else by_id(job for job in jobs if not job.has_ended)
+        return sweep_states(self.folder, dict.fromkeys(self.points, ""), submissions, queued)
+
+    def point_with_job(self, job_id: str, states: dict[str, PointState]) -> str | None:
+        """The point whose job that is."""
+        folders = point_folders(self.folder)
+        for name, state in states.items():
+            jobs = point_jobs(folders.get(digest_of(name), ()))
+            if job_id == state.job_id or any(job.name == job_id for job in jobs):
+                return name
+        return None
+
+
+def sweep_jobs(spec: pathlib.Path, settings: Sequence[str] = ()) -> tuple[Spec, SweepJobs | None]:
+    """The spec, or its first point, and its sweep, if it has one. Raises InputError."""
+    specs = SpecFiles(spec).load_points(settings)
+    if specs[0].point is None:
+        return specs[0], None
+    folder = sweep_folder(specs[0].experiment)
+    points = {one.point.name: one.point.index for one in specs if one.point}
+    digests = set(map(digest_of, points))
+    former = {
+        name: int(name.partition("-")[0])
+        for submission in read_submissions(folder)
+        for name in submission.points.values()
+        if digest_of(name) not in digests and name.partition("-")[0].isdecimal()
+    }
+    return specs[0], SweepJobs(spec, folder, {**former, **points})

@@ -1,0 +1,141 @@
+"""References to a spec that is needed: `{{ needs.pretrain.checkpoints.path }}`.
+
+It finds the spec by its name among `needs:`, and the value in it; the caller reads the file. It
+must not know the meaning of any other key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from clusterjobs.errors import InputError, Location, did_you_mean
+from clusterjobs.spec.need_circle import CircleError
+from clusterjobs.spec.need_keys import need_name
+from clusterjobs.spec.references import (
+    BadReferenceError,
+    Scalar,
+    look_up,
+    show,
+    variable_names,
+)
+
+# The shell variables of a point: the same in both jobs, if each point waits for the same point.
+_OF_THE_POINT = "point_"
+
+
+class NeededValues:
+    """The values of a spec that is needed, its references expanded: of each of its points.
+
+    Without a sweep there is one. `file`: its name for messages.
+    """
+
+    def __init__(self, file: str, points: Sequence[Mapping[str, Any]]) -> None:
+        self.file, self._points = file, points
+        self._known: dict[str, Scalar] = {}
+
+    def value(self, path: str, name: str) -> Scalar:
+        """The value at `path`, the same for all points. Raises BadReferenceError about `name`."""
+        if path not in self._known:
+            self._known[path] = self._found(path, name)
+        return self._known[path]
+
+    def _found(self, path: str, name: str) -> Scalar:
+        try:
+            found = [look_up(path, point) for point in self._points]
+        except BadReferenceError as error:
+            what = str(error).replace(path, name, 1)
+            raise BadReferenceError(f"{what} in {self.file}", error.hint) from None
+        if any(one != found[0] for one in found):
+            raise BadReferenceError(
+                f"{name} differs between the points of {self.file}",
+                "give this spec the same sweep, and refer to its own value",
+            )
+        return found[0]
+
+
+# Reads the spec of that file name, for a spec that needs it at that position. Raises InputError.
+NeedReader = Callable[[str, Location], NeededValues]
+
+
+def no_needs(spec: str, _where: Location) -> NeededValues:
+    """For a spec that has no file: it can need nothing."""
+    raise BadReferenceError(f"cannot read {spec}: the spec has no folder")
+
+
+def needed_value(
+    name: str,
+    needs: Any,
+    read: Callable[[str, int], NeededValues],
+    expand_text: Callable[[str], Scalar],
+) -> Scalar:
+    """The value of `needs.<name>`. `needs`: as written; `read` gets the index of an item.
+
+    Raises BadReferenceError, and CircleError.
+    """
+    need, _, path = name.partition(".")
+    found = {one.name: one for one in _specs(needs, expand_text)}
+    if need not in found:
+        hint = did_you_mean(need, list(found)) if found else "add `needs: [{spec: ...}]`"
+        raise BadReferenceError(f"no need is called {need}", hint)
+    if not path:
+        raise BadReferenceError(
+            f"needs.{need} is a whole spec", f"write one of its values, needs.{need}.name"
+        )
+    if path.split(".")[0] == "secrets":
+        raise BadReferenceError(
+            "secrets of another spec cannot be referred to", "name them under secrets: here, too"
+        )
+    return _value(path, found[need], _read(found[need], read))
+
+
+class _NeededSpec(NamedTuple):
+    item: int
+    name: str
+    spec: str
+    on: Any
+
+
+def _specs(needs: Any, expand_text: Callable[[str], Scalar]) -> Iterator[_NeededSpec]:
+    """The specs that are needed; what is wrong is reported by the models."""
+    for index, one in enumerate(needs if isinstance(needs, list) else []):
+        entry = one if isinstance(one, dict) else {"spec": one}
+        spec = entry.get("spec")
+        spec = expand_text(spec) if isinstance(spec, str) else None
+        if isinstance(spec, str) and spec and "\0" not in spec:
+            name = str(entry.get("as") or need_name(spec))
+            yield _NeededSpec(index, name, spec, entry.get("on"))
+
+
+def _read(need: _NeededSpec, read: Callable[[str, int], NeededValues]) -> NeededValues:
+    try:
+        return read(need.spec, need.item)
+    except CircleError:
+        raise
+    except InputError as error:
+        first = error.problems[0]
+        where = f"{first.where}: " if first.where and first.where.file else ""
+        path = f"{first.path}: " if first.path else ""
+        raise BadReferenceError(f"cannot use {need.spec}: {where}{path}{first.what}") from None
+
+
+def _value(path: str, need: _NeededSpec, values: NeededValues) -> Scalar:
+    name = f"needs.{need.name}.{path}"
+    found = values.value(path, name)
+    for variable in variable_names(found) if isinstance(found, str) else ():
+        if not variable.startswith(_OF_THE_POINT):
+            raise BadReferenceError(
+                f"{name} is {_shown(found)}, and ${variable} is known only to the job of "
+                f"{values.file}",
+                "write a value there that is known before the job runs, or repeat it here",
+            )
+        if need.on != "each":
+            raise BadReferenceError(
+                f"{name} is {_shown(found)}, another one for each point of {values.file}",
+                "with `on: each`, it is the value of the same point",
+            )
+    return found
+
+
+def _shown(value: Scalar) -> str:
+    return show(str(value))

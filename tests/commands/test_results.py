@@ -1,0 +1,175 @@
+"""results: points, values and what their programs have written, as a table, CSV, JSON, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from stand_in_squeue import write_squeue
+from sweep_on_disk import SweepOnDisk
+
+from clusterjobs.commands.results_parquet import column
+
+HOSTILE = 'a,b\n"c"\r\x1b[31m=1+1 ü'
+
+
+@pytest.fixture
+def sweep(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> SweepOnDisk:
+    """Three points: the first completed twice, the second failed, the third was never submitted."""
+    (tmp_path / "bin").mkdir()
+    write_squeue(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    made = SweepOnDisk(tmp_path, 3)
+    made.submitted("40", range(2))
+    write(made.job(0, "40", "completed"), {"loss": 9})
+    write(made.job(0, "51", "completed"), {"loss": 2.5, "eval": {"acc": 1, "note": HOSTILE}})
+    write(made.job(1, "42", "failure"), {"loss": 7})
+    return made
+
+
+def write(job: pathlib.Path, result: object) -> None:
+    (job / "result.json").write_text(json.dumps(result))
+
+
+def test_the_newest_completed_job_of_each_point_counts(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
+    done = clusterjobs("results", sweep.spec)
+    assert (done.code, done.err) == (0, "")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["point", "lr", "state", "loss", "eval.acc", "eval.note", "job", "problem"],
+        ["0", "0.5", "completed", "2.5", "1", 'a,b?"c"??[31m=1+1', "ü", "51"],
+        ["1", "1.5", "failed"],
+        ["2", "2.5", "missing"],
+    ]
+
+
+def test_csv_keeps_hostile_values(clusterjobs: Callable[..., Any], sweep: SweepOnDisk) -> None:
+    done = clusterjobs("results", sweep.spec, "--csv")
+    rows = list(csv.DictReader(io.StringIO(done.out, newline="")))
+    assert [row["eval.note"] for row in rows] == [HOSTILE, "", ""]
+    assert [row["args.lr"] for row in rows] == ["0.5", "1.5", "2.5"]
+    assert rows[0]["folder"].endswith(f"/{rows[0]['point']}/51")
+
+
+def test_json_has_the_same(clusterjobs: Callable[..., Any], sweep: SweepOnDisk) -> None:
+    points = json.loads(clusterjobs("results", sweep.spec, "--json").out)["points"]
+    assert points[0]["result"] == {"loss": 2.5, "eval.acc": 1, "eval.note": HOSTILE}
+    assert points[0]["values"] == {"args.lr": 0.5}
+    assert [one["state"] for one in points] == ["completed", "failed", "missing"]
+
+
+def test_the_folder_of_a_sweep_is_enough(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
+    points = json.loads(clusterjobs("results", sweep.folder, "--json").out)["points"]
+    assert [one["result"].get("loss") for one in points] == [2.5, None]
+    other = clusterjobs("results", sweep.folder.parent)
+    assert (other.code, "is no folder of a sweep" in other.err) == (1, True)
+
+
+WRONG: dict[str, tuple[bytes, str]] = {
+    "truncated": (b'{"loss": 2', "result.json is no JSON"),
+    "a list": (b"[1]", "result.json is no object"),
+    "empty": (b"", "result.json is no JSON"),
+    "no text": (b"\xff\xfe\x00", "result.json is no JSON"),
+    "deep": (b'{"a":' * 100_000, "result.json is no JSON"),
+    "a huge number": (b'{"loss": ' + b"9" * 10_000 + b"}", "result.json is no JSON"),
+    "huge": (b" " * (2 << 20), "result.json is larger than 1 MiB"),
+    "nan": (b'{"loss": NaN, "best": {"loss": -Infinity}}', "loss is nan; best.loss is -inf"),
+    "twice": (b'{"a.b": 1, "a": {"b": 2}}', "a.b is in result.json twice"),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_a_wrong_result_is_a_problem_of_its_point(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk, how: str
+) -> None:
+    content, said = WRONG[how]
+    write(sweep.job(1, "60", "completed"), {"loss": 7})
+    (sweep.job(2, "61", "completed") / "result.json").write_bytes(content)
+    done = clusterjobs("results", sweep.spec, "--json")
+    assert done.code == 0
+    points = json.loads(done.out, parse_constant=pytest.fail)["points"]
+    assert said in points[2]["problem"]
+    assert [one["result"].get("loss") for one in points] == [2.5, 7, None]
+    text = clusterjobs("results", sweep.spec).out
+    assert said in text
+    assert all(line.isprintable() for line in text.splitlines())
+
+
+def test_a_pipe_in_place_of_a_result_blocks_nothing(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
+    os.mkfifo(sweep.job(2, "61", "completed") / "result.json")
+    assert "result.json cannot be read" in clusterjobs("results", sweep.spec).out
+
+
+def test_a_result_with_the_name_of_a_column_is_renamed(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
+    write(sweep.job(2, "61", "completed"), {"state": "fine", "args": {"lr": 3}, "list": [1, "b"]})
+    rows = list(csv.DictReader(io.StringIO(clusterjobs("results", sweep.spec, "--csv").out)))
+    row = rows[2]
+    assert (row["state"], row["result.state"]) == ("completed", "fine")
+    assert (row["args.lr"], row["result.args.lr"]) == ("2.5", "3")
+    assert row["list"] == '[1, "b"]'
+
+
+def test_a_spec_without_a_sweep_has_no_results(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    (folder / "exp.yaml").write_text(
+        "name: a\ncluster: small\nframework: command\ncommand: ['true']\nlogs: logs\n"
+    )
+    done = clusterjobs("results", "exp.yaml")
+    assert (done.code, "exp.yaml has no sweep" in done.err) == (1, True)
+    assert clusterjobs("results", "exp.yaml", "--csv", "--json").code == 2
+
+
+def test_parquet_without_pyarrow_says_what_to_install(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    done = clusterjobs("results", sweep.spec, "--parquet", "out.parquet")
+    assert done.code == 1
+    assert done.err == (
+        "Parquet needs the package pyarrow\n   hint: pip install pyarrow, or use --csv\n"
+    )
+
+
+def test_parquet_has_the_table(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk, tmp_path: pathlib.Path
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    done = clusterjobs("results", sweep.spec, "--parquet", tmp_path / "out.parquet")
+    assert done.code == 0, done.err
+    found = parquet.read_table(tmp_path / "out.parquet").to_pydict()
+    assert found["loss"] == [2.5, None, None]
+    assert found["eval.note"] == [HOSTILE, None, None]
+    wrong = clusterjobs("results", sweep.spec, "--parquet", tmp_path / "no" / "out.parquet")
+    assert (wrong.code, "cannot write" in wrong.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([1, None, 2.5], [1.0, None, 2.5]),
+        ([1, None], [1, None]),
+        ([True, None], [True, None]),
+        ([1, "a", True], ["1", "a", "True"]),
+        ([2**70, 1], [str(2**70), "1"]),
+        (["\ud800"], ["?"]),
+        ([None], [None]),
+    ],
+)
+def test_a_column_of_parquet_has_one_type(cells: list[Any], expected: list[Any]) -> None:
+    assert column(cells) == expected
+    assert list(map(type, column(cells))) == list(map(type, expected))
