@@ -9,19 +9,21 @@ from clusterjobs.commands.show import printable, table
 from clusterjobs.commands.submit_needs import NeedRow
 
 
-def needs_table(rows: Sequence[NeedRow], is_dry_run: bool = False) -> str:
+def needs_table(rows: Sequence[NeedRow]) -> str:
     """A row for each spec that is needed: its jobs, and why it was submitted, or why not."""
     titles = ("needs", "submitted", "job", "why")
     cells = [
-        (printable(one.spec), _answer(one, is_dry_run), ", ".join(one.job_ids), printable(one.why))
+        (printable(one.spec), _answer(one), ", ".join(one.job_ids), printable(one.why))
         for one in rows
     ]
     return table([titles, *cells])
 
 
-def _answer(row: NeedRow, is_dry_run: bool) -> str:
-    yes = "would be" if is_dry_run else "yes"
-    return yes if row.submitted else "no"
+def _answer(row: NeedRow) -> str:
+    """A dry run has no ids."""
+    if not row.submitted:
+        return "no"
+    return "yes" if row.job_ids else "would be"
 
 
 def needs_data(rows: Sequence[NeedRow]) -> list[dict[str, Any]]:

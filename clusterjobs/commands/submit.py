@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from clusterjobs.commands.options import output_option, set_option, spec_argument
 from clusterjobs.commands.pipeline import Project, load
-from clusterjobs.commands.show import print_json, printable, show_problems
+from clusterjobs.commands.show import print_json, show_problems
 from clusterjobs.commands.summary import summary, sweep_summary
-from clusterjobs.commands.write import write_outputs
-from clusterjobs.errors import one_problem
 
 if TYPE_CHECKING:
     from clusterjobs.commands.submit_needs import NeedRow, Needs
     from clusterjobs.commands.submit_sweep import SubmitOptions
     from clusterjobs.commands.sweep_project import SweepProject
-    from clusterjobs.slurm.submit import Submitted
 
 _EXAMPLES = """\b
 Examples:
@@ -67,15 +62,16 @@ def submit(
     Of a sweep, points are submitted that are missing, failed, cancelled, lost or changed, and never
     one that is in the queue. Variables of another job (SLURM_*, RANK ...) are not passed on.
     """
-    from clusterjobs.commands.submit_sweep import SubmitOptions  # its imports are for jobs alone
+    from clusterjobs.commands.submit_spec import needs_of  # its imports are for jobs alone
+    from clusterjobs.commands.submit_sweep import SubmitOptions
 
     project = load(spec, settings)
-    needs = None if no_needs else _needs(project, output, force, sbatch_options)
+    needs = None if no_needs else needs_of(project, output, force, sbatch_options)
     if isinstance(project, Project):
         if patterns or failed or completed or (dry_run and not needs):
             raise click.UsageError(f"--points, --failed, --all, --dry-run: {spec} has no sweep")
         if needs and dry_run:
-            _show_needs(needs.planned(), as_json, is_dry_run=True)
+            _show_needs(needs.planned(), as_json)
         else:
             _submit_one(project, output, force, as_json, sbatch_options, needs)
         return
@@ -86,34 +82,6 @@ def submit(
         _submit_points(project, output, force, options, as_json, needs)
 
 
-def _needs(
-    project: Project | SweepProject,
-    output: pathlib.Path,
-    force: bool,
-    sbatch_options: tuple[str, ...],
-) -> Needs | None:
-    if project.needs is None:
-        return None
-    from clusterjobs.commands.submit_needs import Needs
-
-    if any(one.startswith(("--dependency", "-d")) for one in sbatch_options):
-        raise one_problem(
-            f"{sbatch_options[0]}: the dependencies of the job come from its needs",
-            hint="write it as needs: [{job: 4711}], or submit with --no-needs",
-        )
-    project.outputs()  # what is wrong with the spec itself is known before anything is submitted
-    return Needs(project.needs, output, force, _say)
-
-
-def _show_needs(rows: Sequence[NeedRow], as_json: bool, is_dry_run: bool = False) -> None:
-    from clusterjobs.commands.needs_report import needs_data, needs_table
-
-    if not as_json:
-        click.echo(f"{needs_table(rows, is_dry_run)}\n")
-    elif is_dry_run:
-        print_json({"needs": needs_data(rows)})
-
-
 def _submit_one(
     project: Project,
     output: pathlib.Path,
@@ -122,20 +90,15 @@ def _submit_one(
     sbatch_options: tuple[str, ...],
     needs: Needs | None,
 ) -> None:
-    from clusterjobs.slurm.submit import submit as hand_to_sbatch
+    from clusterjobs.commands.submit_spec import submit_job
 
-    outputs = project.outputs()
-    _write(project, output, outputs, force)
-    if needs:
-        job = _submit_after(project, outputs["job.sh"], sbatch_options, needs, as_json)
-    else:
-        job = hand_to_sbatch(outputs["job.sh"], sbatch_options, os.environ)
-    for note in job.notes:
-        click.echo(printable(note), err=True)
+    job = submit_job(project, output, force, sbatch_options, needs)
     if as_json:
         data = {"job_id": job.job_id, "cluster": job.cluster, "script": str(output / "job.sh")}
         print_json({**data, **_needs_data(needs)})
         return
+    if needs:
+        _show_needs(needs.rows)
     click.echo(summary(project.plan))
     said = (
         f"submitted job {job.job_id}"
@@ -145,18 +108,16 @@ def _submit_one(
     click.echo(f"\n{said}")
 
 
-def _submit_after(
-    project: Project, script: str, sbatch_options: tuple[str, ...], needs: Needs, as_json: bool
-) -> Submitted:
-    """Submit what is needed first, and then the script, with the dependencies."""
-    from clusterjobs.commands.submit_plain import locked_record, submit_recorded
+# ------------------------------------------------------------------ needs
 
-    (waits,) = needs.submit()
-    _show_needs(needs.rows, as_json)
-    with needs.named_if_it_fails(), locked_record(project.spec.experiment, _say) as record:
-        return submit_recorded(
-            project.plan, project.inputs, script, waits, record, _say, sbatch_options
-        )
+
+def _show_needs(rows: Sequence[NeedRow], as_json: bool = False) -> None:
+    from clusterjobs.commands.needs_report import needs_data, needs_table
+
+    if as_json:
+        print_json({"needs": needs_data(rows)})
+    elif rows:
+        click.echo(f"{needs_table(rows)}\n")
 
 
 def _needs_data(needs: Needs | None) -> dict[str, Any]:
@@ -165,15 +126,6 @@ def _needs_data(needs: Needs | None) -> dict[str, Any]:
     from clusterjobs.commands.needs_report import needs_data
 
     return {"needs": needs_data(needs.rows)}
-
-
-def _write(
-    project: Project | SweepProject, output: pathlib.Path, outputs: dict[str, str], force: bool
-) -> None:
-    show_problems(project.warnings)
-    if added := project.fitted.notice(output):
-        click.echo(added, err=True)
-    write_outputs(output, outputs, force)
 
 
 # ------------------------------------------------------------------ sweeps
@@ -187,14 +139,12 @@ def _show_dry_run(
 
     show_problems(project.warnings)
     chosen = chosen_now(project, options)
-    rows = needs.planned() if needs and chosen.names else []
+    if needs and chosen.names:
+        needs.rows = needs.planned()
     if as_json:
-        from clusterjobs.commands.needs_report import needs_data
-
-        print_json({**chosen_data(project, chosen), "needs": needs_data(rows)})
+        print_json({**chosen_data(project, chosen), **_needs_data(needs)})
     else:
-        if rows:
-            _show_needs(rows, as_json, is_dry_run=True)
+        _show_needs(needs.rows if needs else [])
         click.echo(chosen_table(chosen, options))
 
 
@@ -207,29 +157,22 @@ def _submit_points(
     needs: Needs | None,
 ) -> None:
     from clusterjobs.commands import submit_report as report
-    from clusterjobs.commands.submit_sweep import SweepJob, chosen_now, submit_sweep
+    from clusterjobs.commands.submit_spec import submit_points
 
-    _write(project, output, project.outputs(), force)
-    if not as_json:
-        click.echo(f"{sweep_summary(project)}\n")
-
-    if needs and chosen_now(project, options).names:
-        options = options._replace(waits=needs.submit())
-        _show_needs(needs.rows, as_json)
-
-    def submitted(job: SweepJob) -> None:
-        for note in job.notes:
-            click.echo(printable(note), err=True)
-        if not as_json:
-            click.echo(report.job_line(job))
-
-    with needs.named_if_it_fails() if needs else nullcontext():
-        done = submit_sweep(project, options, _say, submitted)
     if as_json:
+        done = submit_points(project, output, force, options, needs=needs)
         print_json({**report.submission_data(project, done, output), **_needs_data(needs)})
-    else:
-        click.echo(report.submission_text(done))
-
-
-def _say(message: str) -> None:
-    click.echo(printable(message), err=True)
+        return
+    click.echo(f"{sweep_summary(project)}\n")
+    done = submit_points(
+        project,
+        output,
+        force,
+        options,
+        lambda job: click.echo(report.job_line(job)),
+        needs,
+    )
+    if needs and done.jobs:
+        click.echo()
+        _show_needs(needs.rows)
+    click.echo(report.submission_text(done))

@@ -57,16 +57,18 @@ def check_submission(
     name: str,
     states: Mapping[str, PointState],
     chosen: Collection[str],
+    tasks: int,
     seen: Seen,
     confirmed: bool,
 ) -> None:
     """Raise InputError if the chosen points cannot be submitted.
 
-    `name` of the jobs. `confirmed`: the user says that it is right.
+    `name` of the jobs, and the number of their `tasks`. `confirmed`: the user says that it is
+    right.
     """
     if not chosen:
         return
-    _check_room(len(chosen), seen)
+    _check_room(tasks, seen)
     if not confirmed:
         problems = [*_too_many(chosen), *_by_hand(name, states, seen), *_hidden(chosen, seen)]
         if problems:
@@ -77,8 +79,8 @@ def _check_room(count: int, seen: Seen) -> None:
     most, queued = seen.limits.max_jobs, len(seen.queued or ())
     if most and queued + count > most:
         raise one_problem(
-            f"{count:,} points are too many: Slurm takes {most:,} jobs at a time (MaxJobCount), "
-            f"and has {queued:,}",
+            f"{counted(count, 'task')} are too many: Slurm takes {most:,} jobs at a time "
+            f"(MaxJobCount), and has {queued:,}",
             hint=f"submit a part of them (--points 0-{max(0, most - queued - 1)}), "
             "and the rest when these have ended",
         )

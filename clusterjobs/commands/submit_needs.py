@@ -29,7 +29,6 @@ from clusterjobs.jobs.needed_jobs import (
     never_met,
     task_of,
     to_run_first,
-    waits_for,
 )
 from clusterjobs.jobs.resume import counts_in_words
 from clusterjobs.jobs.submissions import NeededJob
@@ -37,6 +36,7 @@ from clusterjobs.jobs.sweeps import COMPLETED, digest_of
 from clusterjobs.slurm.queue import by_id, known_jobs
 from clusterjobs.spec.need_circle import KEY
 from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed
+from clusterjobs.spec.points import Point
 from clusterjobs.yaml.document import dotted
 
 
@@ -105,7 +105,9 @@ class Needs:
         )
         if done.job_ids:
             self._say(f"submitted {said}")
-        self.rows.append(NeedRow(one.file, done.job_ids, bool(done.job_ids), done.why))
+        there = tuple(dict.fromkeys(state.job_id for state in done.states.values()))
+        ids = done.job_ids or there
+        self.rows.append(NeedRow(one.file, ids, bool(done.job_ids), done.why))
 
     @contextlib.contextmanager
     def named_if_it_fails(self) -> Iterator[None]:
@@ -138,7 +140,7 @@ class Needs:
                 each.append(need)
             else:
                 common += self._ids(need, self._known[need.target])
-        return tuple(self._groups(one, common, each)) if each else (waits_for(common),)
+        return tuple(self._groups(one, common, each)) if each else (WaitsFor(tuple(common)),)
 
     def _ids(self, need: SpecNeed, known: KnownJobs) -> Iterator[NeededJob]:
         assert need.target
@@ -150,40 +152,29 @@ class Needs:
     def _groups(
         self, one: NeedingSpec, common: Sequence[NeededJob], each: Sequence[SpecNeed]
     ) -> Iterator[WaitsFor]:
-        """The points that wait for tasks of the same arrays."""
+        """The points that wait for tasks of the same arrays; one that waits for a job alone."""
         groups: dict[tuple[NeededJob, ...], list[str]] = defaultdict(list)
         for point in one.points:
             assert point.point
-            found: list[NeededJob] = []
-            for need in each:
-                assert need.target
-                spec, known = self._graph.specs[need.target], self._known[need.target]
-                array = _array_of(point.point.name, point.point.index, known, spec, need)
-                if array:
-                    found.append(NeededJob(spec.file, array, "each", str(record_folder(spec))))
-            groups[tuple(found)].append(point.point.name)
-        for found_jobs, names in groups.items():
-            yield waits_for([*common, *found_jobs], frozenset(names))
+            same = (self._same_point(point.point, need) for need in each)
+            groups[tuple(filter(None, same))].append(point.point.name)
+        for found, names in groups.items():
+            yield WaitsFor((*common, *found), frozenset(names))
 
-
-def _array_of(
-    name: str, index: int, known: KnownJobs, spec: NeedingSpec, need: SpecNeed
-) -> str | None:
-    """The array whose task of this index is the same point; None if the point has completed."""
-    digest = digest_of(name)
-    states = {digest_of(one): state for one, state in known.states.items()}
-    if states[digest].state == COMPLETED:
-        return None
-    array, task = task_of(digest, known.submissions)
-    if array and task == str(index):
-        return array
-    raise one_problem(
-        f"on: each: {name} is not the task {index} of an array of {spec.file}, so no task can wait "
-        "for it alone",
-        need.where,
-        KEY,
-        "write on: success to wait for all points",
-    )
+    def _same_point(self, point: Point, need: SpecNeed) -> NeededJob | None:
+        """The job of the same point there; None if it has completed."""
+        assert need.target
+        spec, known = self._graph.specs[need.target], self._known[need.target]
+        digest = digest_of(point.name)
+        states = {digest_of(name): state for name, state in known.states.items()}
+        if states[digest].state == COMPLETED:
+            return None
+        folder, (job_id, task) = str(record_folder(spec)), task_of(digest, known.submissions)
+        if task == str(point.index):
+            return NeededJob(spec.file, job_id, "each", folder)
+        index = task.partition(".")[0]  # of a packed task, all points
+        job_id = f"{job_id}_{index}" if task else job_id or states[digest].job_id
+        return NeededJob(spec.file, job_id, "success", folder)
 
 
 # ------------------------------------------------------------------ what is there, what is missing

@@ -53,8 +53,9 @@ def submit_recorded(
         content={plan.job.name: inputs.content},
         needs=waits.needs,
     )
-    comment = next((str(one.value) for one in plan.job.directives if one.name == "comment"), "")
-    options = (f"--comment={comment} {intent.comment}".replace("= ", "="), *sbatch, *waits.options)
+    said = next((str(one.value) for one in plan.job.directives if one.name == "comment"), "")
+    comment = f"--comment={said} {intent.comment}" if said else f"--comment={intent.comment}"
+    options = (comment, *sbatch, *waits.options())
     with postponed_interrupts(lambda: say("sbatch is running: stopping after its answer")):
         append_submission(record, intent)
         job = submit(script, options, os.environ, inherited=(record.fileno(),))

@@ -99,11 +99,13 @@ def submit_sweep(
         if seen.queued is None:
             raise one_problem("there is no squeue here", hint=_NO_SLURM)
         chosen = choose(project, folder, seen, options)
+        calls = tuple(_calls(project, chosen.names, seen.limits, options))
+        tasks = sum(call.number_of_tasks for call in calls)
         name = project.experiment.name
-        check_submission(name, chosen.states, chosen.names, seen, options.yes)
+        check_submission(name, chosen.states, chosen.names, tasks, seen, options.yes)
         make_point_folders(folder, chosen.names)
         jobs = []
-        for call in _calls(project, chosen.names, seen.limits, options):
+        for call in calls:
             jobs.append(call.submit(record, say))
             submitted(jobs[-1])
         return SweepSubmission(chosen, tuple(jobs))
@@ -154,9 +156,11 @@ class _Call:
         waits: WaitsFor,
     ) -> None:
         self.project, self.script, self.waits = project, script, waits
-        self.sbatch = (*options, *waits.options)
+        alone = None if script.is_array else tasks[0].point.point.index
+        self.sbatch = (*options, *waits.options(alone))
         self.points = {one.key: one.point.point.name for one in tasks}
         self.content = {one.point.point.name: one.point.content for one in tasks}
+        self.number_of_tasks = len({one.task for one in tasks})
         limit = f"%{project.sweep.max_running}" if project.sweep.max_running else ""
         self.array = f"{as_ranges(one.task for one in tasks)}{limit}" if script.is_array else ""
 

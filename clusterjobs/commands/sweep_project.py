@@ -166,12 +166,18 @@ class SweepProject:
         points = self.points
         if names is not None and self.sweep.per_node:  # a task runs all of its points
             points = tuple(one for one in points if one.point.name in names)
-        is_all = len(points) == len(self.points) and size == MAX_ARRAY_SIZE
-        arrays = self.arrays if is_all else self._arrays(points, size)
-        files = script_names(len(arrays))
+        if len(points) == len(self.points) and size == MAX_ARRAY_SIZE:
+            return self._scripts
+        return self._rendered(self._arrays(points, size))
+
+    @functools.cached_property
+    def _scripts(self) -> tuple[SweepScript, ...]:
+        return self._rendered(self.arrays)
+
+    def _rendered(self, arrays: Sequence[PointArray]) -> tuple[SweepScript, ...]:
         return tuple(
             SweepScript(file, array, render_script(array.plan, self.inputs, array.table))
-            for file, array in zip(files, arrays, strict=True)
+            for file, array in zip(script_names(len(arrays)), arrays, strict=True)
         )
 
     def at(self, pattern: str) -> Project:

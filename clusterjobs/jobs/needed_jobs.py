@@ -45,14 +45,29 @@ _MET: dict[On, frozenset[str]] = {
 
 
 class WaitsFor(NamedTuple):
-    """The options of sbatch for a job that waits, and the record of its needs.
+    """The needs of a job, all of which must be met.
 
     `names`: the points of a sweep that wait for this; None for all of them.
     """
 
-    options: tuple[str, ...] = ()
     needs: tuple[NeededJob, ...] = ()
     names: frozenset[str] | None = None
+
+    def options(self, index: int | None = None) -> tuple[str, ...]:
+        """The options of sbatch. No id twice.
+
+        `index`: of the point of a script that is no array, so that no task corresponds to it.
+        """
+        if not self.needs:
+            return ()
+        ids: dict[str, list[str]] = defaultdict(list)
+        for one in self.needs:
+            if one.on == "each" and index is not None:
+                ids["afterok"].append(f"{one.job_id}_{index}")
+            else:
+                ids[_DEPENDENCIES[one.on]].append(one.job_id)
+        told = ",".join(":".join([kind, *dict.fromkeys(found)]) for kind, found in ids.items())
+        return f"--dependency={told}", "--kill-on-invalid-dep=yes"
 
 
 def to_run_first(on: On, states: Mapping[str, PointState]) -> tuple[str, ...]:
@@ -116,15 +131,3 @@ def _arrays(submissions: Iterable[Submission]) -> dict[str, str]:
         for name in one.points.values()
         if one.job_id is not None
     }
-
-
-def waits_for(needed: Sequence[NeededJob], names: frozenset[str] | None = None) -> WaitsFor:
-    """The options for a job with these needs, all of which must be met. No id twice."""
-    if not needed:
-        return WaitsFor(names=names)
-    ids: dict[str, list[str]] = defaultdict(list)
-    for one in needed:
-        ids[_DEPENDENCIES[one.on]].append(one.job_id)
-    told = ",".join(":".join([kind, *dict.fromkeys(found)]) for kind, found in ids.items())
-    options = (f"--dependency={told}", "--kill-on-invalid-dep=yes")
-    return WaitsFor(options, tuple(needed), names)

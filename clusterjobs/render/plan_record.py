@@ -27,8 +27,9 @@ def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> str
         "cluster": plan.job.cluster,
         "framework": plan.job.framework,
         "launcher": plan.launch.launcher.name,
-        "content": inputs.content,
     }
+    if point is None:  # each point has its own
+        record["content"] = inputs.content
     record["derived"] = {
         one.name: show(one.value) if isinstance(one.value, str) else one.value
         for one in plan.derived

@@ -41,6 +41,12 @@ class NeedingSpec(NamedTuple):
     def is_sweep(self) -> bool:
         return self.spec.experiment.sweep is not None
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether several points share a job."""
+        sweep = self.spec.experiment.sweep
+        return bool(sweep and sweep.per_node and sweep.per_node > 1)
+
 
 class NeedGraph(NamedTuple):
     """A spec, the `root`, with all that it needs, directly or not: by their identities."""
@@ -121,6 +127,8 @@ def _unlike_points(one: NeedingSpec, other: NeedingSpec) -> str:
     for spec in (one, other):
         if not spec.is_sweep:
             return f"on: each waits for the same point of a sweep, and {spec.file} has none"
+    if one.is_packed:
+        return f"on: each waits for the same point, and per_node of {one.file} packs several"
     own, its = (tuple(map(_point_name, spec.points)) for spec in (one, other))
     if len(own) != len(its):
         numbers = f"{counted(len(own), 'point')} and {other.file} {len(its)}"

@@ -1,0 +1,125 @@
+"""Writes the files of a spec and submits them, without a word on standard output.
+
+It is what `submit` and `run` have in common; it must not know their options.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterjobs.commands.pipeline import Project
+from clusterjobs.commands.show import printable, show_problems
+from clusterjobs.commands.submit_sweep import (
+    SubmitOptions,
+    SweepJob,
+    SweepSubmission,
+    chosen_now,
+    submit_sweep,
+)
+from clusterjobs.commands.sweep_project import SweepProject
+from clusterjobs.commands.write import write_outputs
+from clusterjobs.errors import one_problem
+from clusterjobs.slurm.submit import Submitted
+from clusterjobs.slurm.submit import submit as hand_to_sbatch
+
+if TYPE_CHECKING:
+    from clusterjobs.commands.submit_needs import Needs
+
+
+def needs_of(
+    project: Project | SweepProject,
+    output: pathlib.Path,
+    force: bool,
+    sbatch_options: tuple[str, ...],
+) -> Needs | None:
+    """What the spec needs, looked at and checked; None if it needs nothing. Raises InputError."""
+    if project.needs is None:
+        return None
+    from clusterjobs.commands.submit_needs import Needs  # most specs have none
+
+    for option in sbatch_options:
+        if option.startswith(("--dependency", "-d")):
+            raise one_problem(
+                f"{option} cannot be given for a spec that has needs",
+                hint="write it as needs: [{job: 4711}], or submit with --no-needs",
+            )
+    project.outputs()  # what is wrong with the spec itself is known before anything is submitted
+    return Needs(project.needs, output, force, _say)
+
+
+def submit_job(
+    project: Project,
+    output: pathlib.Path,
+    force: bool,
+    sbatch_options: tuple[str, ...],
+    needs: Needs | None = None,
+) -> Submitted:
+    """Submit a spec without a sweep, after what it `needs`. Raises InputError."""
+    script = _write(project, output, force)["job.sh"]
+    if needs:
+        job = _submit_after(needs, project, script, sbatch_options)
+    else:
+        job = hand_to_sbatch(script, sbatch_options, os.environ)
+    _say_all(job.notes)
+    return job
+
+
+def _submit_after(
+    needs: Needs, project: Project, script: str, sbatch_options: tuple[str, ...]
+) -> Submitted:
+    from clusterjobs.commands.submit_plain import locked_record, submit_recorded
+
+    (waits,) = needs.submit()
+    with needs.named_if_it_fails(), locked_record(project.spec.experiment, _say) as record:
+        return submit_recorded(
+            project.plan, project.inputs, script, waits, record, _say, sbatch_options
+        )
+
+
+def submit_points(
+    project: SweepProject,
+    output: pathlib.Path,
+    force: bool,
+    options: SubmitOptions,
+    submitted: Callable[[SweepJob], None] = lambda _: None,
+    needs: Needs | None = None,
+) -> SweepSubmission:
+    """Submit the points of a sweep that have no result, after what they need.
+
+    `submitted`: called for each job.
+    """
+    _write(project, output, force)
+    if needs and chosen_now(project, options).names:
+        options = options._replace(waits=needs.submit())
+
+    def note(job: SweepJob) -> None:
+        _say_all(job.notes)
+        submitted(job)
+
+    with needs.named_if_it_fails() if needs else nullcontext():
+        return submit_sweep(project, options, _say, note)
+
+
+def _write(project: Project | SweepProject, output: pathlib.Path, force: bool) -> dict[str, str]:
+    """Write the files, and show the warnings."""
+    outputs = project.outputs()
+    show_problems(project.warnings)
+    if added := project.fitted.notice(output):
+        click.echo(added, err=True)
+    write_outputs(output, outputs, force)
+    return outputs
+
+
+def _say(message: str) -> None:
+    click.echo(printable(message), err=True)
+
+
+def _say_all(messages: Iterable[str]) -> None:
+    for message in messages:
+        _say(message)
