@@ -156,20 +156,25 @@ def test_twelve_points_of_which_some_fail_and_the_second_submit(
     assert points[4]["attempt"] == 2
     shown = rows(run(capfd, "status", spec, "--points", "--metric", "loss=([0-9.]+)"))
     first = starts(lab / "twelve")
-    assert {index: len(jobs) for index, jobs in first.items()} == {**dict.fromkeys(range(12), 1), 4: 2}
+    assert {index: len(jobs) for index, jobs in first.items()} == {
+        **dict.fromkeys(range(12), 1),
+        4: 2,
+    }
     assert len(set(first[4])) == 1
 
     (lab / "twelve-mended").touch()
     submitted = json.loads(run(capfd, "submit", spec, "--json"))
     wait_for(capfd, spec, done)
     second = {index: jobs[len(first[index]) :] for index, jobs in starts(lab / "twelve").items()}
-    assert {index: len(jobs) for index, jobs in second.items() if jobs} == dict.fromkeys((1, 5, 9, 10), 1)
+    assert {index: len(jobs) for index, jobs in second.items() if jobs} == dict.fromkeys(
+        (1, 5, 9, 10), 1
+    )
     run(capfd, "submit", spec)
     assert _array_id(lab / "logs/twelve") != array
 
 
 HOSTILE = (
-    "it's \"quoted\" \\ `touch owned`",
+    'it\'s "quoted" \\ `touch owned`',
     "$(touch owned) ${HOME} $HOME; touch owned &",
     "one line\nand another\n",
     "ünïcode — 学習 \u202e",
