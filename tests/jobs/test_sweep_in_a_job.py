@@ -57,6 +57,7 @@ def lab(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[path
     (folder / "config" / "clusterjobs").mkdir(parents=True)
     (folder / "config" / "clusterjobs" / "site.yaml").write_text(site.read_text())
     with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("CLUSTERJOBS_LAB", raising=False)
         patched.setenv("XDG_STATE_HOME", str(folder / "state"))
         patched.setenv("XDG_CACHE_HOME", str(cache_dir().parent))
         patched.setenv("XDG_CONFIG_HOME", str(folder / "config"))
@@ -118,13 +119,8 @@ def wait_for(capfd: pytest.CaptureFixture[str], spec: str, wanted: dict[int, str
 
 
 def starts(folder: pathlib.Path) -> dict[int, list[str]]:
-    """The job ids that each point was started with, one for each attempt, by the points' indexes."""
+    """By the index of a point: the job id of each of its attempts."""
     return {int(file.name[:4]): file.read_text().split() for file in folder.iterdir()}
-
-
-def rows(table: str) -> dict[str, str]:
-    """The lines of a table by their first word."""
-    return {line.split()[0]: line for line in table.splitlines() if line.strip()}
 
 
 def test_twelve_points_of_which_some_fail_and_the_second_submit(
@@ -151,26 +147,42 @@ def test_twelve_points_of_which_some_fail_and_the_second_submit(
     subprocess.run(["scancel", "--batch", "--signal=USR1", f"{array}_4"], check=True)
     subprocess.run(["scancel", f"{array}_10"], check=True)
     wait_for(capfd, spec, {**done, **failed, 10: "cancelled"})
-    points = points_of(capfd, spec)
-    assert {index: points[index]["exit_code"] for index in (1, 5, 9)} == {1: 7, 5: 139, 9: 1}
-    assert points[4]["attempt"] == 2
-    shown = rows(run(capfd, "status", spec, "--points", "--metric", "loss=([0-9.]+)"))
+    check_table(run(capfd, "status", spec, "--points", "--metric", "loss=([0-9.]+)"))
+    assert "FileNotFoundError" in run(capfd, "logs", spec, "9")
     first = starts(lab / "twelve")
-    assert {index: len(jobs) for index, jobs in first.items()} == {
-        **dict.fromkeys(range(12), 1),
-        4: 2,
-    }
+    once = dict.fromkeys(range(12), 1)
+    assert {index: len(jobs) for index, jobs in first.items()} == {**once, 4: 2}
     assert len(set(first[4])) == 1
 
     (lab / "twelve-mended").touch()
-    submitted = json.loads(run(capfd, "submit", spec, "--json"))
+    (job,) = json.loads(run(capfd, "submit", spec, "--json"))["jobs"]
+    assert job["array"] == "1,5,9-10%4"
     wait_for(capfd, spec, done)
     second = {index: jobs[len(first[index]) :] for index, jobs in starts(lab / "twelve").items()}
-    assert {index: len(jobs) for index, jobs in second.items() if jobs} == dict.fromkeys(
-        (1, 5, 9, 10), 1
-    )
-    run(capfd, "submit", spec)
-    assert _array_id(lab / "logs/twelve") != array
+    again = {index: len(jobs) for index, jobs in second.items() if jobs}
+    assert again == dict.fromkeys((1, 5, 9, 10), 1)
+    assert json.loads(run(capfd, "submit", spec, "--json"))["jobs"] == []
+
+
+def check_table(table: str) -> None:
+    """The table of the points after the first submission."""
+    assert table.startswith("twelve: 12 points: 8 completed, 3 failed, 1 cancelled\n")
+    shown = {line.split()[0]: line for line in table.splitlines() if line.strip()}
+    whys = {
+        1: "failure, exit code 7",
+        5: "failure, exit code 139",
+        9: "failure, exit code 1",
+        10: "cancelled, exit code 143",
+    }
+    states = {**dict.fromkeys(range(12), "completed"), 1: "failed", 5: "failed", 9: "failed"}
+    for index, state in {**states, 10: "cancelled"}.items():
+        row = shown[str(index)]
+        lr, width = ("1e-3", "3e-4", "1e-4")[index // 4], 256 << index % 4
+        attempts, loss = 2 if index == 4 else 1, f"{float(lr) * width:.4f}"
+        values = [str(index), lr, str(width), state]
+        assert row.split()[:4] == values
+        assert row.split()[5:8] == [str(attempts), "1", loss]
+        assert row.split(loss)[1].strip() == whys.get(index, "")
 
 
 HOSTILE = (
