@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from stand_in_squeue import row, write_squeue
 
 import clusterjobs as package
 from clusterjobs.frameworks import FRAMEWORKS
@@ -81,8 +82,8 @@ def test_the_keys_of_restarts_and_their_defaults_are_on_the_page() -> None:
 def test_status_prints_what_the_page_shows(
     clusterjobs: Callable[..., object], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = re.findall(r"```console\n(\$ clusterjobs status.*?)```", JOBS, re.DOTALL)
-    assert len(shown) == 2
+    shown = re.findall(r"```console\n(\$ clusterjobs status (?!sweep).*?)```", JOBS, re.DOTALL)
+    assert len(shown) == 3
     records = [json.loads(line) for line in re.findall(r"(?m)^\{.*\}$", RESTARTS)]
     records += [
         {**records[0], "attempt": attempt, "reason": reason, "checkpoint": checkpoint}
@@ -92,22 +93,42 @@ def test_status_prints_what_the_page_shows(
             (4, "completed", "global_step600", 0, 37),
         )
     ]
-    for job_id, lines in (("251726", records), ("251727", [])):
+    failed = {**records[0], "reason": "failure", "checkpoint": "", "exit_code": 1}
+    for name, job_id, lines, log in (
+        ("gpt", "251726", records, "step 600/600\n"),
+        ("gpt", "251727", [], "step 120/600\n"),
+        ("plain", "251731", [failed], f"step 3/9\n{TRACEBACK}"),
+    ):
         folder = tmp_path / "logs" / job_id
         folder.mkdir(parents=True)
         (folder / "attempts.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in lines))
-        (folder / "plan.json").write_text('{"name": "gpt", "spec": {"file": "gpt.yaml"}}')
-    (tmp_path / "gpt.yaml").write_text(
-        "{name: gpt, cluster: small, framework: command, command: x}"
+        plan = {"name": name, "spec": {"file": f"{name}.yaml"}}
+        (folder / "plan.json").write_text(json.dumps(plan))
+        (folder / "job.log").write_text(log)
+    keys = "cluster: small, framework: command, command: x"
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    (saved / "latest").write_text("global_step100\n")
+    checkpoints = f"checkpoints: {{path: {saved}, marker: latest}}"
+    (tmp_path / "gpt.yaml").write_text(f"{{name: gpt, {keys}, {checkpoints}}}")
+    (tmp_path / "plain.yaml").write_text(f"{{name: plain, {keys}}}")
+    (tmp_path / "bin").mkdir()
+    nodes, start = "train-dy-small-[1-2]", "2026-11-22T17:05:00"
+    write_squeue(
+        tmp_path / "bin",
+        row("251727", "RUNNING", "gpt", time_left="1:12:05", nodes=nodes),
+        row("251728", "PENDING", "gpt", reason="Priority", start=start),
     )
-    squeue = tmp_path / "bin" / "squeue"
-    squeue.parent.mkdir()
-    row = f"251727|RUNNING|None|29:00|train-dy-small-[1-2]|{os.getuid()}|gpt"
-    squeue.write_text(f"#!/bin/bash\necho '{row}'\n")
-    squeue.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{squeue.parent}{os.pathsep}/bin:/usr/bin")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}/bin:/usr/bin")
     monkeypatch.chdir(tmp_path)
     for block in shown:
         command, _, expected = block.partition("\n")
         outcome = clusterjobs(*command.split()[2:])
         assert (outcome.out, outcome.err) == (expected, "")
+
+
+TRACEBACK = """\
+5: Traceback (most recent call last):
+5:   File "train.py", line 9, in <module>
+5: ValueError: loss is nan
+"""

@@ -34,7 +34,8 @@ class ArrayTasks:
         end = job_end(folder if folder.is_dir() else None, job)
         state = FAILED if end.exit_code else COMPLETED
         state = CANCELLED if end.reason == "cancelled" else state
-        return PointState(state, "" if state == COMPLETED else end.reason, job.shown_id, folder)
+        reason = "" if state == COMPLETED else f"{end.reason}, exit code {end.exit_code}"
+        return PointState(state, reason, job.shown_id, folder)
 
 
 def tasks_of(array_id: str, jobs: Sequence[Queued]) -> list[Queued]:

@@ -28,11 +28,15 @@ class FollowedJob:
     """
 
     def __init__(
-        self, job_id: str, base: pathlib.Path, new_printer: Callable[[pathlib.Path], LogPrinter]
+        self,
+        job_id: str,
+        base: pathlib.Path,
+        new_printer: Callable[[pathlib.Path], LogPrinter],
+        queue: PolledQueue,
     ) -> None:
         self.job_id, self.base, self.new_printer = job_id, base, new_printer
         self.log: LogPrinter | None = None
-        self.queue = PolledQueue()
+        self.queue = queue
         self.known: Queued | None = None  # what Slurm said last
         self._reason = ""
 
@@ -50,11 +54,6 @@ class FollowedJob:
         if self.log:
             self.log.finish()
         return job_end(self.folder, self.known)
-
-    def live_jobs(self) -> list[str]:
-        """Its id, as scancel takes it, or nothing if it has ended."""
-        job = job_with_id(self.job_id, self.queue.jobs(now=True) or ())
-        return [job.shown_id] if job and not job.has_ended else []
 
     def _look(self) -> bool:
         """Print what is new, and return whether the job has ended."""

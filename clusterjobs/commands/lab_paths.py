@@ -14,6 +14,11 @@ def is_in_lab() -> bool:
     return bool(os.environ.get("CLUSTERJOBS_LAB"))
 
 
+def named_here(path: pathlib.Path) -> pathlib.Path:
+    """A path that somebody named: itself if it is there, else what a lab's jobs have there."""
+    return path if path.exists() else on_this_machine(path)
+
+
 def on_this_machine(path: str | pathlib.Path) -> pathlib.Path:
     """The path itself, or in the shell of a lab the lab's own file that its jobs see there."""
     if not is_in_lab():

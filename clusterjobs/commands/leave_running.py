@@ -58,7 +58,7 @@ def asks_before_it_stops() -> Iterator[Submitted]:
 
 
 def _wants_to_cancel(what: str) -> bool:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_interactive():
         return False
     click.echo(err=True)
     try:
@@ -66,6 +66,11 @@ def _wants_to_cancel(what: str) -> bool:
     except (click.Abort, KeyboardInterrupt):
         click.echo(err=True)
         return False
+
+
+def is_interactive() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _cancel(job_ids: Sequence[str]) -> None:

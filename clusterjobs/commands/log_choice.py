@@ -6,13 +6,14 @@ It reads folders and asks Slurm; it must not print.
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.show import table
 from clusterjobs.commands.sweep_jobs import SweepJobs, sweep_jobs
 from clusterjobs.commands.unstarted import Unstarted
-from clusterjobs.errors import InputError, one_problem
+from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.jobs.sweeps import MISSING, STATES, PointState
 from clusterjobs.slurm.queue import Queued, by_id, known_jobs
 from clusterjobs.spec.point_patterns import one_point
@@ -44,14 +45,19 @@ def chosen_log(spec: pathlib.Path, which: str | None) -> ChosenLog:
     per_node, jobs = loaded.experiment.ranks_per_node, known_jobs()
     if sweep:
         job_id, base = _of_sweep(sweep, which, sweep.states(jobs))
-        return ChosenLog(job_id, base, f"{spec} {which}", per_node, jobs)
+        return ChosenLog(_lasting(job_id, jobs), base, f"{spec} {which}", per_node, jobs)
     queued = None if jobs is None else by_id(job for job in jobs if not job.has_ended)
     found = spec_jobs(spec, queued)
     same = (job.job_id for job in jobs or () if job.shown_id == which and job.state != "PENDING")
     job_id = found.chosen(next(same, which))
-    return ChosenLog(
-        job_id, found.logs, f"{spec} {job_id}", per_node, jobs, found.unstarted.get(job_id)
-    )
+    lasting, unstarted = _lasting(job_id, jobs), found.unstarted.get(job_id)
+    return ChosenLog(lasting, found.logs, f"{spec} {job_id}", per_node, jobs, unstarted)
+
+
+def _lasting(job_id: str, jobs: Sequence[Queued] | None) -> str:
+    """The id that a job keeps: a task that waits has its array's until it starts."""
+    job = by_id(job for job in jobs or () if not job.has_ended).get(job_id)
+    return job.shown_id if job and job.state == "PENDING" else job_id
 
 
 def _of_sweep(
@@ -75,27 +81,28 @@ def _point(sweep: SweepJobs, which: str | None, states: dict[str, PointState]) -
     if which is None:
         if len(sweep.points) == 1:
             return next(iter(sweep.points))
-        raise _no_point_chosen(sweep, states)
-    if which.isdecimal() and int(which) in sweep.points.values():
-        return one_point(which, sweep.points)
-    if which.replace("_", "").isdecimal() and (found := sweep.point_with_job(which, states)):
+        raise NoPointError(sweep, states)
+    is_index = which in map(str, sweep.points.values())
+    if (
+        not is_index
+        and which.replace("_", "").isdecimal()
+        and (found := sweep.point_with_job(which, states))
+    ):
         return found
     return one_point(which, sweep.points)
 
 
-def _no_point_chosen(sweep: SweepJobs, states: dict[str, PointState]) -> InputError:
-    """Those that run first, then those that failed."""
-    order = {state: number for number, state in enumerate(_ORDER)}
-    names = sorted(states, key=lambda name: order[states[name].state])
-    rows = [(str(sweep.points[name]), name, states[name].state) for name in names]
-    more = len(rows) - _MOST_POINTS
-    rest = f"\n... and {more} more" if more > 0 else ""
-    example = next(iter(rows))[0]
-    return one_problem(
-        f"{sweep.spec} is a sweep of {len(rows)} points: say which one\n"
-        f"{table(rows[:_MOST_POINTS])}{rest}",
-        hint=f"clusterjobs logs {sweep.spec} {example}",
-    )
+class NoPointError(InputError):
+    """A sweep without a point. `table`: its points, running ones first, then failed ones."""
+
+    def __init__(self, sweep: SweepJobs, states: dict[str, PointState]) -> None:
+        names = sorted(states, key=lambda name: _ORDER.index(states[name].state))
+        rows = [(str(sweep.points[name]), name, states[name].state) for name in names]
+        more = f"\n... and {len(rows) - _MOST_POINTS} more" if len(rows) > _MOST_POINTS else ""
+        self.table = table(rows[:_MOST_POINTS]) + more
+        what = f"{sweep.spec} is a sweep of {len(rows)} points: say which one"
+        hint = f"clusterjobs logs {sweep.spec} {rows[0][0]}"
+        super().__init__([Problem(what, hint=hint)])
 
 
 _FIRST = ("running", "failed", "lost", "pending", "cancelled")

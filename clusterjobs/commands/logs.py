@@ -7,10 +7,11 @@ import pathlib
 import click
 
 from clusterjobs.commands.follow import FollowedJob, job_with_id, waiting
-from clusterjobs.commands.log_choice import ChosenLog, chosen_log
+from clusterjobs.commands.log_choice import ChosenLog, NoPointError, chosen_log
 from clusterjobs.commands.log_printer import LogPrinter
 from clusterjobs.commands.missing_record import no_record_note
 from clusterjobs.commands.options import spec_argument
+from clusterjobs.commands.polled_queue import PolledQueue
 from clusterjobs.commands.rank_labels import rank_choice
 from clusterjobs.commands.show import printable
 from clusterjobs.errors import InputError, one_problem
@@ -48,7 +49,11 @@ def logs(
     POINT, of a sweep: its index, its name or a part of it. Without POINT or JOB_ID: the newest
     job's.
     """
-    chosen = chosen_log(spec, which)
+    try:
+        chosen = chosen_log(spec, which)
+    except NoPointError as error:
+        click.echo(error.table, err=True)
+        raise
     if chosen.unstarted:
         _print_unstarted(chosen)
         return
@@ -62,7 +67,7 @@ def logs(
     if follow:
         if chosen.jobs is None:
             click.echo("there is no Slurm here: this is the log as it is now", err=True)
-        FollowedJob(chosen.job_id, chosen.base, new_printer).follow()
+        FollowedJob(chosen.job_id, chosen.base, new_printer, PolledQueue()).follow()
     elif log.exists():
         new_printer(log).finish()
     else:

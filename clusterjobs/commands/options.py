@@ -40,3 +40,22 @@ output_option = click.option(
     show_default=True,
     help="The folder for the files.",
 )
+force_option = click.option(
+    "--force", is_flag=True, help="Overwrite files that clusterjobs did not write."
+)
+points_option = click.option(
+    "--points",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Of a sweep, only these points: 3,7-9, a name, or '*lr=3e-4*'. May be repeated.",
+)
+failed_option = click.option(
+    "--failed", is_flag=True, help="Of a sweep, only points that failed or are lost."
+)
+all_option = click.option(
+    "--all", "completed", is_flag=True, help="Of a sweep, also the completed points."
+)
+yes_option = click.option(
+    "--yes", is_flag=True, help="Submit more than 1,000 points, or in spite of doubts."
+)

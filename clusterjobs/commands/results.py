@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from clusterjobs.commands.lab_paths import named_here
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.results_parquet import write_parquet
 from clusterjobs.commands.show import print_json, table
@@ -23,6 +24,7 @@ from clusterjobs.errors import one_problem
 from clusterjobs.jobs.records import read_folder
 from clusterjobs.jobs.results import Result, Value, read_result
 from clusterjobs.jobs.sweeps import digest_of, point_folders, point_jobs
+from clusterjobs.spec.references import as_text
 
 _EXAMPLES = """\b
 Examples:
@@ -80,11 +82,12 @@ def results(spec: pathlib.Path, as_csv: bool, as_json: bool, parquet: pathlib.Pa
 
 
 def _sweep(spec: pathlib.Path) -> SweepData:
-    if spec.is_dir():
-        if not is_sweep_folder(spec):
+    folder = named_here(spec)
+    if folder.is_dir():
+        if not is_sweep_folder(folder):
             hint = "name the spec, or the folder of a sweep: /fsx/logs/lr-width"
             raise one_problem(f"{spec} is no folder of a sweep", hint=hint)
-        return folder_sweep(spec).with_states(ask_queue())
+        return folder_sweep(folder).with_states(ask_queue())
     points = SpecFiles(spec).load_points()
     if points[0].experiment.sweep is None:
         hint = f"only the points of a sweep have results: see clusterjobs status {spec}"
@@ -140,10 +143,11 @@ def _scalar(value: Any) -> Value:
 
 
 def _csv(titles: Sequence[str], cells: Sequence[Sequence[Value]]) -> str:
+    """Numbers of the spec as they are written: 1e-3."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(titles)
-    writer.writerows(cells)
+    writer.writerows(map(as_text, row) for row in cells)
     return text.getvalue()
 
 
@@ -160,8 +164,8 @@ def _table(rows: Sequence[Row]) -> str:
     swept = list(dict.fromkeys(key for row in rows for key in row.values))
     titles, cells = columns(rows)
     shown = ["point", *labels(swept), *titles[2 + len(swept) : -3], "job", "problem"]
-    table_rows = [shown]
+    table_rows = [list(map(short, shown))]
     for row in cells:
-        *first, problem, job_id, _ = ["" if cell is None else str(cell) for cell in row]
+        *first, problem, job_id, _ = map(as_text, row)
         table_rows.append([short(cell) for cell in (first[0], *first[2:], job_id, problem)])
     return table(table_rows)

@@ -33,7 +33,7 @@ def write_parquet(
 
 def column(cells: Iterable[Value]) -> list[Any]:
     """The cells in one type: numbers, truth values, or texts for anything else."""
-    found = list(cells)
+    found = [_plain(cell) for cell in cells]
     kinds = {type(cell) for cell in found if cell is not None}
     small = all(abs(cell) < _MOST for cell in found if type(cell) is int)
     if kinds == {float, int}:
@@ -41,6 +41,13 @@ def column(cells: Iterable[Value]) -> list[Any]:
     if len(kinds) < 2 and small and kinds <= {float, int, bool}:
         return found
     return [None if cell is None else _text(cell) for cell in found]
+
+
+def _plain(cell: Value) -> Value:
+    """Numbers of a spec know how they are written; pyarrow wants Python's own."""
+    if isinstance(cell, bool) or not isinstance(cell, (int, float)):
+        return cell
+    return int(cell) if isinstance(cell, int) else float(cell)
 
 
 def _text(cell: Value) -> str:

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
+from typing import TYPE_CHECKING
 
 import click
 
-from clusterjobs.commands.follow import FollowedJob
-from clusterjobs.commands.interrupts import postponed_interrupts
-from clusterjobs.commands.job_folders import logs_folder
-from clusterjobs.commands.lab_paths import on_this_machine
-from clusterjobs.commands.leave_running import asks_before_it_stops
-from clusterjobs.commands.log_printer import LogPrinter
-from clusterjobs.commands.missing_record import no_record_note
-from clusterjobs.commands.options import output_option, set_option, spec_argument
-from clusterjobs.commands.pipeline import Project, load_project
-from clusterjobs.commands.show import printable, show_problems
-from clusterjobs.commands.unstarted import output_in_slurm
-from clusterjobs.commands.write import write_outputs
+from clusterjobs.commands.options import (
+    all_option,
+    failed_option,
+    force_option,
+    output_option,
+    points_option,
+    set_option,
+    spec_argument,
+    yes_option,
+)
+from clusterjobs.commands.pipeline import Project, load
+from clusterjobs.commands.show import printable
 from clusterjobs.errors import one_problem
-from clusterjobs.slurm.submit import submit
-from clusterjobs.spec.references import as_text
+
+if TYPE_CHECKING:
+    from clusterjobs.commands.polled_queue import PolledQueue
+    from clusterjobs.commands.submit_needs import Needs
+    from clusterjobs.commands.submit_sweep import SubmitOptions
+    from clusterjobs.commands.sweep_project import SweepProject
 
 _EXAMPLES = """\b
 Examples:
   clusterjobs run exp.yaml
   clusterjobs run exp.yaml --set nodes=4 -- --dependency=afterok:123
-  clusterjobs run sweep.yaml
+  clusterjobs run sweep.yaml --points 3,7-9
 """
 
 
@@ -35,22 +39,43 @@ Examples:
 @spec_argument
 @output_option
 @set_option
-@click.option("--force", is_flag=True, help="Overwrite files that clusterjobs did not write.")
+@force_option
+@points_option
+@failed_option
+@all_option
+@yes_option
 @click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
 def run(
     spec: pathlib.Path,
     output: pathlib.Path,
     settings: tuple[str, ...],
     force: bool,
+    patterns: tuple[str, ...],
+    failed: bool,
+    completed: bool,
+    yes: bool,
     sbatch_options: tuple[str, ...],
 ) -> None:
     """Submit SPEC and follow it to its end: why it waits, its log, how it ended.
 
-    The exit code is the job's. SBATCH_OPTIONS follow `--`. Ctrl-C asks whether to cancel the job;
-    a second Ctrl-C leaves it running.
+    The exit code is the job's. Of a sweep or an array, a line is printed for each change of a
+    point's state, and the exit code is 0 if all have completed, else 1.
+
+    Ctrl-C asks whether to cancel the job; a second Ctrl-C leaves it running. SBATCH_OPTIONS follow
+    `--`.
     """
-    project = load_project(spec, settings)
-    _run_job(spec, project, output, force, sbatch_options)
+    from clusterjobs.commands.submit_sweep import SubmitOptions
+
+    project = load(spec, settings)
+    if not isinstance(project, Project):
+        options = SubmitOptions(patterns, completed, failed, yes, sbatch_options)
+        raise click.exceptions.Exit(_run_sweep(spec, project, output, force, options))
+    if patterns or failed or completed:
+        raise click.UsageError(f"--points, --failed, --all: {spec} has no sweep")
+    raise click.exceptions.Exit(_run_job(spec, project, output, force, sbatch_options))
+
+
+# ------------------------------------------------------------------ a job, or an array
 
 
 def _run_job(
@@ -59,50 +84,119 @@ def _run_job(
     output: pathlib.Path,
     force: bool,
     sbatch_options: tuple[str, ...],
-) -> None:
+) -> int:
+    """The job's exit code."""
+    from clusterjobs.commands.array_tasks import ArrayTasks, tasks_of
+    from clusterjobs.commands.follow_points import FollowedPoints
+    from clusterjobs.commands.interrupts import postponed_interrupts
+    from clusterjobs.commands.job_folders import logs_folder
+    from clusterjobs.commands.leave_running import asks_before_it_stops
+    from clusterjobs.commands.polled_queue import PolledQueue
+    from clusterjobs.spec.references import as_text
+
     logs = logs_folder(as_text(project.spec.experiment.logs.path))
+    queue = PolledQueue()
     with asks_before_it_stops() as submitted:
-        with postponed_interrupts(_say_that_it_waits):
+        with postponed_interrupts(lambda: _say("sbatch is running: stopping after its answer")):
             job_id = _submit(project, output, force, sbatch_options)
-            job = FollowedJob(job_id, logs, LogPrinter)
             submitted.set(
                 f"job {job_id}",
-                job.live_jobs,
+                lambda: _live(job_id, queue),
                 f"to follow it: clusterjobs logs {spec} {job_id} --follow",
                 f"to cancel it: clusterjobs cancel {job_id}",
             )
-        end = job.follow()
-        if not job.log:
-            _print_output(job_id)
-    if end.no_record:
-        click.echo(no_record_note(job_id, end.no_record, str(spec)), err=True)
-    click.echo(printable(end.said(job_id)), err=True)
-    raise click.exceptions.Exit(end.exit_code)
+        if tasks_of(job_id, queue.jobs() or ()):
+            points = FollowedPoints(ArrayTasks(job_id, logs), queue)
+            return 0 if points.follow() else 1
+        return _follow_job(spec, job_id, logs, queue)
 
 
 def _submit(
     project: Project, output: pathlib.Path, force: bool, sbatch_options: tuple[str, ...]
 ) -> str:
     """The id of the job. Raises InputError."""
-    outputs = project.outputs()
-    show_problems(project.warnings)
-    if added := project.fitted.notice(output):
-        click.echo(added, err=True)
-    write_outputs(output, outputs, force)
-    job = submit(outputs["job.sh"], sbatch_options, os.environ)
-    for note in job.notes:
-        click.echo(printable(note), err=True)
+    from clusterjobs.commands.submit_spec import needs_of, submit_job
+
+    needs = needs_of(project, output, force, sbatch_options)
+    job = submit_job(project, output, force, sbatch_options, needs)
+    _say_needs(needs)
     if job.job_id is None:
         raise one_problem("sbatch took the job, and said no id: it cannot be followed")
-    click.echo(f"submitted job {job.job_id}", err=True)
+    _say(f"submitted job {job.job_id}")
     return str(job.job_id)
 
 
-def _say_that_it_waits() -> None:
-    click.echo("sbatch is running: stopping after it", err=True)
+def _say_needs(needs: Needs | None) -> None:
+    from clusterjobs.commands.needs_report import needs_table
+
+    if needs and needs.rows:
+        _say(needs_table(needs.rows))
 
 
-def _print_output(job_id: str) -> None:
-    """What a job printed that ended before it had a folder, as far as Slurm says where."""
-    if output := output_in_slurm(job_id, on_this_machine):
-        LogPrinter(output).finish()
+def _follow_job(spec: pathlib.Path, job_id: str, logs: pathlib.Path, queue: PolledQueue) -> int:
+    from clusterjobs.commands.follow import FollowedJob
+    from clusterjobs.commands.lab_paths import on_this_machine
+    from clusterjobs.commands.log_printer import LogPrinter
+    from clusterjobs.commands.missing_record import no_record_note
+    from clusterjobs.commands.unstarted import output_in_slurm
+
+    job = FollowedJob(job_id, logs, LogPrinter, queue)
+    end = job.follow()
+    if not job.log and (printed := output_in_slurm(job_id, on_this_machine)):
+        LogPrinter(printed).finish()  # it ended before it had a folder
+    if end.no_record:
+        _say(no_record_note(job_id, end.no_record, str(spec)))
+    _say(end.said(job_id))
+    return end.exit_code
+
+
+def _live(job_id: str, queue: PolledQueue) -> list[str]:
+    """The job's id, as long as it has not ended."""
+    jobs = queue.jobs(now=True) or ()
+    live = [job for job in jobs if job_id in (job.job_id, job.array_id) and not job.has_ended]
+    return [job_id] if live else []
+
+
+# ------------------------------------------------------------------ a sweep
+
+
+def _run_sweep(
+    spec: pathlib.Path,
+    project: SweepProject,
+    output: pathlib.Path,
+    force: bool,
+    options: SubmitOptions,
+) -> int:
+    """0 if all chosen points have completed."""
+    from clusterjobs.commands.follow_points import FollowedPoints
+    from clusterjobs.commands.leave_running import asks_before_it_stops
+    from clusterjobs.commands.polled_queue import PolledQueue
+    from clusterjobs.commands.submit_report import job_line, submission_text
+    from clusterjobs.commands.submit_spec import needs_of, submit_points
+    from clusterjobs.commands.sweep_folder import sweep_folder
+    from clusterjobs.commands.sweep_jobs import SweepJobs
+    from clusterjobs.spec.point_patterns import points_matching
+
+    indexes = {one.point.name: one.point.index for one in project.points}
+    names = points_matching(options.patterns, indexes) if options.patterns else tuple(indexes)
+    sweep = SweepJobs(spec, sweep_folder(project.experiment), indexes)
+    points = FollowedPoints(sweep, PolledQueue(), names)
+    needs = needs_of(project, output, force, options.sbatch)
+    with asks_before_it_stops() as submitted:
+        submitted.set(
+            f"the jobs of {spec}",
+            points.live_jobs,
+            f"to see their states: clusterjobs status {spec} --points",
+            f"to cancel them: clusterjobs cancel {spec}",
+        )
+        done = submit_points(
+            project, output, force, options, lambda job: _say(job_line(job)), needs
+        )
+        _say_needs(needs)
+        _say(submission_text(done))
+        return 0 if points.follow() else 1
+
+
+def _say(line: str) -> None:
+    """On stderr: stdout is for the log."""
+    click.echo(printable(line, kept="\n"), err=True)

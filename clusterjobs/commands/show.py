@@ -102,6 +102,8 @@ def _source_lines(problem: Problem) -> list[str]:
 
 def printable(text: str, kept: str = "") -> str:
     """The text without control characters, except `kept`: they could change the terminal."""
+    if text.isprintable():
+        return text
     return "".join(
         "?" if unicodedata.category(c) in ("Cc", "Cf") and c not in kept else c for c in text
     )

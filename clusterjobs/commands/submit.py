@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterjobs.commands.options import output_option, set_option, spec_argument
+from clusterjobs.commands.options import (
+    all_option,
+    failed_option,
+    force_option,
+    output_option,
+    points_option,
+    set_option,
+    spec_argument,
+    yes_option,
+)
 from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.show import print_json, show_problems
 from clusterjobs.commands.summary import summary, sweep_summary
 
 if TYPE_CHECKING:
-    from clusterjobs.commands.submit_needs import NeedRow, Needs
+    from clusterjobs.commands.needs_report import NeedRow
+    from clusterjobs.commands.submit_needs import Needs
     from clusterjobs.commands.submit_sweep import SubmitOptions, SweepJob
     from clusterjobs.commands.sweep_project import SweepProject
 
@@ -27,18 +37,17 @@ Examples:
   clusterjobs submit sweep.yaml --failed --points 3,7-9
   clusterjobs submit sweep.yaml --points '*lr=3e-4*' --all
 """
-_POINTS = "Of a sweep, only these points: 3,7-9, a name, or '*lr=3e-4*'. May be repeated."
 
 
 @click.command(epilog=_EXAMPLES)
 @spec_argument
 @output_option
 @set_option
-@click.option("--force", is_flag=True, help="Overwrite files that clusterjobs did not write.")
-@click.option("--points", "patterns", multiple=True, metavar="PATTERN", help=_POINTS)
-@click.option("--failed", is_flag=True, help="Of a sweep, only points that failed or are lost.")
-@click.option("--all", "completed", is_flag=True, help="Of a sweep, also the completed points.")
-@click.option("--yes", is_flag=True, help="Submit more than 1,000 points, or in spite of doubts.")
+@force_option
+@points_option
+@failed_option
+@all_option
+@yes_option
 @click.option("--no-needs", is_flag=True, help="Submit SPEC alone, without what it `needs`.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted; write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the job ids as JSON.")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from clusterjobs.regular_file import open_regular
 
 END = 64 << 10  # bytes of a log that are read for its last step
+_LAST_LINES = 4 << 10
 
 # For programs whose framework declares no line, the most certain form first. `bar`: of tqdm.
 _STEPS = tuple(
@@ -52,26 +53,45 @@ def read_log_end(log: pathlib.Path, most: int = END) -> str:
     return text.partition("\n")[2] or text if size > most else text
 
 
+def last_logged_step(log: pathlib.Path, patterns: Iterable[str] = ()) -> Step | None:
+    """The last step of a log. `patterns`: as of `last_step`."""
+    forms = _forms(patterns)
+    sizes = (_LAST_LINES, END)  # mostly it is in the very last lines
+    found = (_last(read_log_end(log, most), known) for known in forms for most in sizes)
+    return next(filter(None, found), None)
+
+
 def last_step(text: str, patterns: Iterable[str] = ()) -> Step | None:
     """The last step in the text. `patterns`: of the framework, with a group `step`."""
-    first = tuple(re.compile(one) for one in patterns)
-    lines = _lines(text)
-    for known in filter(None, (first, _STEPS)):
-        for line in reversed(lines):
-            if found := _step(line, known):
-                return found
-    return None
+    return next(filter(None, (_last(text, known) for known in _forms(patterns))), None)
 
 
-def _step(line: str, patterns: Iterable[re.Pattern[str]]) -> Step | None:
+_Forms = tuple[re.Pattern[str], ...]
+
+
+def _forms(patterns: Iterable[str]) -> list[_Forms]:
+    """The framework's own come first."""
+    return [one for one in (tuple(map(re.compile, patterns)), _STEPS) if one]
+
+
+def _last(text: str, patterns: _Forms) -> Step | None:
+    return next(filter(None, (_step(line, patterns) for line in reversed(_lines(text)))), None)
+
+
+def _step(line: str, patterns: _Forms) -> Step | None:
     """The last one of a line: a result may follow a progress bar in the same line."""
     for pattern in patterns:
         for found in reversed(list(pattern.finditer(line))):
             numbers = found.groupdict()
-            if step := numbers.get("step"):
-                steps = numbers.get("steps")
-                return Step(int(step), int(steps) if steps else None)
+            step, steps = _number(numbers.get("step")), _number(numbers.get("steps"))
+            if step is not None:
+                return Step(step, steps)
     return None
+
+
+def _number(text: str | None) -> int | None:
+    """Python refuses to read numbers of thousands of digits."""
+    return int(text) if text and len(text) < 16 and text.isdecimal() else None
 
 
 def last_match(text: str, pattern: re.Pattern[str]) -> str:

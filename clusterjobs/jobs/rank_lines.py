@@ -1,6 +1,6 @@
 """Which rank wrote a line of a job's log: the labels that launchers put before a line.
 
-    srun --label              `3: text`, ` 3: text`: the task, which is a rank or starts those of a node
+    srun --label              `3: text`, ` 3: text`: the task: a rank, or a node's launcher
     mpirun --tag-output       `[1,3]<stdout>:text`; Open MPI 5: `[prterun-n1-9@1,3]<stdout>: text`
     horovodrun                `[3]<stdout>:text`
     torchrun --tee            `[default3]:text`, the number on its node
@@ -26,8 +26,8 @@ LONGEST_LABEL = 256  # characters: a longer beginning of a line has no label
 class Labels(NamedTuple):
     """How the lines of a job are labelled.
 
-    `ranks_per_task`: ranks of one task of srun; 0 if the task does not say whose line it is, because
-    one task prints the lines of all nodes.
+    `ranks_per_task`: ranks of one task of srun; 0 if one task prints the lines of all nodes, so
+    that its number says nothing.
     """
 
     ranks_per_task: int

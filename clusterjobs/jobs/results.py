@@ -5,6 +5,7 @@ It knows the file; it must not know which point it is of.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import pathlib
@@ -15,6 +16,7 @@ from clusterjobs.regular_file import open_regular
 
 RESULT = "result.json"
 MOST = 1 << 20  # bytes
+MOST_VALUES = 1000  # each is a column of the table
 
 Value = str | int | float | bool | None
 
@@ -50,7 +52,10 @@ def _flat(content: Mapping[str, Any]) -> Result:
     """Lists stay lists, as JSON."""
     values: dict[str, Value] = {}
     problems = []
-    for key, value in _leaves(content):
+    leaves = list(itertools.islice(_leaves(content), MOST_VALUES + 1))
+    if len(leaves) > MOST_VALUES:
+        problems.append(f"{RESULT} has more than {MOST_VALUES:,} values: the first are shown")
+    for key, value in leaves[:MOST_VALUES]:
         if key in values:
             problems.append(f"{key} is in {RESULT} twice")
         if isinstance(value, float) and not math.isfinite(value):

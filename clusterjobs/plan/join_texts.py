@@ -16,8 +16,11 @@ from clusterjobs.spec.references import split_marks, variable
 
 Values = tuple[str, ...]  # one for each point
 
-# Strings and other scalars of JSON and YAML; what is between them is the same in all points.
-_SCALAR = re.compile(r'("(?:[^"\\\n]|\\.)*"|[^\s"{}\[\],:]+)')
+# Strings and other scalars of JSON and YAML, with marks; what is between them is the same in all
+# points.
+_SCALAR = re.compile(
+    r'("(?:\0[^\0]*\0|[^"\\\n\0]|\\.)*"|(?:\0[^\0]*\0|[^\s"{}\[\],:\0])+)'
+)
 _OPTION = re.compile(r"(?:--?|[+~]{1,2})?([A-Za-z][\w./@-]*)=")
 _MAX_VARIABLES = 8  # in one text
 

@@ -49,8 +49,8 @@ def shared_arguments(specs: Sequence[Spec]) -> Iterator[Problem]:
     for path, folder in first.items():
         if all(one.get(path) == folder for one in others):
             what = f"all points of the sweep would write into {show(folder)}"
-            where, hint = specs[0].source.locate(path), f"write {show(folder).rstrip('/')}/{OWN}"
-            yield Problem(what, where, dotted(path), hint, warning=True)
+            where, own = specs[0].source.locate(path), f"{show(folder).rstrip('/')}/{OWN}"
+            yield Problem(what, where, dotted(path), f'write "{own}"', warning=True)
 
 
 def _folders(arguments: Any) -> Iterator[tuple[Path, str]]:

@@ -140,9 +140,12 @@ def repository(value: Any) -> str:
 
 
 def export_target(value: Any) -> str:
-    """A target of exports: as a repository, and with the name of a sweep's point."""
+    """A target of exports: as a repository, whose prefix may have the name of a sweep's point."""
     text = scalar_text(value)
-    repository(without_points(text, "point"))
+    name, slash, prefix = text.removeprefix("s3://").partition("/")
+    if not text.startswith("s3://"):
+        return repository(text)
+    bucket(f"s3://{name}{slash}{without_points(prefix, 'point')}")
     return text
 
 

@@ -32,7 +32,7 @@ def with_own_folders(data: dict[str, Any], source: Locator, notes: list[Problem]
             inner, appended = data[section], f"{written.rstrip('/')}/{OWN}"
             data = {**data, section: {**inner, key: appended}}
             what = f"the points would share this folder, so {OWN} is appended"
-            where, hint = source.locate(path), f"write {appended}"
+            where, hint = source.locate(path), f'write "{appended}"'
             notes.append(Problem(what, where, dotted(path), hint, warning=True, info=True))
     return data
 

@@ -13,6 +13,7 @@ from clusterjobs.errors import InputError, Problem, nearest, one_problem
 
 _NUMBER = "[0-9]{1,9}"
 _NUMBERS = re.compile(rf" *{_NUMBER}( *- *{_NUMBER})?( *, *{_NUMBER}( *- *{_NUMBER})?)* *")
+_DIGITS_OF_DIGEST = 8  # at the end of a name: a shorter number is an index
 _MOST_SHOWN = 8  # names in a message
 
 
@@ -41,9 +42,10 @@ def one_point(text: str, points: Mapping[str, int]) -> str:
     """
     if text in points:
         return text
-    at = [name for name, index in points.items() if text == str(index)]
-    if at:
-        return at[-1]  # the newest: the spec may have been changed
+    if text.isdecimal() and len(text) < _DIGITS_OF_DIGEST:
+        if at := [name for name, index in points.items() if index == int(text)]:
+            return at[-1]  # the newest: the spec may have been changed
+        raise InputError([_unknown(text, points)])
     found = [name for name in points if text and (text in name or fnmatchcase(name, text))]
     if len(found) == 1:
         return found[0]

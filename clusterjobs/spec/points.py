@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.errors import did_you_mean
 from clusterjobs.spec.point_names import canonical, digests, names
 from clusterjobs.spec.random_values import draw
 from clusterjobs.spec.references import as_text
+from clusterjobs.spec.sweep_checks import check_sections
 from clusterjobs.spec.sweep_keys import KEY, Sweep
 from clusterjobs.yaml.document import Path
 
@@ -62,8 +62,7 @@ def make_points(sweep: Sweep, diagnostics: Diagnostics) -> list[tuple[Point, Val
     Samples vary slowest and the last grid key or `zip` fastest, so that more samples leave the
     names of the first points as they are. Those of `include` come last.
     """
-    _check_keys(sweep, diagnostics)
-    _check_random(sweep, diagnostics)
+    check_sections(sweep, diagnostics)
     found = [] if diagnostics.failed else _Product(sweep, diagnostics).points()
     if diagnostics.failed:
         return []
@@ -74,77 +73,6 @@ def make_points(sweep: Sweep, diagnostics: Diagnostics) -> list[tuple[Point, Val
     return list(zip(points, found, strict=True))
 
 
-def _swept(sweep: Sweep) -> Iterator[tuple[str, str]]:
-    """Section and key of everything that is swept, without `include`."""
-    for section, keys in (("grid", sweep.grid), ("zip", sweep.zip), ("random", sweep.random)):
-        yield from ((section, key) for key in keys)
-
-
-# ------------------------------------------------------------------ the keys
-
-
-def _check_keys(sweep: Sweep, diagnostics: Diagnostics) -> None:
-    """No key twice, and none inside another; those of `exclude` are swept."""
-    places: dict[str, Path] = {}
-    for section, key in _swept(sweep):
-        path = (KEY, section, key)
-        if key in places:
-            line = diagnostics.line_of(places[key])
-            diagnostics.problem(
-                path,
-                f"swept twice, also in {places[key][1]} ({line})",
-                "remove one of them",
-                at_key=True,
-            )
-        places.setdefault(key, path)
-    _check_inside(places, diagnostics)
-    for number, entry in enumerate(sweep.include):
-        _check_inside({key: (KEY, "include", number, key) for key in entry}, diagnostics)
-    for number, entry in enumerate(sweep.exclude):
-        _check_exclude(number, entry, list(places), diagnostics)
-
-
-def _check_inside(places: Mapping[str, Path], diagnostics: Diagnostics) -> None:
-    for key, path in places.items():
-        outer = next((one for one in _outer_keys(key) if one in places), None)
-        if outer:
-            what = f"this is inside {outer}, which the same points set"
-            diagnostics.problem(path, what, f"write it into the values of {outer}", at_key=True)
-
-
-def _outer_keys(key: str) -> Iterator[str]:
-    while "." in key:
-        key = key.rpartition(".")[0]
-        yield key
-
-
-def _check_exclude(
-    number: int, entry: Mapping[str, Any], known: Sequence[str], diagnostics: Diagnostics
-) -> None:
-    path: Path = (KEY, "exclude", number)
-    if not entry:
-        hint = f"write {{{known[0]}: ...}}" if known else "remove it"
-        diagnostics.problem(path, "this would remove every point", hint)
-    for key in entry:
-        if key not in known:
-            what = f"{key} is not swept, so that no point can be excluded by it"
-            hint = did_you_mean(key, known) if known else "remove it"
-            diagnostics.problem((*path, key), what, hint, at_key=True)
-
-
-def _check_random(sweep: Sweep, diagnostics: Diagnostics) -> None:
-    if sweep.random and sweep.samples is None:
-        hint = "write samples: 20 beside it"
-        diagnostics.problem((KEY, "random"), "samples is missing", hint, at_key=True)
-    if sweep.samples is not None and not sweep.random:
-        what = "there is nothing to draw: the sweep has no random"
-        hint = "remove it, or write random: {args.lr: {log_uniform: [1e-4, 1e-2]}}"
-        diagnostics.problem((KEY, "samples"), what, hint, at_key=True)
-
-
-# ------------------------------------------------------------------ the product
-
-
 class _Product:
     """Combines the values, and reports lists that cannot be combined."""
 
@@ -153,10 +81,12 @@ class _Product:
 
     def points(self) -> list[Values]:
         """The values of each point, each set of values once; [] if there is a problem."""
+        self._check_number()
+        if self.diagnostics.failed:
+            return []
         grid = [self._axis(key, values) for key, values in self.sweep.grid.items()]
         zipped = self._zip()
-        self._check_number([len(axis) for axis in (*grid, *([zipped] if zipped else []))])
-        if self.diagnostics.failed:
+        if any(not problem.warning for problem in self.diagnostics.problems):
             return []
         axes = [*grid, *([zipped] if zipped else [])]
         nothing_drawn: list[Values] = [{}] if axes else []
@@ -223,31 +153,34 @@ class _Product:
         path = (KEY, "random", key)
         return SweptValue(value, path if item is None else (*path, "choice", item), path)
 
-    def _check_number(self, lengths: Sequence[int]) -> None:
-        factors = [*([self.sweep.samples or 0] if self.sweep.random else []), *lengths]
-        number = (math.prod(factors) if factors else 0) + len(self.sweep.include)
+    def _check_number(self) -> None:
+        sweep = self.sweep
+        factors = [sweep.samples or 0] if sweep.random else []
+        factors += [len(values) for values in sweep.grid.values()]
+        factors += [max(map(len, sweep.zip.values()))] if sweep.zip else []
+        number = (math.prod(factors) if factors else 0) + len(sweep.include)
         if number > MAX_POINTS:
             what = f"{number:,} points are more than {MAX_POINTS:,}"
             product = " x ".join(map(str, factors))
             hint = f"they are {product}: shorten a list, or write random and samples instead"
             self.diagnostics.problem((KEY,), what, hint, at_key=True)
-        elif not number and not self.diagnostics.failed:
+        elif not number:
             what = "the sweep has no points"
             self.diagnostics.problem(
                 (KEY,), what, "write grid: {args.lr: [1e-3, 1e-4]}", at_key=True
             )
 
     def _without_excluded(self, points: list[Values]) -> list[Values]:
-        rules = [
-            {key: canonical(value) for key, value in entry.items()} for entry in self.sweep.exclude
-        ]
+        """The points that no rule of `exclude` matches; a rule without any effect is a warning."""
         left = points
-        for rule in rules:
-            left = [
-                values
-                for values in left
-                if any(canonical(values[key].value) != value for key, value in rule.items())
-            ]
+        for number, entry in enumerate(self.sweep.exclude):
+            rule = {key: canonical(value) for key, value in entry.items()}
+            matched = [_matches(values, rule) for values in points]
+            if points and not any(matched):
+                what, hint = "no point has these values", "remove it, or correct the values"
+                self.diagnostics.problem((KEY, "exclude", number), what, hint, warning=True)
+            excluded = {id(one) for one, is_match in zip(points, matched, strict=True) if is_match}
+            left = [one for one in left if id(one) not in excluded]
         if points and not left and not self.sweep.include:
             what = f"no point is left of {counted(len(points), 'point')}"
             hint = "remove a rule, or add values to the lists"
@@ -270,6 +203,10 @@ class _Product:
 
 def _together(parts: Iterable[Values]) -> Values:
     return {key: value for part in parts for key, value in part.items()}
+
+
+def _matches(values: Values, rule: Mapping[str, str]) -> bool:
+    return all(canonical(values[key].value) == value for key, value in rule.items())
 
 
 def _identity(values: Values) -> str:

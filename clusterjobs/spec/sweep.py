@@ -26,7 +26,7 @@ _SECTIONS = ("grid", "zip", "random", "include", "exclude")
 _NOT_SWEPT = {
     "name": (
         "all points have the name of the spec",
-        "a point has a name of its own, {{ point.name }}",
+        "the name of a point is {{ point.name }}",
     ),
     "cluster": ("a sweep runs on one cluster", "write a spec for each cluster"),
     "logs": ("the folders of all points are in one folder", "remove it"),

@@ -102,8 +102,8 @@ class Sweep(SpecModel):
     random: dict[str, Annotated[dict[str, Any], BeforeValidator(_distribution)]] = {}
     samples: Count | None = None
     seed: Seed = 0
-    include: tuple[dict[str, Any], ...] = ()
     exclude: tuple[dict[str, Any], ...] = ()
+    include: tuple[dict[str, Any], ...] = ()
     max_running: Count | None = None
     max_failed: Count | None = None
     per_node: Count | None = None

@@ -51,13 +51,28 @@ class Document:
 
     def locate(self, path: Path) -> Location:
         """The position of the value at `path`, or of its nearest parent if it is missing."""
-        node, _ = self._walk(path)
-        return self._location(node) if node else Location(self.file, 1, 1, line_of(self.text, 0))
+        if path not in self._located:
+            node, _ = self._walk(path)
+            start = Location(self.file, 1, 1, line_of(self.text, 0))
+            self._located[path] = self._location(node) if node else start
+        return self._located[path]
 
     def locate_key(self, path: Path) -> Location:
         """The position of the key at `path`; of an item of a list, which has no key, its own."""
-        _, key = self._walk(path)
-        return self._location(key) if key else self.locate(path)
+        if path not in self._located_keys:
+            _, key = self._walk(path)
+            self._located_keys[path] = self._location(key) if key else self.locate(path)
+        return self._located_keys[path]
+
+    # The plans of a sweep's points ask for the same positions a thousand times.
+
+    @functools.cached_property
+    def _located(self) -> dict[Path, Location]:
+        return {}
+
+    @functools.cached_property
+    def _located_keys(self) -> dict[Path, Location]:
+        return {}
 
     def span(self, path: Path) -> tuple[int, int]:
         """Start and end of the value at `path` in `text`, in characters."""

@@ -19,6 +19,7 @@ FAILING = {
     "submit": ["wrong.yaml"],
     "status": ["exp.yaml", "4711"],
     "results": ["exp.yaml"],
+    "cancel": ["nosuch"],
     "clusters list": [],
     "clusters show": ["nosuch"],
     "clusters diff": ["small", "wrong.yaml"],

@@ -66,6 +66,19 @@ def test_json_has_the_same(clusterjobs: Callable[..., Any], sweep: SweepOnDisk) 
     assert [one["state"] for one in points] == ["completed", "failed", "missing"]
 
 
+def test_numbers_are_shown_as_the_spec_has_them(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
+    sweep.spec.write_text(sweep.spec.read_text().replace("0.5", "5e-1"))
+    assert clusterjobs("results", sweep.spec).out.splitlines()[1].split()[:3] == [
+        *("0", "5e-1", "completed"),
+    ]
+    rows = list(csv.DictReader(io.StringIO(clusterjobs("results", sweep.spec, "--csv").out)))
+    assert rows[0]["args.lr"] == "5e-1"
+    points = json.loads(clusterjobs("results", sweep.spec, "--json").out)["points"]
+    assert points[0]["values"] == {"args.lr": 0.5}
+
+
 def test_the_folder_of_a_sweep_is_enough(
     clusterjobs: Callable[..., Any], sweep: SweepOnDisk
 ) -> None:
@@ -84,6 +97,8 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a huge number": (b'{"loss": ' + b"9" * 10_000 + b"}", "result.json is no JSON"),
     "huge": (b" " * (2 << 20), "result.json is larger than 1 MiB"),
     "nan": (b'{"loss": NaN, "best": {"loss": -Infinity}}', "loss is nan; best.loss is -inf"),
+    "many": (json.dumps(dict.fromkeys(map(str, range(2000)))).encode(), "more than 1,000 values"),
+    "a hostile key": (b'{"\\u001b]0;": "\\u0007", "b": NaN}', "b is nan"),
     "twice": (b'{"a.b": 1, "a": {"b": 2}}', "a.b is in result.json twice"),
 }
 
@@ -153,6 +168,7 @@ def test_parquet_has_the_table(
     assert done.code == 0, done.err
     found = parquet.read_table(tmp_path / "out.parquet").to_pydict()
     assert found["loss"] == [2.5, None, None]
+    assert found["args.lr"] == [0.5, 1.5, 2.5]
     assert found["eval.note"] == [HOSTILE, None, None]
     wrong = clusterjobs("results", sweep.spec, "--parquet", tmp_path / "no" / "out.parquet")
     assert (wrong.code, "cannot write" in wrong.err) == (1, True)

@@ -48,7 +48,8 @@ def test_a_sweep_is_one_line(
     clusterjobs: Callable[..., Any], sweep: SweepOnDisk, slurm: pathlib.Path
 ) -> None:
     done = clusterjobs("status", sweep.spec)
-    assert (done.code, done.err) == (0, "")
+    said = f"why a point failed: clusterjobs status {sweep.spec} 42\n"
+    assert (done.code, done.err) == (0, said)
     assert done.out == f"lr-width: 6 points: {COUNTS}\n"
     assert squeue_calls(slurm) == 1
 
@@ -120,6 +121,10 @@ def test_the_job_of_a_point_is_shown_with_its_traceback(
         "job 42, the first traceback of rank 3:\n"
         "  Traceback (most recent call last):\n    at\n  ValueError: nan\n"
     )
+    both = clusterjobs("status", sweep.spec, "41", "42").out.splitlines()
+    assert [line for line in both if line.startswith("point ")] == [
+        f"point {point.name}" for point in sweep.points[:2]
+    ]
     missing = clusterjobs("status", sweep.spec, "77")
     assert missing.code == 1
     assert "no job 77 is known here" in missing.err

@@ -76,8 +76,12 @@ def test_a_folder_means_its_specs_or_its_jobs(
     clusterjobs: Callable[..., Any], specs: pathlib.Path
 ) -> None:
     (specs / "specs" / "without-jobs.yaml").write_text(SPEC.format(name="c", logs=specs / "logs"))
+    (specs / "specs" / "base.yaml").write_text("cluster: small\nframework: command\n")
+    with (specs / "specs" / "a.yaml").open("a") as file:
+        file.write("extends: base.yaml\n")
     for target in ("specs", "logs", "."):
-        assert job_ids(clusterjobs("status", target, "--json")) == ["5", "6"], target
+        done = clusterjobs("status", target, "--json")
+        assert (job_ids(done), done.err) == (["5", "6"], ""), target
     assert job_ids(clusterjobs("status", "logs/6", "--json")) == ["6"]
     empty = specs / "nothing"
     empty.mkdir()
@@ -152,8 +156,37 @@ def test_ones_own_jobs_are_found_with_their_specs(
     assert jobs["5"]["step"] == 3
     assert jobs["7"]["spec"] == f"{workdir}/a.yaml"
     text = clusterjobs("status").out
-    assert "other jobs" in text
+    assert "\nby hand (no spec found)\n" in text
     assert text.endswith("4 jobs: 1 completed, 2 pending, 1 failed\n")
+
+
+def test_tasks_of_an_array_that_wait_share_a_row(
+    clusterjobs: Callable[..., Any], specs: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    tasks = [
+        row("40", "PENDING", "a", array="40", index=str(n), reason="Priority") for n in NUMBERS
+    ]
+    write_squeue(slurm, row("39", "RUNNING", "a", array="38", index="2"), *tasks)
+    done = clusterjobs("status", "specs/a.yaml")
+    assert [line.split()[0] for line in done.out.splitlines()[1:3]] == ["5", "40_[0-2,7,9-10]"]
+    assert len(json.loads(clusterjobs("status", "specs/a.yaml", "--json").out)["jobs"]) == 7
+
+
+NUMBERS = (0, 1, 2, 7, 9, 10)
+
+
+def test_the_folders_of_a_lab_are_named_as_its_jobs_name_them(
+    clusterjobs: Callable[..., Any], specs: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = specs / "clusterjobs" / "labs" / "mine"
+    (lab / "shared").mkdir(parents=True)
+    facts = {"cluster": "small", "slurm": "22.05", "nodes": [], "shared": ["/fsx"]}
+    (lab / "lab.json").write_text(json.dumps(facts))
+    (specs / "logs").rename(lab / "shared" / "fsx")
+    monkeypatch.setenv("XDG_STATE_HOME", str(specs))
+    monkeypatch.setenv("CLUSTERJOBS_LAB", "mine")
+    assert job_ids(clusterjobs("status", "/fsx", "--json")) == ["5", "6"]
+    assert job_ids(clusterjobs("status", "/fsx/6", "--json")) == ["6"]
 
 
 def test_ones_own_sweep_is_one_line(
@@ -164,6 +197,8 @@ def test_ones_own_sweep_is_one_line(
     tasks = (row("40", "PENDING", array="40", index=str(n), workdir=str(specs)) for n in range(3))
     write_squeue(slurm, *tasks)
     assert clusterjobs("status").out == "lr-width: 3 points: 3 pending\n"
+    write_squeue(slurm, row("41", "PENDING", reason="Priority", workdir=str(specs)))
+    assert clusterjobs("status").out.startswith("tiny (no spec found)\njob ")
 
 
 def test_a_running_job_shows_the_newest_checkpoint_of_its_folder(
@@ -185,7 +220,7 @@ def test_text_of_other_programs_cannot_change_the_terminal(
     (specs / "logs" / "6" / "job.log").write_text(
         "Traceback (most recent call last):\nE: \x1b]0;title\x07\x9b\u202e\n"
     )
-    write_squeue(slurm, row("7", "PENDING", "a", reason="\x1b[2Jnew"))
+    write_squeue(slurm, row("7", "PENDING", "a", reason="\x07new"))
     for target in ("specs", "."):
         text = clusterjobs("status", target).out
         assert "E: ?" in text

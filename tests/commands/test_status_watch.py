@@ -11,6 +11,7 @@ import pytest
 
 from clusterjobs.commands.status import watch as module
 from clusterjobs.commands.status.watch import watch
+from clusterjobs.errors import InputError, one_problem
 
 
 class Look:
@@ -47,6 +48,22 @@ def test_each_change_is_printed_once(capsys: pytest.CaptureFixture[str], naps: l
 def test_ctrl_c_keeps_the_last_view(capsys: pytest.CaptureFixture[str]) -> None:
     watch(Look(["1 running"], interrupted=True), 1)
     assert capsys.readouterr().out == "1 running\n"
+
+
+def test_a_look_that_fails_later_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    looks = iter([Look(["a", "a"]), one_problem("squeue: busy"), Look(["b"])])
+
+    def look() -> Look:
+        found = next(looks)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    watch(look, 1)
+    assert capsys.readouterr() == ("a\n\nb\n", "squeue: busy\n")
+    looks = iter([one_problem("no such file")])
+    with pytest.raises(InputError):
+        watch(look, 1)
 
 
 def test_a_terminal_is_cleared_before_each_view(

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.jobs.log_end import END, last_match, last_step, read_log_end
+from clusterjobs.jobs.log_end import END, last_logged_step, last_match, last_step, read_log_end
 
 STEPS = {
     "Megatron-LM": (
@@ -33,6 +33,7 @@ STEPS = {
     ),
     "NeMo": ("Training epoch 1, iteration 10/999 | lr: 0.0001 | global_step: 29 |", "10/999"),
     "litgpt": ("Epoch 1 | iter 128 step 16 | loss train: 2.310, val: n/a", "16"),
+    "after a bar": ("iteration 3/60 done\rstep 9: x", "9"),
     "labelled": ("3: step 7 of 9: loss 2.5", "7"),
     "a slash": ("step 5/60 loss 3", "5/60"),
 }
@@ -73,6 +74,11 @@ def test_the_frameworks_own_line_comes_first() -> None:
     assert str(last_step(text, [r"at update (?P<step>\d+)"])) == "8"
 
 
+def test_a_number_without_end_is_no_step() -> None:
+    assert last_step("at " + "9" * 10_000, [r"at (?P<step>\d+)"]) is None
+    assert str(last_step("at 5 of x", [r"at (?P<step>\d+) of (?P<steps>\w+)"])) == "5"
+
+
 def test_a_number_is_the_last_one_of_the_log() -> None:
     text = "loss=3.5 loss=3.25\nloss=2.5\nloss=nan\n"
     assert last_match(text, re.compile("loss=([0-9.]+)")) == "2.5"
@@ -87,7 +93,11 @@ def test_only_the_end_of_a_log_is_read(tmp_path: pathlib.Path) -> None:
     text = read_log_end(log)
     assert len(text) <= END
     assert text.endswith("end\n")
-    assert last_step(text) is None
+    assert last_logged_step(log) is None
+    log.write_bytes(b"step 6\n" + b"\xff\n" * (END // 4) + b"end\n")
+    assert str(last_logged_step(log)) == "6"
+    log.write_text(f"{'y' * 99}\n" * END)
+    assert set(read_log_end(log).splitlines()) == {"y" * 99}
     log.write_bytes(b"x" * (2 * END))  # one line without an end
     assert read_log_end(log) == "x" * END
 

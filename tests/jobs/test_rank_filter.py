@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +20,10 @@ OF_RANK_1 = "b\n\ne\nno end"
 def test_the_parts_do_not_matter(cuts: list[int]) -> None:
     ends = [0, *sorted(cuts), len(LOG)]
     rank = RankFilter(Labels(1), 1)
-    parts = [LOG[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    parts = [LOG[start:end] for start, end in itertools.pairwise(ends)]
     assert "".join(map(rank.passed, parts)) + rank.rest() == OF_RANK_1
-    assert rank.found and rank.is_certain
+    assert rank.found
+    assert rank.is_certain
 
 
 def test_a_line_of_a_node_is_not_certain_to_be_the_ranks() -> None:

@@ -122,10 +122,22 @@ def test_a_value_inside_other_text_is_that_swept_value() -> None:
 
 def test_a_number_is_not_cut_in_two() -> None:
     (array,) = arrays_of(
-        command=["./run", "0.15", "1"],
-        sweep={"zip": {"command": [["./run", "0.11", "1"], ["./run", "0.12", "2"]]}},
+        command=["./run", "0.1{{ env.N }}", "{{ env.N }}.5", "-{{ env.N }}"],
+        env={"N": "0"},
+        sweep={"grid": {"env.N": ["1", "2"]}},
     )
     assert columns(array)["value"] == ("0.11", "0.12")
+    assert columns(array)["value_2"] == ("1.5", "2.5")
+    assert array.plan.launch.words[-1] == f"-{variable('n')}"
+
+
+def test_a_text_of_very_many_values_is_a_value_of_its_own() -> None:
+    (array,) = arrays_of(
+        command=["./run", "{{ env.N }}" * 8, "{{ env.N }}" * 9],
+        env={"N": "0"},
+        sweep={"grid": {"env.N": ["a", "b"]}},
+    )
+    assert array.plan.launch.words[1:] == (variable("n") * 8, variable("value"))
 
 
 def test_a_derived_value_has_the_name_that_the_plan_has_for_it() -> None:

@@ -134,7 +134,7 @@ DEEPSPEED: dict[str, Any] = {
     "nodes": 1,
     "batch": {"micro": 1, "global": 8},
     "software": {},
-    "ds_config": {"tag": "", "steps_per_print": 1},
+    "ds_config": {"tag": "", "same": "$HOME `date` $(date) \\ '"},
 }
 
 
@@ -149,6 +149,7 @@ def test_a_hostile_value_arrives_in_a_config_file_of_its_task(
     run(tmp_path, script, task, PATH="")
     config = json.loads((job_folder(tmp_path) / "ds_config.json").read_text())
     assert config["tag"] == HOSTILE[task]
+    assert config["same"] == DEEPSPEED["ds_config"]["same"]
     assert config["train_micro_batch_size_per_gpu"] == [1, 2, 4, 8, 1, 2, 4, 8, 1][task]
 
 
@@ -226,8 +227,7 @@ def test_the_pending_tasks_are_held_once_max_failed_points_have_failed(
 
 def test_cancelled_points_have_not_failed(tmp_path: pathlib.Path) -> None:
     script = failing(max_failed=1)
-    given = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "4700"}
-    end = run_script(tmp_path, script, state="CANCELLED", environment=given)
+    end = run(tmp_path, script, 0, STATE="CANCELLED")
     assert (end.code, end.requests) == (143, [])
 
 

@@ -67,18 +67,23 @@ def status(
         _pattern(metric),
     )
     if watch:
-        redraw(lambda: make_report(wanted), watch)
+        redraw(lambda: _checked(wanted), watch)
+        return
+    if not as_json:
+        _show(_checked(wanted))
         return
     report = make_report(wanted)
-    if as_json:
-        show_problems(report.problems)
-        print_json(report.data())
-        return
-    _show(report)
+    show_problems(report.problems)
+    print_json(report.data())
+
+
+def _checked(wanted: Wanted) -> Report:
+    report = make_report(wanted)
+    report.check()
+    return report
 
 
 def _show(report: Report) -> None:
-    report.check()
     click.echo(report.text())
     show_problems(report.problems)
     for note in report.notes():

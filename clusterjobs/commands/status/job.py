@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 from clusterjobs.commands.status.queue import Queue
 from clusterjobs.commands.unstarted import Unstarted
+from clusterjobs.errors import InputError
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.jobs import sweeps as state
-from clusterjobs.jobs.log_end import last_step, read_log_end
+from clusterjobs.jobs.log_end import last_logged_step, read_log_end
 from clusterjobs.jobs.records import (
     NO_RECORD,
     Attempt,
@@ -37,14 +38,15 @@ class JobPlace(NamedTuple):
     """Where a job stands. `spec` is the file as it was named, "" if it is unknown.
 
     `folder`: None if only Slurm knows the job; then `ended` is what it says after the job's end.
-    `newest_checkpoint` looks into the folder of the checkpoints, if there is one.
+    `patterns`: see `log_patterns`. `newest_checkpoint` looks into the folder of the checkpoints, if
+    there is one.
     """
 
     job_id: str
     folder: pathlib.Path | None
     spec: str = ""
     name: str = ""
-    framework: str = ""
+    patterns: tuple[str, ...] = ()
     unstarted: Unstarted | None = None
     newest_checkpoint: Callable[[], str] | None = None
     ended: Queued | None = None
@@ -60,7 +62,7 @@ def job_data(place: JobPlace, queue: Queue) -> JobData:
     log = place.folder and place.folder / "job.log"
     if place.unstarted and not queued:
         log = place.unstarted.output or log
-    step = last_step(read_log_end(log), log_patterns(place.framework)) if log else None
+    step = last_logged_step(log, place.patterns) if log else None
     return {
         "job_id": place.job_id,
         "spec": place.spec,
@@ -91,9 +93,10 @@ def add_traceback(job: JobData) -> None:
 
 def log_patterns(framework: str) -> tuple[str, ...]:
     """The lines with a step that a framework declares."""
-    if framework not in FRAMEWORKS:
+    try:
+        lines = FRAMEWORKS[framework].log_lines
+    except (KeyError, InputError):  # unknown, or its package cannot be loaded
         return ()
-    lines = FRAMEWORKS[framework].log_lines
     return tuple(line.pattern for line in lines if "(?P<step>" in line.pattern)
 
 
@@ -112,7 +115,7 @@ def _in_slurm(queued: Queued | None, place: JobPlace) -> Mapping[str, str]:
     return {
         "state": queued.state,
         "state_reason": queued.reason,
-        "waits_for": in_words(queued.reason) if is_waiting else "",
+        "waits_for": in_words(queued.reason, queued.dependency) if is_waiting else "",
         "expected_start": queued.start if is_waiting else "",
         "time_left": queued.time_left,
         "nodes": queued.nodes,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import pathlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from clusterjobs.commands.status.job import JobPlace, job_data
 from clusterjobs.commands.status.queue import Queue
+from clusterjobs.commands.status.sweep import SweepData
 from clusterjobs.commands.status.targets import Finder, Group
 from clusterjobs.errors import InputError
 from clusterjobs.regular_file import open_regular
@@ -33,20 +34,26 @@ def my_groups(finder: Finder, queue: Queue) -> Iterator[Group]:
             group = finder.spec(spec)(queue)
         except InputError:
             continue  # its jobs are shown without it
-        jobs = tuple(job for job in group.jobs if job["job_id"] in mine)
-        shown |= {job["job_id"] for job in jobs}
-        for sweep in group.sweeps:
-            arrays = {str(one.job_id) for one in sweep.sweep.submissions}
-            shown |= {job_id for job_id, job in mine.items() if job.array_id in arrays}
-        if jobs or group.sweeps:
+        jobs = tuple(job for job in group.jobs if job["job_id"] in mine.keys() - shown)
+        of_sweeps = {job_id for sweep in group.sweeps for job_id in _tasks(sweep, mine)}
+        shown |= {job["job_id"] for job in jobs} | of_sweeps
+        if jobs or of_sweeps:
             yield group._replace(jobs=jobs)
     others = [
         JobPlace(job_id, None, "", job.name, ended=ended.get(job_id))
-        for job_id, job in mine.items()
+        for job_id, job in sorted(mine.items(), key=lambda one: [int(n) for n in one[0].split("_")])
         if job_id not in shown
     ]
-    if others:
-        yield Group("other jobs", tuple(job_data(place, queue) for place in others))
+    for name in dict.fromkeys(place.name for place in others):
+        places = (place for place in others if place.name == name)
+        yield Group(f"{name} (no spec found)", tuple(job_data(place, queue) for place in places))
+
+
+def _tasks(sweep: SweepData, mine: Mapping[str, Queued]) -> set[str]:
+    """The ids of those jobs that are tasks of the sweep."""
+    arrays = {str(one.job_id) for one in sweep.sweep.submissions}
+    newest = {state.job_id for state in sweep.states.values()}
+    return {job_id for job_id, job in mine.items() if job.array_id in arrays or job_id in newest}
 
 
 def _specs(jobs: Iterable[Queued]) -> Iterator[pathlib.Path]:

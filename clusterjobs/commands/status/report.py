@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from clusterjobs.commands.status.tables import (
 from clusterjobs.commands.status.targets import Finder, Group
 from clusterjobs.errors import Problem, one_problem
 from clusterjobs.jobs.records import NO_RECORD
-from clusterjobs.jobs.sweeps import PENDING, RUNNING
+from clusterjobs.jobs.sweeps import FAILED, PENDING, RUNNING
 from clusterjobs.node.job.attempt_files import MAX_RECORDS
 
 _NOTHING = "none of your jobs is in the queue, and Slurm remembers none that has ended"
@@ -99,9 +100,11 @@ class Report:
             shown = {job["job_id"] for job in group.jobs}
             unstarted = group.found.unstarted if group.found else {}
             yield from (one.note(name) for name, one in unstarted.items() if name in shown)
+        if not self.wanted.job_ids:
+            yield from filter(None, map(_hint_to_failed, self.sweeps))
 
     def _group(self, group: Group) -> Iterator[str]:
-        if len(self.groups) > 1 and group.jobs:
+        if group.jobs and (len(self.groups) > 1 or not self.wanted.targets):
             yield printable(group.title)
         if group.jobs:
             yield jobs_table(group.jobs)
@@ -135,6 +138,13 @@ class Report:
         return self.wanted.metric or (metric_pattern(of_spec) if of_spec else None)
 
 
+def _hint_to_failed(sweep: SweepData) -> str:
+    """How to see why a point failed."""
+    failed = [one.job_id for one in sweep.states.values() if one.state == FAILED and one.job_id]
+    target = shlex.quote(sweep.sweep.spec or str(sweep.sweep.folder))
+    return f"why a point failed: clusterjobs status {target} {failed[0]}" if failed else ""
+
+
 def make_report(wanted: Wanted) -> Report:
     """Look at all targets, with one call of squeue. Raises InputError."""
     finder = Finder()
@@ -154,7 +164,7 @@ def metric_pattern(text: str) -> re.Pattern[str]:
     example = "write a pattern with one group: --metric 'loss=([0-9.]+)'"
     try:
         pattern = re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise one_problem(f"{text!r} is no regular expression: {error}", hint=example) from None
     if pattern.groups != 1:
         raise one_problem(f"{text!r} has {pattern.groups} groups, not one", hint=example)
@@ -172,11 +182,11 @@ def _chosen(groups: Sequence[Group], job_ids: Sequence[str], queue: Queue) -> li
     """Only those jobs, also of sweeps. Raises InputError if one is not there."""
     chosen = []
     for group in groups:
-        jobs = [job for job in group.jobs if job["job_id"] in job_ids]
-        for sweep in group.sweeps:
-            jobs += _point_jobs(sweep, job_ids, queue)
-        if jobs:
-            chosen.append(group._replace(jobs=tuple(jobs), sweeps=()))
+        if jobs := tuple(job for job in group.jobs if job["job_id"] in job_ids):
+            chosen.append(group._replace(jobs=jobs, sweeps=()))
+        for sweep in group.sweeps:  # the points of a pack share one job
+            of_points = _point_jobs(sweep, job_ids, queue)
+            chosen += [Group(f"point {job['name']}", (job,)) for job in of_points]
     found = {job["job_id"] for group in chosen for job in group.jobs}
     for job_id in job_ids:
         if job_id not in found:
@@ -188,7 +198,7 @@ def _point_jobs(sweep: SweepData, job_ids: Sequence[str], queue: Queue) -> Itera
     for name, state in sweep.states.items():
         if state.job_id in job_ids:
             of = sweep.sweep
-            place = JobPlace(state.job_id, state.folder, of.spec, name, of.framework)
+            place = JobPlace(state.job_id, state.folder, of.spec, name, of.patterns)
             yield job_data(place, queue)
 
 

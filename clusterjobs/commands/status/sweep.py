@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from clusterjobs.commands.status.job import log_patterns
 from clusterjobs.commands.status.queue import Queue
 from clusterjobs.commands.sweep_folder import sweep_folder, sweep_name
-from clusterjobs.jobs.log_end import last_match, last_step, read_log_end
+from clusterjobs.jobs.log_end import last_logged_step, last_match, read_log_end
 from clusterjobs.jobs.records import read_folder
 from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, read_submissions
 from clusterjobs.jobs.sweeps import (
@@ -53,7 +53,7 @@ class Sweep(NamedTuple):
     name: str
     spec: str
     folder: pathlib.Path
-    framework: str
+    patterns: tuple[str, ...]
     points: tuple[Known, ...]
     submissions: tuple[Submission, ...]
     metric: str | None = None
@@ -88,8 +88,10 @@ class SweepData(NamedTuple):
             "name": known.name,
             "values": dict(known.values),
             "state": state.state,
-            "reason": state.reason,
-            "waits_for": in_words(state.reason) if is_waiting else "",
+            "reason": "" if state.reason == "None" else state.reason,
+            "waits_for": in_words(state.reason, job.dependency if job else "")
+            if is_waiting
+            else "",
             "expected_start": job.start if job and is_waiting else "",
             "time_left": job.time_left if job else "",
             "nodes": job.nodes if job else "",
@@ -103,16 +105,15 @@ class SweepData(NamedTuple):
         """What the folder of the newest job says, if it is the job of this state."""
         if state.folder is None:
             return dict.fromkeys(_LOGGED) | {"attempt": 0}
-        attempts = read_folder(state.folder).attempts
-        text = read_log_end(state.folder / "job.log")
-        step = last_step(text, log_patterns(self.sweep.framework))
-        number = attempts[-1].number if attempts else 0
+        last = state.attempt or next(reversed(read_folder(state.folder).attempts), None)
+        log = state.folder / "job.log"
+        step = last_logged_step(log, self.sweep.patterns)
         return {
-            "attempt": number + (state.state == RUNNING),
-            "checkpoint": attempts[-1].checkpoint if attempts else "",
+            "attempt": (last.number if last else 0) + (state.state == RUNNING),
+            "checkpoint": last.checkpoint if last else "",
             "step": step and step.step,
             "steps": step and step.steps,
-            "metric": last_match(text, metric) if metric else None,
+            "metric": last_match(read_log_end(log), metric) if metric else None,
         }
 
 
@@ -137,7 +138,7 @@ def spec_sweep(spec: pathlib.Path, points: Sequence[Spec]) -> Sweep:
         sweep_name(experiment),
         str(spec),
         folder,
-        experiment.framework,
+        log_patterns(experiment.framework),
         known,
         read_submissions(folder),
         experiment.sweep.metric if experiment.sweep else None,
@@ -154,7 +155,7 @@ def folder_sweep(folder: pathlib.Path) -> Sweep:
     known = [Known(_index(name), name, _values(plans[digest])) for digest, name in names.items()]
     framework = next((str(one["framework"]) for one in plans.values() if "framework" in one), "")
     points = tuple(sorted(known, key=lambda point: (point.index, point.name)))
-    return Sweep(folder.name, "", folder, framework, points, submissions)
+    return Sweep(folder.name, "", folder, log_patterns(framework), points, submissions)
 
 
 def _index(name: str) -> int:

@@ -18,11 +18,29 @@ _ATTEMPT_HEAD = ("attempt", "why it ended", "exit code", "last checkpoint", "sec
 _DATA_HEAD = ("data", "node", "how it stands")
 _EXPORT_HEAD = ("export", "how it stands")
 _MOST_CELL = 60  # characters of a value in the table of points
+_MOST_TEXT = 300  # of several words
 
 
 def jobs_table(jobs: Iterable[JobData]) -> str:
-    """One row for each job."""
-    return table([_JOB_HEAD, *map(_job_row, jobs)])
+    """One row for each job; tasks of one array that do the same share one: `123_[0-4]`."""
+    rows: dict[tuple[str, ...], list[int]] = {}
+    for job in jobs:
+        job_id, *row = _job_row(job)
+        array, _, task = job_id.partition("_")
+        rows.setdefault((array, "_" if task else "", *row), []).extend([int(task)] if task else [])
+    shown = [(_array(array, mark, tasks), *row) for (array, mark, *row), tasks in rows.items()]
+    return table([_JOB_HEAD, *shown])
+
+
+def _array(array: str, mark: str, tasks: Sequence[int]) -> str:
+    """`123`, `123_4`, or `123_[0-2,7]`."""
+    if len(tasks) < 2:
+        return f"{array}{mark}{tasks[0] if tasks else ''}"
+    known = set(tasks)
+    starts = sorted(task for task in known if task - 1 not in known)
+    ends = sorted(task for task in known if task + 1 not in known)
+    ranges = (f"{a}-{b}" if a < b else str(a) for a, b in zip(starts, ends, strict=True))
+    return f"{array}{mark}[{','.join(ranges)}]"
 
 
 def job_details(job: JobData) -> Iterator[str]:
@@ -156,8 +174,10 @@ def _value(values: Mapping[str, Any], key: str) -> str:
 
 
 def short(cell: str) -> str:
+    """A cell of a table of points."""
     text = printable(cell)
-    return text if len(text) <= _MOST_CELL or " " in text else f"{text[: _MOST_CELL - 3]}..."
+    most = _MOST_TEXT if " " in text else _MOST_CELL
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def labels(keys: Sequence[str]) -> list[str]:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from clusterjobs.commands.impact.find import find_specs
 from clusterjobs.commands.job_folders import SpecJobs, experiment_jobs
-from clusterjobs.commands.lab_paths import on_this_machine
+from clusterjobs.commands.lab_paths import named_here, on_this_machine
 from clusterjobs.commands.spec_files import SpecFiles
-from clusterjobs.commands.status.job import JobData, JobPlace, job_data
+from clusterjobs.commands.status.job import JobData, JobPlace, job_data, log_patterns
 from clusterjobs.commands.status.queue import Queue
 from clusterjobs.commands.status.sweep import SweepData, folder_sweep, is_sweep_folder, spec_sweep
 from clusterjobs.errors import InputError, Problem, one_problem
@@ -51,9 +51,10 @@ class Finder:
 
     def views(self, target: pathlib.Path) -> Iterator[View]:
         """Raises InputError if there is nothing, or a spec that is named is wrong."""
-        if not target.is_dir():
+        folder = named_here(target)
+        if not folder.is_dir():
             yield self.spec(target)
-        elif view := self._folder(target):
+        elif view := self._folder(folder):
             yield view
         else:
             yield from self._specs_below(target)
@@ -68,12 +69,12 @@ class Finder:
         return lambda queue: Group(str(spec), (), (sweep.with_states(queue),))
 
     def _jobs_of_spec(self, spec: pathlib.Path, experiment: Experiment, queue: Queue) -> Group:
-        name, framework = experiment.name, experiment.framework
+        name, patterns = experiment.name, log_patterns(experiment.framework)
         ended = queue.ended_states(name)
         found = experiment_jobs(spec.name, experiment, queue.queued, ended, self._folders_below)
         newest = _checkpoint_finder(experiment)
         places = (
-            JobPlace(one, folder, str(spec), name, framework, found.unstarted.get(one), newest)
+            JobPlace(one, folder, str(spec), name, patterns, found.unstarted.get(one), newest)
             for one, folder in found.folders.items()
         )
         return Group(str(spec), tuple(job_data(place, queue) for place in places), (), found)
@@ -116,14 +117,15 @@ def _folders_in(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _all_data(folders: Iterable[JobFolder], queue: Queue) -> tuple[JobData, ...]:
-    return tuple(job_data(_place(one), queue) for one in folders)
+    patterns = functools.cache(log_patterns)
+    return tuple(job_data(_place(one, patterns), queue) for one in folders)
 
 
-def _place(job: JobFolder) -> JobPlace:
+def _place(job: JobFolder, patterns: Callable[[str], tuple[str, ...]]) -> JobPlace:
     spec = job.plan.get("spec")
     file = spec.get("file") if isinstance(spec, dict) else ""
-    name, framework = job.plan.get("name"), job.plan.get("framework")
-    return JobPlace(job.job_id, job.path, str(file or ""), str(name or ""), str(framework or ""))
+    name, framework = job.plan.get("name"), str(job.plan.get("framework"))
+    return JobPlace(job.job_id, job.path, str(file or ""), str(name or ""), patterns(framework))
 
 
 def _checkpoint_finder(experiment: Experiment) -> Callable[[], str] | None:

@@ -9,6 +9,9 @@ from typing import Protocol
 
 import click
 
+from clusterjobs.commands.show import printable
+from clusterjobs.errors import InputError
+
 
 class Watched(Protocol):
     """One look."""
@@ -18,11 +21,21 @@ class Watched(Protocol):
 
 
 def watch(look: Callable[[], Watched], seconds: float) -> None:
-    """On a terminal the view is redrawn in place; elsewhere each change is printed."""
+    """On a terminal the view is redrawn in place; elsewhere each change is printed.
+
+    After the first look, problems are printed and looked past: Slurm may be busy for a moment.
+    """
     last, is_terminal = None, sys.stdout.isatty()
     try:
         while True:
-            seen = look()
+            try:
+                seen = look()
+            except InputError as error:
+                if last is None:
+                    raise
+                click.echo("; ".join(printable(one.what) for one in error.problems), err=True)
+                time.sleep(seconds)
+                continue
             if (text := seen.text()) != last:
                 if is_terminal:
                     click.clear()

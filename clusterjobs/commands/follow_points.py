@@ -15,7 +15,7 @@ import click
 from clusterjobs.commands import polled_queue
 from clusterjobs.commands.polled_queue import PolledQueue
 from clusterjobs.commands.show import printable
-from clusterjobs.jobs.sweeps import COMPLETED, PENDING, RUNNING, STATES, PointState
+from clusterjobs.jobs.sweeps import COMPLETED, LOST, PENDING, RUNNING, STATES, PointState
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.slurm.reasons import in_words
 
@@ -47,22 +47,24 @@ class FollowedPoints:
         while True:
             start = time.monotonic()
             self._look()
-            if not self.live_points:
+            if not self._live_points:
                 break
             took = time.monotonic() - start
             time.sleep(max(polled_queue.POLL_SECONDS, _SHARE * took))
         return all(state.state == COMPLETED for state in self.states.values())
 
     @property
-    def live_points(self) -> list[str]:
+    def _live_points(self) -> list[str]:
         """The points that are pending or running."""
         return [n for n, state in self.states.items() if state.state in (PENDING, RUNNING)]
 
     def live_jobs(self) -> list[str]:
         """The ids of their jobs, as scancel takes them."""
-        jobs = by_id(job for job in self._queue.jobs(now=True) or () if not job.has_ended)
+        known = self._queue.jobs(now=True) or ()
+        jobs = by_id(job for job in known if not job.has_ended)
+        self.states = self._states()
         shown = {job.shown_id for job in jobs.values()}
-        ids = [self.states[name].job_id for name in self.live_points]
+        ids = [self.states[name].job_id for name in self._live_points]
         live = [jobs[one].shown_id if one in jobs else one for one in ids]
         return [one for one in dict.fromkeys(live) if one in shown]
 
@@ -72,9 +74,12 @@ class FollowedPoints:
         return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
     def _look(self) -> None:
-        found = self.followed.states(self._queue.jobs())
-        wanted = found if self.names is None else self.names
-        before, self.states = self.states, {name: found[name] for name in found if name in wanted}
+        before, self.states = self.states, self._states()
+        if any(
+            state.state == LOST and before.get(name) != state for name, state in self.states.items()
+        ):
+            self._queue.jobs(now=True)  # somebody may have submitted it after the last squeue
+            self.states = self._states()
         if not before:
             self._say(self.counts())
         for name, state in self.states.items():
@@ -82,8 +87,13 @@ class FollowedPoints:
                 self._say(f"{name}: {_in_words(state)} ({self.counts()})")
         self._say_why_nothing_runs()
 
+    def _states(self) -> dict[str, PointState]:
+        found = self.followed.states(self._queue.jobs())
+        wanted = found if self.names is None else self.names
+        return {name: state for name, state in found.items() if name in wanted}
+
     def _say_why_nothing_runs(self) -> None:
-        reasons = Counter(self.states[name].reason for name in self.live_points)
+        reasons = Counter(self.states[name].reason for name in self._live_points)
         if any(state.state == RUNNING for state in self.states.values()) or not reasons:
             return
         reason = reasons.most_common(1)[0][0]
