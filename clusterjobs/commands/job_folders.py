@@ -10,9 +10,15 @@ from typing import NamedTuple
 
 from clusterjobs.commands.lab_paths import is_in_lab, on_this_machine
 from clusterjobs.commands.spec_files import SpecFiles
-from clusterjobs.commands.unstarted import DEFAULT_OUTPUT, Unstarted, unstarted_jobs
+from clusterjobs.commands.unstarted import (
+    DEFAULT_OUTPUT,
+    Unstarted,
+    jobs_with_unmet_needs,
+    unstarted_jobs,
+)
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.jobs.folders import JobFolder, job_folders
+from clusterjobs.jobs.submissions import Submission, read_submissions
 from clusterjobs.slurm.queue import Queued, ended_jobs
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import as_text, has_variable
@@ -84,9 +90,18 @@ def experiment_jobs(
     pattern = output if isinstance(output, str) and not has_variable(output) else DEFAULT_OUTPUT
     known = {*own, *planned, *(queued or {})}
     unstarted = unstarted_jobs(experiment.name, pattern, ended, known, on_this_machine)
+    submitted = submissions_of(spec, experiment.name, logs) if queued is not None else ()
+    unstarted |= jobs_with_unmet_needs(submitted, ended, known)
     own |= {job_id: logs / job_id for job_id in unstarted}
     ordered = {job_id: own[job_id] for job_id in sorted(own, key=_numbers)}
     return SpecJobs(spec, logs, ordered, others, unstarted)
+
+
+def submissions_of(file: str, name: str, logs: pathlib.Path) -> tuple[Submission, ...]:
+    """What `submit` has recorded of a spec without a sweep; others may share its `logs`."""
+    return tuple(
+        one for one in read_submissions(logs) if one.spec == file and name in one.points.values()
+    )
 
 
 def _numbers(job_id: str) -> tuple[int, ...]:

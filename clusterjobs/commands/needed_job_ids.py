@@ -27,7 +27,7 @@ def needed_job_id(one: NeedingSpec, need: SpecNeed, index: int) -> Iterator[Need
     if any(not job.has_ended for job in jobs):
         begun = on == "start" and all(job.state != "PENDING" for job in jobs)
         if not begun:
-            yield NeededJob("", job_id, on, str(logs))
+            yield NeededJob("", job_id, on, str(logs.absolute()))
         return
     completed = _completed(jobs, logs / job_id)
     if completed is None:

@@ -10,11 +10,12 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from clusterjobs.commands.job_folders import logs_folder
+from clusterjobs.commands.job_folders import logs_folder, submissions_of
 from clusterjobs.commands.sweep_folder import sweep_folder
 from clusterjobs.jobs.folders import JobFolder, job_folders
 from clusterjobs.jobs.submissions import Submission, read_submissions
 from clusterjobs.jobs.sweeps import (
+    CHANGED,
     MISSING,
     PENDING,
     RUNNING,
@@ -47,11 +48,9 @@ def record_folder(spec: NeedingSpec) -> pathlib.Path:
 
 def read_own_submissions(spec: NeedingSpec) -> tuple[Submission, ...]:
     """What was submitted of this spec; without a sweep, others share the record."""
-    found = read_submissions(record_folder(spec))
     if spec.is_sweep:
-        return found
-    name, file = spec.spec.experiment.name, file_name(spec)
-    return tuple(one for one in found if one.spec == file and name in one.points.values())
+        return read_submissions(record_folder(spec))
+    return submissions_of(file_name(spec), spec.spec.experiment.name, record_folder(spec))
 
 
 def known_jobs_of(
@@ -70,7 +69,8 @@ def known_jobs_of(
     state = plain_state(own, same, queued, content)
     if state.state == MISSING:
         known = {str(one.job_id) for one in submissions}
-        state = _waiting_by_name(name, queued, folders, known) or state
+        of_another_content = PointState(CHANGED) if folders else state
+        state = _waiting_by_name(name, queued, folders, known) or of_another_content
     return KnownJobs({"": state}, same)
 
 

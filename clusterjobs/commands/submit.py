@@ -23,7 +23,8 @@ from clusterjobs.commands.show import print_json, show_problems
 from clusterjobs.commands.summary import summary, sweep_summary
 
 if TYPE_CHECKING:
-    from clusterjobs.commands.submit_needs import NeedRow, Needs
+    from clusterjobs.commands.needs_report import NeedRow
+    from clusterjobs.commands.submit_needs import Needs
     from clusterjobs.commands.submit_sweep import SubmitOptions, SweepJob
     from clusterjobs.commands.sweep_project import SweepProject
 

@@ -16,7 +16,7 @@ from clusterjobs.commands.write import write_outputs
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.resume import counts_in_words
-from clusterjobs.jobs.sweeps import PENDING, PointState
+from clusterjobs.jobs.sweeps import COMPLETED, PENDING, PointState
 from clusterjobs.slurm.queue import queued_jobs
 from clusterjobs.spec.need_graph import NeedingSpec
 
@@ -78,8 +78,8 @@ class _Plain:
         with locked_record(self.spec.spec.experiment, say) as record:
             submissions = read_own_submissions(self.spec)
             now = known_jobs_of(self.spec, submissions, queued_jobs() or {}).states[""]
-            if now.in_queue and now.job_id != before.job_id:
-                return Done({"": now}, (), f"submitted by somebody else: job {now.job_id}")
+            if now != before and (now.in_queue or now.state == COMPLETED):
+                return Done({"": now}, (), f"somebody else submitted job {now.job_id} meanwhile")
             script = self.outputs["job.sh"]
             (wait,) = waits
             job = submit_recorded(project.plan, project.inputs, script, wait, record, say)

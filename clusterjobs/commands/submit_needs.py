@@ -8,29 +8,28 @@ from __future__ import annotations
 import contextlib
 import pathlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from clusterjobs.commands.needed_job_ids import needed_job_id
 from clusterjobs.commands.needed_states import (
-    BY_NAME,
     KnownJobs,
     known_jobs_of,
     read_own_submissions,
     record_folder,
 )
+from clusterjobs.commands.needs_report import NeedRow, row_of_others, row_to_submit
 from clusterjobs.commands.submit_needed import NeededProject, prepared
 from clusterjobs.commands.submit_plain import Say
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.jobs.needed_jobs import (
+    Task,
     WaitsFor,
     ids_to_wait_for,
     never_met,
-    task_of,
+    newest_tasks,
     to_run_first,
 )
-from clusterjobs.jobs.resume import counts_in_words
 from clusterjobs.jobs.submissions import NeededJob
 from clusterjobs.jobs.sweeps import COMPLETED, digest_of
 from clusterjobs.slurm.queue import by_id, known_jobs
@@ -38,16 +37,6 @@ from clusterjobs.spec.need_circle import KEY
 from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed
 from clusterjobs.spec.points import Point
 from clusterjobs.yaml.document import dotted
-
-
-class NeedRow(NamedTuple):
-    """One needed spec, or job, for people and scripts: its jobs, and why they were submitted, or
-    why not."""
-
-    spec: str
-    job_ids: tuple[str, ...]
-    submitted: bool
-    why: str
 
 
 class Needs:
@@ -68,9 +57,9 @@ class Needs:
     def planned(self) -> list[NeedRow]:
         """What `submit` would do now."""
         return [
-            _row_to_submit(one, self._known[one.identity], self._wanted[one.identity])
+            row_to_submit(one, self._known[one.identity], self._wanted[one.identity])
             if self._runs(one)
-            else _row_of_others(one, self._known[one.identity])
+            else row_of_others(one, self._known[one.identity])
             for one in self._needed()
         ]
 
@@ -83,7 +72,7 @@ class Needs:
             if self._runs(one):
                 self._submit(one, self._projects[one.identity])
             else:
-                self.rows.append(_row_of_others(one, self._known[one.identity]))
+                self.rows.append(row_of_others(one, self._known[one.identity]))
         return self._waits(self._graph.specs[self._graph.root])
 
     def _needed(self) -> Iterator[NeedingSpec]:
@@ -105,15 +94,20 @@ class Needs:
         )
         if done.job_ids:
             self._say(f"submitted {said}")
-        self.rows.append(NeedRow(one.file, done.job_ids, bool(done.job_ids), done.why))
+        there = tuple(dict.fromkeys(state.job_id for state in done.states.values()))
+        ids = done.job_ids or there
+        self.rows.append(NeedRow(one.file, ids, bool(done.job_ids), done.why))
 
     @contextlib.contextmanager
     def named_if_it_fails(self) -> Iterator[None]:
-        """With an error of the block: what was submitted before it."""
+        """With an error of the block, or Ctrl-C: what was submitted before it."""
         try:
             yield
         except InputError as error:
             raise InputError([*error.problems, *self._submitted_before()]) from None
+        except KeyboardInterrupt:
+            self._say("what was submitted will run, and the next submit goes on from there")
+            raise
 
     def _submitted_before(self) -> Iterator[Problem]:
         ids = [job_id for row in self.rows if row.submitted for job_id in row.job_ids]
@@ -143,7 +137,7 @@ class Needs:
     def _ids(self, need: SpecNeed, known: KnownJobs) -> Iterator[NeededJob]:
         assert need.target
         spec = self._graph.specs[need.target]
-        folder = str(record_folder(spec))
+        folder = str(record_folder(spec).absolute())
         for job_id in ids_to_wait_for(need.need.on, known.states, known.submissions):
             yield NeededJob(spec.file, job_id, need.need.on, folder)
 
@@ -152,27 +146,31 @@ class Needs:
     ) -> Iterator[WaitsFor]:
         """The points that wait for tasks of the same arrays; one that waits for a job alone."""
         groups: dict[tuple[NeededJob, ...], list[str]] = defaultdict(list)
-        for point in one.points:
-            assert point.point
-            same = (self._same_point(point.point, need) for need in each)
-            groups[tuple(filter(None, same))].append(point.point.name)
-        for found, names in groups.items():
-            yield WaitsFor((*common, *found), frozenset(names))
+        same = [self._same_points(need) for need in each]
+        for spec in one.points:
+            assert spec.point
+            found = (jobs(spec.point) for jobs in same)
+            groups[tuple(filter(None, found))].append(spec.point.name)
+        for needed, names in groups.items():
+            yield WaitsFor((*common, *needed), frozenset(names))
 
-    def _same_point(self, point: Point, need: SpecNeed) -> NeededJob | None:
-        """The job of the same point there; None if it has completed."""
+    def _same_points(self, need: SpecNeed) -> Callable[[Point], NeededJob | None]:
+        """Finds the job of the same point there; None if it has completed."""
         assert need.target
         spec, known = self._graph.specs[need.target], self._known[need.target]
-        digest = digest_of(point.name)
         states = {digest_of(name): state for name, state in known.states.items()}
-        if states[digest].state == COMPLETED:
-            return None
-        folder, (job_id, task) = str(record_folder(spec)), task_of(digest, known.submissions)
-        if task == str(point.index):
-            return NeededJob(spec.file, job_id, "each", folder)
-        index = task.partition(".")[0]  # of a packed task, all points
-        job_id = f"{job_id}_{index}" if task else job_id or states[digest].job_id
-        return NeededJob(spec.file, job_id, "success", folder)
+        tasks, folder = newest_tasks(known.submissions), str(record_folder(spec).absolute())
+
+        def job(point: Point) -> NeededJob | None:
+            digest = digest_of(point.name)
+            if states[digest].state == COMPLETED:
+                return None
+            task = tasks.get(digest, Task(states[digest].job_id))
+            is_same = task.task == str(point.index) and not spec.is_packed
+            on, job_id = ("each", task.job_id) if is_same else ("success", task.shown)
+            return NeededJob(spec.file, job_id, on, folder)
+
+        return job
 
 
 # ------------------------------------------------------------------ what is there, what is missing
@@ -225,19 +223,3 @@ def _problems_of_job(one: NeedingSpec, need: SpecNeed, index: int) -> tuple[Prob
     except InputError as error:
         return error.problems
     return ()
-
-
-def _row_to_submit(one: NeedingSpec, known: KnownJobs, names: tuple[str, ...]) -> NeedRow:
-    states = [known.states[name] for name in names]
-    points = f"{len(names)} of {len(known.states)} points: " if one.is_sweep else "it is "
-    why = counts_in_words(states) if one.is_sweep else states[0].state
-    return NeedRow(one.file, (), True, f"{points}{why}")
-
-
-def _row_of_others(one: NeedingSpec, known: KnownJobs) -> NeedRow:
-    """A spec of which nothing has to be submitted."""
-    states = known.states.values()
-    ids = tuple(dict.fromkeys(s.job_id.partition("_")[0] for s in states if s.job_id))
-    state = counts_in_words(states) if one.is_sweep else next(iter(states)).state
-    by_name = ", found by its name" if any(s.reason == BY_NAME for s in states) else ""
-    return NeedRow(one.file, ids, False, f"there already: {state}{by_name}")

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from clusterjobs.jobs.submissions import Submission
+from clusterjobs.jobs.unmet_needs import why_never_started
 from clusterjobs.node.job.attempt_files import read_end
 from clusterjobs.slurm.queue import shown_job
 
@@ -57,6 +59,22 @@ def unstarted_jobs(
         if not had_folder and (text or job_id in ended):
             found[job_id] = Unstarted(ended.get(job_id, ""), output if text else None, _why(text))
     return found
+
+
+def jobs_with_unmet_needs(
+    submissions: Iterable[Submission], ended: Mapping[str, str], known: Iterable[str]
+) -> dict[str, Unstarted]:
+    """The jobs that Slurm cancelled because one that they need did not end as wished.
+
+    `submissions` of one spec. `ended`: states of its jobs; `known`: ids to leave out.
+    """
+    known = set(known)
+    return {
+        str(one.job_id): Unstarted("CANCELLED", None, why)
+        for one in submissions
+        if one.job_id is not None and str(one.job_id) not in known
+        if (why := why_never_started(one.needs, ended))
+    }
 
 
 def _outputs(name: str, pattern: str) -> dict[str, pathlib.Path]:

@@ -86,48 +86,62 @@ def never_met(on: On, states: Mapping[str, PointState]) -> bool:
 
 
 def ids_to_wait_for(
-    on: On, states: Mapping[str, PointState], submissions: Iterable[Submission]
+    on: On, states: Mapping[str, PointState], submissions: Sequence[Submission]
 ) -> tuple[str, ...]:
     """The ids of jobs for a dependency; none if the need is met.
 
-    An array by its own id if no point of it has failed, else its tasks one by one: one that has
-    failed would keep the others from being enough.
+    An array by its own id if all of its tasks count, else its tasks one by one: `afterok` of an
+    array with a task that has failed is never met, also if its point was submitted again.
     """
     if on == "failure" and any(one.state in _NOT_OK for one in states.values()):
         return ()
-    arrays = _arrays(submissions)
-    waiting: dict[str, list[PointState]] = defaultdict(list)
-    whole: dict[str, bool] = defaultdict(lambda: True)
-    for name, one in states.items():
-        array = arrays.get(digest_of(name), one.job_id.partition("_")[0])
-        if one.state in (RUNNING, PENDING) or one.in_queue:
-            if one.state not in _MET[on]:
-                waiting[array].append(one)
-        elif one.state != COMPLETED and array:
-            whole[array] = False
+    tasks = newest_tasks(submissions)
+    by_digest = {digest_of(name): one for name, one in states.items()}
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for digest, one in by_digest.items():
+        if (one.state in (RUNNING, PENDING) or one.in_queue) and one.state not in _MET[on]:
+            task = tasks.get(digest, Task(one.job_id))
+            waiting[task.job_id].append(task.shown)
+    whole = {str(one.job_id) for one in submissions if _is_whole(one, by_digest, tasks)}
     return tuple(
         dict.fromkeys(
             job_id
-            for array, tasks in waiting.items()
-            for job_id in ([array] if whole[array] else [one.job_id for one in tasks])
+            for array, found in waiting.items()
+            for job_id in ([array] if array in whole else found)
         )
     )
 
 
-def task_of(digest: str, submissions: Sequence[Submission]) -> tuple[str, str]:
-    """The array, or job, that a point was submitted in last, and its task; "" if in none."""
-    for one in reversed(submissions):
-        for task, name in one.points.items():
-            if one.job_id is not None and digest_of(name) == digest:
-                return str(one.job_id), task
-    return "", ""
+class Task(NamedTuple):
+    """The task of an array that runs a point; `task` is "" in a job of its own."""
+
+    job_id: str
+    task: str = ""
+
+    @property
+    def shown(self) -> str:
+        """As Slurm takes it. A task's own id may be that of the whole array."""
+        return f"{self.job_id}_{self.task}" if self.task else self.job_id
 
 
-def _arrays(submissions: Iterable[Submission]) -> dict[str, str]:
-    """Digest of a point -> the id of the array, or of the job, that it was submitted in last."""
+def newest_tasks(submissions: Iterable[Submission]) -> dict[str, Task]:
+    """Digest of a point -> the task that it was submitted in last; of a packed one, all of it."""
     return {
-        digest_of(name): str(one.job_id)
+        digest_of(name): Task(str(one.job_id), key.partition(".")[0])
         for one in submissions
-        for name in one.points.values()
         if one.job_id is not None
+        for key, name in one.points.items()
     }
+
+
+def _is_whole(one: Submission, states: Mapping[str, PointState], tasks: Mapping[str, Task]) -> bool:
+    """Whether each of its points was submitted there last, and has not failed."""
+    for digest in map(digest_of, one.points.values()):
+        state = states.get(digest)
+        if (
+            state is None
+            or state.state in _NOT_OK
+            or tasks.get(digest, Task("")).job_id != str(one.job_id)
+        ):
+            return False
+    return one.job_id is not None

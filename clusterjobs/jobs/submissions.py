@@ -114,10 +114,17 @@ def _submission(line: str) -> Submission | None:
             points=_texts(record["points"]),
             content=_texts(record.get("content", {})),
             cluster=None if cluster is None else str(cluster),
-            needs=tuple(NeededJob(**_texts(one)) for one in record.get("needs", ())),
+            needs=_needs(record.get("needs")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def _needs(value: Any) -> tuple[NeededJob, ...]:
+    """They only explain: a job is known without them, too."""
+    found = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    keys = ("spec", "job_id", "on", "folder")
+    return tuple(NeededJob(*(str(one.get(key, "")) for key in keys)) for one in found)
 
 
 def _token(value: Any) -> str:

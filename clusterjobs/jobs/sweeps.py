@@ -6,15 +6,17 @@ extended. This module reads folders; it must not run commands.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from clusterjobs.jobs.records import NO_RECORD, Attempt, read_attempts, unrecorded_attempts
-from clusterjobs.jobs.submissions import Submission
+from clusterjobs.jobs.submissions import NeededJob, Submission
+from clusterjobs.jobs.unmet_needs import why_never_started
 from clusterjobs.node.job.attempt_files import read_end
 from clusterjobs.regular_file import open_regular
 
@@ -111,10 +113,11 @@ def sweep_states(
     newest = _newest_submissions(submissions)
     tasks = _queued_tasks(submissions, queued or {})
     found = {}
+    unmet = functools.cache(why_never_started)
     for name, content in points.items():
         digest = digest_of(name)
         jobs = point_jobs(folders.get(digest, ()))
-        found[name] = _state(jobs, tasks.get(digest), newest.get(digest), queued, content)
+        found[name] = _state(jobs, tasks.get(digest), newest.get(digest), queued, content, unmet)
     return found
 
 
@@ -130,7 +133,7 @@ def plain_state(
     """
     task = next(reversed(_queued_tasks(submissions, queued or {}).values()), None)
     newest = next(reversed(_newest_submissions(submissions).values()), None)
-    return _state(jobs, task, newest, queued, content)
+    return _state(jobs, task, newest, queued, content, why_never_started)
 
 
 def _state(
@@ -139,12 +142,15 @@ def _state(
     submission: Submission | None,
     queued: Mapping[str, QueuedJob] | None,
     content: str,
+    unmet: Callable[[tuple[NeededJob, ...]], str],
 ) -> PointState:
     state = _in_queue(jobs, task, queued or {}, content)
     if state is None:
         state = _ended(jobs, submission, content)
         if queued is None and state.state == LOST:
             state = state._replace(state=UNKNOWN, reason="")
+        elif state.reason == NOT_STARTED and submission and (why := unmet(submission.needs)):
+            state = state._replace(state=CANCELLED, reason=why)
     return state
 
 

@@ -95,11 +95,12 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
     yield Directive("partition", placement.partition, "queue")
     yield Directive("nodes", shape.nodes, "nodes")
     points = placement.per_node
-    yield Directive("ntasks-per-node", points * placement.ntasks_per_node, "launcher")
+    each = " x sweep.per_node" if points > 1 else ""
+    yield Directive("ntasks-per-node", points * placement.ntasks_per_node, f"launcher{each}")
     if placement.cpus_per_task is not None:
         yield Directive("cpus-per-task", placement.cpus_per_task, "CPUs / tasks of a node")
     if shape.gpus_per_node:
-        yield Directive("gpus-per-node", points * shape.gpus_per_node, "gpus_per_node")
+        yield Directive("gpus-per-node", points * shape.gpus_per_node, f"gpus_per_node{each}")
     if placement.constraint:
         yield Directive("constraint", placement.constraint, "the queue has several instance types")
     if placement.exclusive:

@@ -12,6 +12,7 @@ from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
 from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, srun_options
 from clusterjobs.plan.node_rank import node_environment
+from clusterjobs.plan.packing import port_stride
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment, Ssh
@@ -72,7 +73,7 @@ def plan_launch(
     python = ("python3",) if program.is_python and not runs_script else ()
     needs_option = launcher.no_python_option and not runs_script
     ssh_inside = container is not None and container.ssh_inside
-    _record_rendezvous(placement.per_node, provenance)
+    _record_rendezvous(placement, provenance)
     return Launch(
         launcher,
         launcher.reason_inside if ssh_inside else launcher.reason,
@@ -148,8 +149,9 @@ def _refuse_srun(launcher: Launcher, container: Container | None, diagnostics: D
         )
 
 
-def _record_rendezvous(per_node: int, provenance: Provenance) -> None:
-    first = "SLURM_JOB_ID" if per_node == 1 else "(SLURM_JOB_ID and a distance for each point)"
+def _record_rendezvous(placement: Placement, provenance: Provenance) -> None:
+    packed = f"(SLURM_JOB_ID + slot x {port_stride(placement.per_node)})"
+    first = packed if placement.per_node > 1 else "SLURM_JOB_ID"
     provenance.record(
         "MASTER_ADDR",
         "the first of SLURM_JOB_NODELIST",

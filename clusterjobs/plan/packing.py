@@ -18,11 +18,17 @@ if TYPE_CHECKING:
     from clusterjobs.plan.placement import Placement
 
 _PER_NODE = ("sweep", "per_node")
+_PORTS = 20_000  # from which a job chooses MASTER_PORT
 
 
 def points_per_node(experiment: Experiment) -> int:
     """How many points share a node; 1 without packing."""
     return (experiment.sweep and experiment.sweep.per_node) or 1
+
+
+def port_stride(per_node: int) -> int:
+    """Between the first candidates for MASTER_PORT of two points on a node."""
+    return _PORTS // per_node
 
 
 def tasks_of_points(count: int, per_node: int) -> list[tuple[int, int]]:

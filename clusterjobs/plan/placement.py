@@ -20,8 +20,8 @@ class Placement(NamedTuple):
     """The job's share of the cluster. `cpus_per_task` as Slurm counts them; None if unknown.
 
     `fabric`: the network between the nodes, "efa" or another; "" if unknown. `constraint`: the
-    Slurm features to request if the partition has several node types, else "". `per_node`: points of
-    a sweep side by side on one node; all else is the share of one point.
+    Slurm features to request if the partition has several node types, else "". `per_node`: points
+    of a sweep side by side on one node; all else is the share of one point.
     """
 
     shape: Shape

@@ -61,8 +61,8 @@ class JobValues:
         wanted = self.spec.experiment
         if self.plan is None:
             return Usage(wanted.nodes, wanted.gpus_per_node, wanted.time_limit)
-        shape = self.plan.placement.shape
-        return Usage(shape.nodes, shape.gpus_per_node, self.plan.job.time_limit)
+        shape, points = self.plan.placement.shape, self.plan.placement.per_node
+        return Usage(shape.nodes, points * shape.gpus_per_node, self.plan.job.time_limit)
 
     def is_written(self, key: str) -> bool:
         """Whether the spec, or a default, gives the key a value; `false` leaves an option out."""

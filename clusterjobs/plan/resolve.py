@@ -65,7 +65,13 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     program = framework.program(task, *both) or _NO_PROGRAM
 
     restarts = plan_restarts(
-        wanted.restarts, wanted.checkpoints, wanted.time_limit, framework, launcher, *both
+        wanted.restarts,
+        wanted.checkpoints,
+        wanted.time_limit,
+        framework,
+        launcher,
+        placement.per_node,
+        *both,
     )
     further = restarts.directives if restarts else ()
     sweep = plan_sweep(wanted)

@@ -75,10 +75,11 @@ def plan_restarts(
     time_limit: str | None,
     framework: Framework,
     launcher: Launcher,
+    per_node: int,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Restarts | None:
-    """The section `restarts`; None without one."""
+    """The section `restarts`; None without one. `per_node`: points of a sweep on one node."""
     if wanted is None:
         return None
     saving = framework.saving
@@ -97,6 +98,8 @@ def plan_restarts(
             "add `stall_seconds: 1800`",
         )
     _record_budgets(wanted, provenance)
+    if per_node == 1:
+        _record_watchdog(wanted.stall_seconds, provenance)
     _record(saving, signal_seconds, clock_seconds, provenance)
     return Restarts(
         wanted.time_limit,
@@ -121,10 +124,13 @@ def _record_budgets(wanted: spec.Restarts, provenance: Provenance) -> None:
         ", ".join(f"{name} {budget}" for name, budget in budgets.items()),
         "the spec, and defaults; each reason has its own budget",
     )
+
+
+def _record_watchdog(stall_seconds: int | None, provenance: Provenance) -> None:
     provenance.record(
         "watchdog",
-        f"ranks without progress for {wanted.stall_seconds} s, and ranks that are gone"
-        if wanted.stall_seconds
+        f"ranks without progress for {stall_seconds} s, and ranks that are gone"
+        if stall_seconds
         else "ranks that are gone",
         "restarts.stall_seconds: how long ranks may make no progress; without it, for ever",
     )

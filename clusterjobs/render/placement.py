@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from clusterjobs.counted import counted
+from clusterjobs.plan.packing import port_stride
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.shell import ShellText
-
-
-_PORTS = 20_000  # from which MASTER_PORT is chosen
 
 
 def placement_context(plan: Plan) -> dict[str, Any]:
@@ -22,5 +20,5 @@ def placement_context(plan: Plan) -> dict[str, Any]:
         "world_size": shape.world_size,
         "is_packed": per_node > 1,
         "last_slot": per_node - 1,
-        "port_stride": _PORTS // per_node,
+        "port_stride": port_stride(per_node),
     }

@@ -13,7 +13,6 @@ def restarts_context(plan: Plan) -> dict[str, Any] | None:
     restarts = plan.restarts
     if restarts is None:
         return None
-    is_packed = plan.placement.per_node > 1
     return {
         "time_limit": restarts.time_limit,
         "failure": restarts.failure,
@@ -29,5 +28,4 @@ def restarts_context(plan: Plan) -> dict[str, Any] | None:
         "by_clock": restarts.saving.stop_channel == "clock",
         "has_signal": restarts.signal is not None,
         "signal": ShellText(restarts.signal or ""),
-        "signalled": ShellText('"$(step_of_point)"' if is_packed else '"$slurm_job_id"'),
     }

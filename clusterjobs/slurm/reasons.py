@@ -101,9 +101,17 @@ _PER = {
 }
 
 
-def in_words(reason: str) -> str:
-    """The reason in words, followed by Slurm's own; an unknown one as Slurm prints it."""
+_JOBS = re.compile(r":(\d+(?:_\d+)?)")
+
+
+def in_words(reason: str, dependency: str = "") -> str:
+    """The reason in words, followed by Slurm's own; an unknown one as Slurm prints it.
+
+    `dependency`: of the job, `afterok:12_*(unfulfilled)`.
+    """
     words = _WORDS.get(reason) or _sentence(reason) or _limit(reason)
+    if reason == "Dependency" and (jobs := _JOBS.findall(dependency)):
+        words = f"{words}: {', '.join(dict.fromkeys(jobs))}"
     return f"{words} ({reason})" if words else reason
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +17,14 @@ from stand_in_slurm import StandInSlurm
 SPEC = "name: {name}\ncluster: small\nframework: command\ncommand: ['true']\nlogs: logs\n{more}"
 SWEEP = "args: {lr: 1}\nsweep: {grid: {args.lr: [1, 2, 3]}}\n"
 SWEPT = SPEC.replace("['true']", "[echo, '{{{{ args.lr }}}}']")
+
+REFUSES_AN_ACCOUNT = """\
+#!/bin/bash
+script=$(cat)
+[[ $script != *--account* ]] || { echo "no account" >&2; exit 1; }
+exec "${0%/*}/real-sbatch" "$@" <<< "$script"
+"""
+CLUSTERJOBS = str(pathlib.Path(sys.executable).with_name("clusterjobs"))
 
 Run = Callable[..., Any]
 
@@ -83,6 +95,20 @@ def test_what_is_missing_is_submitted_in_order(clusterjobs: Run, slurm: StandInS
     ]
 
 
+def test_the_reason_is_shown_in_any_folder(
+    clusterjobs: Run, slurm: StandInSlurm, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("train", SWEEP, SWEPT)
+    write("final", "needs: [train.yaml]\n", SPEC.replace("logs: logs", f"logs: {folder}/logs"))
+    submit(clusterjobs, "final")
+    slurm.set_queue()
+    monkeypatch.chdir(folder.parent)
+    (job,) = json.loads(clusterjobs("status", folder / "final.yaml", "--json").out)["jobs"]
+    why = "needs train.yaml (job 100), of which 3 of 3 points did not end well"
+    assert (job["status"], job["state_reason"]) == ("cancelled", why)
+    assert why in clusterjobs("logs", folder / "final.yaml").err
+
+
 def test_what_is_completed_or_in_the_queue_is_not_submitted_again(
     clusterjobs: Run, slurm: StandInSlurm
 ) -> None:
@@ -120,7 +146,8 @@ def test_what_has_failed_or_changed_is_submitted_again(
     end(slurm, "20100")
     write("prepare", "env: {A: b}\n")  # train itself is the same: it is not run again
     write("final", "needs: [train.yaml, prepare.yaml]\n")
-    submit(clusterjobs, "final")
+    done = submit(clusterjobs, "final")
+    assert [one["why"] for one in done["needs"]] == ["it was changed", "there already: completed"]
     assert calls(slurm)[4:] == [("prepare", "", ""), ("final", "", "afterok:40100")]
 
 
@@ -168,16 +195,15 @@ def test_a_refusal_in_the_middle_says_what_was_submitted_and_the_next_submit_goe
     write("train", "needs: [prepare.yaml]\nsbatch: {account: none}\n")
     write("final", "needs: [train.yaml]\n")
     sbatch = slurm.folder / "sbatch"
-    text = sbatch.read_text()
-    sbatch.write_text(
-        text.replace("pause()\nwith", "if 'account' in options: sys.exit('no account')\nwith")
-    )
+    sbatch.rename(slurm.folder / "real-sbatch")
+    sbatch.write_text(REFUSES_AN_ACCOUNT)
+    sbatch.chmod(0o755)
     done = clusterjobs("submit", "final.yaml")
     assert done.code == 1
     assert "sbatch refused the job: no account" in done.err
     assert "submitted before that: prepare.yaml (1 job: 100)" in done.err
     assert "clusterjobs cancel 100" in done.err
-    sbatch.write_text(text)
+    (slurm.folder / "real-sbatch").rename(sbatch)
     submit(clusterjobs, "final")
     assert calls(slurm) == [
         ("prepare", "", ""),
@@ -247,7 +273,6 @@ def test_points_whose_points_have_completed_do_not_wait(
 ) -> None:
     write("train", SWEEP, SWEPT)
     submit(clusterjobs, "train", "--points", "1")
-    (call,) = slurm.calls()
     write("final", f"{SWEEP}needs: [{{spec: train.yaml, on: each}}]\n", SWEPT)
     submit(clusterjobs, "final")
     assert sorted(calls(slurm)[1:]) == [
@@ -291,6 +316,55 @@ def test_a_sweep_that_has_nothing_to_submit_asks_for_no_needs(
     end(slurm, "100", "failure")
     done = submit(clusterjobs, "final")
     assert (done["jobs"], len(slurm.calls())) == ([], 2)
+
+
+# ------------------------------------------------------------------ two at once, crashes
+
+
+def test_two_submits_at_once_submit_what_both_need_once(
+    folder: pathlib.Path, slurm: StandInSlurm, site_home: pathlib.Path
+) -> None:
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(site_home), "STAND_IN_DELAY": "0.2"}
+    for number in range(3):
+        write(f"prepare{number}")
+        write(f"final{number}", f"needs: [prepare{number}.yaml]\n")
+        command = [CLUSTERJOBS, "submit", f"final{number}.yaml", "--json", "-o"]
+        both = [
+            subprocess.Popen([*command, f"out{one}"], env=environment, stdout=subprocess.PIPE)
+            for one in range(2)
+        ]
+        told = [json.loads(one.communicate(timeout=120)[0])["needs"][0] for one in both]
+        assert told[0]["job_ids"] == told[1]["job_ids"]
+        assert sorted(name for name, _, _ in calls(slurm)[3 * number :]) == [
+            f"final{number}",
+            f"final{number}",
+            f"prepare{number}",
+        ]
+
+
+def test_a_crash_after_sbatch_loses_no_job(
+    clusterjobs: Run, slurm: StandInSlurm, site_home: pathlib.Path
+) -> None:
+    write("prepare")
+    write("final", "needs: [prepare.yaml]\n")
+    slurm.kill_caller()
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(site_home)}
+    died = subprocess.run(
+        [CLUSTERJOBS, "submit", "final.yaml"], env=environment, capture_output=True, check=False
+    )
+    assert died.returncode == -9
+    submit(clusterjobs, "final")
+    assert calls(slurm) == [("prepare", "", ""), ("final", "", "afterok:100")]
+
+
+def test_a_spec_from_standard_input_can_need_others(
+    clusterjobs: Run, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("prepare")
+    text = SPEC.format(name="final", more="needs: [prepare.yaml]\n")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert clusterjobs("submit", "-").code == 0
+    assert calls(slurm) == [("prepare", "", ""), ("final", "", "afterok:100")]
 
 
 # ------------------------------------------------------------------ ids of jobs

@@ -44,7 +44,7 @@ def test_list_as_json_has_the_same(clusterjobs: Callable[..., object], site: pat
     data = json.loads(clusterjobs("templates", "list", "--site", "site", "--json").out)
     (launch,) = [one for one in data["templates"] if one["name"] == "blocks/launch.sh.j2"]
     assert launch["origins"] == ["site/templates/blocks/launch.sh.j2"]
-    assert launch["sections"] == ["launch", "restarts"]
+    assert launch["sections"] == ["job", "launch"]
     assert {"name": "placement.nodes", "kind": "number", "example": "2"} in data["variables"]
 
 

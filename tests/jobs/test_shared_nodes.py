@@ -73,3 +73,33 @@ def record(jobs: Jobs, name: str) -> dict[str, Any]:
     file: pathlib.Path = jobs.lab.folder.shared("/fsx") / "shared" / f"{name}.json"
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found
+
+
+# Each point ends once all points of both packs are running.
+MEET = """
+mkdir -p /fsx/packs
+echo "$CUDA_VISIBLE_DEVICES $MASTER_PORT" > "/fsx/packs/$NUMBER.new"
+mv "/fsx/packs/$NUMBER.new" "/fsx/packs/$NUMBER"
+until (( $(ls /fsx/packs | grep -vc new) == 8 )); do sleep 0.1; done
+"""
+
+
+def test_two_packs_of_points_share_a_node(jobs: Jobs, config: str) -> None:
+    (jobs.folder / "shared.yaml").write_text(config, encoding="utf-8")
+    spec = {
+        "name": "packs",
+        "cluster": str(jobs.folder / "shared.yaml"),
+        "gpus_per_node": 1,
+        "framework": "command",
+        "command": ["bash", "-c", MEET],
+        "env": {"NUMBER": "0"},
+        "logs": "/fsx/logs",
+        "sbatch": {"exclusive": False},
+        "sweep": {"grid": {"env.NUMBER": [str(one) for one in range(8)]}, "per_node": 4},
+    }
+    array = jobs.submit(jobs.render(spec))
+    assert [jobs.lab.wait(f"{array}_{task}", 120).exit_code for task in (0, 1)] == [0, 0]
+    folder = jobs.lab.folder.shared("/fsx") / "packs"
+    seen = [(folder / str(number)).read_text().split() for number in range(8)]
+    assert sorted(gpu for gpu, _ in seen) == list("01234567")
+    assert len({port for _, port in seen}) == 8

@@ -21,6 +21,7 @@ from clusterjobs.spec.images import spellings
 from clusterjobs.spec.load import load_spec
 from clusterjobs.spec.policy import load_policy
 
+_PACKED = {"per_node": 8, "grid": {"gpus_per_node": [1]}}
 ANN = User("ann", frozenset({"students", "users"}))
 
 
@@ -108,6 +109,8 @@ TABLE: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     ({"limits": {"gpus": 16}}, {"nodes": 2}, []),
     ({"limits": {"gpus": 15}}, {"nodes": 2}, ["nodes"]),
     ({"limits": {"gpus": 0}}, {"gpus_per_node": 0, "launcher": "srun"}, []),
+    ({"limits": {"gpus": 15}}, {"sweep": _PACKED}, []),  # 8 points with a GPU each
+    ({"limits": {"gpus": 7}}, {"sweep": _PACKED}, ["nodes"]),
     ({"limits": {"gpus_per_node": 4}}, {}, ["gpus_per_node"]),
     ({"limits": {"gpus_per_node": 4}}, {"gpus_per_node": 4}, []),
     ({"limits": {"time": "1-00:00:00"}}, {"time_limit": "24:00:00"}, []),

@@ -19,7 +19,6 @@ from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.script import render_script
 from clusterjobs.spec.load import load_points
 
-SECONDS = 120  # until a rank stops waiting
 ALL_WAIT = """
 echo $MASTER_PORT > port.$NUMBER; echo $NUMBER >> ran
 until [[ -e port.0 && -e port.1 ]]; do sleep 0.05; done
@@ -151,6 +150,16 @@ def test_a_pack_at_its_time_limit_is_requeued_once_after_all_have_saved(
     # Only the step of the point that runs gets the signal, never the whole job.
     signalled = [one for one in at_the_limit.requests if one.startswith("scancel")]
     assert signalled == ["scancel --signal=USR1 4711_0.1"]
+
+
+def test_a_pack_whose_points_all_have_saved_is_requeued_once(tmp_path: pathlib.Path) -> None:
+    waits = "until [[ -e $CLUSTERJOBS_STOP_FILE ]]; do sleep 0.05; done"
+    meet = "touch port.$NUMBER; until [[ -e port.0 && -e port.1 ]]; do sleep 0.05; done"
+    command = f"{meet}; touch started; {waits}"
+    stand_ins = steps_of(tmp_path)
+    run = run_task(tmp_path, restarting(command), signal=signal.SIGUSR1, stand_ins=stand_ins)
+    assert reasons(tmp_path) == {0: ["time_limit"], 1: ["time_limit"]}
+    assert run.requeues == 1
 
 
 def test_points_that_have_ended_do_not_run_again_after_a_requeue(

@@ -32,6 +32,13 @@ def test_a_reason_is_explained(reason: str, words: str) -> None:
     assert in_words(reason).endswith(f"({reason})")
 
 
+def test_the_jobs_that_a_job_waits_for_are_named() -> None:
+    dependency = "afterok:12_*(unfulfilled),afterok:13_4(unfulfilled),afterany:12(unfulfilled)"
+    words = in_words("Dependency", dependency)
+    assert words == "a job that it depends on has not ended: 12, 13_4 (Dependency)"
+    assert in_words("Priority", dependency) == in_words("Priority")
+
+
 @pytest.mark.parametrize("reason", ["SomethingNew", "", "Maximum"])
 def test_an_unknown_reason_is_shown_as_slurm_prints_it(reason: str) -> None:
     assert in_words(reason) == reason

@@ -115,7 +115,7 @@ def _in_slurm(queued: Queued | None, place: JobPlace) -> Mapping[str, str]:
     return {
         "state": queued.state,
         "state_reason": queued.reason,
-        "waits_for": in_words(queued.reason) if is_waiting else "",
+        "waits_for": in_words(queued.reason, queued.dependency) if is_waiting else "",
         "expected_start": queued.start if is_waiting else "",
         "time_left": queued.time_left,
         "nodes": queued.nodes,

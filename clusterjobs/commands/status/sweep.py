@@ -89,7 +89,9 @@ class SweepData(NamedTuple):
             "values": dict(known.values),
             "state": state.state,
             "reason": "" if state.reason == "None" else state.reason,
-            "waits_for": in_words(state.reason) if is_waiting else "",
+            "waits_for": in_words(state.reason, job.dependency if job else "")
+            if is_waiting
+            else "",
             "expected_start": job.start if job and is_waiting else "",
             "time_left": job.time_left if job else "",
             "nodes": job.nodes if job else "",

@@ -119,7 +119,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "references", "spec": {"file": "spec.yaml", "sha256": "fb80d383940c7ede00e725f01e865f83a02071f1245746803b6f132653c34817", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 32, "batch.accumulation": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "references", "spec": {"file": "spec.yaml", "sha256": "fb80d383940c7ede00e725f01e865f83a02071f1245746803b6f132653c34817", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "1dd81549437bd3f8", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 32, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 32, "batch.accumulation": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

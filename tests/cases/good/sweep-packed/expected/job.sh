@@ -149,7 +149,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<END || true # full disk
-{"name": "lr", "spec": {"file": "spec.yaml", "sha256": "070ca6c59026514ce47cb6ee1598c0e303759d81e208b25e87287e688450fb15", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 1, "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 12, "data_parallel": 1, "restarts": "time_limit 5, failure 0, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + (SLURM_JOB_ID and a distance for each point) % 20000, the next free one"}, "sweep": "lr", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"args.lr": ${lr}, "args.optimizer": "${optimizer}"}, "content": "${content}"}}
+{"name": "lr", "spec": {"file": "spec.yaml", "sha256": "070ca6c59026514ce47cb6ee1598c0e303759d81e208b25e87287e688450fb15", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 1, "ranks_per_node": 1, "world_size": 1, "ntasks_per_node": 1, "cpus_per_task": 12, "data_parallel": 1, "restarts": "time_limit 5, failure 0, node_failure 3", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + (SLURM_JOB_ID + slot x 2500) % 20000, the next free one"}, "sweep": "lr", "point": {"name": "${point_name}", "index": ${point_index}, "values": {"args.lr": ${lr}, "args.optimizer": "${optimizer}"}, "content": "${content}"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }
@@ -299,9 +299,11 @@ end_point() { # what `run_pack` does with this point after a requeue; one that w
   [[ $reason == cancelled ]] || printf '%s\n' "$status" > "$job_dir/ended"
 }
 
-step_of_point() { # the step of this point's ranks: 4711_3.5
-  squeue --noheader --steps --job="$slurm_job_id" --format='%i %j' |
-    awk -v name="$point_name" '$2 == name { print $1 }'
+signal_step_of_point() { # SIGNAL: other points of the task have steps of their own
+  local step
+  step=$(squeue --noheader --steps --job="$slurm_job_id" --format='%i %j' |
+    awk -v name="$point_name" '$2 == name { print $1 }')
+  [[ -n $step ]] && scancel --signal="$1" "$step"
 }
 
 start_attempt() { # record a lost node before this attempt, and stop after one restart too many
@@ -362,7 +364,7 @@ stop_ranks_after() { # SECONDS
 
 signal_ranks() { # SIGNAL
   for _ in 1 2 3; do
-    if scancel --signal="$1" "$(step_of_point)"; then return 0; fi
+    if signal_step_of_point "$1"; then return 0; fi
     sleep 2 # the controller may be restarting
   done
   return 0

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
-from plans import plan_of, problems_of
+import json
 
+import pytest
+from plans import BASE, plan_of, problems_of
+
+from clusterjobs import resources
+from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.facts import cluster_facts
+from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.packing import tasks_of_points
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.point_arrays import PointArray, PointPlan, point_arrays
+from clusterjobs.plan.resolve import resolve
+from clusterjobs.spec.load import load_points
 
 SWEEP = {"per_node": 8, "grid": {"args.lr": [1, 2, 3]}}
 LR = {"args": {"lr": 1}, "launcher": "srun"}
@@ -84,5 +93,64 @@ def test_launchers_that_start_ranks_by_srun_share_a_node(launcher: str) -> None:
     assert problems_of(sweep=SWEEP, args={"lr": 1}, launcher=launcher) == ()
 
 
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"runtime": "pyxis", "image": "nvcr.io#nvidia/pytorch:24.01-py3"},
+        {"runtime": "apptainer", "image": "/fsx/images/pytorch.sif"},
+    ],
+)
+def test_containers_that_srun_starts_share_a_node(container: dict[str, str]) -> None:
+    assert problems_of(sweep=SWEEP, **LR, software={"container": container}) == ()
+
+
 def test_points_are_put_into_tasks_in_their_order() -> None:
     assert tasks_of_points(5, 2) == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
+
+
+# ------------------------------------------------------------------ which points are in which task
+
+
+def points_of(grid: dict[str, list[object]], **sweep: object) -> list[PointPlan]:
+    data = {**BASE, **LR, "gpus_per_node": 1, "sweep": {"grid": grid, "per_node": 4, **sweep}}
+    text = (resources.cluster_configs_dir() / "p4d-a100.yaml").read_text(encoding="utf-8")
+    facts = cluster_facts(read_cluster(text, "p4d-a100.yaml", {})[0])
+    specs = load_points(json.dumps(data), "exp.yaml", option_models())
+    return [PointPlan(one.point, resolve(one, facts), "0" * 16) for one in specs if one.point]
+
+
+def array_option(array: PointArray) -> object:
+    return directives(array.plan)["array"]
+
+
+def test_a_task_of_the_array_has_several_points() -> None:
+    (array,) = point_arrays(points_of({"args.lr": [1, 2, 3, 4, 5, 6]}, max_running=2))
+    assert array.table.keys == ("0.0", "0.1", "0.2", "0.3", "1.0", "1.1")
+    assert array_option(array) == "0-1%2"
+
+
+def test_chosen_points_are_packed_anew() -> None:
+    points = points_of({"args.lr": [1, 2, 3, 4, 5, 6]})
+    (array,) = point_arrays([points[1], points[5]])
+    assert array.table.keys == ("0.0", "0.1")
+    assert array_option(array) == "0"
+    assert [one.point.index for one in array.table.points] == [1, 5]
+
+
+def test_a_pack_of_one_point_is_an_array_too() -> None:
+    (array,) = point_arrays(points_of({"args.lr": [1]}))
+    assert (array.table.is_array, array.table.keys, array_option(array)) == (True, ("0.0",), "0")
+
+
+def test_points_of_different_shapes_are_in_different_packs() -> None:
+    grid: dict[str, list[object]] = {"gpus_per_node": [1, 2], "args.lr": [1, 2]}
+    arrays = point_arrays(points_of(grid))
+    assert [one.table.keys for one in arrays] == [("0.0", "0.1")] * 2
+    assert [directives(one.plan)["gpus-per-node"] for one in arrays] == [4, 8]
+
+
+def test_the_largest_array_has_as_many_tasks_as_slurm_takes() -> None:
+    points = points_of({"args.lr": list(range(10))})
+    arrays = point_arrays(points, max_array_size=2)
+    assert [len(one.table.points) for one in arrays] == [8, 2]
+    assert [array_option(one) for one in arrays] == ["0-1", "0"]
