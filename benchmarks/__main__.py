@@ -13,7 +13,7 @@ import click
 from benchmarks.timing import Row, table
 from clusterjobs.errors import InputError
 
-_NAMES = ("cold_start", "throughput", "impact", "site_cost", "sweep", "status", "launch", "staging")
+_NAMES = ("cold_start", "throughput", "impact", "site_cost", "status", "sweep", "launch", "staging")
 
 
 @click.command()
@@ -22,8 +22,8 @@ _NAMES = ("cold_start", "throughput", "impact", "site_cost", "sweep", "status", 
 def main(names: tuple[str, ...], as_json: bool) -> None:
     """Measure a baseline and clusterjobs alternately.
 
-    NAMEs: cold_start, throughput, impact, site_cost, sweep, status, launch, staging; all of them if
-    none is given.
+    NAMEs: cold_start, throughput, impact, site_cost, status, sweep, launch, staging; all of them
+    if none is given.
     """
     report: dict[str, Any] = {"load_before": _load(), "cpus": os.cpu_count(), "benchmarks": {}}
     for name in names or _NAMES:

@@ -18,9 +18,7 @@ Values = tuple[str, ...]  # one for each point
 
 # Strings and other scalars of JSON and YAML, with marks; what is between them is the same in all
 # points.
-_SCALAR = re.compile(
-    r'("(?:\0[^\0]*\0|[^"\\\n\0]|\\.)*"|(?:\0[^\0]*\0|[^\s"{}\[\],:\0])+)'
-)
+_SCALAR = re.compile(r'("(?:\0[^\0]*\0|[^"\\\n\0]|\\.)*"|(?:\0[^\0]*\0|[^\s"{}\[\],:\0])+)')
 _OPTION = re.compile(r"(?:--?|[+~]{1,2})?([A-Za-z][\w./@-]*)=")
 _MAX_VARIABLES = 8  # in one text
 

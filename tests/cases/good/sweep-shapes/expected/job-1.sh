@@ -147,9 +147,10 @@ count_failures() { # max_failed: the pending tasks are held once 2 points have f
   mkdir -p -- "$failed" && : > "$failed/$point_name"
   (( $(find "$failed" -type f | wc -l) >= 2 )) || return 0
   # Not the running ones: they would be held when they are requeued.
-  pending=$(SLURM_BITSTR_LEN=0 squeue --noheader --states=PENDING --job="$SLURM_ARRAY_JOB_ID" --format=%K)
+  pending=$(SLURM_BITSTR_LEN=0 squeue --noheader --states=PENDING --job="$SLURM_ARRAY_JOB_ID" --format=%K |
+    sed 's/%.*//' | paste -sd,) # 3-6%2: at most two at a time
   [[ -n $pending ]] || return 0
-  pending="${SLURM_ARRAY_JOB_ID}_[$(sed 's/%.*//' <<< "$pending" | paste -sd,)]"
+  pending="${SLURM_ARRAY_JOB_ID}_[$pending]"
   printf 'clusterjobs: 2 points have failed (max_failed): the others wait for `scontrol release %s`\n' "$pending"
   scontrol uhold "$pending"
 }
