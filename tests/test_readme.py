@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import pathlib
 import re
 import shlex
@@ -31,12 +32,26 @@ def test_the_readmes_commands_print_what_it_shows(
 
 def test_the_keys_of_a_long_run_go_with_the_first_spec(clusterjobs, tmp_path: pathlib.Path) -> None:
     spec = tmp_path / "exp.yaml"
-    spec.write_text("".join(blocks("yaml")), encoding="utf-8")
+    spec.write_text("".join(blocks("yaml")[:2]), encoding="utf-8")
     outcome = clusterjobs("render", spec, "-o", tmp_path / "out")
     assert (outcome.code, outcome.err) == (0, "")
     script = (tmp_path / "out" / "job.sh").read_text()
     for block in ("# ---- stage:", "# ---- preflight:", "on_time_limit() {"):
         assert block in script
+
+
+def test_the_sweep_has_the_points_that_the_readme_shows(
+    clusterjobs, tmp_path: pathlib.Path
+) -> None:
+    experiment, _, sweep = blocks("yaml")
+    (tmp_path / "exp.yaml").write_text(experiment, encoding="utf-8")
+    (tmp_path / "sweep.yaml").write_text(sweep, encoding="utf-8")
+    outcome = clusterjobs("render", tmp_path / "sweep.yaml", "-o", tmp_path / "out")
+    assert "6 points in one script" in outcome.out
+    rows = csv.DictReader((tmp_path / "out" / "points.csv").read_text().splitlines())
+    points = [(one["index"], one["args.lr"], one["batch.micro"]) for one in rows]
+    (status,) = blocks("text")
+    assert points == [tuple(line.split()[:3]) for line in status.splitlines()[3:]]
 
 
 def test_every_file_that_the_readme_links_is_there() -> None:

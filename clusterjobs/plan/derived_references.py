@@ -12,7 +12,7 @@ from clusterjobs.frameworks.base import Parallelism, Samples
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.plan_references import with_values
+from clusterjobs.spec.plan_references import AFTER_THE_PLAN, with_values
 from clusterjobs.yaml.document import Path
 
 
@@ -57,8 +57,9 @@ def with_derived(
             diagnostics.problem(path, f"{name} is not known", _HINTS[name.partition(".")[0]])
         return str(values[name])
 
-    found: Experiment = replaced(experiment, ())
-    return found
+    written = {key: getattr(experiment, key) for key in AFTER_THE_PLAN}
+    found = {key: replaced(value, (key,)) for key, value in written.items()}
+    return experiment if found == written else experiment.model_copy(update=found)
 
 
 _HINTS = {

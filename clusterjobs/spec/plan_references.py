@@ -35,7 +35,13 @@ DERIVED: Mapping[str, tuple[str, ...]] = {
 NODE_RANK = "CLUSTERJOBS_NODE_RANK"  # the shell variable of {{ job.node_rank }}
 
 _OF_THE_RANKS = ("args", "command", "prefix", "env")
-_AFTER_THE_PLAN = (*_OF_THE_RANKS, "before", "after", "sidecars", "checkpoints")
+AFTER_THE_PLAN = (  # read when all derived values are known
+    *_OF_THE_RANKS,
+    "before",
+    "after",
+    "sidecars",
+    "checkpoints",
+)
 _MARK = re.compile("\0([a-z_]+):=\0")
 _BY_MARK = {name.replace(".", "_"): name for name in DERIVED}
 
@@ -63,10 +69,10 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
         if key in DERIVED[name]:
             circle = " -> ".join([key, *way(name), key])
             raise BadReferenceError(f"{name} follows from {key}: {circle}", "write the value here")
-        if key not in _AFTER_THE_PLAN:
+        if key not in AFTER_THE_PLAN:
             raise BadReferenceError(
                 f"{name} is derived, and known only after this key has been read",
-                f"write the value here; {name} can be used in {_list(_AFTER_THE_PLAN)}",
+                f"write the value here; {name} can be used in {_list(AFTER_THE_PLAN)}",
             )
     if NODE_RANK in variable_names(value) and key not in _OF_THE_RANKS:
         raise BadReferenceError(

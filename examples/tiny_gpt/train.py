@@ -6,6 +6,7 @@ has the same losses as a run without interruption, bit for bit on CPUs.
 """
 
 import argparse
+import json
 import os
 import signal
 import socket
@@ -103,6 +104,8 @@ def run(args: argparse.Namespace, device: torch.device) -> int:
             rate = samples_per_step * (done - logged) / (time.perf_counter() - since)
             print(f"step {done}/{args.steps} loss {mean:.3f} samples/s {rate:.1f}", flush=True)
             logged, since = done, time.perf_counter()
+            if last and (result := os.environ.get("CLUSTERJOBS_RESULT")):  # of a sweep's point
+                Path(result).write_text(json.dumps({"loss": round(mean, 3)}), encoding="utf-8")
         if stopping or last or (args.save_every and done % args.save_every == 0):
             checkpoints.save(trainer, done)
         if stopping:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytestmark = pytest.mark.lab
@@ -30,3 +32,37 @@ def test_each_task_has_its_own_index_folder_and_end(jobs) -> None:
     ids = {(shared / f"array/{index}").read_text().split()[0] for index in (0, 2)}
     assert len(ids) == 2
     assert {one.name for one in (shared / "logs/array").iterdir()} >= ids
+
+
+# ------------------------------------------------------------------ {{ job.node_rank }}
+
+# Each rank writes down the node's rank as Slurm has it, its words, and its variables.
+WORDS = """
+import json, os, pathlib, sys
+told = [os.environ["SLURM_NODEID"], os.environ["NODE"], os.environ["CLUSTERJOBS_NODE_RANK"]]
+file = pathlib.Path(sys.argv[1], os.environ["RANK"])
+file.with_suffix(".new").write_text(json.dumps([*told, *sys.argv[2:]]))
+file.with_suffix(".new").rename(file)
+"""
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_each_node_has_its_own_rank_in_the_words_of_its_ranks(jobs, launcher: str) -> None:
+    name = f"node-rank-{launcher}"
+    hostile = "$(touch owned) 'a' \"b\" `touch owned`\n*"
+    words = ["a-{{ job.node_rank }}/{{ world_size }}", hostile, "{{ job.node_rank }}", ""]
+    folder = jobs.lab.folder.shared("/fsx") / name
+    folder.mkdir()
+    spec = jobs.spec(
+        name,
+        framework="command",
+        launcher=launcher,
+        command=["python3", "-c", WORDS, f"/fsx/{name}", *words],
+        env={"NODE": "of {{ job.node_rank }}"},
+    )
+    end = jobs.run(spec)
+    assert end.exit_code == 0, end.log
+    for rank in range(4):
+        node = str(rank // 2)
+        expected = [node, f"of {node}", node, f"a-{node}/4", hostile, node, ""]
+        assert json.loads((folder / str(rank)).read_text()) == expected

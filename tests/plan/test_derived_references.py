@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from plans import plan_of, problems_of
+from plans import BASE, plan_of, problems_of
+
+from clusterjobs import resources
+from clusterjobs.frameworks import option_models
+from clusterjobs.parallelcluster.facts import cluster_facts
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.plan.resolve import resolve
+from clusterjobs.spec.load import load_points
+
+CONFIG = (resources.cluster_configs_dir() / "p4d-a100.yaml").read_text(encoding="utf-8")
+FACTS = cluster_facts(read_cluster(CONFIG, "p4d-a100.yaml", {})[0])
 
 ALL = (
     *("nodes", "gpus_per_node", "ranks_per_node", "cpus_per_task", "world_size"),
@@ -48,6 +60,20 @@ def test_they_can_be_used_in_every_command_in_env_and_in_checkpoints() -> None:
     assert [one.words[-1] for one in steps] == ["16", "16", "16"]
     assert plan.launch.prefix == ("nsys", "--ranks=16")
     assert plan.checkpoints.path == "/fsx/runs/16"
+
+
+def test_each_point_of_a_sweep_has_its_own() -> None:
+    args = {"steps": "{{ batch.accumulation }}", "of": "{{ world_size }}"}
+    keys = {**BASE, "args": args, "batch": {"global": 256}}
+    keys["sweep"] = {"grid": {"batch.micro": [2, 4], "nodes": [1, 2]}}
+    specs = load_points(json.dumps(keys), "exp.yaml", option_models())
+    words = [resolve(one, FACTS).launch.words[1:] for one in specs]
+    assert [(steps, of) for _, steps, _, of in words] == [
+        ("16", "8"),
+        ("8", "16"),
+        ("8", "8"),
+        ("4", "16"),
+    ]
 
 
 def test_a_value_that_the_plan_does_not_have_is_a_problem_where_it_is_used() -> None:
