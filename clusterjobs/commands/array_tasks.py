@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
-from clusterjobs.commands.job_end import job_end
+from clusterjobs.commands.follow.job_end import job_end
 from clusterjobs.jobs.sweeps import CANCELLED, COMPLETED, FAILED, PENDING, RUNNING, PointState
 from clusterjobs.slurm.queue import Queued
 

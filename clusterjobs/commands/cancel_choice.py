@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from clusterjobs.commands.job_folders import spec_jobs
-from clusterjobs.commands.sweep_jobs import SweepJobs, sweep_jobs
+from clusterjobs.commands.sweeps.jobs import SweepJobs, sweep_jobs
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.jobs.sweeps import PENDING, RUNNING, PointState
 from clusterjobs.slurm.queue import Queued, by_id

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.show import table
-from clusterjobs.commands.sweep_jobs import SweepJobs, sweep_jobs
+from clusterjobs.commands.sweeps.jobs import SweepJobs, sweep_jobs
 from clusterjobs.commands.unstarted import Unstarted
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.jobs.sweeps import MISSING, STATES, PointState

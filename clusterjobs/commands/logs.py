@@ -6,12 +6,12 @@ import pathlib
 
 import click
 
-from clusterjobs.commands.follow import FollowedJob, job_with_id, waiting
+from clusterjobs.commands.follow.log_printer import LogPrinter
+from clusterjobs.commands.follow.one_job import FollowedJob, job_with_id, waiting
+from clusterjobs.commands.follow.polled_queue import PolledQueue
 from clusterjobs.commands.log_choice import ChosenLog, NoPointError, chosen_log
-from clusterjobs.commands.log_printer import LogPrinter
 from clusterjobs.commands.missing_record import no_record_note
 from clusterjobs.commands.options import spec_argument
-from clusterjobs.commands.polled_queue import PolledQueue
 from clusterjobs.commands.rank_labels import rank_choice
 from clusterjobs.commands.show import printable
 from clusterjobs.errors import InputError, one_problem

@@ -33,7 +33,7 @@ _COMMANDS = {
         "impact.command",
         "Show which specs a change of site, cluster or version affects.",
     ),
-    "submit": ("submit", "Render a spec and submit it with sbatch."),
+    "submit": ("submit.command", "Render a spec and submit it with sbatch."),
     "run": ("run", "Submit a spec and follow it to its end."),
     "status": ("status.command", "Show jobs and sweeps: why they wait, run or ended."),
     "results": ("results", "Show the results of a sweep's points in one table."),

@@ -28,7 +28,7 @@ from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import BrokenSpecError, Spec
 
 if TYPE_CHECKING:
-    from clusterjobs.commands.sweep_project import SweepProject
+    from clusterjobs.commands.sweeps.project import SweepProject
     from clusterjobs.plan.policy_values import User
     from clusterjobs.spec.need_graph import NeedGraph
 
@@ -121,7 +121,7 @@ def load(
     graph = _needs(files, specs)
     if specs[0].point is None:
         return _project(specs[0], files, settings, to_write, user, graph)
-    from clusterjobs.commands.sweep_plans import plan_points  # only for sweeps
+    from clusterjobs.commands.sweeps.plans import plan_points  # only for sweeps
 
     project = plan_points(specs, broken, files, settings, to_write, user)
     return replace(project, needs=graph)
@@ -130,7 +130,7 @@ def load(
 def _needs(files: SpecFiles, points: Sequence[Spec]) -> NeedGraph | None:
     if not points[0].experiment.needs:
         return None
-    from clusterjobs.commands.needed_specs import read_need_graph  # most specs have none
+    from clusterjobs.commands.needs.graph import read_need_graph  # most specs have none
 
     return read_need_graph(files, points)
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from clusterjobs.commands.effective import Value, shown_value, single_values
-from clusterjobs.commands.needed_specs import read_need_graph
+from clusterjobs.commands.needs.graph import read_need_graph
 from clusterjobs.commands.options import group_option, set_option, spec_argument, user_option
 from clusterjobs.commands.pipeline import Project, load, read_spec
 from clusterjobs.commands.policies import supposed_user
@@ -63,7 +63,7 @@ def plan(
         return
     project = load(spec, settings, to_write=False, user=supposed_user(user, groups))
     if not isinstance(project, Project):
-        from clusterjobs.commands.plan_sweep import show_sweep
+        from clusterjobs.commands.sweeps.show_plan import show_sweep
 
         show_sweep(project, point, points, as_json)
     elif points or point is not None:
@@ -77,7 +77,7 @@ def plan(
 
 
 def _show_graph(spec: pathlib.Path, settings: Sequence[str], mermaid: bool, as_json: bool) -> None:
-    from clusterjobs.commands.need_drawing import drawn_graph, graph_data, mermaid_graph
+    from clusterjobs.commands.needs.drawing import drawn_graph, graph_data, mermaid_graph
 
     _, files = read_spec(spec, settings)
     found = read_need_graph(files, files.load_points(settings))

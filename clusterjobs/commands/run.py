@@ -22,10 +22,10 @@ from clusterjobs.commands.show import printable
 from clusterjobs.errors import one_problem
 
 if TYPE_CHECKING:
-    from clusterjobs.commands.polled_queue import PolledQueue
-    from clusterjobs.commands.submit_needs import Needs
-    from clusterjobs.commands.submit_sweep import SubmitOptions
-    from clusterjobs.commands.sweep_project import SweepProject
+    from clusterjobs.commands.follow.polled_queue import PolledQueue
+    from clusterjobs.commands.submit.needs import Needs
+    from clusterjobs.commands.submit.points import SubmitOptions
+    from clusterjobs.commands.sweeps.project import SweepProject
 
 _EXAMPLES = """\b
 Examples:
@@ -64,7 +64,7 @@ def run(
     Ctrl-C asks whether to cancel the job; a second Ctrl-C leaves it running. SBATCH_OPTIONS follow
     `--`.
     """
-    from clusterjobs.commands.submit_sweep import SubmitOptions
+    from clusterjobs.commands.submit.points import SubmitOptions
 
     project = load(spec, settings)
     if not isinstance(project, Project):
@@ -87,11 +87,11 @@ def _run_job(
 ) -> int:
     """The job's exit code."""
     from clusterjobs.commands.array_tasks import ArrayTasks, tasks_of
-    from clusterjobs.commands.follow_points import FollowedPoints
-    from clusterjobs.commands.interrupts import postponed_interrupts
+    from clusterjobs.commands.follow.interrupts import postponed_interrupts
+    from clusterjobs.commands.follow.leave_running import asks_before_it_stops
+    from clusterjobs.commands.follow.points import FollowedPoints
+    from clusterjobs.commands.follow.polled_queue import PolledQueue
     from clusterjobs.commands.job_folders import logs_folder
-    from clusterjobs.commands.leave_running import asks_before_it_stops
-    from clusterjobs.commands.polled_queue import PolledQueue
     from clusterjobs.spec.references import as_text
 
     logs = logs_folder(as_text(project.spec.experiment.logs.path))
@@ -115,7 +115,7 @@ def _submit(
     project: Project, output: pathlib.Path, force: bool, sbatch_options: tuple[str, ...]
 ) -> str:
     """The id of the job. Raises InputError."""
-    from clusterjobs.commands.submit_spec import needs_of, submit_job
+    from clusterjobs.commands.submit.one_spec import needs_of, submit_job
 
     needs = needs_of(project, output, force, sbatch_options)
     job = submit_job(project, output, force, sbatch_options, needs)
@@ -127,16 +127,16 @@ def _submit(
 
 
 def _say_needs(needs: Needs | None) -> None:
-    from clusterjobs.commands.needs_report import needs_table
+    from clusterjobs.commands.submit.needs_report import needs_table
 
     if needs and needs.rows:
         _say(needs_table(needs.rows))
 
 
 def _follow_job(spec: pathlib.Path, job_id: str, logs: pathlib.Path, queue: PolledQueue) -> int:
-    from clusterjobs.commands.follow import FollowedJob
+    from clusterjobs.commands.follow.log_printer import LogPrinter
+    from clusterjobs.commands.follow.one_job import FollowedJob
     from clusterjobs.commands.lab_paths import on_this_machine
-    from clusterjobs.commands.log_printer import LogPrinter
     from clusterjobs.commands.missing_record import no_record_note
     from clusterjobs.commands.unstarted import output_in_slurm
 
@@ -168,13 +168,13 @@ def _run_sweep(
     options: SubmitOptions,
 ) -> int:
     """0 if all chosen points have completed."""
-    from clusterjobs.commands.follow_points import FollowedPoints
-    from clusterjobs.commands.leave_running import asks_before_it_stops
-    from clusterjobs.commands.polled_queue import PolledQueue
-    from clusterjobs.commands.submit_report import job_line, submission_text
-    from clusterjobs.commands.submit_spec import needs_of, submit_points
-    from clusterjobs.commands.sweep_folder import sweep_folder
-    from clusterjobs.commands.sweep_jobs import SweepJobs
+    from clusterjobs.commands.follow.leave_running import asks_before_it_stops
+    from clusterjobs.commands.follow.points import FollowedPoints
+    from clusterjobs.commands.follow.polled_queue import PolledQueue
+    from clusterjobs.commands.submit.one_spec import needs_of, submit_points
+    from clusterjobs.commands.submit.report import job_line, submission_text
+    from clusterjobs.commands.submit.sweep_folder import sweep_folder
+    from clusterjobs.commands.sweeps.jobs import SweepJobs
     from clusterjobs.spec.point_patterns import points_matching
 
     indexes = {one.point.name: one.point.index for one in project.points}

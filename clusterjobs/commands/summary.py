@@ -11,7 +11,7 @@ from clusterjobs.slurm_time import in_words, seconds_of
 from clusterjobs.spec.references import show
 
 if TYPE_CHECKING:
-    from clusterjobs.commands.sweep_project import SweepProject
+    from clusterjobs.commands.sweeps.project import SweepProject
 
 
 def summary(plan: Plan) -> str:

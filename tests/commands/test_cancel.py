@@ -45,7 +45,7 @@ def spec(folder: pathlib.Path) -> str:
 @pytest.fixture
 def sweep(folder: pathlib.Path) -> list[str]:
     """The names of the points of sweep.yaml."""
-    from clusterjobs.commands.sweep_jobs import sweep_jobs
+    from clusterjobs.commands.sweeps.jobs import sweep_jobs
 
     (folder / "sweep.yaml").write_text(SWEEP.format(logs=folder / "logs"))
     found = sweep_jobs(pathlib.Path("sweep.yaml"))[1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands import need_drawing
+from clusterjobs.commands.needs import drawing as need_drawing
 
 Run = Callable[..., Any]
 

@@ -15,7 +15,7 @@ from stand_in_slurm import StandInSlurm
 from stand_in_squeue import row
 from terminal import Terminal
 
-from clusterjobs.commands import leave_running, polled_queue
+from clusterjobs.commands.follow import leave_running, polled_queue
 from clusterjobs.lab.polling import until
 
 SPEC = "name: tiny\ncluster: small\nframework: command\ncommand: [./train]\nlogs: {logs}\n"

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from stand_in_slurm import StandInSlurm
 
-from clusterjobs.commands import submit_sweep
+from clusterjobs.commands.submit import points as submit_sweep
 from clusterjobs.jobs.submissions import Submission, append_submission
 
 Run = Callable[..., Any]

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterjobs.commands import missing, sweep_plans
+from clusterjobs.commands import missing
+from clusterjobs.commands.sweeps import plans as sweep_plans
 
 Run = Callable[..., Any]
 SPEC = {

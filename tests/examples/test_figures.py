@@ -54,6 +54,7 @@ WORDS = {
         *("#SBATCH --nodes=64", "--tensor-model-parallel-size 8", "--num-layers 96"),
         *("--pipeline-model-parallel-size 16", "--hidden-size 12288", "--bf16"),
     ),
+    "tiny-gpt-sweep": ("#SBATCH --array=0-5%2", '--lr "$lr"', "4e-3  4 ", "1e-3  8 "),
 }
 CONFIGS = {  # train_batch_size, micro batch, accumulation
     "gpt2-345m": (64, 8, 1),

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from stand_in_slurm import StandInSlurm
 
-from clusterjobs.commands.submit_lock import LOCK, submit_lock
+from clusterjobs.commands.submit.lock import LOCK, submit_lock
 from clusterjobs.errors import InputError
 from clusterjobs.jobs.submissions import SUBMISSIONS
 from clusterjobs.lab.polling import until

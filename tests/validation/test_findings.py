@@ -29,8 +29,8 @@ def test_a_finding_of_one_side_alone_is_kept() -> None:
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
 def test_a_syntax_error_in_the_job_script_is_a_problem() -> None:
-    assert not _check_shell({"job.sh": "#!/bin/bash\ntrue\n"})
-    (problem,) = _check_shell({"job.sh": "if true; then\n"})
+    assert not _check_shell({"job.sh": "#!/bin/bash\ntrue\n"}, ["job.sh"])
+    (problem,) = _check_shell({"job.sh": "if true; then\n"}, ["job.sh"])
     assert "bash reports an error" in problem.what
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.commands.status.job import log_patterns
 from clusterjobs.commands.status.queue import Queue
-from clusterjobs.commands.sweep_folder import sweep_folder, sweep_name
+from clusterjobs.commands.submit.sweep_folder import sweep_folder, sweep_name
 from clusterjobs.jobs.log_end import last_logged_step, last_match, read_log_end
 from clusterjobs.jobs.records import read_folder
 from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, read_submissions

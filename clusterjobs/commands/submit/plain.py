@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from clusterjobs.commands.interrupts import postponed_interrupts
-from clusterjobs.commands.submit_lock import submit_lock, user_name
-from clusterjobs.commands.sweep_folder import make_logs_folder
+from clusterjobs.commands.follow.interrupts import postponed_interrupts
+from clusterjobs.commands.submit.lock import submit_lock, user_name
+from clusterjobs.commands.submit.sweep_folder import make_logs_folder
 from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.submissions import Submission, append_submission
 from clusterjobs.plan.plan import Plan

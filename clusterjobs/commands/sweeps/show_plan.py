@@ -10,8 +10,8 @@ import click
 from clusterjobs.commands.plan import plan_data, plan_text
 from clusterjobs.commands.show import print_json, printable, show_problems, table
 from clusterjobs.commands.summary import scripts_table
-from clusterjobs.commands.sweep_files import point_rows, shown
-from clusterjobs.commands.sweep_project import SweepProject
+from clusterjobs.commands.sweeps.files import point_rows, shown
+from clusterjobs.commands.sweeps.project import SweepProject
 
 
 def show_sweep(project: SweepProject, point: str | None, points: bool, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from clusterjobs.commands.pipeline import (
 from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import fixed_logs, unsafe_logs
 from clusterjobs.commands.spec_files import SpecFiles
-from clusterjobs.commands.sweep_project import SweepProject
+from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.plan.point_arrays import PointPlan
 from clusterjobs.plan.resolve import config_files

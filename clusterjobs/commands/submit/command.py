@@ -23,10 +23,10 @@ from clusterjobs.commands.show import print_json, show_problems
 from clusterjobs.commands.summary import summary, sweep_summary
 
 if TYPE_CHECKING:
-    from clusterjobs.commands.needs_report import NeedRow
-    from clusterjobs.commands.submit_needs import Needs
-    from clusterjobs.commands.submit_sweep import SubmitOptions, SweepJob
-    from clusterjobs.commands.sweep_project import SweepProject
+    from clusterjobs.commands.submit.needs import Needs
+    from clusterjobs.commands.submit.needs_report import NeedRow
+    from clusterjobs.commands.submit.points import SubmitOptions, SweepJob
+    from clusterjobs.commands.sweeps.project import SweepProject
 
 _EXAMPLES = """\b
 Examples:
@@ -71,8 +71,8 @@ def submit(
     Of a sweep, points are submitted that are missing, failed, cancelled, lost or changed, and never
     one that is in the queue. Variables of another job (SLURM_*, RANK ...) are not passed on.
     """
-    from clusterjobs.commands.submit_spec import needs_of  # its imports are for jobs alone
-    from clusterjobs.commands.submit_sweep import SubmitOptions
+    from clusterjobs.commands.submit.one_spec import needs_of  # its imports are for jobs alone
+    from clusterjobs.commands.submit.points import SubmitOptions
 
     project = load(spec, settings)
     needs = None if no_needs else needs_of(project, output, force, sbatch_options)
@@ -99,7 +99,7 @@ def _submit_one(
     sbatch_options: tuple[str, ...],
     needs: Needs | None,
 ) -> None:
-    from clusterjobs.commands.submit_spec import submit_job
+    from clusterjobs.commands.submit.one_spec import submit_job
 
     job = submit_job(project, output, force, sbatch_options, needs)
     if as_json:
@@ -121,7 +121,7 @@ def _submit_one(
 
 
 def _show_needs(rows: Sequence[NeedRow], as_json: bool = False) -> None:
-    from clusterjobs.commands.needs_report import needs_data, needs_table
+    from clusterjobs.commands.submit.needs_report import needs_data, needs_table
 
     if as_json:
         print_json({"needs": needs_data(rows)})
@@ -132,7 +132,7 @@ def _show_needs(rows: Sequence[NeedRow], as_json: bool = False) -> None:
 def _needs_data(needs: Needs | None) -> dict[str, Any]:
     if needs is None:
         return {}
-    from clusterjobs.commands.needs_report import needs_data
+    from clusterjobs.commands.submit.needs_report import needs_data
 
     return {"needs": needs_data(needs.rows)}
 
@@ -143,8 +143,8 @@ def _needs_data(needs: Needs | None) -> dict[str, Any]:
 def _show_dry_run(
     project: SweepProject, options: SubmitOptions, as_json: bool, needs: Needs | None
 ) -> None:
-    from clusterjobs.commands.submit_report import chosen_data, chosen_table
-    from clusterjobs.commands.submit_sweep import chosen_now
+    from clusterjobs.commands.submit.points import chosen_now
+    from clusterjobs.commands.submit.report import chosen_data, chosen_table
 
     show_problems(project.warnings)
     chosen = chosen_now(project, options)
@@ -165,8 +165,8 @@ def _submit_points(
     as_json: bool,
     needs: Needs | None,
 ) -> None:
-    from clusterjobs.commands import submit_report as report
-    from clusterjobs.commands.submit_spec import submit_points
+    from clusterjobs.commands.submit import report as report
+    from clusterjobs.commands.submit.one_spec import submit_points
 
     def submitted(job: SweepJob) -> None:
         click.echo(report.job_line(job), err=as_json)  # at once: the next one may fail

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from clusterjobs.commands.job_folders import logs_folder, submissions_of
-from clusterjobs.commands.sweep_folder import sweep_folder
+from clusterjobs.commands.submit.sweep_folder import sweep_folder
 from clusterjobs.jobs.folders import JobFolder, job_folders
 from clusterjobs.jobs.submissions import Submission, read_submissions
 from clusterjobs.jobs.sweeps import (

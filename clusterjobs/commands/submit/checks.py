@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from clusterjobs.commands.submit_lock import user_name
+from clusterjobs.commands.submit.lock import user_name
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.jobs.submissions import Submission, has_token, read_submissions

@@ -14,7 +14,8 @@ from clusterjobs.cluster.source import ClusterFiles, ClusterSource
 from clusterjobs.commands.pipeline import Project
 from clusterjobs.commands.script_syntax import check_bash
 from clusterjobs.commands.site_folders import SiteFolders
-from clusterjobs.commands.sweep_files import (
+from clusterjobs.commands.submit.sweep_folder import sweep_name
+from clusterjobs.commands.sweeps.files import (
     POINTS,
     SweepScript,
     SweepTask,
@@ -22,7 +23,6 @@ from clusterjobs.commands.sweep_files import (
     script_names,
     tasks_of,
 )
-from clusterjobs.commands.sweep_folder import sweep_name
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.point_arrays import PointArray, PointPlan, point_arrays

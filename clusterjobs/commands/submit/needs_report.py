@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from clusterjobs.commands.needed_states import BY_NAME, KnownJobs
 from clusterjobs.commands.show import printable, table
+from clusterjobs.commands.submit.needed_states import BY_NAME, KnownJobs
 from clusterjobs.jobs.resume import counts_in_words
 from clusterjobs.spec.need_graph import NeedingSpec
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
-from clusterjobs.commands.sweep_folder import share_with_group
+from clusterjobs.commands.submit.sweep_folder import share_with_group
 from clusterjobs.errors import InputError, one_problem
 from clusterjobs.jobs.submissions import SUBMISSIONS
 from clusterjobs.regular_file import open_regular

@@ -13,12 +13,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
-from clusterjobs.commands.interrupts import postponed_interrupts
-from clusterjobs.commands.submit_checks import Seen, check_sbatch_options, check_submission, look
-from clusterjobs.commands.submit_lock import submit_lock, user_name
-from clusterjobs.commands.sweep_files import SweepScript, SweepTask
-from clusterjobs.commands.sweep_folder import make_point_folders, make_sweep_folder, sweep_folder
-from clusterjobs.commands.sweep_project import SweepProject
+from clusterjobs.commands.follow.interrupts import postponed_interrupts
+from clusterjobs.commands.submit.checks import Seen, check_sbatch_options, check_submission, look
+from clusterjobs.commands.submit.lock import submit_lock, user_name
+from clusterjobs.commands.submit.sweep_folder import (
+    make_point_folders,
+    make_sweep_folder,
+    sweep_folder,
+)
+from clusterjobs.commands.sweeps.files import SweepScript, SweepTask
+from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.errors import one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.resume import Wanted, as_ranges, points_to_submit

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 
 import click
 
-from clusterjobs.commands import polled_queue
-from clusterjobs.commands.job_end import JobEnd, job_end
-from clusterjobs.commands.log_printer import LogPrinter
-from clusterjobs.commands.polled_queue import PolledQueue
+from clusterjobs.commands.follow import polled_queue as polled_queue
+from clusterjobs.commands.follow.job_end import JobEnd, job_end
+from clusterjobs.commands.follow.log_printer import LogPrinter
+from clusterjobs.commands.follow.polled_queue import PolledQueue
 from clusterjobs.commands.show import printable
 from clusterjobs.slurm.queue import Queued
 from clusterjobs.slurm.reasons import in_words

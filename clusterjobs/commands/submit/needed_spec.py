@@ -6,12 +6,12 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from clusterjobs.commands.needed_states import KnownJobs, known_jobs_of, read_own_submissions
 from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.show import show_problems
-from clusterjobs.commands.submit_plain import Say, locked_record, submit_recorded
-from clusterjobs.commands.submit_sweep import SubmitOptions, submit_sweep
-from clusterjobs.commands.sweep_project import SweepProject
+from clusterjobs.commands.submit.needed_states import KnownJobs, known_jobs_of, read_own_submissions
+from clusterjobs.commands.submit.plain import Say, locked_record, submit_recorded
+from clusterjobs.commands.submit.points import SubmitOptions, submit_sweep
+from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.commands.write import write_outputs
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor

@@ -10,16 +10,16 @@ import pathlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from clusterjobs.commands.needed_job_ids import needed_job_id
-from clusterjobs.commands.needed_states import (
+from clusterjobs.commands.submit.needed_job_ids import needed_job_id
+from clusterjobs.commands.submit.needed_spec import NeededProject, prepared
+from clusterjobs.commands.submit.needed_states import (
     KnownJobs,
     known_jobs_of,
     read_own_submissions,
     record_folder,
 )
-from clusterjobs.commands.needs_report import NeedRow, row_of_others, row_to_submit
-from clusterjobs.commands.submit_needed import NeededProject, prepared
-from clusterjobs.commands.submit_plain import Say
+from clusterjobs.commands.submit.needs_report import NeedRow, row_of_others, row_to_submit
+from clusterjobs.commands.submit.plain import Say
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
 from clusterjobs.jobs.needed_jobs import (

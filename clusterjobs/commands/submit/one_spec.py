@@ -15,14 +15,14 @@ import click
 
 from clusterjobs.commands.pipeline import Project
 from clusterjobs.commands.show import printable, show_problems
-from clusterjobs.commands.submit_sweep import (
+from clusterjobs.commands.submit.points import (
     SubmitOptions,
     SweepJob,
     SweepSubmission,
     chosen_now,
     submit_sweep,
 )
-from clusterjobs.commands.sweep_project import SweepProject
+from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.commands.write import write_outputs
 from clusterjobs.errors import one_problem
 from clusterjobs.slurm.limits import slurm_limits
@@ -30,7 +30,7 @@ from clusterjobs.slurm.submit import Submitted
 from clusterjobs.slurm.submit import submit as hand_to_sbatch
 
 if TYPE_CHECKING:
-    from clusterjobs.commands.submit_needs import Needs
+    from clusterjobs.commands.submit.needs import Needs
 
 
 def needs_of(
@@ -42,7 +42,7 @@ def needs_of(
     """What the spec needs, looked at and checked; None if it needs nothing. Raises InputError."""
     if project.needs is None:
         return None
-    from clusterjobs.commands.submit_needs import Needs  # most specs have none
+    from clusterjobs.commands.submit.needs import Needs  # most specs have none
 
     for option in sbatch_options:
         if option.startswith(("--dependency", "-d")):
@@ -74,7 +74,7 @@ def submit_job(
 def _submit_after(
     needs: Needs, project: Project, script: str, sbatch_options: tuple[str, ...]
 ) -> Submitted:
-    from clusterjobs.commands.submit_plain import locked_record, submit_recorded
+    from clusterjobs.commands.submit.plain import locked_record, submit_recorded
 
     (waits,) = needs.submit()
     with needs.named_if_it_fails(), locked_record(project.spec.experiment, _say) as record:

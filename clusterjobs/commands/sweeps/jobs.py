@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from clusterjobs.commands.spec_files import SpecFiles
-from clusterjobs.commands.sweep_folder import sweep_folder
+from clusterjobs.commands.submit.sweep_folder import sweep_folder
 from clusterjobs.jobs.submissions import read_submissions
 from clusterjobs.jobs.sweeps import PointState, digest_of, point_folders, point_jobs, sweep_states
 from clusterjobs.slurm.queue import Queued, by_id

@@ -6,8 +6,8 @@ import pathlib
 from typing import Any
 
 from clusterjobs.commands.show import printable, table
-from clusterjobs.commands.submit_sweep import Chosen, SubmitOptions, SweepJob, SweepSubmission
-from clusterjobs.commands.sweep_project import SweepProject
+from clusterjobs.commands.submit.points import Chosen, SubmitOptions, SweepJob, SweepSubmission
+from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.counted import counted
 from clusterjobs.jobs.resume import counts_in_words
 from clusterjobs.jobs.sweeps import COMPLETED, PointState

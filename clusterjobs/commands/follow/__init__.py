@@ -1,0 +1,1 @@
+"""Follows jobs to their end: the queue, the log, Ctrl-C."""

@@ -1,0 +1,1 @@
+"""The specs that a spec needs: read into a graph, and drawn."""

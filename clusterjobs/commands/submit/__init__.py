@@ -1,0 +1,1 @@
+"""Submits specs and sweeps: what is missing, under a lock, with a record."""

@@ -1,0 +1,1 @@
+"""A sweep for the commands: its points, their plans, scripts and jobs."""
