@@ -27,7 +27,7 @@ The last is a task of an array; the array's own id ends all its tasks.
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("what", nargs=-1, required=True, metavar="[SPEC [POINT...]|JOB_ID]...")
-@click.option("--json", "as_json", is_flag=True, help="What happened to each job, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result for each job as JSON.")
 def cancel(what: tuple[str, ...], as_json: bool) -> None:
     """Cancel jobs. Their ranks may save first, for Slurm's KillWait; nothing is requeued.
 
@@ -57,7 +57,7 @@ def _show(choice: Choice, refused: dict[str, str]) -> None:
         if line := _line(one, refused):
             click.echo(printable(line))
     for spec in choice.idle:
-        click.echo(f"no job of yours of {spec} is pending or running", err=True)
+        click.echo(f"you have no pending or running job of {spec}", err=True)
 
 
 def _fail(problems: list[Problem], as_json: bool) -> None:
@@ -93,9 +93,9 @@ def _ended(one: Chosen) -> str:
     if one.points:
         name = ", ".join(one.points)
         never = one.state == MISSING
-        return f"{name} was never submitted" if never else f"{name} had ended before: {one.state}"
+        return f"{name} was never submitted" if never else f"{name} had already ended: {one.state}"
     states = Counter(job.state for job in one.tasks)
-    return f"job {one.job_id} had ended before: {', '.join(states)}"
+    return f"job {one.job_id} had already ended: {', '.join(states)}"
 
 
 def _counts(tasks: tuple[Queued, ...]) -> str:

@@ -89,7 +89,7 @@ def _add(choice: Choice, words: Sequence[str], known: Sequence[Queued]) -> None:
     first, *rest = words
     if not _is_file(first):
         if not _JOB_ID.fullmatch(first):
-            raise one_problem(f"{first!r} is no job id, and no such file is here", hint=_HINT)
+            raise one_problem(f"{first!r} is neither a job id nor a file", hint=_HINT)
         choice.jobs.append(_with_id(first, known))
         return
     sweep = sweep_jobs(pathlib.Path(first))[1]

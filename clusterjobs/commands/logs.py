@@ -35,7 +35,7 @@ Examples:
     "--rank",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Only the lines of rank N, without the launcher's labels.",
+    help="Print only the lines of rank N, without the launcher's labels.",
 )
 @click.option(
     "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Begin with the last N lines."

@@ -34,11 +34,11 @@ _COMMANDS = {
         "Show which specs a change of site, cluster or version affects.",
     ),
     "submit": ("submit.command", "Render a spec and submit it with sbatch."),
-    "run": ("run", "Submit a spec and follow it to its end."),
+    "run": ("run", "Submit a spec and follow the job until it ends."),
     "status": ("status.command", "Show jobs and sweeps: why they wait, run or ended."),
     "results": ("results", "Show the results of a sweep's points in one table."),
     "logs": ("logs", "Print the log of a job or a point; --follow keeps printing."),
-    "cancel": ("cancel", "Cancel jobs, those of a spec or points of a sweep."),
+    "cancel": ("cancel", "Cancel jobs by spec, point of a sweep, or job id."),
     "policy": ("policy", "List and test the rules of your site, or export them to Slurm."),
     "lab": ("lab", "Run a temporary real Slurm cluster on this machine."),
 }

@@ -48,14 +48,14 @@ points_option = click.option(
     "patterns",
     multiple=True,
     metavar="PATTERN",
-    help="Of a sweep, only these points: 3,7-9, a name, or '*lr=3e-4*'. May be repeated.",
+    help="Only these points of a sweep: 3,7-9, a name, or '*lr=3e-4*'. May be repeated.",
 )
 failed_option = click.option(
-    "--failed", is_flag=True, help="Of a sweep, only points that failed or are lost."
+    "--failed", is_flag=True, help="Only points of a sweep that failed or are lost."
 )
 all_option = click.option(
-    "--all", "completed", is_flag=True, help="Of a sweep, also the completed points."
+    "--all", "completed", is_flag=True, help="Also the completed points of a sweep."
 )
 yes_option = click.option(
-    "--yes", is_flag=True, help="Submit more than 1,000 points, or in spite of doubts."
+    "--yes", is_flag=True, help="Submit also if there are more than 1,000 points or unknown jobs."
 )

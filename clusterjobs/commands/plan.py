@@ -38,9 +38,11 @@ Examples:
 @set_option
 @user_option
 @group_option
-@click.option("--point", metavar="POINT", help="Of a sweep, the plan of this point: 3, or a name.")
-@click.option("--points", is_flag=True, help="Of a sweep, a table of its points.")
-@click.option("--graph", is_flag=True, help="Draw SPEC with all that it `needs`, instead.")
+@click.option(
+    "--point", metavar="POINT", help="Show the plan of this point of a sweep: 3, or a name."
+)
+@click.option("--points", is_flag=True, help="Show a table of the sweep's points.")
+@click.option("--graph", is_flag=True, help="Draw a graph of SPEC and all that it `needs`.")
 @click.option("--mermaid", is_flag=True, help="The graph as Mermaid, for a page or an issue.")
 @click.option("--json", "as_json", is_flag=True, help="The plan, or the graph, as JSON.")
 def plan(

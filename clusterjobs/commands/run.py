@@ -56,7 +56,7 @@ def run(
     yes: bool,
     sbatch_options: tuple[str, ...],
 ) -> None:
-    """Submit SPEC and follow it to its end: why it waits, its log, how it ended.
+    """Submit SPEC and follow the job until it ends: why it waits, its log, how it ended.
 
     The exit code is the job's. Of a sweep or an array, a line is printed for each change of a
     point's state, and the exit code is 0 if all have completed, else 1.
@@ -121,7 +121,7 @@ def _submit(
     job = submit_job(project, output, force, sbatch_options, needs)
     _say_needs(needs)
     if job.job_id is None:
-        raise one_problem("sbatch took the job, and said no id: it cannot be followed")
+        raise one_problem("sbatch accepted the job but printed no job id, so it cannot be followed")
     _say(f"submitted job {job.job_id}")
     return str(job.job_id)
 

@@ -112,7 +112,8 @@ class SpecFiles:
         if identity not in self._needed.files:
             if len(self._needed.files) >= _MAX_NEEDED or len(way) > _MAX_DEPTH:
                 raise one_problem(
-                    f"more than {_MAX_NEEDED} specs are needed, or {_MAX_DEPTH} one after another",
+                    f"more than {_MAX_NEEDED} specs are needed, "
+                    f"or a chain of more than {_MAX_DEPTH}",
                     hint="combine some of them",
                 )
             _refuse_pipe(path)

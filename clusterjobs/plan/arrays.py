@@ -29,7 +29,7 @@ def check_array(experiment: Experiment, diagnostics: Diagnostics) -> None:
         return
     if experiment.sweep is not None:
         hint = "remove it: sweep.max_running limits how many run at a time"
-        diagnostics.problem(_PATH, "a sweep makes an array of its own, of its points", hint)
+        diagnostics.problem(_PATH, "a sweep already runs its points as a job array", hint)
         return
     text = str(experiment.sbatch["array"])
     match = _ARRAY.fullmatch(text)

@@ -80,13 +80,11 @@ def _share_of_a_node(placement: Placement) -> Iterator[Directive]:
     """For a point that runs beside others. Source: srun(1), --exact and --mem."""
     if placement.per_node == 1:
         return
-    yield Directive("exact", True, "a share of the node: other points run beside this one")
+    yield Directive("exact", True, "use only this point's share of the node")
     if placement.shape.gpus_per_node:
-        yield Directive("gpus-per-node", placement.shape.gpus_per_node, "GPUs of this point alone")
-    yield Directive(
-        "mem", 0, "else the first point reserves all of the job's memory, and the others wait"
-    )
-    yield Directive("job-name", variable("point_name"), "the step's name, to send it signals")
+        yield Directive("gpus-per-node", placement.shape.gpus_per_node, "GPUs for this point only")
+    yield Directive("mem", 0, "reserve no memory: otherwise the first point gets all of it")
+    yield Directive("job-name", variable("point_name"), "step name, used to send it signals")
 
 
 def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive]:

@@ -33,13 +33,14 @@ def plan_node_rank(
         diagnostics.problem(
             places[0],
             f"{launcher.name} starts the ranks of all nodes with the same command, so "
-            "job.node_rank has no value there",
-            "launcher: srun or torchrun, or let the program find its node",
+            "it cannot set job.node_rank",
+            "write launcher: srun or torchrun, or read the node's rank in your program",
         )
     if experiment.command and NODE_RANK in variable_names(experiment.command[0]):
         diagnostics.problem(
             ("command",),
-            "the program's own path has job.node_rank, and the first node checks that it exists",
+            "job.node_rank cannot be used in the path of the program: "
+            "the first node checks that the file exists",
             "pass it as an argument: [./run, '{{ job.node_rank }}']",
         )
     return (_STANDS_FOR_IT,) if places else ()

@@ -62,7 +62,7 @@ def check_packing(
         diagnostics.problem(
             _PER_NODE,
             "array: false gives each point a job of its own, and per_node puts several into one",
-            "remove one of both",
+            "remove one of them",
         )
     _check_sections(experiment, diagnostics)
 
@@ -95,18 +95,19 @@ def _check_sections(experiment: Experiment, diagnostics: Diagnostics) -> None:
     if container and container.runtime == "docker":
         diagnostics.problem(
             ("software", "container", "runtime"),
-            "docker with sweep.per_node: containers get all GPUs and CPUs of the node",
+            "docker cannot be used with sweep.per_node: "
+            "its containers get all GPUs and CPUs of the node",
             "runtime: pyxis or apptainer, or remove sweep.per_node",
         )
     if experiment.preflight:
         diagnostics.problem(
             ("preflight",),
-            "the preflight checks whole nodes, where other points are already running",
+            "the preflight checks whole nodes, but other points may be running on them",
             "preflight: false, or remove sweep.per_node",
         )
     if restarts and restarts.stall_seconds:
         diagnostics.problem(
             ("restarts", "stall_seconds"),
-            "stalled ranks are searched for in the whole job, which has other points too",
+            "stalled ranks cannot be detected when several points share a job",
             "remove it, or sweep.per_node",
         )

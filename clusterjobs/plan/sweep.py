@@ -28,9 +28,9 @@ class SweepJob(NamedTuple):
         """The variables that the ranks need."""
         return (
             Variable("CLUSTERJOBS_SWEEP", self.name, "the name of the sweep"),
-            Variable("CLUSTERJOBS_POINT", POINT, "this point of it"),
+            Variable("CLUSTERJOBS_POINT", POINT, "the name of this point"),
             Variable(
-                "CLUSTERJOBS_RESULT", f"{JOB_DIR}/result.json", "write the point's results here"
+                "CLUSTERJOBS_RESULT", f"{JOB_DIR}/result.json", "the file for this point's results"
             ),
         )
 

@@ -39,8 +39,8 @@ def common_problems(specs: Sequence[Spec]) -> Iterator[Problem]:
                 what = f"{show(other)}, and {show(one)} in other points: a sweep has one {key}"
                 yield Problem(what, source.locate((key,)), key, _HINT)
     if set(POINT_VARIABLES).intersection(variable_names(first.logs.path)):
-        what = "the logs of all points are below one folder, in which each point has its own"
-        yield Problem(what, source.locate(("logs",)), "logs", "leave out the point's name")
+        what = "must be the same for all points: each point gets a folder of its own in it"
+        yield Problem(what, source.locate(("logs",)), "logs", "remove the reference to the point")
 
 
 def shared_arguments(specs: Sequence[Spec]) -> Iterator[Problem]:

@@ -140,7 +140,7 @@ class _Values:
         if self._read_need is None:
             raise BadReferenceError("the value of another spec cannot be used here", _HINT)
         if NEEDS in self._open:
-            raise BadReferenceError("needs refers to itself", _HINT)
+            raise BadReferenceError("needs cannot refer to needs", _HINT)
         self._open.append(NEEDS)
         try:
             return needed_value(name, self._data.get(NEEDS), self._read_need, self._expanded)

@@ -89,7 +89,7 @@ def _repeated(one: NeedingSpec) -> Iterator[Problem]:
             yield Problem(what, found.where, _path(index), "remove one of them")
         elif found.target and (same := names.setdefault(found.need.name, index)) != index:
             name = found.need.name
-            what = f"{_path(same)} is called {name}, too"
+            what = f"{_path(same)} already has the name {name}"
             hint = f"give one of them another name: {{spec: {found.need.spec}, as: {name}-2}}"
             yield Problem(what, found.where, _path(index), hint)
 
@@ -98,7 +98,7 @@ def _own_dependency(one: NeedingSpec) -> Iterator[Problem]:
     for name in ("dependency", "d"):
         if one.needs and one.spec.experiment.sbatch.get(name):
             where = one.spec.source.locate_key(("sbatch", name))
-            what = "needs sets the dependency of the job, so this one would be lost"
+            what = "needs already sets the dependency of the job"
             yield Problem(what, where, f"sbatch.{name}", f"write it as {KEY}: [{{job: 4711}}]")
 
 
@@ -109,7 +109,9 @@ def _unfit(one: NeedingSpec, other: NeedingSpec, found: SpecNeed, index: int) ->
         hint = "a job can only wait for jobs of its own cluster"
         yield Problem(what, found.where, _path(index), hint)
     if other.spec.experiment.sbatch.get("array"):
-        what = f"{other.file} is a job array, whose tasks have no record of which ended well"
+        what = (
+            f"{other.file} is a plain job array, which does not record whether its tasks completed"
+        )
         hint = "make it a sweep: sweep: {grid: {...}}; its points are recorded"
         yield Problem(what, found.where, _path(index), hint)
     if found.need.on == "each" and (what := _unlike_points(one, other)):
@@ -126,18 +128,18 @@ def _unlike_points(one: NeedingSpec, other: NeedingSpec) -> str:
     """Why the points of two specs do not correspond; "" if they do."""
     for spec in (one, other):
         if not spec.is_sweep:
-            return f"on: each waits for the same point of a sweep, and {spec.file} has none"
+            return f"on: each works only between two sweeps, and {spec.file} has no sweep"
     if one.is_packed:
-        return f"on: each waits for the same point, and per_node of {one.file} packs several"
+        return f"on: each cannot be used with per_node: {one.file} packs several"
     own, its = (tuple(map(_point_name, spec.points)) for spec in (one, other))
     if len(own) != len(its):
-        numbers = f"{counted(len(own), 'point')} and {other.file} {len(its)}"
-        return f"on: each waits for the same point, and {one.file} has {numbers}"
+        numbers = f"{counted(len(own), 'point')} and {other.file} has {len(its)}"
+        return f"on: each needs the same points in both specs, but {one.file} has {numbers}"
     for name, its_name in zip(own, its, strict=True):
         if name != its_name:
             return (
-                f"on: each waits for the same point, and {name} of {one.file} is {its_name} "
-                f"of {other.file}"
+                f"on: each needs the same points in both specs, but {name} of {one.file} "
+                f"would wait for {its_name} of {other.file}"
             )
     return ""
 

@@ -24,9 +24,7 @@ On = Literal["success", "end", "failure", "each", "start"]
 def _spec_file(value: Any) -> str:
     text = field_types.path(value)
     if has_variable(text):
-        raise ValueError(
-            "the file is read when the job is submitted: remove the value of the running job"
-        )
+        raise ValueError("needs is read at submission: remove the value of the running job")
     return text
 
 
@@ -63,11 +61,11 @@ class Need(SpecModel):
         if self.spec and self.job:
             raise ValueError("has both spec and job: write an entry for each of them")
         if not self.spec and not self.job:
-            raise ValueError("names no job: write {spec: prepare.yaml} or {job: 4711}")
+            raise ValueError("expected spec or job: write {spec: prepare.yaml} or {job: 4711}")
         if self.job and self.on == "each":
-            raise ValueError("the points of a job are not known: write {spec: ..., on: each}")
+            raise ValueError("each works only with a spec: write {spec: ..., on: each}")
         if self.job and self.as_:
-            raise ValueError("only a spec can be referred to: remove as")
+            raise ValueError("as is allowed only with spec: remove as")
         return self
 
     @property

@@ -77,14 +77,15 @@ def needed_value(
     found = {one.name: one for one in _specs(needs, expand_text)}
     if need not in found:
         hint = did_you_mean(need, list(found)) if found else "add `needs: [{spec: ...}]`"
-        raise BadReferenceError(f"no need is called {need}", hint)
+        raise BadReferenceError(f"no entry of needs is named {need}", hint)
     if not path:
         raise BadReferenceError(
             f"needs.{need} is a whole spec", f"write one of its values, needs.{need}.name"
         )
     if path.split(".")[0] == "secrets":
         raise BadReferenceError(
-            "secrets of another spec cannot be referred to", "name them under secrets: here, too"
+            "cannot refer to the secrets of another spec",
+            "list the secret under secrets: of this spec",
         )
     return _value(path, found[need], _read(found[need], read))
 
@@ -125,14 +126,15 @@ def _value(path: str, need: _NeededSpec, values: NeededValues) -> Scalar:
     for variable in variable_names(found) if isinstance(found, str) else ():
         if not variable.startswith(_OF_THE_POINT):
             raise BadReferenceError(
-                f"{name} is {_shown(found)}, and ${variable} is known only to the job of "
+                f"{name} is {_shown(found)}, and ${variable} is known only inside the job of "
                 f"{values.file}",
-                "write a value there that is known before the job runs, or repeat it here",
+                "change that value to one that is known before the job runs, or write the path "
+                "here",
             )
         if need.on != "each":
             raise BadReferenceError(
-                f"{name} is {_shown(found)}, another one for each point of {values.file}",
-                "with `on: each`, it is the value of the same point",
+                f"{name} is {_shown(found)}, which differs for each point of {values.file}",
+                "write `on: each` to use the value of the same point",
             )
     return found
 

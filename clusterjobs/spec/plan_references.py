@@ -68,16 +68,17 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
         name = _BY_MARK[mark]
         if key in DERIVED[name]:
             circle = " -> ".join([key, *way(name), key])
-            raise BadReferenceError(f"{name} follows from {key}: {circle}", "write the value here")
+            raise BadReferenceError(f"circular reference: {circle}", "write the value here")
         if key not in AFTER_THE_PLAN:
             raise BadReferenceError(
-                f"{name} is derived, and known only after this key has been read",
+                f"{name} cannot be used here: it is computed after this key is read",
                 f"write the value here; {name} can be used in {_list(AFTER_THE_PLAN)}",
             )
     if NODE_RANK in variable_names(value) and key not in _OF_THE_RANKS:
         raise BadReferenceError(
-            "job.node_rank differs from node to node: only the command of the ranks can have it",
-            f"use it in {_list(_OF_THE_RANKS)}; other commands on a node find SLURM_NODEID",
+            "job.node_rank differs on each node: "
+            "it can be used only in the command and env of the ranks",
+            f"use it in {_list(_OF_THE_RANKS)}; other commands can read $SLURM_NODEID",
         )
 
 

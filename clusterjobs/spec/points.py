@@ -122,7 +122,7 @@ class _Product:
             key, other = next(one for one in others if one[1] != length)
             self.diagnostics.problem(
                 (KEY, "zip", key),
-                f"{counted(other, 'value')}, and {first} has {length}",
+                f"{counted(other, 'value')}, but {first} has {length}",
                 "zip takes the lists side by side: write lists of the same length, or use grid",
             )
             return []
@@ -137,9 +137,9 @@ class _Product:
         for index, row in enumerate(rows):
             first_row = known.setdefault(_identity(row), index)
             if first_row != index:
-                what = f"the values at place {index + 1} are those at place {first_row + 1}"
+                what = f"item {index + 1} of the lists repeats item {first_row + 1}"
                 where = next(iter(row.values())).at
-                self.diagnostics.problem(where, what, "remove them from each list of zip")
+                self.diagnostics.problem(where, what, "remove this item from each list of zip")
         return rows
 
     def _samples(self) -> list[Values]:
@@ -182,7 +182,7 @@ class _Product:
             excluded = {id(one) for one, is_match in zip(points, matched, strict=True) if is_match}
             left = [one for one in left if id(one) not in excluded]
         if points and not left and not self.sweep.include:
-            what = f"no point is left of {counted(len(points), 'point')}"
+            what = f"all points are excluded: {counted(len(points), 'point')}"
             hint = "remove a rule, or add values to the lists"
             self.diagnostics.problem((KEY, "exclude"), what, hint, at_key=True)
         return left

@@ -70,7 +70,7 @@ def _check_exclude(
         diagnostics.problem(path, "this would remove every point", hint)
     for key in entry:
         if key not in known:
-            what = f"{key} is not swept, so that no point can be excluded by it"
+            what = f"{key} is not swept, so it cannot be used in exclude"
             hint = did_you_mean(key, known) if known else "remove it"
             diagnostics.problem((*path, key), what, hint, at_key=True)
 
@@ -80,6 +80,6 @@ def _check_random(sweep: Sweep, diagnostics: Diagnostics) -> None:
         hint = "write samples: 20 beside it"
         diagnostics.problem((KEY, "random"), "samples is missing", hint, at_key=True)
     if sweep.samples is not None and not sweep.random:
-        what = "there is nothing to draw: the sweep has no random"
+        what = "samples is used only with random"
         hint = "remove it, or write random: {args.lr: {log_uniform: [1e-4, 1e-2]}}"
         diagnostics.problem((KEY, "samples"), what, hint, at_key=True)

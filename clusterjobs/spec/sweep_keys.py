@@ -36,10 +36,10 @@ def _metric(value: str) -> str:
     try:
         groups = re.compile(value).groups
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"not a regular expression, {error}: {example}") from None
+        raise ValueError(f"not a valid regular expression ({error}): {example}") from None
     if groups != 1:
         found = "no group" if not groups else f"{groups} groups"
-        raise ValueError(f"{found}, and the one around the number is needed: {example}")
+        raise ValueError(f"{found}; put exactly one group around the number: {example}")
     return value
 
 

@@ -87,11 +87,11 @@ def test_ids_are_cancelled_and_unknown_ones_named(
     assert done.out.splitlines() == [
         "job 12 is cancelled; it was pending",
         f"job 14 is cancelled; it was running since {START}",
-        "job 15 had ended before: FAILED",
+        "job 15 had already ended: FAILED",
     ]
     assert [line for line in done.err.splitlines() if "hint" not in line] == [
-        "'all' is no job id, and no such file is here",
-        "'20_[3-4]' is no job id, and no such file is here",
+        "'all' is neither a job id nor a file",
+        "'20_[3-4]' is neither a job id nor a file",
         "no job 99 is in the queue",
         "no job 98 is in the queue",
         "no job 12_1 is in the queue",
@@ -166,7 +166,7 @@ def test_a_spec_without_a_job_in_the_queue_is_no_failure(
     slurm()
     done = clusterjobs("cancel", spec)
     assert (done.code, done.out) == (0, "")
-    assert done.err == "no job of yours of exp.yaml is pending or running\n"
+    assert done.err == "you have no pending or running job of exp.yaml\n"
 
 
 def test_a_wrong_spec_does_not_keep_the_others_from_being_cancelled(
@@ -217,7 +217,7 @@ def test_points_are_chosen_by_patterns_and_ids(
     assert done.out.splitlines() == [
         "job 99 is cancelled; it was pending",
         f"{sweep[0]}: job 70_0 is cancelled; it was running",
-        f"{sweep[1]} had ended before: failed",
+        f"{sweep[1]} had already ended: failed",
         f"{sweep[3]} was never submitted",
     ]
     assert words.read_text() == "--\n99\n70_0\n"

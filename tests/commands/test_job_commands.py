@@ -156,7 +156,7 @@ def test_status_without_slurm_says_so(
     monkeypatch.setenv("PATH", str(tmp_path))
     done = clusterjobs("status", spec)
     assert done.code == 0
-    assert done.err == "there is no Slurm here: only what the jobs have written is known\n"
+    assert done.err == "there is no Slurm here: showing only what the jobs have recorded\n"
 
 
 def test_logs_are_the_newest_jobs_or_those_asked_for(

@@ -135,7 +135,7 @@ def test_a_point_that_waits_or_was_never_submitted(
     queue(row("70", "PENDING", array="70", index="1", reason="JobArrayTaskLimit"))
     waits = clusterjobs("logs", "sweep.yaml", "1")
     assert waits.code == 1
-    assert "job 70_1 is pending: as many tasks of its array run as are allowed" in waits.err
+    assert "job 70_1 is pending: its array has reached its limit of running tasks" in waits.err
     assert "clusterjobs logs sweep.yaml 1 --follow" in waits.err
     never = clusterjobs("logs", "sweep.yaml", "3")
     assert never.code == 1

@@ -119,7 +119,7 @@ def test_json_of_nothing_is_json(clusterjobs: Callable[..., Any], specs: pathlib
     done = clusterjobs("status", "--json")
     assert (done.code, json.loads(done.out)) == (0, nothing)
     done = clusterjobs("status")
-    said = "none of your jobs is in the queue, and Slurm remembers none that has ended\n"
+    said = "you have no job in the queue, and Slurm knows none that ended recently\n"
     assert (done.code, done.out) == (0, said)
 
 

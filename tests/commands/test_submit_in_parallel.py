@@ -76,7 +76,7 @@ def test_a_submission_without_an_id_is_not_a_bug_of_ours(clusterjobs, sbatch, ou
     sbatch(f"printf '{output}'")
     said = clusterjobs("submit", "exp.yaml", "--", "--test-only")
     assert said.code == 0
-    assert "no id" in said.out
+    assert "no job id" in said.out
 
 
 def test_several_lines_of_sbatch_are_one_problem(clusterjobs, sbatch) -> None:

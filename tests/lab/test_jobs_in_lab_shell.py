@@ -108,7 +108,7 @@ def test_the_points_of_a_sweep_are_cancelled(shell: dict[str, str], tmp_path: Pa
     assert {"0000-LR=1", "0002-LR=3"} <= {name.rpartition("-")[0] for name in cancelled}
 
     def is_idle() -> bool:
-        return "no job of yours" in call(shell, tmp_path, "cancel", spec).stderr
+        return "no pending or running job" in call(shell, tmp_path, "cancel", spec).stderr
 
     until(is_idle, 120, lambda: call(shell, tmp_path, "status", spec).stdout)
 

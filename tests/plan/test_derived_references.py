@@ -94,7 +94,7 @@ def test_a_wrong_shape_is_reported_once() -> None:
         (
             {"nodes": "{{ world_size }}"},
             "nodes",
-            "world_size follows from nodes: nodes -> world_size -> nodes",
+            "circular reference: nodes -> world_size -> nodes",
         ),
         (
             {
@@ -102,27 +102,27 @@ def test_a_wrong_shape_is_reported_once() -> None:
                 "env": {"N": "{{ job.id }}{{ env.M }}", "M": "{{ world_size }}"},
             },
             "nodes",
-            "world_size follows from nodes: nodes -> env.N -> env.M -> world_size -> nodes",
+            "circular reference: nodes -> env.N -> env.M -> world_size -> nodes",
         ),
         (
             {"batch": {"micro": "{{ batch.global }}"}},
             "batch.micro",
-            "batch.global follows from batch: batch -> batch.global -> batch",
+            "circular reference: batch -> batch.global -> batch",
         ),
         (
             {"cluster": "{{ data_parallel }}"},
             "cluster",
-            "data_parallel follows from cluster: cluster -> data_parallel -> cluster",
+            "circular reference: cluster -> data_parallel -> cluster",
         ),
         (
             {"name": "a-{{ world_size }}"},
             "name",
-            "world_size is derived, and known only after this key has been read",
+            "world_size cannot be used here: it is computed after this key is read",
         ),
         (
             {"sbatch": {"comment": "{{ world_size }}"}},
             "sbatch.comment",
-            "world_size is derived, and known only after this key has been read",
+            "world_size cannot be used here: it is computed after this key is read",
         ),
     ],
 )

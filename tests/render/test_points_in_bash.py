@@ -222,7 +222,7 @@ def test_the_pending_tasks_are_held_once_max_failed_points_have_failed(
     assert (well.code, well.requests) == (0, [])
     last = run(tmp_path, script, 2)
     assert (last.code, last.requests) == (3, ["uhold 4700_[2-3,5]"])
-    assert "2 points have failed (max_failed): the others wait for `scontrol" in last.log
+    assert "2 points have failed (max_failed), so the pending ones are held: `scontrol" in last.log
 
 
 def test_cancelled_points_have_not_failed(tmp_path: pathlib.Path) -> None:

@@ -12,8 +12,8 @@ from clusterjobs.slurm.reasons import in_words
     [
         ("Priority", "jobs of higher priority go first (Priority)"),
         ("DependencyNeverSatisfied", "a job that it depends on failed: it will never start"),
-        ("JobHeldUser", "held by its user; to go on: scontrol release JOB"),
-        ("JobArrayTaskLimit", "as many tasks of its array run as are allowed at a time"),
+        ("JobHeldUser", "held by its user; to release it: scontrol release JOB"),
+        ("JobArrayTaskLimit", "its array has reached its limit of running tasks"),
         ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "nodes that it needs are down, drained or"),
         ("launch failed requeued held", "held by Slurm: its launch failed, and it was requeued"),
         (

@@ -22,7 +22,7 @@ def test_the_page_has_all_keys_of_a_sweep() -> None:
 
 def test_the_example_has_the_number_of_points_that_the_page_says() -> None:
     example = re.search(r"```yaml\n(.*?)```", SECTION, re.DOTALL)
-    number = re.search(r"1 more: (\d+)\.", SECTION)
+    number = re.search(r"adds 1: (\d+)\.", SECTION)
     assert example
     assert number
     points = load_points(SPEC + SIZES + example[1], "exp.yaml", option_models())

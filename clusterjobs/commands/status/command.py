@@ -26,12 +26,12 @@ _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
-@click.option("--points", is_flag=True, help="A table of the points of each sweep.")
+@click.option("--points", is_flag=True, help="Show a table of the points of each sweep.")
 @click.option(
     "--metric",
     metavar="PATTERN",
-    help="With --points: the last match of this regular expression's one group in the log. "
-    "By default the sweep's own `metric`.",
+    help="With --points: show the last match of this regular expression in the log (one group). "
+    "Default: the sweep's own `metric`.",
 )
 @click.option(
     "--watch",
@@ -40,7 +40,7 @@ _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
     flag_value=10,
     metavar="[SECONDS]",
     help="Redraw every 10 (or SECONDS) seconds until all jobs have ended, or Ctrl-C. "
-    "Written after the targets.",
+    "Put it after the targets.",
 )
 @click.option("--json", "as_json", is_flag=True, help="All jobs, attempts and points as JSON.")
 def status(

@@ -29,7 +29,7 @@ from clusterjobs.jobs.records import NO_RECORD
 from clusterjobs.jobs.sweeps import FAILED, PENDING, RUNNING
 from clusterjobs.node.job.attempt_files import MAX_RECORDS
 
-_NOTHING = "none of your jobs is in the queue, and Slurm remembers none that has ended"
+_NOTHING = "you have no job in the queue, and Slurm knows none that ended recently"
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Report:
     def notes(self) -> Iterator[str]:
         """What the reader should know beside it."""
         if self.queue.queued is None:
-            yield "there is no Slurm here: only what the jobs have written is known"
+            yield "there is no Slurm here: showing only what the jobs have recorded"
         for job in self.jobs:
             for file in job["cut"]:
                 yield f"{file} is very large: only its last {MAX_RECORDS >> 20} MiB was read"

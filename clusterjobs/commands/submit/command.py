@@ -112,7 +112,7 @@ def _submit_one(
     said = (
         f"submitted job {job.job_id}"
         if job.job_id is not None
-        else "sbatch took it, and said no id"
+        else "submitted, but sbatch printed no job id"
     )
     click.echo(f"\n{said}")
 

@@ -61,7 +61,7 @@ class _Waiting:
         if time.monotonic() > self._end:
             raise self._timeout()
         if not self._said:
-            self._say(f"waiting: {_holder(self._lock)} submits this sweep")
+            self._say(f"waiting: {_holder(self._lock)} is submitting this sweep")
             self._said = True
         time.sleep(_PAUSE)
 

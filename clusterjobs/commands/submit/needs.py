@@ -106,7 +106,7 @@ class Needs:
         except InputError as error:
             raise InputError([*error.problems, *self._submitted_before()]) from None
         except KeyboardInterrupt:
-            self._say("what was submitted will run, and the next submit goes on from there")
+            self._say("the submitted jobs will run, and the next submit continues from there")
             raise
 
     def _submitted_before(self) -> Iterator[Problem]:
@@ -115,8 +115,8 @@ class Needs:
             files = ", ".join(row.spec for row in self.rows if row.submitted)
             yield Problem(
                 f"submitted before that: {files} ({counted(len(ids), 'job')}: {', '.join(ids)})",
-                hint="these will run, and the next submit goes on from there; to cancel them: "
-                f"clusterjobs cancel {' '.join(ids)}",
+                hint="these jobs will run, and the next submit continues from there; "
+                f"to cancel them: clusterjobs cancel {' '.join(ids)}",
             )
 
     # ------------------------------------------------------------------ dependencies

@@ -15,7 +15,11 @@ from clusterjobs.jobs.sweeps import COMPLETED, PointState
 
 def job_line(job: SweepJob) -> str:
     """One call of sbatch."""
-    said = "sbatch took it, and said no id" if job.job_id is None else f"submitted job {job.job_id}"
+    said = (
+        "submitted, but sbatch printed no job id"
+        if job.job_id is None
+        else f"submitted job {job.job_id}"
+    )
     array = f", --array={job.array}" if job.array else ""
     return f"{said}: {counted(len(job.points), 'point')}{array} ({job.script})"
 

@@ -80,7 +80,7 @@ main() {
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" bash -c '
-    set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # in the command below
+    set -- "${@//"$CLUSTERJOBS_NODE_RANK"/$SLURM_NODEID}" # replace the placeholder in the command below
     export CLUSTERJOBS_NODE_RANK=$SLURM_NODEID
     exec torchrun --nnodes=4 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" --no-python "$@"' \

@@ -43,8 +43,8 @@ main() {
   export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   export CLUSTERJOBS_SWEEP=prompts # the name of the sweep
-  export CLUSTERJOBS_POINT="$point_name" # this point of it
-  export CLUSTERJOBS_RESULT="$job_dir/result.json" # write the point's results here
+  export CLUSTERJOBS_POINT="$point_name" # the name of this point
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
   export PROMPT="${prompt_2-}"
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------

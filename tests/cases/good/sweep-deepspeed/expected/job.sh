@@ -28,7 +28,7 @@ main() {
   # Sets point_name, lr, micro, accumulation, content from the table below.
   read_point "${SLURM_ARRAY_TASK_ID-}" \
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
-  point_label=${point_name#*-} # it stays the same if the sweep gets more points
+  point_label=${point_name#*-} # unchanged if the sweep gets more points
   start_job "/fsx/logs/gpt2-345m/lr-micro/$point_name/$SLURM_JOB_ID" # job.log is written there
   with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/gpt
@@ -57,8 +57,8 @@ main() {
   # a new folder per node and attempt: the lock of a killed build hangs all ranks
   export TORCH_EXTENSIONS_DIR="/tmp/torch-extensions-$SLURM_JOB_ID-$attempt-$token"
   export CLUSTERJOBS_SWEEP=lr-micro # the name of the sweep
-  export CLUSTERJOBS_POINT="$point_name" # this point of it
-  export CLUSTERJOBS_RESULT="$job_dir/result.json" # write the point's results here
+  export CLUSTERJOBS_POINT="$point_name" # the name of this point
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
   export WANDB_PROJECT=gpt
   export WANDB_NAME="${point_name-}"
   # libfabric and its NCCL plugin, wherever the AMI has them

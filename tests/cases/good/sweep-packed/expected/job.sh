@@ -26,16 +26,16 @@
 POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
 
 main() {
-  # One of the points of this task: `run_pack` starts the script again for each. $1 is task.slot.
+  # Runs one point of this task: `run_pack` starts the script once for each point, with $1 = TASK.SLOT.
   # Sets point_name, lr, optimizer, content, point_index from the table below.
   read_point "${1-}" || fail "no point '${1-}'"
-  point_label=${point_name#*-} # it stays the same if the sweep gets more points
+  point_label=${point_name#*-} # unchanged if the sweep gets more points
   start_job "/fsx/logs/lr/$point_name/$SLURM_JOB_ID" # job.log is written there
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   (( ${#nodes[@]} == 1 )) || fail "planned for 1 node, got ${#nodes[@]}"
-  # Each slot looks for a free port elsewhere.
+  # Each slot starts its port search at another number.
   export MASTER_ADDR=${nodes[0]} MASTER_PORT=$((12000 + (SLURM_JOB_ID + ${1#*.} * 2500) % 20000))
   while grep -qs "$(printf ':%04X ' "$MASTER_PORT")" /proc/net/tcp /proc/net/tcp6; do # it is in use
     MASTER_PORT=$((12000 + (MASTER_PORT - 12000 + 7919) % 20000))
@@ -57,8 +57,8 @@ main() {
   # once this file is there: save a checkpoint and end
   export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
   export CLUSTERJOBS_SWEEP=lr # the name of the sweep
-  export CLUSTERJOBS_POINT="$point_name" # this point of it
-  export CLUSTERJOBS_RESULT="$job_dir/result.json" # write the point's results here
+  export CLUSTERJOBS_POINT="$point_name" # the name of this point
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -84,10 +84,10 @@ main() {
     --wait=0 # a rank may go on after the others, to save or to evaluate
     --cpu-bind=none # threads may move; data loaders need it
     --cpus-per-task=12 # not inherited in Slurm 22.05-23.02
-    --exact # a share of the node: other points run beside this one
-    --gpus-per-node=1 # GPUs of this point alone
-    --mem=0 # else the first point reserves all of the job's memory, and the others wait
-    "--job-name=$point_name" # the step's name, to send it signals
+    --exact # use only this point's share of the node
+    --gpus-per-node=1 # GPUs for this point only
+    --mem=0 # reserve no memory: otherwise the first point gets all of it
+    "--job-name=$point_name" # step name, used to send it signals
   )
   run_ranks srun "${srun_options[@]}" bash -c '
     exec torchrun --nnodes=1 --nproc-per-node=1 --node-rank="$SLURM_NODEID" \
@@ -256,7 +256,7 @@ finish() {
   exit "$status"
 }
 
-run_pack() { # this script again for each point of the task; Slurm gets the node back after the last one
+run_pack() { # starts this script once for each point of the task, and waits for all of them
   local slot signal status result=0
   local names=() folders=()
   slurm_job_id=${SLURM_ARRAY_JOB_ID:?submit it as an array}_$SLURM_ARRAY_TASK_ID pids=() reason=''
@@ -266,14 +266,14 @@ run_pack() { # this script again for each point of the task; Slurm gets the node
     read_point "$SLURM_ARRAY_TASK_ID.$slot" || break # the last task may have fewer points
     names+=("$point_name") folders+=("/fsx/logs/lr/$point_name/$SLURM_JOB_ID")
     printf 'clusterjobs: %s writes to %s/job.log\n' "$point_name" "${folders[-1]}"
-    "$BASH" "$0" "$SLURM_ARRAY_TASK_ID.$slot" > /dev/null & # errors before it has a log are on stderr
+    "$BASH" "$0" "$SLURM_ARRAY_TASK_ID.$slot" > /dev/null & # errors before job.log exists go to stderr
     pids+=("$!")
   done
   (( ${#pids[@]} )) || fail "no points for task $SLURM_ARRAY_TASK_ID"
   for slot in "${!pids[@]}"; do
     while status=0; wait "${pids[slot]}" || status=$?; kill -0 "${pids[slot]}" 2>/dev/null; do :; done
     printf 'clusterjobs: %s ended with exit code %s\n' "${names[slot]}" "$status"
-    (( result )) || result=$status # that of the first point that failed
+    (( result )) || result=$status # the exit code of the first point that failed
   done
   for slot in "${!folders[@]}"; do
     [[ -e ${folders[slot]}/restart ]] || continue
@@ -284,22 +284,22 @@ run_pack() { # this script again for each point of the task; Slurm gets the node
   exit "$result"
 }
 
-signal_points() { # NUMBER: each point ends as a job of its own would
+signal_points() { # NUMBER: passes the signal on to all points
   kill -"$1" "${pids[@]}" 2>/dev/null || true
 }
 
-skip_if_ended() { # in an earlier attempt, while other points of the task go on
+skip_if_ended() { # a requeue starts all points again: exit if this one ended in an earlier attempt
   rm -f -- "$job_dir/restart"
   (( attempt == 1 )) || [[ ! -e $job_dir/ended ]] || exit "$(< "$job_dir/ended")"
   rm -f -- "$job_dir/ended"
 }
 
-end_point() { # what `run_pack` does with this point after a requeue; one that was cancelled runs again
+end_point() { # records whether this point runs again after a requeue; a cancelled one does
   [[ $decision != restart ]] || { : > "$job_dir/restart"; return; }
   [[ $reason == cancelled ]] || printf '%s\n' "$status" > "$job_dir/ended"
 }
 
-signal_step_of_point() { # SIGNAL: other points of the task have steps of their own
+signal_step_of_point() { # SIGNAL: only to the step of this point
   local step
   step=$(squeue --noheader --steps --job="$slurm_job_id" --format='%i %j' |
     awk -v name="$point_name" '$2 == name { print $1 }')
@@ -386,7 +386,7 @@ find_python() { # prints the system's own, which is on no shared folder, or else
 }
 
 : "${SLURMD_NODENAME:?this is a batch script: submit it with sbatch}"
-(( $# )) || run_pack # as Slurm starts it, without a point
+(( $# )) || run_pack # Slurm starts the script without arguments: run all points of this task
 main "$@"
 exit # programs follow
 

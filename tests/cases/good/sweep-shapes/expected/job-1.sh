@@ -29,7 +29,7 @@ main() {
   # Sets point_name, seed, content from the table below.
   read_point "${SLURM_ARRAY_TASK_ID-}" \
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
-  point_label=${point_name#*-} # it stays the same if the sweep gets more points
+  point_label=${point_name#*-} # unchanged if the sweep gets more points
   start_job "/fsx/logs/scaling/$point_name/$SLURM_JOB_ID" # job.log is written there
   with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/gpt
@@ -58,8 +58,8 @@ main() {
   # once this file is there: save a checkpoint and end
   export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
   export CLUSTERJOBS_SWEEP=scaling # the name of the sweep
-  export CLUSTERJOBS_POINT="$point_name" # this point of it
-  export CLUSTERJOBS_RESULT="$job_dir/result.json" # write the point's results here
+  export CLUSTERJOBS_POINT="$point_name" # the name of this point
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -141,17 +141,17 @@ read_point() { # INDEX
   point_name=$1 seed=$2 content=$3
 }
 
-count_failures() { # max_failed: the pending tasks are held once 2 points have failed
+count_failures() { # holds the pending tasks once 2 points have failed (max_failed)
   local failed="/fsx/logs/scaling/failed/$SLURM_ARRAY_JOB_ID" pending
   case $reason:$decision in completed* | cancelled* | bad_node* | *:restart) return 0 ;; esac
   mkdir -p -- "$failed" && : > "$failed/$point_name"
   (( $(find "$failed" -type f | wc -l) >= 2 )) || return 0
-  # Not the running ones: they would be held when they are requeued.
+  # Hold only pending tasks: a running one would be held at its next requeue.
   pending=$(SLURM_BITSTR_LEN=0 squeue --noheader --states=PENDING --job="$SLURM_ARRAY_JOB_ID" --format=%K |
     sed 's/%.*//' | paste -sd,) # 3-6%2: at most two at a time
   [[ -n $pending ]] || return 0
   pending="${SLURM_ARRAY_JOB_ID}_[$pending]"
-  printf 'clusterjobs: 2 points have failed (max_failed): the others wait for `scontrol release %s`\n' "$pending"
+  printf 'clusterjobs: 2 points have failed (max_failed), so the pending ones are held: `scontrol release %s` starts them\n' "$pending"
   scontrol uhold "$pending"
 }
 

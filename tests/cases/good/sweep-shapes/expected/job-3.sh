@@ -27,7 +27,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 main() {
   point_name=0006-nodes=4-b92c880c
   point_index=6
-  point_label=${point_name#*-} # it stays the same if the sweep gets more points
+  point_label=${point_name#*-} # unchanged if the sweep gets more points
   start_job "/fsx/logs/scaling/$point_name/$SLURM_JOB_ID" # job.log is written there
   with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/gpt
@@ -58,8 +58,8 @@ main() {
   export NCCL_DEBUG_SUBSYS='INIT,NET' # of that, what is about the network
   export NCCL_DEBUG_FILE="$job_dir/nccl/%h.%p" # a file for each rank
   export CLUSTERJOBS_SWEEP=scaling # the name of the sweep
-  export CLUSTERJOBS_POINT="$point_name" # this point of it
-  export CLUSTERJOBS_RESULT="$job_dir/result.json" # write the point's results here
+  export CLUSTERJOBS_POINT="$point_name" # the name of this point
+  export CLUSTERJOBS_RESULT="$job_dir/result.json" # the file for this point's results
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
