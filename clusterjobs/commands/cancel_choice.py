@@ -1,4 +1,4 @@
-"""Which jobs `clusterjobs cancel [SPEC [POINTS...]|JOB_ID]...` means.
+"""Selects the jobs for `clusterjobs cancel [SPEC [POINTS...]|JOB_ID]...`.
 
 It reads specs and folders; it must not cancel, print, or ask Slurm.
 """
@@ -24,7 +24,7 @@ _JOB_ID = re.compile("[0-9]+(_[0-9]+)?")
 class Chosen(NamedTuple):
     """A job to cancel. `job_id`: as scancel takes it, an array's own id for all its tasks.
 
-    `tasks`: what Slurm knows of it; none if it knows nothing. `points`: those that run in it.
+    `tasks`: its tasks that Slurm knows. `points`: those that run in it.
     `state`: of a point that is not in the queue.
     """
 
@@ -40,7 +40,7 @@ class Chosen(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The jobs, what is wrong with some arguments, and specs without a job in the queue."""
+    """The jobs, the problems of arguments, and the specs without a job in the queue."""
 
     jobs: list[Chosen]
     problems: list[Problem]
@@ -48,9 +48,9 @@ class Choice(NamedTuple):
 
 
 def choose(arguments: Sequence[str], known: Sequence[Queued]) -> Choice:
-    """The jobs that the arguments mean. `known`: all that Slurm knows.
+    """The jobs that the arguments select. `known`: all jobs that Slurm knows.
 
-    What is wrong with one argument does not keep the jobs of the others from being chosen.
+    A problem with one argument does not affect the others.
     """
     choice = Choice([], [], [])
     for words in _groups(arguments):

@@ -10,17 +10,17 @@ import pathlib
 
 
 def is_in_lab() -> bool:
-    """Whether this shell uses a lab's Slurm, and so its jobs."""
+    """Whether this shell uses the Slurm of a lab."""
     return bool(os.environ.get("CLUSTERJOBS_LAB"))
 
 
 def named_here(path: pathlib.Path) -> pathlib.Path:
-    """A path that somebody named: itself if it is there, else what a lab's jobs have there."""
+    """A path from the command line: itself if it exists, else the lab's folder for it."""
     return path if path.exists() else on_this_machine(path)
 
 
 def on_this_machine(path: str | pathlib.Path) -> pathlib.Path:
-    """The path itself, or in the shell of a lab the lab's own file that its jobs see there."""
+    """The path itself; in the shell of a lab, the lab's file for this path."""
     if not is_in_lab():
         return pathlib.Path(path)
     from clusterjobs.commands.lab_selection import path_on_this_machine

@@ -22,7 +22,7 @@ _MOST_POINTS = 20  # in a message
 
 
 class ChosenLog(NamedTuple):
-    """A job with a folder `<base>/<own id>`. `words`: what selects it in a further command.
+    """A job with a folder `<base>/<own id>`. `words`: the arguments that select it.
 
     `ranks_per_node`: the spec's. `jobs`: what Slurm knows; None without Slurm. `unstarted`: for a
     job that ended before it had a folder.
@@ -39,7 +39,7 @@ class ChosenLog(NamedTuple):
 def chosen_log(spec: pathlib.Path, which: str | None) -> ChosenLog:
     """The log of a job of the spec, by a point or a job's id. Raises InputError.
 
-    Without `which`, that of the newest job; of a sweep with several points, that is an error.
+    Without `which`, the log of the newest job; an error for a sweep with several points.
     """
     loaded, sweep = sweep_jobs(spec)
     per_node, jobs = loaded.experiment.ranks_per_node, known_jobs()
@@ -55,7 +55,7 @@ def chosen_log(spec: pathlib.Path, which: str | None) -> ChosenLog:
 
 
 def _lasting(job_id: str, jobs: Sequence[Queued] | None) -> str:
-    """The id that a job keeps: a task that waits has its array's until it starts."""
+    """The job's own id; a pending task has the id of its array."""
     job = by_id(job for job in jobs or () if not job.has_ended).get(job_id)
     return job.shown_id if job and job.state == "PENDING" else job_id
 

@@ -1,4 +1,4 @@
-"""What `status` and `logs` say of an attempt that began, and whose end nobody recorded."""
+"""The message of `status` and `logs` for an attempt that has no record of its end."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Project:
 
     @property
     def notes(self) -> tuple[Problem, ...]:
-        """What is to be known of the cluster's files, by who writes or checks them."""
+        """Notes about the cluster's files."""
         return tuple(one for one in self.fitted.problems if one.info)
 
     @functools.cached_property

@@ -28,7 +28,7 @@ class RankChoice(NamedTuple):
 
     @property
     def uncertain(self) -> str:
-        """What to say where a line names only the node of its rank."""
+        """The note for a log whose lines name only the node, not the rank."""
         first = self.rank // self.labels.ranks_per_task * self.labels.ranks_per_task
         last = min(first + self.labels.ranks_per_task, self.world_size) - 1
         return (
@@ -51,9 +51,9 @@ class RankChoice(NamedTuple):
 
 
 def rank_choice(folder: pathlib.Path, rank: int, ranks_per_node: int | None) -> RankChoice:
-    """Of the job in `folder`. `ranks_per_node`: the spec's, if it has one.
+    """The labels of the job in `folder`. `ranks_per_node`: the spec's, if it has one.
 
-    Raises InputError if the job has no such rank, or does not say its ranks.
+    Raises InputError if the job has no such rank, or plan.json has no ranks.
     """
     plan = read_plan(folder / "plan.json")
     derived = plan.get("derived")

@@ -1,6 +1,6 @@
-"""The last step and the last number in a job's log: what training programs print of themselves.
+"""Finds the last step and the last metric in a job's log.
 
-It knows forms of text, and reads the end of a log; it must not know which job that is.
+It knows the formats of log lines, and reads the end of a log; it must not know jobs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STEPS = tuple(
 
 
 class Step(NamedTuple):
-    """The last step that a log has; `steps` of how many, None if the log does not say so."""
+    """The last step in a log; `steps`: the total, None if the log does not have it."""
 
     step: int
     steps: int | None

@@ -1,6 +1,6 @@
-"""What a need means for the jobs of a spec: which must run first, and which ids to wait for. Pure.
+"""Finds the jobs that must run first, and the job ids to wait for. Pure.
 
-It knows the states of jobs and Slurm's words for dependencies; it must not know how jobs are
+It knows the states of jobs and Slurm's dependency types; it must not know how jobs are
 submitted. Source: sbatch(1), --dependency.
 """
 
@@ -81,7 +81,7 @@ def to_run_first(on: On, states: Mapping[str, PointState]) -> tuple[str, ...]:
 
 
 def never_met(on: On, states: Mapping[str, PointState]) -> bool:
-    """Whether a job with that need would never start: everything there has ended well."""
+    """Whether a job with that need would never start, since all needed jobs have completed."""
     return on == "failure" and all(one.state == COMPLETED for one in states.values())
 
 
@@ -90,8 +90,8 @@ def ids_to_wait_for(
 ) -> tuple[str, ...]:
     """The ids of jobs for a dependency; none if the need is met.
 
-    An array by its own id if all of its tasks count, else its tasks one by one: `afterok` of an
-    array with a task that has failed is never met, also if its point was submitted again.
+    The id of an array if all of its tasks count, else the ids of its tasks: `afterok` of an
+    array with a failed task is never met, even if its point was submitted again.
     """
     if on == "failure" and any(one.state in _NOT_OK for one in states.values()):
         return ()
@@ -113,7 +113,7 @@ def ids_to_wait_for(
 
 
 class Task(NamedTuple):
-    """The task of an array that runs a point; `task` is "" in a job of its own."""
+    """The task of an array that runs a point; `task` is "" for a single job."""
 
     job_id: str
     task: str = ""

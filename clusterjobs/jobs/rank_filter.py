@@ -1,4 +1,4 @@
-"""Takes the lines of one rank from a log that comes in parts.
+"""Filters the lines of one rank from a log that is read in parts.
 
 It knows text only; it must not know where a log is.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from clusterjobs.jobs.rank_lines import LONGEST_LABEL, Labels
 
-_LONGEST_WAIT = 1 << 20  # characters: of a longer line, the beginning is printed before its end
+_LONGEST_WAIT = 1 << 20  # characters: the start of a longer line is printed before its end is read
 
 
 class RankFilter:
@@ -28,7 +28,7 @@ class RankFilter:
         return self.labels.text_of(self.rank, beginning) is not None
 
     def passed(self, text: str) -> str:
-        """What the rank wrote in the next part of the log: whole lines."""
+        """The whole lines of the rank in the next part of the log."""
         *lines, self._rest = (self._rest + text).split("\n")
         found = [self._line(line + "\n") for line in lines]
         if len(self._rest) > _LONGEST_WAIT:
@@ -37,7 +37,7 @@ class RankFilter:
         return "".join(found)
 
     def rest(self) -> str:
-        """The end of a log whose last line has no end."""
+        """The last line of a log, if it does not end with a newline."""
         text, self._rest = self._rest, ""
         return self._line(text) if text else ""
 

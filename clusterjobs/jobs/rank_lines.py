@@ -27,13 +27,13 @@ class Labels(NamedTuple):
     """How the lines of a job are labelled.
 
     `ranks_per_task`: ranks of one task of srun; 0 if one task prints the lines of all nodes, so
-    that its number says nothing.
+    that its number does not identify a rank.
     """
 
     ranks_per_task: int
 
     def text_of(self, rank: int, line: str) -> RankText | None:
-        """What rank `rank` wrote, without the labels; None if another one, or nobody, wrote it."""
+        """The text of rank `rank` without the labels; None if another rank or none wrote it."""
         task, text = None, line
         if match := _TASK.match(line):
             task, text = int(match[1]), line[match.end() :]

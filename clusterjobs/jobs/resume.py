@@ -22,7 +22,7 @@ _FAILED = frozenset((FAILED, LOST))
 
 
 class Wanted(NamedTuple):
-    """What the user asks for. `names`: only these points; None is all of them.
+    """The options of `submit`. `names`: only these points; None: all.
 
     `completed`: also points with a result. `failed`: only points that failed or are lost.
     """

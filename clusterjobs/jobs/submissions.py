@@ -1,4 +1,4 @@
-"""The record of what `submit` has passed to sbatch: `submissions.jsonl` in the folder of a sweep.
+"""The record of all calls of sbatch by `submit`: `submissions.jsonl` in the folder of a sweep.
 
 Each line is one call of sbatch. It is written twice: before the call, as an intent without a job
 id, and after it. This module must not know Slurm, nor the states of points.
@@ -22,7 +22,7 @@ _COMMENT = "clusterjobs:"
 
 @dataclass(frozen=True)
 class NeededJob:
-    """A job that another one waits for: `on` what of it. `spec`: "" if only its id was given.
+    """A job that another one waits for; `on`: as in `needs`. `spec`: "" if only its id was given.
 
     `folder`: where the folder of the job is, or those of the points of a sweep.
     """
@@ -55,7 +55,7 @@ class Submission:
 
     @property
     def comment(self) -> str:
-        """What the job's `--comment` has, so that squeue finds a job without a record."""
+        """The text in the job's `--comment`, to find a job without a record by squeue."""
         return f"{_COMMENT}{self.token}"
 
     def with_job(self, job_id: int, cluster: str | None) -> Submission:
@@ -69,7 +69,7 @@ def has_token(comment: str) -> bool:
 
 
 def append_submission(file: BinaryIO, submission: Submission) -> None:
-    """Write a line, and wait until it is on the disk. `file` is opened by `open_to_append`.
+    """Write a line, and fsync it. `file` is opened by `open_to_append`.
 
     A truncated line, left by a full disk, is ended first.
     """
@@ -121,7 +121,7 @@ def _submission(line: str) -> Submission | None:
 
 
 def _needs(value: Any) -> tuple[NeededJob, ...]:
-    """They only explain: a job is known without them, too."""
+    """They only serve for explanations: a job is identified without them."""
     found = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
     keys = ("spec", "job_id", "on", "folder")
     return tuple(NeededJob(*(str(one.get(key, "")) for key in keys)) for one in found)

@@ -36,7 +36,7 @@ _MAX_PLAN = 1 << 20  # bytes; a longer plan.json is damaged
 
 
 class QueuedJob(Protocol):
-    """What `sweep_states` asks of a job in the queue: see slurm/queue.py."""
+    """The fields of a job in the queue that `sweep_states` uses: see slurm/queue.py."""
 
     @property
     def state(self) -> str: ...
@@ -75,7 +75,7 @@ class _Task(NamedTuple):
 
 
 def digest_of(name: str) -> str:
-    """The part of a point's name that stays the same when its index moves."""
+    """The part of a point's name that does not change with its index."""
     return name.rpartition("-")[2]
 
 
@@ -178,7 +178,7 @@ def _queued_tasks(
 
 
 def _by_comment(intent: Submission, commented: Iterable[tuple[str, str]]) -> str:
-    """The id of the job that was submitted, and whose id nobody recorded; "" if there is none."""
+    """The id of a submitted job that was not recorded; "" if there is none."""
     return next((job_id for job_id, said in commented if intent.comment in said), "")
 
 
@@ -190,7 +190,7 @@ def _in_queue(
 ) -> PointState | None:
     """None if no job of the point is in the queue."""
     folder = jobs[-1] if jobs else None
-    if task is None:  # submitted by sbatch itself: known once it has a folder
+    if task is None:  # submitted with plain sbatch: its points are known once it has a folder
         running = next((job for job in reversed(jobs) if job.name in queued), None)
         if running is None:
             return None
@@ -207,7 +207,7 @@ def _in_queue(
 
 
 def _newest_submissions(submissions: Iterable[Submission]) -> dict[str, Submission]:
-    """Digest -> the last submission with that point; intents that nobody completed are none."""
+    """Digest -> the last submission with that point, without incomplete intents."""
     return {
         digest_of(name): one
         for one in submissions
@@ -225,7 +225,7 @@ def _ended(jobs: Sequence[pathlib.Path], submission: Submission | None, content:
 
 
 def _recorded(folder: pathlib.Path, content: str) -> PointState:
-    """The state that the job's own records say."""
+    """The state from the job's own records."""
     attempts = read_attempts(_end(folder / "attempts.jsonl"))
     last = attempts[-1] if attempts else None
     if last and last.reason == "completed":

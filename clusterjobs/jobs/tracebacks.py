@@ -54,7 +54,7 @@ def _last_attempt(text: str) -> str:
 
 
 def _starts(text: str) -> Iterator[tuple[int, str]]:
-    """Where the lines begin with which a traceback starts, and their labels."""
+    """The positions of the first lines of tracebacks, and their labels."""
     found = -1
     while (found := text.find(_START, found + 1)) >= 0:
         start = text.rfind("\n", 0, found) + 1

@@ -1,4 +1,4 @@
-"""Why a job that waited for others never started: what the records of those say.
+"""Explains from the records of needed jobs why a job never started.
 
 It reads the records of submissions and of jobs; it must not know Slurm.
 """
@@ -54,7 +54,7 @@ def _end(need: NeededJob, ended: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def _reason(job: pathlib.Path) -> str:
-    """Of the end of the job's last attempt; "" without a record."""
+    """The reason of the job's last attempt; "" without a record."""
     attempts = read_folder(job).attempts
     return attempts[-1].reason if attempts else ""
 

@@ -1,4 +1,4 @@
-"""Joins the plans of several points into one plan, and finds what keeps them apart.
+"""Joins the plans of several points into one plan, and finds differences that prevent it.
 
 Plans are compared leaf by leaf. A text of `TEXTS` that differs becomes a shell variable; what only
 informs a reader may differ; every other difference needs a plan, and so a script, of its own.
@@ -60,14 +60,14 @@ _INFORMATION = frozenset(
 
 
 class Difference(NamedTuple):
-    """What keeps points apart: a place in the plan, and its value for each point."""
+    """A difference that prevents joining: a path in the plan, and its value for each point."""
 
     path: str
     values: tuple[Any, ...]
 
 
 class Joined(NamedTuple):
-    """The plan of all points; meaningless where there are `differences`."""
+    """The joined plan; valid only if there are no `differences`."""
 
     plan: Plan
     differences: tuple[Difference, ...]
@@ -150,7 +150,7 @@ class _Join:
 
 
 def _shape(value: Any) -> str:
-    """What values must have in common to be compared item by item."""
+    """The shape that values must share to be compared item by item."""
     if type(value) is tuple:
         return counted(len(value), "item")
     return "none" if value is None else type(value).__name__

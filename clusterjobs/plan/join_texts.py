@@ -139,7 +139,7 @@ def _first_column(texts: Values, columns: Sequence[Column]) -> tuple[Column, int
 
 
 def _is_at(value: str, text: str, start: int) -> bool:
-    """Whether the value is there, and no number is cut in two."""
+    """Whether the value occurs at this position, not as a part of a longer number."""
     if not text.startswith(value, start):
         return False
     end = start + len(value)

@@ -1,4 +1,4 @@
-"""`{{ job.node_rank }}`: a random text stands for it until each node puts its own rank there.
+"""`{{ job.node_rank }}`: a placeholder that each node replaces by its own rank.
 
 The script's shell runs on the first node alone, so it cannot expand this reference. The variable
 CLUSTERJOBS_NODE_RANK has the text; the first lines of a rank's shell (blocks/inside.sh.j2) replace
@@ -19,7 +19,7 @@ from clusterjobs.spec.references import expanding, variable_names
 from clusterjobs.yaml.document import Path
 
 _STANDS_FOR_IT = Variable(
-    NODE_RANK, f"node-rank-{TOKEN}", "each node puts its rank in place of this text"
+    NODE_RANK, f"node-rank-{TOKEN}", "placeholder: each node replaces it by its rank"
 )
 
 

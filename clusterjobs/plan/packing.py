@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clusterjobs.plan.placement import Placement
 
 _PER_NODE = ("sweep", "per_node")
-_PORTS = 20_000  # from which a job chooses MASTER_PORT
+_PORTS = 20_000  # number of candidates for MASTER_PORT
 
 
 def points_per_node(experiment: Experiment) -> int:
@@ -27,7 +27,7 @@ def points_per_node(experiment: Experiment) -> int:
 
 
 def port_stride(per_node: int) -> int:
-    """Between the first candidates for MASTER_PORT of two points on a node."""
+    """Distance between the first candidate ports (MASTER_PORT) of two points on a node."""
     return _PORTS // per_node
 
 
@@ -39,7 +39,7 @@ def tasks_of_points(count: int, per_node: int) -> list[tuple[int, int]]:
 def check_packing(
     experiment: Experiment, launcher: Launcher, placement: Placement, diagnostics: Diagnostics
 ) -> None:
-    """What several points on one node cannot share."""
+    """Refuse settings that points on one node cannot share."""
     if placement.per_node == 1:
         return
     _check_gpus(experiment, placement, diagnostics)
@@ -90,7 +90,7 @@ def _check_gpus(experiment: Experiment, placement: Placement, diagnostics: Diagn
 
 
 def _check_sections(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    """Parts of a job that act on the whole node."""
+    """Refuse sections that act on the whole node."""
     container, restarts = experiment.software.container, experiment.restarts
     if container and container.runtime == "docker":
         diagnostics.problem(

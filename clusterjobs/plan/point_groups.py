@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from clusterjobs.plan.join_plans import Difference, joined_plan
 from clusterjobs.plan.point_table import PointPlan, columns_of, swept_values
 
-# A place in a plan -> the key of the spec: those first that users know best.
+# Path in a plan -> key of the spec; well-known keys first.
 _KEYS = {
     "placement.shape.nodes": "nodes",
     "placement.shape.gpus_per_node": "gpus_per_node",
@@ -18,7 +18,7 @@ _KEYS = {
     "placement.partition": "queue",
     "job.framework": "framework",
 }
-# The same for all that is below a place.
+# The same for everything below a path.
 _SECTIONS = {
     "environment.variables": "env",
     "environment.software_setup": "software.setup",
@@ -53,7 +53,7 @@ def groups_of_points(
 def _telling(
     keys: Sequence[str], points: Sequence[PointPlan], differences: Sequence[Difference]
 ) -> list[Difference]:
-    """As few of them as tell the groups apart, those first that users know best."""
+    """The fewest differences that distinguish the groups; well-known keys first."""
     candidates = [
         *(one for path in _KEYS for one in differences if one.path == path),
         *(one for one in differences if one.path.startswith("--")),

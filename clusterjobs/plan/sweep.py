@@ -1,4 +1,4 @@
-"""What a job knows of the sweep that its points belong to; the points are in their arrays."""
+"""The sweep that a job belongs to: its name and folder, and the variables for the ranks."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _AT_A_TIME = 1_000  # ids on one command line
 
 
 def cancel(job_ids: Sequence[str]) -> dict[str, str]:
-    """Cancel jobs, and return what scancel said of those that it could not cancel.
+    """Cancel jobs, and return scancel's error message for each job that it could not cancel.
 
     `123_4` is one task of an array. Raises InputError without scancel, or if it fails for all.
     """

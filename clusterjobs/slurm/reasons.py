@@ -1,4 +1,4 @@
-"""Why a job waits, in words: the reason codes of Slurm.
+"""Explains Slurm's reason codes: why a job is pending.
 
 Source: squeue(1), JOB REASON CODES, of Slurm 22.05, 24.11 and 25.11, and slurm.h.
 """
@@ -121,7 +121,7 @@ def _sentence(reason: str) -> str:
 
 
 def _limit(reason: str) -> str:
-    """QOSMaxGRESPerUser, AssocGrpCPUMinutesLimit and a hundred more are made of parts."""
+    """Compose the text from parts: QOSMaxGRESPerUser, AssocGrpCPUMinutesLimit and many more."""
     match = _LIMIT.fullmatch(reason)
     if not match:
         return ""

@@ -1,4 +1,4 @@
-"""Compares the points of a sweep: what they must have in common, and what they must not share."""
+"""Compares the points of a sweep: some values must be equal, some folders must differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The content hash of a spec: it changes with what the ranks compute, and not with scheduling."""
+"""The content hash of a spec: it covers what the ranks compute, but not scheduling keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-# They decide when, where and under which name a job runs, and not what it computes.
+# Keys that decide when, where and under which name a job runs, not what it computes.
 _SCHEDULING = frozenset(
     (
         *("extends", "logs", "name", "needs", "preflight", "queue", "restarts", "sbatch"),

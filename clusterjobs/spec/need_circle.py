@@ -1,4 +1,4 @@
-"""Specs that need one another: the error that shows the whole circle.
+"""Circular needs: the error shows the whole circle.
 
 It knows where each spec says what it needs; it must not know any other key.
 """
@@ -14,7 +14,7 @@ KEY = "needs"
 
 
 class Step(NamedTuple):
-    """On the way to a spec: the spec `file`, which needs the spec `needs`, and where it says so.
+    """One step in a chain of needs: `file` needs `needs`; `where`: the line of that entry.
 
     `identity`: of `file`; the same for the same file, however it is named.
     """

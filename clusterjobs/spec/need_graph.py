@@ -1,4 +1,4 @@
-"""How specs depend on one another by `needs:`: their order, and what is wrong with it.
+"""The graph of specs that `needs:` makes: their order, and its problems.
 
 Pure: the caller reads the files. It must not know the jobs that were submitted.
 """
@@ -68,7 +68,7 @@ class NeedGraph(NamedTuple):
 
 
 def need_problems(graph: NeedGraph) -> Iterator[Problem]:
-    """What is wrong with the needs of a graph whose files could all be read."""
+    """The problems of the needs in a graph whose files could all be read."""
     for one in graph.in_order():
         yield from _repeated(one)
         yield from _own_dependency(one)

@@ -80,7 +80,7 @@ def need_name(spec: str) -> str:
 
 
 def _need(value: Any) -> Any:
-    """The name of a file is short for a spec that must end well."""
+    """A file name is short for {spec: FILE, on: success}."""
     if isinstance(value, dict):
         return value
     if isinstance(value, str) and not _JOB.fullmatch(value):

@@ -59,7 +59,7 @@ NeedReader = Callable[[str, Location], NeededValues]
 
 
 def no_needs(spec: str, _where: Location) -> NeededValues:
-    """For a spec that has no file: it can need nothing."""
+    """For a spec without a file, which cannot have needs."""
     raise BadReferenceError(f"cannot read {spec}: the spec has no folder")
 
 

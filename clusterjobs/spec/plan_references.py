@@ -47,7 +47,7 @@ _BY_MARK = {name.replace(".", "_"): name for name in DERIVED}
 
 
 def derived_mark(name: str) -> str:
-    """The mark that stands for the derived value `name` of DERIVED."""
+    """The placeholder for the derived value `name` of DERIVED."""
     return f"\0{name.replace('.', '_')}:=\0"
 
 

@@ -1,4 +1,4 @@
-"""Which points of a sweep a person means by `3,7-9`, by a name, or by `*lr=3e-4*`.
+"""Finds the points of a sweep for `3,7-9`, a name, or a pattern such as `*lr=3e-4*`.
 
 It knows the names of the points and their indexes; it must not know where the names come from.
 """
@@ -36,7 +36,7 @@ def points_matching(patterns: Sequence[str], points: Mapping[str, int]) -> tuple
 
 
 def one_point(text: str, points: Mapping[str, int]) -> str:
-    """The name of the point that `text` means: its index, its name or a part of its name.
+    """The name of the point for `text`: its index, its name or a part of its name.
 
     Raises InputError if none or several match.
     """

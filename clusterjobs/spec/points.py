@@ -41,7 +41,7 @@ class Point:
 
     @property
     def label(self) -> str:
-        """The name without the index: it stays when the sweep is extended."""
+        """The name without the index; it does not change when the sweep is extended."""
         return self.name.partition("-")[2]
 
 

@@ -20,7 +20,7 @@ _SIGNIFICANT = 4  # digits of a drawn number
 
 
 def draw(wanted: Mapping[str, Any], seed: int, key: str, index: int) -> tuple[Any, int | None]:
-    """Value number `index` of a key; of a choice, also which item it is."""
+    """Value number `index` of a key; for a choice, also the index of the item."""
     ((name, bounds),) = wanted.items()
     text = f"{seed}\n{key}\n{index}".encode()
     bits = int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> (64 - _BITS)

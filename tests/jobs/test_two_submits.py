@@ -188,7 +188,7 @@ def test_a_lock_of_another_machine_is_waited_for(tmp_path: pathlib.Path) -> None
     with submit_lock(tmp_path, say):
         pass
     assert said == [
-        "waiting: ann on head-2 (process 7, since 2026-11-22 15:00:00) submits this sweep"
+        "waiting: ann on head-2 (process 7, since 2026-11-22 15:00:00) is submitting this sweep"
     ]
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM wait while something must not be cut in two."""
+"""Delays Ctrl-C and SIGTERM during a block that must not be interrupted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _POSTPONED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def postponed_interrupts(say: Callable[[], None]) -> Iterator[None]:
-    """Until the end of the block a signal is only noted, and `say` tells the user so."""
+    """Delay signals until the end of the block; `say` informs the user of a delayed one."""
     noted: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:

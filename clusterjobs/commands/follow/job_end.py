@@ -16,9 +16,9 @@ _CANCELLED, _TIMEOUT, _UNKNOWN = 143, 124, 1  # as in the records of attempts
 
 
 class JobEnd(NamedTuple):
-    """Why a job ended: `completed`, `failure`, ... `exit_code`: that of the job, 1 if unknown.
+    """Why a job ended: `completed`, `failure`, ... `exit_code`: the job's, 1 if unknown.
 
-    `attempts`: how many there were. `no_record`: the last attempt, if nobody recorded its end.
+    `attempts`: their number. `no_record`: the last attempt, if its end was not recorded.
     """
 
     reason: str
@@ -35,7 +35,7 @@ class JobEnd(NamedTuple):
 
 
 def job_end(folder: pathlib.Path | None, job: Queued | None) -> JobEnd:
-    """How the job of that folder ended. `job`: what Slurm knows of it; None if it has forgotten it,
+    """How the job of that folder ended. `job`: Slurm's data; None if Slurm no longer knows the job,
     or if there is no Slurm."""
     attempts = read_folder(folder).attempts if folder else ()
     state = job.state if job else ""

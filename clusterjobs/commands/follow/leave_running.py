@@ -1,4 +1,4 @@
-"""Ctrl-C while jobs are followed: they go on, unless the user wants them cancelled.
+"""Ctrl-C while jobs are followed: asks whether to cancel them, else leaves them running.
 
 It must not know what is followed.
 """
@@ -19,7 +19,7 @@ _STOPPED, _NO_READER = 130, 141  # 128 + SIGINT, 128 + SIGPIPE: as a shell repor
 
 
 class Submitted:
-    """What this command has submitted. `what`: "job 4711"; "" as long as there is nothing.
+    """What this command has submitted. `what`: "job 4711"; "" before the submission.
 
     `live`: the ids to cancel. `more`: how to follow and to cancel it later.
     """
@@ -34,9 +34,9 @@ class Submitted:
 
 @contextlib.contextmanager
 def asks_before_it_stops() -> Iterator[Submitted]:
-    """Ctrl-C in the block asks whether to cancel what was submitted, and ends the command.
+    """On Ctrl-C in the block, ask whether to cancel the submitted jobs, and end the command.
 
-    Without a terminal, and after a second Ctrl-C, it goes on.
+    Without a terminal, or after a second Ctrl-C, the jobs go on.
     """
     submitted = Submitted()
     try:
@@ -69,7 +69,7 @@ def _wants_to_cancel(what: str) -> bool:
 
 
 def is_interactive() -> bool:
-    """Whether somebody can be asked."""
+    """Whether there is a terminal to ask the user."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -19,9 +19,9 @@ _ENDED = re.compile(r"(?m)^clusterjobs: job [0-9]+ ended with exit code")
 
 
 class LogPrinter:
-    """`rank`: whose lines to print; all without it. `tail`: how many lines to begin with.
+    """`rank`: print only its lines; None: all. `tail`: start with this many lines.
 
-    `saw_end`: whether the job script has said since the last call that an attempt ended.
+    `saw_end`: whether the log reported the end of an attempt since the last call.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LogPrinter:
             raise self._unreadable(error) from None
 
     def finish(self) -> None:
-        """Print the rest of a log that does not grow any more.
+        """Print the rest of a log that is complete.
 
         Raises InputError if it had no line of the rank.
         """
@@ -60,7 +60,7 @@ class LogPrinter:
                 raise self.choice.nothing(self.path)
 
     def _print(self, text: str) -> None:
-        """Another user's text without the characters that could change the terminal."""
+        """The text without control characters, since another user may have written it."""
         if self.rank and self.choice and not self.rank.is_certain and not self._said_uncertain:
             self._said_uncertain = True
             click.echo(self.choice.uncertain, err=True)

@@ -37,7 +37,7 @@ class FollowedJob:
         self.job_id, self.base, self.new_printer = job_id, base, new_printer
         self.log: LogPrinter | None = None
         self.queue = queue
-        self.known: Queued | None = None  # what Slurm said last
+        self.known: Queued | None = None  # Slurm's last answer
         self._reason = ""
 
     @property
@@ -70,7 +70,7 @@ class FollowedJob:
         return found is None or found.has_ended
 
     def _say_why_it_waits(self, job: Queued) -> None:
-        """Each reason once: the expected start changes all the time."""
+        """Print each reason once: the expected start changes often."""
         reason = job.reason if job.state == "PENDING" else ""
         if reason and reason != self._reason:
             click.echo(printable(waiting(job)), err=True)
@@ -78,7 +78,7 @@ class FollowedJob:
 
 
 def job_with_id(job_id: str, jobs: Iterable[Queued]) -> Queued | None:
-    """The job with this id, also as `4711_3`. Tasks that wait share the id of their array."""
+    """The job with this id, also `4711_3`. Pending tasks share the id of their array."""
     found = [one for one in jobs if job_id in (one.job_id, one.shown_id)]
     return next((one for one in found if one.state != "PENDING"), found[0] if found else None)
 

@@ -19,7 +19,7 @@ from clusterjobs.jobs.sweeps import COMPLETED, LOST, PENDING, RUNNING, STATES, P
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.slurm.reasons import in_words
 
-_SHARE = 10  # a look at the folders of all points takes at most this part of the time
+_SHARE = 10  # reading the folders of all points takes at most 1/10 of the time
 
 
 class Followed(Protocol):
@@ -29,9 +29,9 @@ class Followed(Protocol):
 
 
 class FollowedPoints:
-    """Points of a sweep, or tasks of an array. `names`: which ones; all without them.
+    """Points of a sweep, or tasks of an array. `names`: only these; None: all.
 
-    `states`: as they were seen last.
+    `states`: from the last look.
     """
 
     def __init__(

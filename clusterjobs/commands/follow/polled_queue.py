@@ -1,4 +1,4 @@
-"""Slurm's queue, asked again and again while a job is followed: seldom, and with patience.
+"""Polls Slurm's queue while a job is followed, at growing intervals.
 
 It must not know what is followed.
 """
@@ -13,13 +13,13 @@ from clusterjobs.commands.show import printable
 from clusterjobs.errors import InputError
 from clusterjobs.slurm.queue import Queued, known_jobs
 
-POLL_SECONDS = 1.0  # between two looks at files: the file system is shared with others
+POLL_SECONDS = 1.0  # between two reads of files: the file system is shared
 _FIRST, _LAST = 2.0, 15.0  # seconds between two calls of squeue, after 0 and after 5 minutes
 _GROWTH_SECONDS = 300.0
 
 
 class PolledQueue:
-    """What squeue printed last. While the controller does not answer, that is said once."""
+    """The last output of squeue. If the controller does not answer, the user is told once."""
 
     def __init__(self) -> None:
         self._jobs: tuple[Queued, ...] | None = ()
@@ -28,7 +28,7 @@ class PolledQueue:
         self._said = ""
 
     def jobs(self, now: bool = False) -> tuple[Queued, ...] | None:
-        """All jobs that Slurm knows; None without Slurm. `now`: ask again at once."""
+        """All jobs that Slurm knows; None without Slurm. `now`: call squeue at once."""
         while self._asked is None and not self._ask():
             time.sleep(_FIRST)
         if now or self._is_old():
@@ -41,7 +41,7 @@ class PolledQueue:
         return time.monotonic() - self._asked >= _FIRST + share * (_LAST - _FIRST)
 
     def _ask(self) -> bool:
-        """Ask once; false if there is no answer yet."""
+        """Call squeue once; false if the controller does not answer."""
         try:
             self._jobs = known_jobs()
         except InputError as error:

@@ -1,1 +1,1 @@
-"""The specs that a spec needs: read into a graph, and drawn."""
+"""Reads the specs that a spec needs into a graph, and draws it."""

@@ -12,7 +12,7 @@ from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed
 
 
 class _Lines(NamedTuple):
-    """The pieces of a tree: before an item, before the last one, and below each of them."""
+    """The line characters of a tree: before an item, before the last one, and below each."""
 
     item: str
     last: str
@@ -105,7 +105,7 @@ def mermaid_graph(graph: NeedGraph) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The text in a quoted label: other signs than these by their numbers."""
+    """The text in a quoted label: other characters are written as numbers."""
     return "".join(
         one if one.isalnum() or one in " ._-/,:'" else f"#{ord(one)};" for one in printable(text)
     )

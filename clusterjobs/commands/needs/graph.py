@@ -68,9 +68,9 @@ class _Reading:
 
 
 def _with_the_need(problems: Sequence[Problem], need: Problem) -> list[Problem]:
-    """The problems of a spec that is needed, shown at the need or after it.
+    """The problems of a needed spec, shown at the entry of `needs` or after it.
 
-    `need`: its place, with the file that it names.
+    `need`: where the entry is, and its file.
     """
     elsewhere = [one.where.file for one in problems if one.where and one.where.source]
     if not elsewhere:  # the file itself cannot be read

@@ -1,4 +1,4 @@
-"""All that is known of one job, as plain data: its folder's records, Slurm's state, its log.
+"""Collects all data of one job: the records in its folder, Slurm's state, its log.
 
 The names are those of `status --json`, stable across versions.
 """
@@ -35,7 +35,7 @@ _WAITING = frozenset(
 
 
 class JobPlace(NamedTuple):
-    """Where a job stands. `spec` is the file as it was named, "" if it is unknown.
+    """The state of a job. `spec`: the file as the user named it, "" if unknown.
 
     `folder`: None if only Slurm knows the job; then `ended` is what it says after the job's end.
     `patterns`: see `log_patterns`. `newest_checkpoint` looks into the folder of the checkpoints, if

@@ -1,4 +1,4 @@
-"""What Slurm knows of all jobs, asked once, in the forms that the view needs."""
+"""The jobs that Slurm knows, from one call of squeue, as `status` needs them."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Report:
             self.groups[0].found.chosen(None)
 
     def is_over(self) -> bool:
-        """Whether nothing that is shown will change: no job waits or runs."""
+        """Whether all jobs have ended, so that nothing will change."""
         states = [job["status"] for job in self.jobs]
         states += [state for sweep in self.sweeps for state in sweep.counts()]
         return self.queue.queued is not None and not {PENDING, RUNNING}.intersection(states)
@@ -80,14 +80,14 @@ class Report:
         }
 
     def text(self) -> str:
-        """All groups, then a line that sums up."""
+        """All groups, then a summary line."""
         parts = ["\n".join(self._group(group)) for group in self.groups]
         if summary := summary_line(self.jobs, self.sweeps):
             parts.append(summary)
         return "\n\n".join(filter(None, parts)) or _NOTHING
 
     def notes(self) -> Iterator[str]:
-        """What the reader should know beside it."""
+        """Notes for the reader."""
         if self.queue.queued is None:
             yield "there is no Slurm here: showing only what the jobs have recorded"
         for job in self.jobs:

@@ -1,4 +1,4 @@
-"""All that is known of one sweep, as plain data: the state of each point.
+"""Collects all data of one sweep: the state of each point.
 
 The names are those of `status --json`, stable across versions.
 """

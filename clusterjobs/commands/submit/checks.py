@@ -1,4 +1,4 @@
-"""Refuses a submission of a sweep that might start points twice, or that Slurm would not take.
+"""Refuses to submit a sweep if points might start twice, or if Slurm would refuse it.
 
 It knows the queue and what was submitted earlier; it must not know how points are chosen.
 """
@@ -94,7 +94,7 @@ def _too_many(chosen: Collection[str]) -> Iterator[Problem]:
 
 
 def _by_hand(name: str, states: Mapping[str, PointState], seen: Seen) -> Iterator[Problem]:
-    """An array of this name in the queue that `submit` does not know: which points has it?"""
+    """Arrays of this name in the queue that have no record, so their points are unknown."""
     known = {str(one.job_id) for one in seen.submissions}
     running = {one.job_id for one in states.values() if one.in_queue}
     arrays = {
@@ -113,7 +113,7 @@ def _by_hand(name: str, states: Mapping[str, PointState], seen: Seen) -> Iterato
 
 
 def _hidden(chosen: Collection[str], seen: Seen) -> Iterator[Problem]:
-    """Points that others have submitted, where Slurm hides the jobs of others."""
+    """Points that other users have submitted, if Slurm hides their jobs."""
     if not seen.limits.hides_jobs:
         return
     digests = {digest_of(name) for name in chosen}

@@ -108,7 +108,7 @@ def _flock(file: BinaryIO, waiting: _Waiting) -> bool:
 
 
 def _make_lock(path: pathlib.Path, waiting: _Waiting, may_replace: bool) -> None:
-    """Make the file, alone. `may_replace`: a lock of this machine is one of a dead process."""
+    """Create the lock file. `may_replace`: replace a lock of a dead process on this machine."""
     own = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -132,7 +132,7 @@ def _make_lock(path: pathlib.Path, waiting: _Waiting, may_replace: bool) -> None
 
 
 def _holder(lock: pathlib.Path) -> str:
-    """Who holds the lock, in words."""
+    """The holder of the lock, for a message."""
     said = _read(lock)
     if not said:
         return "another process"
@@ -140,7 +140,7 @@ def _holder(lock: pathlib.Path) -> str:
 
 
 def _read(lock: pathlib.Path) -> dict[str, str]:
-    """What the lock says; empty if it cannot be read, or is not written yet."""
+    """The content of the lock; empty if it cannot be read, or is not written yet."""
     try:
         with open_regular(lock) as file:
             said = json.loads(file.read(4096))

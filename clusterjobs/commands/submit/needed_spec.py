@@ -73,13 +73,13 @@ class _Plain:
         self.spec, self.project, self.outputs = spec, project, project.outputs()
 
     def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done:
-        """Submit it, unless somebody else has done so meanwhile."""
+        """Submit it, unless another user has submitted it meanwhile."""
         project, before = self.project, known.states[""]
         with locked_record(self.spec.spec.experiment, say) as record:
             submissions = read_own_submissions(self.spec)
             now = known_jobs_of(self.spec, submissions, queued_jobs() or {}).states[""]
             if now != before and (now.in_queue or now.state == COMPLETED):
-                return Done({"": now}, (), f"somebody else submitted job {now.job_id} meanwhile")
+                return Done({"": now}, (), f"another user submitted job {now.job_id} meanwhile")
             script = self.outputs["job.sh"]
             (wait,) = waits
             job = submit_recorded(project.plan, project.inputs, script, wait, record, say)
@@ -96,7 +96,7 @@ class _Sweep:
         self.outputs = project.outputs()
 
     def submit(self, waits: tuple[WaitsFor, ...], known: KnownJobs, say: Say) -> Done:
-        """Submit the points, without those that somebody else has submitted meanwhile."""
+        """Submit the points, except those that another user has submitted meanwhile."""
         done = submit_sweep(self.project, SubmitOptions(patterns=self.names, waits=waits), say)
         states = dict(done.chosen.states)
         before = [known.states[name] for name in done.chosen.names]

@@ -1,4 +1,4 @@
-"""Submits what a spec needs and what is missing of it, in order, with Slurm's dependencies.
+"""Submits the missing jobs that a spec needs, in order, with Slurm's dependencies.
 
 It knows the order and what is waited for; it must not know how one spec is submitted.
 """
@@ -40,7 +40,7 @@ from clusterjobs.yaml.document import dotted
 
 
 class Needs:
-    """What a spec needs: looked at, and checked, before anything is submitted."""
+    """The specs that a spec needs, checked before anything is submitted."""
 
     def __init__(self, graph: NeedGraph, output: pathlib.Path, force: bool, say: Say) -> None:
         """Raises InputError for what is wrong with any of the specs that have to be submitted."""
@@ -64,7 +64,7 @@ class Needs:
         ]
 
     def submit(self) -> tuple[WaitsFor, ...]:
-        """Submit what is missing. What the spec itself has to wait for: a group of points each.
+        """Submit the missing jobs. Gives what the spec itself has to wait for, by groups of points.
 
         Raises InputError; a later `submit` goes on where this one ended.
         """
@@ -76,7 +76,7 @@ class Needs:
         return self._waits(self._graph.specs[self._graph.root])
 
     def _needed(self) -> Iterator[NeedingSpec]:
-        """The specs that count: those that something to be submitted needs, in order."""
+        """The specs that a job to be submitted needs, in order."""
         for one in self._graph.in_order():
             if one.identity != self._graph.root and one.identity in self._wanted:
                 yield one
@@ -100,7 +100,7 @@ class Needs:
 
     @contextlib.contextmanager
     def named_if_it_fails(self) -> Iterator[None]:
-        """With an error of the block, or Ctrl-C: what was submitted before it."""
+        """After an error or Ctrl-C in the block, report what was submitted before it."""
         try:
             yield
         except InputError as error:
@@ -122,7 +122,7 @@ class Needs:
     # ------------------------------------------------------------------ dependencies
 
     def _waits(self, one: NeedingSpec) -> tuple[WaitsFor, ...]:
-        """What the jobs of a spec wait for: the same for all, or each point for its own."""
+        """The dependencies of a spec's jobs: the same for all, or one for each point."""
         common: list[NeededJob] = []
         each: list[SpecNeed] = []
         for index, need in enumerate(one.needs):
@@ -177,7 +177,7 @@ class Needs:
 
 
 def _look(graph: NeedGraph) -> dict[str, KnownJobs]:
-    """What is known of each spec, by one look at the queue."""
+    """The state of each spec, from one call of squeue."""
     specs = [one for one in graph.in_order() if one.identity != graph.root]
     submissions = [read_own_submissions(one) for one in specs]
     jobs = known_jobs()

@@ -1,4 +1,4 @@
-"""What `submit` says of the specs and jobs that a spec needs."""
+"""The report of `submit` about the specs and jobs that a spec needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NeedRow(NamedTuple):
 
 
 def row_to_submit(one: NeedingSpec, known: KnownJobs, names: tuple[str, ...]) -> NeedRow:
-    """A spec whose points of these names will be submitted."""
+    """The row of a spec whose named points will be submitted."""
     states = [known.states[name] for name in names]
     points = f"{len(names)} of {len(known.states)} points: " if one.is_sweep else "it is "
     why = counts_in_words(states) if one.is_sweep else states[0].state
@@ -30,7 +30,7 @@ def row_to_submit(one: NeedingSpec, known: KnownJobs, names: tuple[str, ...]) ->
 
 
 def row_of_others(one: NeedingSpec, known: KnownJobs) -> NeedRow:
-    """A spec of which nothing has to be submitted."""
+    """The row of a spec that needs no submission."""
     states = known.states.values()
     ids = tuple(dict.fromkeys(s.job_id.partition("_")[0] for s in states if s.job_id))
     state = counts_in_words(states) if one.is_sweep else next(iter(states)).state

@@ -1,4 +1,4 @@
-"""Writes the files of a spec and submits them, without a word on standard output.
+"""Writes the files of a spec and submits them, without output on stdout.
 
 It is what `submit` and `run` have in common; it must not know their options.
 """
@@ -39,7 +39,7 @@ def needs_of(
     force: bool,
     sbatch_options: tuple[str, ...],
 ) -> Needs | None:
-    """What the spec needs, looked at and checked; None if it needs nothing. Raises InputError."""
+    """The checked needs of the spec; None if it has none. Raises InputError."""
     if project.needs is None:
         return None
     from clusterjobs.commands.submit.needs import Needs  # most specs have none

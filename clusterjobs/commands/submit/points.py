@@ -91,7 +91,7 @@ def submit_sweep(
     say: Callable[[str], None],
     submitted: Callable[[SweepJob], None] = lambda _: None,
 ) -> SweepSubmission:
-    """Submit what is missing, alone. `submitted` is called after each call of sbatch.
+    """Submit the missing points under the lock. `submitted` is called after each sbatch.
 
     `say` prints messages while it waits. Raises InputError.
     """

@@ -1,4 +1,4 @@
-"""What `submit` says of a sweep: the points that are submitted, and why the others are not."""
+"""The report of `submit` about a sweep: which points it submits, and why not the others."""
 
 from __future__ import annotations
 

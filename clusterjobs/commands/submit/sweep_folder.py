@@ -57,15 +57,15 @@ def make_point_folders(folder: pathlib.Path, names: Iterable[str]) -> None:
     Otherwise the first job of a point would make a folder in which only its user may write.
     """
     if _is_shared(folder):
-        with contextlib.suppress(OSError):  # the job makes its own, or says why it cannot
+        with contextlib.suppress(OSError):  # the job makes its own folder, or reports why it cannot
             for name in names:
                 _make(folder / name)
 
 
 def share_with_group(path: pathlib.Path) -> None:
-    """Let the group write, as it may in the folder around it."""
+    """Make it writable by the group, like the folder that contains it."""
     if _is_shared(path.parent):
-        with contextlib.suppress(OSError):  # another user's, who has made it so
+        with contextlib.suppress(OSError):  # it belongs to another user, who made it writable
             path.chmod(stat.S_IMODE(path.stat().st_mode) | stat.S_IWGRP)
 
 

@@ -1,4 +1,4 @@
-"""The points of a sweep as `logs`, `cancel` and `run` see them: names, states and jobs.
+"""The names, states and jobs of a sweep's points, for `logs`, `cancel` and `run`.
 
 It reads the sweep's folder; it must not print, nor ask Slurm.
 """
@@ -20,7 +20,7 @@ from clusterjobs.spec.load import Spec
 class SweepJobs(NamedTuple):
     """A sweep: its folder, and the index of each point by its name.
 
-    Points that were submitted, and that the spec no longer has, come first.
+    Submitted points that the spec no longer has come first.
     """
 
     spec: pathlib.Path
@@ -34,7 +34,7 @@ class SweepJobs(NamedTuple):
         return sweep_states(self.folder, dict.fromkeys(self.points, ""), submissions, queued)
 
     def point_with_job(self, job_id: str, states: dict[str, PointState]) -> str | None:
-        """The point whose job that is."""
+        """The name of the point that this job runs."""
         folders = point_folders(self.folder)
         for name, state in states.items():
             jobs = point_jobs(folders.get(digest_of(name), ()))

@@ -117,12 +117,12 @@ class SweepProject:
 
     @property
     def notes(self) -> tuple[Problem, ...]:
-        """What is to be known of the cluster's files, by who writes or checks them."""
+        """Notes about the cluster's files."""
         return tuple(one for one in self.fitted.problems if one.info)
 
     @property
     def _of_arrays(self) -> tuple[Problem, ...]:
-        """Limits of the sweep, where it is not one array."""
+        """Notes about limits that count for each array, if the sweep has several."""
         if len(self.arrays) == 1:
             return ()
         hint = "Slurm has no common limit for several jobs: divide it, or wait for one of them"

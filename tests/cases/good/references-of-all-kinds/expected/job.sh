@@ -49,7 +49,7 @@ main() {
   export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
-  export CLUSTERJOBS_NODE_RANK="node-rank-$token" # each node puts its rank in place of this text
+  export CLUSTERJOBS_NODE_RANK="node-rank-$token" # placeholder: each node replaces it by its rank
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
