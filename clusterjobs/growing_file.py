@@ -12,7 +12,7 @@ from clusterjobs.regular_file import open_regular
 
 _PART = 1 << 22  # bytes that are read at a time: a log may be larger than the memory
 _BLOCK = 1 << 16  # bytes that are read at a time from the end
-_START = 1024  # bytes of a line that decide whether it counts
+_START = 1024  # bytes at the start of a line that are passed to `counts`
 
 
 class GrowingFile:

@@ -29,12 +29,12 @@ The last is a task of an array; the array's own id ends all its tasks.
 @click.argument("what", nargs=-1, required=True, metavar="[SPEC [POINT...]|JOB_ID]...")
 @click.option("--json", "as_json", is_flag=True, help="Print the result for each job as JSON.")
 def cancel(what: tuple[str, ...], as_json: bool) -> None:
-    """Cancel jobs. Their ranks may save first, for Slurm's KillWait; nothing is requeued.
+    """Cancel jobs. The ranks have Slurm's KillWait seconds to save; no job is requeued.
 
-    SPEC: all of your jobs of the spec that are pending or running; if points or ids follow, only
-    these. POINT: an index, a range, a name, or a pattern as '*lr=1e-3*'.
+    SPEC: all of your pending and running jobs of the spec; if points or ids follow, only these.
+    POINT: an index, a range, a name, or a pattern such as '*lr=1e-3*'.
 
-    An argument that is wrong is reported; the other jobs are still cancelled.
+    If an argument is wrong, the other jobs are still cancelled.
     """
     known = known_jobs()
     if known is None:
@@ -76,7 +76,7 @@ def _problem(one: Chosen, refused: dict[str, str]) -> Problem | None:
 
 
 def _line(one: Chosen, refused: dict[str, str]) -> str:
-    """What happened to the job; "" if it is a problem."""
+    """The result for a job; "" if it is a problem."""
     if _problem(one, refused):
         return ""
     if not one.live:

@@ -38,7 +38,7 @@ Examples:
     help="Print only the lines of rank N, without the launcher's labels.",
 )
 @click.option(
-    "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Begin with the last N lines."
+    "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Start with the last N lines."
 )
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job has ended.")
 def logs(
@@ -46,8 +46,8 @@ def logs(
 ) -> None:
     """Print the log of a job of SPEC, with all its attempts.
 
-    POINT, of a sweep: its index, its name or a part of it. Without POINT or JOB_ID: the newest
-    job's.
+    POINT is a point of a sweep: its index, its name, or a part of its name. Without POINT or
+    JOB_ID: the log of the newest job.
     """
     try:
         chosen = chosen_log(spec, which)
@@ -77,7 +77,7 @@ def logs(
 
 
 def _print_unstarted(chosen: ChosenLog) -> None:
-    """What a job printed that ended before it had a folder."""
+    """Print the output of a job that ended before it had a folder."""
     assert chosen.unstarted
     note = chosen.unstarted.note(chosen.job_id)
     if not chosen.unstarted.output:

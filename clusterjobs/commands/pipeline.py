@@ -130,7 +130,7 @@ def load(
 def _needs(files: SpecFiles, points: Sequence[Spec]) -> NeedGraph | None:
     if not points[0].experiment.needs:
         return None
-    from clusterjobs.commands.needs.graph import read_need_graph  # most specs have none
+    from clusterjobs.commands.needs.graph import read_need_graph  # most specs do not need this
 
     return read_need_graph(files, points)
 

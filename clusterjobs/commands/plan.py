@@ -43,8 +43,10 @@ Examples:
 )
 @click.option("--points", is_flag=True, help="Show a table of the sweep's points.")
 @click.option("--graph", is_flag=True, help="Draw a graph of SPEC and all that it `needs`.")
-@click.option("--mermaid", is_flag=True, help="The graph as Mermaid, for a page or an issue.")
-@click.option("--json", "as_json", is_flag=True, help="The plan, or the graph, as JSON.")
+@click.option(
+    "--mermaid", is_flag=True, help="Print the graph as Mermaid, for a web page or an issue."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the plan, or the graph, as JSON.")
 def plan(
     spec: pathlib.Path,
     settings: tuple[str, ...],
@@ -58,7 +60,7 @@ def plan(
 ) -> None:
     """Show each value derived from SPEC, each directive and variable, with its reason.
 
-    Of a sweep: its points and scripts, and the values of the first point.
+    For a sweep: its points and scripts, and the values of the first point.
     """
     if graph or mermaid:
         _show_graph(spec, settings, mermaid, as_json)

@@ -58,8 +58,8 @@ def run(
 ) -> None:
     """Submit SPEC and follow the job until it ends: why it waits, its log, how it ended.
 
-    The exit code is the job's. Of a sweep or an array, a line is printed for each change of a
-    point's state, and the exit code is 0 if all have completed, else 1.
+    The exit code is the job's. For a sweep or an array, it prints a line for each change of a
+    point's state, and the exit code is 0 if all points have completed, else 1.
 
     Ctrl-C asks whether to cancel the job; a second Ctrl-C leaves it running. SBATCH_OPTIONS follow
     `--`.

@@ -14,14 +14,14 @@ from clusterjobs.render.site.templates import SiteTemplates
 
 
 def check_bash(texts: Iterable[str], templates: SiteTemplates) -> None:
-    """Raise InputError with what bash says about scripts that a site's templates have changed."""
+    """Raise InputError with bash's errors in scripts that a site's templates have changed."""
     problems = {problem: None for text in texts if (problem := bash_problem(text, templates))}
     if problems:
         raise InputError(problems)
 
 
 def bash_problem(text: str, templates: SiteTemplates) -> Problem | None:
-    """What bash says about such a script; it is not run."""
+    """The errors that bash finds in a script, without running it."""
     complaint = bash_complaint(text.partition(PROGRAMS)[0] + "\n", warnings=True)
     if complaint is None:
         return None

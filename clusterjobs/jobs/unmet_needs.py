@@ -68,4 +68,4 @@ def _of_points(sweep: pathlib.Path, names: Iterable[str]) -> tuple[str, bool]:
     wrong = sum(one != _COMPLETED for one in reasons)
     if not wrong:
         return _WORDS[_COMPLETED], True
-    return f"of which {wrong} of {len(reasons)} points did not end well", False
+    return f"of which {wrong} of {len(reasons)} points did not complete", False

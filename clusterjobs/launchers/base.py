@@ -25,7 +25,7 @@ class Launcher(NamedTuple):
     `over_ssh`: it reaches the other nodes by ssh.
     `takes_first_gpus`: it numbers GPUs from 0, whichever GPUs Slurm has allocated.
     `shares_nodes`: it starts ranks by srun alone, on a share of a node, beside other points.
-    `label_setting`: what a spec sets so that it labels the lines of a node with their ranks.
+    `label_setting`: the setting in a spec that makes it label each line with its rank.
     `sets_node_rank`: its template begins with blocks/inside.sh.j2 on every node, which puts the
     node's rank in place of {{ job.node_rank }}.
     `forwards_signals`: a signal to the step reaches the ranks alone, as `restarts.signal` needs.

@@ -120,9 +120,9 @@ def _export(
 
 
 def _linked(source: str, target: str, storage: Storage) -> tuple[str, str] | None:
-    """The folder and the bucket's prefix that can be linked; None if nothing can.
+    """The folder and the bucket's prefix to link; None if neither can be linked.
 
-    Of the points of a sweep it is what their folders have in common.
+    For a sweep, it is the common part of the points' folders.
     """
     if not target.startswith("s3://"):
         return None

@@ -27,7 +27,7 @@ def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
 
 
 def has_watchdog(plan: Plan) -> bool:
-    """Whether a program ends ranks that hang. It acts on a whole job: not on a point of a pack."""
+    """Whether a watchdog stops hanging ranks. It acts on a whole job, so packs have none."""
     return plan.restarts is not None and plan.placement.per_node == 1
 
 

@@ -14,7 +14,7 @@ from clusterjobs.errors import InputError, Problem
 
 @dataclass(frozen=True)
 class Queued:
-    """A job that Slurm knows. All but `user_id` as Slurm prints it; "" where Slurm knows nothing.
+    """A job that Slurm knows. All fields but `user_id` are as Slurm prints them, "" if unknown.
 
     `array_index`: "" if it is no task of an array; then `array_id` is the job's own id. Tasks that
     wait share their array's id as `job_id`: each gets one of its own when it starts. `start`: when

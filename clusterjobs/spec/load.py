@@ -121,7 +121,7 @@ def load_points(
 def _read(
     text: str, file: str, option_models: OptionModels, settings: Sequence[str], below: Below
 ) -> _Read:
-    """The texts merged. Raises InputError."""
+    """Merge the texts. Raises InputError."""
     document = yaml_document.load(text, file)
     own = spec_layer(document, "spec")
     specs = [*load_bases(document, below.identity, below.read_base), own]
@@ -181,7 +181,7 @@ class _Read:
     def points(self, first_only: bool = False) -> tuple[Spec, ...]:
         """The spec of each point, or only of the first. Raises BrokenSpecError."""
         from clusterjobs.spec.common_values import common_problems, shared_arguments
-        from clusterjobs.spec.sweep import read_sweep  # most specs have none
+        from clusterjobs.spec.sweep import read_sweep  # most specs do not need this
 
         try:
             swept = read_sweep(self.merged, self._option_models)

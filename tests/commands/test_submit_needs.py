@@ -104,7 +104,7 @@ def test_the_reason_is_shown_in_any_folder(
     slurm.set_queue()
     monkeypatch.chdir(folder.parent)
     (job,) = json.loads(clusterjobs("status", folder / "final.yaml", "--json").out)["jobs"]
-    why = "needs train.yaml (job 100), of which 3 of 3 points did not end well"
+    why = "needs train.yaml (job 100), of which 3 of 3 points did not complete"
     assert (job["status"], job["state_reason"]) == ("cancelled", why)
     assert why in clusterjobs("logs", folder / "final.yaml").err
 
@@ -389,7 +389,7 @@ def test_a_job_that_slurm_does_not_know_is_refused(clusterjobs: Run, slurm: Stan
     done = clusterjobs("submit", "final.yaml")
     assert done.code == 1
     assert "final.yaml:6:15 needs[0]: Slurm does not know job 4711" in done.err
-    assert "needs[1]: job 12 did not end well: this one would never start" in done.err
+    assert "needs[1]: job 12 did not complete: this one would never start" in done.err
     assert "needs[2]: job 13 has completed, and did not fail" in done.err
     assert slurm.calls() == []
 

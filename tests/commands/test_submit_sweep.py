@@ -296,7 +296,7 @@ def test_an_array_that_was_submitted_by_hand_is_a_doubt(
     slurm.set_queue({**row, "%U": str(os.getuid())})
     done = clusterjobs("submit", "exp.yaml")
     assert done.code == 1
-    assert "job 5 in the queue has the same name, and was submitted by sbatch itself" in done.err
+    assert "job 5 in the queue has the same name, but was submitted with plain sbatch" in done.err
     assert clusterjobs("submit", "exp.yaml", "--yes").code == 0
 
 
@@ -324,7 +324,7 @@ def test_more_than_1000_points_need_a_yes(clusterjobs: Run, slurm: StandInSlurm)
     write(spec_of(list(range(1001))))
     done = clusterjobs("submit", "exp.yaml")
     assert done.code == 1
-    assert "1,001 points are to be submitted" in done.err
+    assert "1,001 points would be submitted" in done.err
     assert slurm.calls() == []
     assert clusterjobs("submit", "exp.yaml", "--yes").code == 0
     assert arrays(slurm) == ["0-1000"]

@@ -95,7 +95,7 @@ def test_a_failed_training_stops_what_needs_it_and_the_next_submit_goes_on(
     assert not any(need["submitted"] for need in report["needs"])
     evaluation = end_of(clusterjobs, "evaluate", first["job_id"])
     assert evaluation["status"] == "cancelled"
-    reason = f"needs train.yaml (job {trained}), of which 1 of 4 points did not end well"
+    reason = f"needs train.yaml (job {trained}), of which 1 of 4 points did not complete"
     assert evaluation["state_reason"] == reason
     assert end_of(clusterjobs, "report", report["job_id"])["status"] == "completed"
     assert end_of(clusterjobs, "prepare", int(prepared))["status"] == "completed"
@@ -179,7 +179,7 @@ def test_a_job_that_failed_or_is_unknown_is_not_waited_for(
     write("next", "three", "true", f"needs: [{{job: {job_id}}}, {{job: 999999}}]")
     done = clusterjobs("submit", "next.yaml")
     assert done.code == 1
-    assert f"needs[0]: job {job_id} did not end well: this one would never start" in done.err
+    assert f"needs[0]: job {job_id} did not complete: this one would never start" in done.err
     assert "needs[1]: Slurm does not know job 999999" in done.err
     write("next", "three", "true", f"needs: [{{job: {job_id}, on: failure}}]")
     last = submit(clusterjobs, "next")["job_id"]

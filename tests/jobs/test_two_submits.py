@@ -199,7 +199,7 @@ def test_a_lock_that_stays_is_an_error(tmp_path: pathlib.Path, text: str) -> Non
         pass
     (problem,) = caught.value.problems
     assert problem.what == f"another process still holds the lock of this sweep, {tmp_path / LOCK}"
-    assert problem.hint == "wait for it; if nobody is submitting any more, remove that file"
+    assert problem.hint == "wait for it; if nobody is submitting now, remove that file"
 
 
 @pytest.mark.parametrize("plant", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])

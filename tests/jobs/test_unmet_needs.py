@@ -67,7 +67,7 @@ def test_points_that_failed_are_counted(tmp_path: pathlib.Path) -> None:
         append_submission(file, submission())
     end(tmp_path / "0000-a=1-aaaaaaaa" / "9", "completed")
     need = NeededJob("train.yaml", "9", "success", str(tmp_path))
-    why = "needs train.yaml (job 9), of which 1 of 2 points did not end well"
+    why = "needs train.yaml (job 9), of which 1 of 2 points did not complete"
     assert why_never_started([need]) == why
     end(tmp_path / "0001-a=2-bbbbbbbb" / "10", "failure")
     assert why_never_started([need]) == why

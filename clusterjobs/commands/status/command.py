@@ -42,7 +42,9 @@ _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
     help="Redraw every 10 (or SECONDS) seconds until all jobs have ended, or Ctrl-C. "
     "Put it after the targets.",
 )
-@click.option("--json", "as_json", is_flag=True, help="All jobs, attempts and points as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print all jobs, attempts and points as JSON."
+)
 def status(
     targets: tuple[str, ...],
     points: bool,
@@ -50,11 +52,11 @@ def status(
     watch: float | None,
     as_json: bool,
 ) -> None:
-    """Show jobs and sweeps: why they wait, how far they are, why they ended.
+    """Show jobs and sweeps: why they wait, their progress, why they ended.
 
-    TARGET is a spec, a folder with specs, a `logs` folder, or the number of a job, which is then
-    shown with each of its attempts; without TARGET, your jobs that Slurm knows. It reads the
-    jobs' folders, and calls squeue once.
+    TARGET is a spec, a folder with specs, a `logs` folder, or a job id; a job id shows each attempt
+    of the job. Without TARGET: your jobs that Slurm knows. It reads the jobs' folders, and calls
+    squeue once.
     """
     if as_json and watch:
         raise click.UsageError("--watch redraws for people: write --json without it")

@@ -44,7 +44,7 @@ def check_sbatch_options(options: Sequence[str]) -> None:
     problems = [
         Problem(
             f"{option} cannot be given for a sweep",
-            hint="--points chooses points; `sbatch` itself takes the rendered scripts",
+            hint="select points with --points, or pass the rendered scripts to sbatch yourself",
         )
         for option in options
         if option.partition("=")[0] in _OURS or option[:2] in ("-a", "-M")
@@ -89,7 +89,7 @@ def _check_room(count: int, seen: Seen) -> None:
 def _too_many(chosen: Collection[str]) -> Iterator[Problem]:
     if len(chosen) > MOST_WITHOUT_YES:
         yield Problem(
-            f"{len(chosen):,} points are to be submitted", hint="--yes submits more than 1,000"
+            f"{len(chosen):,} points would be submitted", hint="add --yes to submit more than 1,000"
         )
 
 
@@ -105,10 +105,10 @@ def _by_hand(name: str, states: Mapping[str, PointState], seen: Seen) -> Iterato
     }
     for array in sorted(arrays, key=int):
         yield Problem(
-            f"job {array} in the queue has the same name, and was submitted by sbatch itself: "
-            "which points it will run is not known",
+            f"job {array} in the queue has the same name, but was submitted with plain sbatch: "
+            "its points are unknown",
             hint=f"wait for it, cancel it (clusterjobs cancel {array}), "
-            "or, if it runs no points of this sweep, --yes",
+            "or add --yes if it runs no points of this sweep",
         )
 
 
@@ -123,5 +123,5 @@ def _hidden(chosen: Collection[str], seen: Seen) -> Iterator[Problem]:
         yield Problem(
             f"{user} has submitted {counted(count, 'point')} of these, and this Slurm hides the "
             "jobs of other users (PrivateData)",
-            hint=f"let {user} submit; or, if none of them is in the queue, --yes",
+            hint=f"let {user} submit; or add --yes if none of them is in the queue",
         )

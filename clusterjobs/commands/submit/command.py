@@ -68,8 +68,8 @@ def submit(
 ) -> None:
     """Render SPEC and submit it; SBATCH_OPTIONS follow `--`.
 
-    Of a sweep, points are submitted that are missing, failed, cancelled, lost or changed, and never
-    one that is in the queue. Variables of another job (SLURM_*, RANK ...) are not passed on.
+    For a sweep, it submits the points that are missing, failed, cancelled, lost or changed, but
+    never one that is in the queue. Variables of another job (SLURM_*, RANK ...) are not passed on.
     """
     from clusterjobs.commands.submit.one_spec import needs_of  # its imports are for jobs alone
     from clusterjobs.commands.submit.points import SubmitOptions

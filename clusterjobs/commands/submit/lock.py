@@ -68,7 +68,7 @@ class _Waiting:
     def _timeout(self) -> InputError:
         return one_problem(
             f"{_holder(self._lock)} still holds the lock of this sweep, {self._lock}",
-            hint="wait for it; if nobody is submitting any more, remove that file",
+            hint="wait for it; if nobody is submitting now, remove that file",
         )
 
 

@@ -35,13 +35,13 @@ def needed_job_id(one: NeedingSpec, need: SpecNeed, index: int) -> Iterator[Need
             need,
             index,
             f"Slurm does not know job {job_id}, and {logs} has no record of it",
-            "check the id; if it has ended as wished, remove this need",
+            "check the id; if the job has completed, remove this need",
         )
     if completed and on == "failure":
         what, hint = f"job {job_id} has completed, and did not fail", "remove this need"
         raise _problem(need, index, f"{what}: this one would never start", hint)
     if not completed and on == "success":
-        what, hint = f"job {job_id} did not end well", "run it again, or write on: end"
+        what, hint = f"job {job_id} did not complete", "run it again, or write on: end"
         raise _problem(need, index, f"{what}: this one would never start", hint)
 
 

@@ -42,7 +42,7 @@ def needs_of(
     """The checked needs of the spec; None if it has none. Raises InputError."""
     if project.needs is None:
         return None
-    from clusterjobs.commands.submit.needs import Needs  # most specs have none
+    from clusterjobs.commands.submit.needs import Needs  # most specs do not need this
 
     for option in sbatch_options:
         if option.startswith(("--dependency", "-d")):

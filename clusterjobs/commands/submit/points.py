@@ -211,5 +211,5 @@ def _record(file: BinaryIO, submission: Submission) -> None:
         raise one_problem(
             f"job {submission.job_id} was submitted, but its id cannot be written to {file.name}: "
             f"{error.strerror}",
-            hint="make room: as long as it is in the queue, it is known by its comment",
+            hint="free some space; while the job is in the queue, it is found by its comment",
         ) from None
