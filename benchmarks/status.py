@@ -27,7 +27,7 @@ args: {{lr: 0}}
 logs: {logs}
 """
 
-# The same files, with the same Python; nothing is derived from them.
+# Reads the same files with the same Python, and derives nothing.
 _FLOOR = """
 import json, pathlib, subprocess, sys
 subprocess.run(["squeue", "--format=%A"], check=True, capture_output=True)
@@ -100,7 +100,7 @@ def _measured(folder: Path) -> dict[str, Callable[[], float]]:
 
 
 def _row(what: str, found: dict[str, float], name: str) -> Row:
-    """The target is of the wall clock."""
+    """The target is in wall-clock time."""
     seconds, floor = found[name], found[f"floor of {name}"]
     if name.endswith("CPU"):
         return Row(what, "ms", floor * 1000, seconds * 1000)
