@@ -79,6 +79,13 @@ def digest_of(name: str) -> str:
     return name.rpartition("-")[2]
 
 
+def former_points(submissions: Iterable[Submission], points: Iterable[str]) -> tuple[str, ...]:
+    """The last names of points that were submitted, and are none of `points`."""
+    names = {digest_of(name): name for one in submissions for name in one.points.values()}
+    known = set(map(digest_of, points))
+    return tuple(name for digest, name in names.items() if digest not in known)
+
+
 def point_folders(sweep: pathlib.Path) -> dict[str, list[pathlib.Path]]:
     """Digest -> the folders of that point, by one look into the sweep's folder.
 

@@ -20,11 +20,13 @@ from clusterjobs.jobs.log_end import last_logged_step, last_match, read_log_end
 from clusterjobs.jobs.records import read_folder
 from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, read_submissions
 from clusterjobs.jobs.sweeps import (
+    MISSING,
     PENDING,
     RUNNING,
     STATES,
     PointState,
     digest_of,
+    former_points,
     point_folders,
     point_jobs,
     sweep_states,
@@ -48,7 +50,10 @@ class Known:
 
 
 class Sweep(NamedTuple):
-    """A sweep before Slurm is asked. `spec` is "" for a folder; `metric`: the spec's pattern."""
+    """A sweep before Slurm is asked. `spec` is "" for a folder; `metric`: the spec's pattern.
+
+    `former`: points that were submitted, and that the spec no longer has.
+    """
 
     name: str
     spec: str
@@ -57,30 +62,51 @@ class Sweep(NamedTuple):
     points: tuple[Known, ...]
     submissions: tuple[Submission, ...]
     metric: str | None = None
+    former: tuple[Known, ...] = ()
 
     def with_states(self, queue: Queue) -> SweepData:
         """Asks no command. `queue` must be newer than `submissions`."""
-        contents = {point.name: point.content for point in self.points}
-        return SweepData(
-            self, sweep_states(self.folder, contents, self.submissions, queue.queued), queue
-        )
+        contents = {point.name: point.content for point in (*self.points, *self.former)}
+        states = sweep_states(self.folder, contents, self.submissions, queue.queued)
+        former = {point.name: states.pop(point.name) for point in self.former}
+        with_jobs = {name: one for name, one in former.items() if one.state != MISSING}
+        return SweepData(self, states, with_jobs, queue)
 
 
 class SweepData(NamedTuple):
-    """A sweep with the state of each point, by name."""
+    """A sweep with the state of each point, by name.
+
+    `former_states`: of points with jobs that the spec no longer has.
+    """
 
     sweep: Sweep
     states: Mapping[str, PointState]
+    former_states: Mapping[str, PointState]
     queue: Queue
 
+    @property
+    def all_states(self) -> dict[str, PointState]:
+        """Also those of points that the spec no longer has."""
+        return {**self.states, **self.former_states}
+
+    @property
+    def points(self) -> tuple[Known, ...]:
+        """The points to show: those of the spec, then the others that have jobs."""
+        former = (point for point in self.sweep.former if point.name in self.former_states)
+        return (*self.sweep.points, *former)
+
     def counts(self) -> dict[str, int]:
-        """State -> number of points, without states that no point has."""
-        found = Counter(one.state for one in self.states.values())
-        return {state: found[state] for state in STATES if found[state]}
+        """State -> number of points of the spec, without states that no point has."""
+        return _counts(self.states)
+
+    def former_counts(self) -> dict[str, int]:
+        """The same for those that the spec no longer has."""
+        return _counts(self.former_states)
 
     def point(self, known: Known, metric: re.Pattern[str] | None, with_log: bool) -> dict[str, Any]:
         """One point as data. Step, metric and attempts only `with_log`: they cost reading files."""
-        state = self.states[known.name]
+        in_spec = known.name in self.states
+        state = (self.states if in_spec else self.former_states)[known.name]
         job = (self.queue.queued or {}).get(state.job_id)
         is_waiting = state.state == PENDING
         data = {
@@ -88,6 +114,7 @@ class SweepData(NamedTuple):
             "name": known.name,
             "values": dict(known.values),
             "state": state.state,
+            "in_spec": in_spec,
             "reason": "" if state.reason == "None" else state.reason,
             "waits_for": in_words(state.reason, job.dependency if job else "")
             if is_waiting
@@ -117,6 +144,11 @@ class SweepData(NamedTuple):
         }
 
 
+def _counts(states: Mapping[str, PointState]) -> dict[str, int]:
+    found = Counter(one.state for one in states.values())
+    return {state: found[state] for state in STATES if found[state]}
+
+
 _LOGGED = ("attempt", "checkpoint", "step", "steps", "metric")
 
 
@@ -134,15 +166,26 @@ def spec_sweep(spec: pathlib.Path, points: Sequence[Spec]) -> Sweep:
         if one.point
     )
     folder = sweep_folder(experiment)
+    submissions = read_submissions(folder)
     return Sweep(
         sweep_name(experiment),
         str(spec),
         folder,
         log_patterns(experiment.framework),
         known,
-        read_submissions(folder),
+        submissions,
         experiment.sweep.metric if experiment.sweep else None,
+        _former(folder, submissions, known),
     )
+
+
+def _former(
+    folder: pathlib.Path, submissions: Sequence[Submission], points: Sequence[Known]
+) -> tuple[Known, ...]:
+    names = former_points(submissions, (point.name for point in points))
+    folders = point_folders(folder) if names else {}
+    plans = {name: _plan(point_jobs(folders.get(digest_of(name), ()))) for name in names}
+    return tuple(Known(_index(name), name, _values(plan)) for name, plan in plans.items())
 
 
 def folder_sweep(folder: pathlib.Path) -> Sweep:

@@ -65,19 +65,29 @@ def traceback_text(job: JobData) -> str:
 
 
 def sweep_line(sweep: SweepData) -> str:
-    """`lr-width: 12 points: 8 completed, 1 running, 3 failed`."""
+    """`lr-width: 12 points: 8 completed, 1 running, 3 failed`.
+
+    Points that the spec no longer has are counted on their own.
+    """
     number = counted(len(sweep.states), "point")
-    return f"{printable(sweep.sweep.name)}: {number}: {_listed(sweep.counts())}"
+    line = f"{printable(sweep.sweep.name)}: {number}: {_listed(sweep.counts())}"
+    former = len(sweep.former_states)
+    counts = _listed(sweep.former_counts())
+    return f"{line}; {former:,} no longer in the spec: {counts}" if former else line
 
 
 def points_table(points: Sequence[Mapping[str, Any]], metric: str) -> str:
-    """One row for each point. `metric`: the title of its column, "" for none."""
+    """One row for each point. `metric`: the title of its column, "" for none.
+
+    Its index, or its name: the spec may have given the index to another point.
+    """
     keys = list(dict.fromkeys(key for point in points for key in point["values"]))
     head = ["point", *labels(keys), "state", "job", "attempts", "step"]
     rows = [[*head, *([metric] if metric else []), "why"]]
     for point in points:
         values = (_value(point["values"], key) for key in keys)
-        row = [str(point["index"]), *values, point["state"], point["job_id"]]
+        own = str(point["index"]) if point["in_spec"] else point["name"]
+        row = [own, *values, point["state"], point["job_id"]]
         row += [_text(point["attempt"]) if point["attempt"] else "", _step(point)]
         rows.append([*row, *([_text(point["metric"])] if metric else []), _point_why(point)])
     return table([[short(cell) for cell in row] for row in rows])
