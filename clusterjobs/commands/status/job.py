@@ -39,7 +39,7 @@ class JobPlace(NamedTuple):
 
     `folder`: None if only Slurm knows the job; then `ended` is what it says after the job's end.
     `patterns`: see `log_patterns`. `newest_checkpoint` looks into the folder of the checkpoints, if
-    there is one.
+    there is one. `needed_specs`: see `in_words`.
     """
 
     job_id: str
@@ -50,6 +50,7 @@ class JobPlace(NamedTuple):
     unstarted: Unstarted | None = None
     newest_checkpoint: Callable[[], str] | None = None
     ended: Queued | None = None
+    needed_specs: Mapping[str, str] = {}
 
 
 def job_data(place: JobPlace, queue: Queue) -> JobData:
@@ -115,7 +116,9 @@ def _in_slurm(queued: Queued | None, place: JobPlace) -> Mapping[str, str]:
     return {
         "state": queued.state,
         "state_reason": queued.reason,
-        "waits_for": in_words(queued.reason, queued.dependency) if is_waiting else "",
+        "waits_for": in_words(queued.reason, queued.dependency, place.needed_specs)
+        if is_waiting
+        else "",
         "expected_start": queued.start if is_waiting else "",
         "time_left": queued.time_left,
         "nodes": queued.nodes,

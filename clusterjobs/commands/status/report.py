@@ -209,7 +209,7 @@ def _point_jobs(sweep: SweepData, job_ids: Sequence[str], queue: Queue) -> Itera
         if state.job_id in job_ids:
             of = sweep.sweep
             place = JobPlace(state.job_id, state.folder, of.spec, name, of.patterns)
-            yield job_data(place, queue)
+            yield job_data(place._replace(needed_specs=sweep.needed_specs), queue)
 
 
 def _report_missing(groups: Sequence[Group], job_id: str) -> None:

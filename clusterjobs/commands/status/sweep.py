@@ -18,7 +18,7 @@ from clusterjobs.commands.status.queue import Queue
 from clusterjobs.commands.submit.sweep_folder import sweep_folder, sweep_name
 from clusterjobs.jobs.log_end import last_logged_step, last_match, read_log_end
 from clusterjobs.jobs.records import read_folder
-from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, read_submissions
+from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, needed_specs, read_submissions
 from clusterjobs.jobs.sweeps import (
     MISSING,
     PENDING,
@@ -70,19 +70,21 @@ class Sweep(NamedTuple):
         states = sweep_states(self.folder, contents, self.submissions, queue.queued)
         former = {point.name: states.pop(point.name) for point in self.former}
         with_jobs = {name: one for name, one in former.items() if one.state != MISSING}
-        return SweepData(self, states, with_jobs, queue)
+        return SweepData(self, states, with_jobs, queue, needed_specs(self.submissions))
 
 
 class SweepData(NamedTuple):
     """A sweep with the state of each point, by name.
 
-    `former_states`: of points with jobs that the spec no longer has.
+    `former_states`: of points with jobs that the spec no longer has. `needed_specs`: of the jobs
+    that points wait for, by their ids.
     """
 
     sweep: Sweep
     states: Mapping[str, PointState]
     former_states: Mapping[str, PointState]
     queue: Queue
+    needed_specs: Mapping[str, str]
 
     @property
     def all_states(self) -> dict[str, PointState]:
@@ -116,7 +118,7 @@ class SweepData(NamedTuple):
             "state": state.state,
             "in_spec": in_spec,
             "reason": "" if state.reason == "None" else state.reason,
-            "waits_for": in_words(state.reason, job.dependency if job else "")
+            "waits_for": in_words(state.reason, job.dependency if job else "", self.needed_specs)
             if is_waiting
             else "",
             "expected_start": job.start if job and is_waiting else "",
