@@ -63,7 +63,8 @@ def test_a_sweep_set_to_null_leaves_the_spec_itself() -> None:
         source=spec.source, merged=spec.merged, layers=spec.layers
     )
     (other,) = loaded(TEXT + GRID, "sweep=null", "sweep.grid.args.lr=[5]")
-    assert other.point and other.point.values == {"args.lr": 5}
+    assert other.point
+    assert other.point.values == {"args.lr": 5}
 
 
 def test_an_empty_sweep_in_a_file_is_an_error() -> None:

@@ -11,6 +11,7 @@ from clusterjobs.commands.status.job import JobData
 from clusterjobs.commands.status.sweep import SweepData
 from clusterjobs.counted import counted
 from clusterjobs.jobs.sweeps import RUNNING, STATES
+from clusterjobs.slurm.array_ids import as_ranges
 from clusterjobs.spec.references import as_text
 
 _JOB_HEAD = ("job", "state", "attempts", "step", "last checkpoint", "why")
@@ -36,11 +37,7 @@ def _array(array: str, mark: str, tasks: Sequence[int]) -> str:
     """`123`, `123_4`, or `123_[0-2,7]`."""
     if len(tasks) < 2:
         return f"{array}{mark}{tasks[0] if tasks else ''}"
-    known = set(tasks)
-    starts = sorted(task for task in known if task - 1 not in known)
-    ends = sorted(task for task in known if task + 1 not in known)
-    ranges = (f"{a}-{b}" if a < b else str(a) for a, b in zip(starts, ends, strict=True))
-    return f"{array}{mark}[{','.join(ranges)}]"
+    return f"{array}{mark}[{as_ranges(tasks)}]"
 
 
 def job_details(job: JobData) -> Iterator[str]:

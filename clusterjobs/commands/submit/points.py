@@ -26,9 +26,10 @@ from clusterjobs.commands.sweeps.files import SweepScript, SweepTask
 from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.errors import one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
-from clusterjobs.jobs.resume import Wanted, as_ranges, points_to_submit
+from clusterjobs.jobs.resume import Wanted, points_to_submit
 from clusterjobs.jobs.submissions import Submission, append_submission
 from clusterjobs.jobs.sweeps import PointState, sweep_states
+from clusterjobs.slurm.array_ids import as_ranges
 from clusterjobs.slurm.submit import submit
 from clusterjobs.spec.point_patterns import points_matching
 
