@@ -7,18 +7,17 @@ extended. This module reads folders; it must not run commands.
 from __future__ import annotations
 
 import functools
-import json
 import os
 import pathlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from clusterjobs.jobs.folders import read_plan
 from clusterjobs.jobs.records import NO_RECORD, Attempt, read_attempts, unrecorded_attempts
 from clusterjobs.jobs.submissions import NeededJob, Submission
 from clusterjobs.jobs.unmet_needs import why_never_started
 from clusterjobs.node.job.attempt_files import read_end
-from clusterjobs.regular_file import open_regular
 
 COMPLETED, RUNNING, PENDING = "completed", "running", "pending"
 FAILED, CANCELLED, LOST = "failed", "cancelled", "lost"
@@ -29,10 +28,9 @@ STATES = (
 )
 NOT_STARTED = "ended_before_its_start"
 
-_WAITING = frozenset(
+WAITING = frozenset(  # Slurm's states of a job that waits for its start, or its next one
     ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 )
-_MAX_PLAN = 1 << 20  # bytes; a longer plan.json is damaged
 
 
 class QueuedJob(Protocol):
@@ -202,7 +200,7 @@ def _in_queue(
         if running is None:
             return None
         folder, task = running, _Task(running.name, queued[running.name])
-    state = PENDING if task.job.state in _WAITING else RUNNING
+    state = PENDING if task.job.state in WAITING else RUNNING
     if task.is_packed and folder and folder.name == task.job_id:
         ended = _recorded(folder, content)
         if ended.state in (COMPLETED, CHANGED) or (ended.attempt and state == RUNNING):
@@ -279,9 +277,6 @@ def _end(file: pathlib.Path) -> str:
 
 def _content(job: pathlib.Path) -> str:
     """The content hash in the job's plan.json; "" if it is unknown."""
-    try:
-        with open_regular(job / "plan.json") as file:
-            plan = json.loads(file.read(_MAX_PLAN))
-            return str(plan.get("point", plan)["content"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ""
+    plan = read_plan(job / "plan.json")
+    point = plan.get("point", plan)
+    return str(point.get("content", "")) if isinstance(point, dict) else ""

@@ -110,6 +110,14 @@ def test_without_a_job_in_the_queue_scancel_is_not_called(
     assert not words.exists()
 
 
+@pytest.mark.parametrize("state", ["REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"])
+def test_a_job_that_waits_again_was_pending(
+    clusterjobs: Callable[..., Any], slurm: Callable[..., pathlib.Path], state: str
+) -> None:
+    slurm(row("12", state))
+    assert clusterjobs("cancel", "12").out == "job 12 is cancelled; it was pending\n"
+
+
 def test_an_arrays_id_means_all_its_tasks(
     clusterjobs: Callable[..., Any], slurm: Callable[..., pathlib.Path]
 ) -> None:

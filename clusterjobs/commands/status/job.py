@@ -29,10 +29,6 @@ from clusterjobs.slurm.reasons import in_words
 
 JobData = dict[str, Any]
 
-_WAITING = frozenset(
-    ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-)
-
 
 class JobPlace(NamedTuple):
     """Where a job stands. `spec` is the file as it was named, "" if it is unknown.
@@ -103,7 +99,7 @@ def log_patterns(framework: str) -> tuple[str, ...]:
 
 def waiting(queued: Queued) -> bool:
     """Whether it waits for its start, or its next one."""
-    return queued.state in _WAITING
+    return queued.state in state.WAITING
 
 
 def _in_slurm(queued: Queued | None, place: JobPlace) -> Mapping[str, str]:

@@ -5,7 +5,6 @@ The names are those of `status --json`, stable across versions.
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from clusterjobs.commands.status.job import log_patterns
 from clusterjobs.commands.status.queue import Queue
 from clusterjobs.commands.submit.sweep_folder import sweep_folder, sweep_name
+from clusterjobs.jobs.folders import read_plan
 from clusterjobs.jobs.log_end import last_logged_step, last_match, read_log_end
 from clusterjobs.jobs.records import read_folder
 from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, needed_specs, read_submissions
@@ -31,12 +31,9 @@ from clusterjobs.jobs.sweeps import (
     point_jobs,
     sweep_states,
 )
-from clusterjobs.regular_file import open_regular
 from clusterjobs.slurm.reasons import in_words
 from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import Spec
-
-_MAX_PLAN = 1 << 20  # bytes; a longer file is damaged
 
 
 @dataclass(frozen=True)
@@ -209,12 +206,8 @@ def _index(name: str) -> int:
 
 
 def _plan(jobs: Sequence[pathlib.Path]) -> dict[str, Any]:
-    try:
-        with open_regular(jobs[-1] / "plan.json") as file:
-            plan = json.loads(file.read(_MAX_PLAN))
-    except (OSError, ValueError, IndexError, RecursionError):
-        return {}
-    return plan if isinstance(plan, dict) else {}
+    """That of the newest job."""
+    return read_plan(jobs[-1] / "plan.json") if jobs else {}
 
 
 def _values(plan: Mapping[str, Any]) -> Mapping[str, Any]:
