@@ -17,20 +17,10 @@ from clusterjobs.commands.status.queue import Queue
 from clusterjobs.commands.submit.sweep_folder import sweep_folder, sweep_name
 from clusterjobs.jobs.folders import read_plan
 from clusterjobs.jobs.log_end import last_logged_step, last_match, read_log_end
+from clusterjobs.jobs.point_folders import digest_of, former_points, point_folders, point_jobs
 from clusterjobs.jobs.records import read_folder
 from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, needed_specs, read_submissions
-from clusterjobs.jobs.sweeps import (
-    MISSING,
-    PENDING,
-    RUNNING,
-    STATES,
-    PointState,
-    digest_of,
-    former_points,
-    point_folders,
-    point_jobs,
-    sweep_states,
-)
+from clusterjobs.jobs.sweeps import MISSING, PENDING, RUNNING, STATES, PointState, sweep_states
 from clusterjobs.slurm.reasons import in_words
 from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import Spec

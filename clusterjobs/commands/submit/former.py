@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from clusterjobs.commands.submit.checks import Seen
 from clusterjobs.counted import counted
-from clusterjobs.jobs.sweeps import PointState, former_points, sweep_states
+from clusterjobs.jobs.point_folders import former_points
+from clusterjobs.jobs.sweeps import PointState, sweep_states
 
 _MOST = 8  # points in a message
 

@@ -11,15 +11,9 @@ from typing import NamedTuple
 
 from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.commands.submit.sweep_folder import sweep_folder
+from clusterjobs.jobs.point_folders import digest_of, former_points, point_folders, point_jobs
 from clusterjobs.jobs.submissions import read_submissions
-from clusterjobs.jobs.sweeps import (
-    PointState,
-    digest_of,
-    former_points,
-    point_folders,
-    point_jobs,
-    sweep_states,
-)
+from clusterjobs.jobs.sweeps import PointState, sweep_states
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.spec.load import Spec
 
