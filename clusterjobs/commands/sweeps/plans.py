@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterSource
 from clusterjobs.commands.missing import missing_inputs
-from clusterjobs.commands.pipeline import (
-    cluster_of,
-    render_inputs,
-)
+from clusterjobs.commands.pipeline import cluster_of, render_inputs
 from clusterjobs.commands.plan_spec import plan_spec, read_configs, unfit_problems
 from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import fixed_logs, unsafe_logs
