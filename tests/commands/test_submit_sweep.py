@@ -224,6 +224,20 @@ def test_points_in_the_queue_that_the_spec_no_longer_has_are_named(
     assert "no longer" not in clusterjobs("submit", "exp.yaml", "--force").out
 
 
+def test_a_strange_name_in_the_record_does_not_reach_the_terminal(
+    clusterjobs: Run, slurm: StandInSlurm
+) -> None:
+    clusterjobs("submit", "exp.yaml")
+    record = json.loads(RECORDS.read_text().splitlines()[-1])
+    record["points"]["2"] = "9-\x1b]0;hit\x07-deadbeef"
+    with RECORDS.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+    write(spec_of(["1e-3", "3e-4"]))
+    said = clusterjobs("submit", "exp.yaml", "--dry-run").out
+    assert "1 point in the queue is no longer in the spec: 9-" in said
+    assert said.replace("\n", "").isprintable()
+
+
 def test_a_packed_job_that_also_runs_points_of_the_spec_is_not_named(
     clusterjobs: Run, slurm: StandInSlurm
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 
+from clusterjobs.commands.show import printable
 from clusterjobs.commands.submit.checks import Seen
 from clusterjobs.counted import counted
 from clusterjobs.jobs.point_folders import former_points
@@ -38,7 +39,8 @@ def former_in_queue(
 
 def former_note(former: Mapping[str, str]) -> str:
     """What they are, and how to cancel them."""
-    names, jobs = list(former)[:_MOST], list(dict.fromkeys(former.values()))
+    jobs = list(dict.fromkeys(former.values()))
+    names = map(printable, list(former)[:_MOST])  # from a file that others may write
     are = "is" if len(former) == 1 else "are"
     more = f" and {len(former) - _MOST:,} more" if len(former) > _MOST else ""
     what = f"{counted(len(former), 'point')} in the queue {are} no longer in the spec"
