@@ -10,7 +10,7 @@ import click
 from clusterjobs.commands.cancel_choice import Choice, Chosen, choose
 from clusterjobs.commands.show import print_json, printable, problem_data
 from clusterjobs.errors import InputError, Problem, one_problem
-from clusterjobs.jobs.sweeps import MISSING
+from clusterjobs.jobs.sweeps import MISSING, WAITING
 from clusterjobs.slurm.cancel import cancel as scancel
 from clusterjobs.slurm.queue import Queued, known_jobs
 
@@ -104,8 +104,7 @@ def _counts(tasks: tuple[Queued, ...]) -> str:
 
 
 def _was(job: Queued) -> str:
-    waits = job.state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
-    return "pending" if waits else "running"
+    return "pending" if job.state in WAITING else "running"
 
 
 def _data(one: Chosen, refused: dict[str, str]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class SpecJobs(NamedTuple):
     """Job id -> folder of each job of `spec`, the newest last; a pending job may have none yet.
 
     `others` is the number of other specs' jobs below `logs`. `unstarted`: those of `folders` that
-    ended before they had one.
+    ended before they had one. `submissions`: what `submit` has recorded of the spec.
     """
 
     spec: str
@@ -38,6 +38,7 @@ class SpecJobs(NamedTuple):
     folders: dict[str, pathlib.Path]
     others: int
     unstarted: dict[str, Unstarted]
+    submissions: tuple[Submission, ...] = ()
 
     def chosen(self, job_id: str | None) -> str:
         """`job_id`, or the newest job's. Raises InputError if there is no such job."""
@@ -94,7 +95,7 @@ def experiment_jobs(
     unstarted |= jobs_with_unmet_needs(submitted, ended, known)
     own |= {job_id: logs / job_id for job_id in unstarted}
     ordered = {job_id: own[job_id] for job_id in sorted(own, key=_numbers)}
-    return SpecJobs(spec, logs, ordered, others, unstarted)
+    return SpecJobs(spec, logs, ordered, others, unstarted, submitted)
 
 
 def submissions_of(file: str, name: str, logs: pathlib.Path) -> tuple[Submission, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -59,3 +61,14 @@ all_option = click.option(
 yes_option = click.option(
     "--yes", is_flag=True, help="Submit also if there are more than 1,000 points or unknown jobs."
 )
+
+
+def submit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """SPEC, and what `submit` and `run` know to submit it."""
+    options = (
+        *(spec_argument, output_option, set_option, force_option),
+        *(points_option, failed_option, all_option, yes_option),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

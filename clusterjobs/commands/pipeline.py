@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
-from clusterjobs.commands.files import read_text
-from clusterjobs.commands.lab_paths import on_this_machine
 from clusterjobs.commands.missing import missing_inputs
+from clusterjobs.commands.plan_spec import plan_spec, read_configs, unfit_problems
 from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import unsafe_logs
-from clusterjobs.commands.shell_check import code_problems
 from clusterjobs.commands.site_folders import SiteFolders
 from clusterjobs.commands.site_templates import read_site_templates
 from clusterjobs.commands.spec_files import ClusterInput, SpecFiles
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import config_files, resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
 from clusterjobs.spec.content import content_hash
@@ -215,46 +212,6 @@ def _plan(
     except InputError as error:
         unfit = unfit_problems(source) if to_write else ()
         raise InputError(in_order([*error.problems, *unfit])) from None
-
-
-def plan_spec(
-    loaded: Spec, source: ClusterSource, policies: Policies, configs: Mapping[str, str]
-) -> Plan:
-    """The plan. Raises InputError with the problems of code, policies and the spec together.
-
-    `configs`: see `read_configs`.
-    """
-    problems, plan = [*code_problems(loaded)], None
-    try:
-        plan = resolve(loaded, source.facts, configs)
-    except InputError as error:
-        problems += error.problems
-    broken = policies.check(loaded, plan, source.facts.name)
-    if plan is None or problems or any(not one.warning for one in broken):
-        warnings = plan.warnings if plan else ()
-        raise InputError(in_order([*problems, *broken, *warnings]))
-    return plan._replace(warnings=(*plan.warnings, *broken))
-
-
-def unfit_problems(source: ClusterSource) -> tuple[Problem, ...]:
-    """Why the source cannot write its files for any job."""
-    try:
-        source.fit()
-    except InputError as error:
-        return error.problems
-    return ()
-
-
-def read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
-    """The program's own config files found on this machine, beside the spec or in workdir."""
-    workdir = on_this_machine(spec.parent / (loaded.experiment.workdir or "."))
-    folders = [spec.parent, workdir]
-    found: dict[str, str] = {}
-    for name in config_files(loaded):
-        places = [folder / name for folder in folders if (folder / name).is_file()]
-        if places:
-            found[name] = read_text(places[0])
-    return found
 
 
 def _named(file: tuple[str, str]) -> tuple[str, str]:

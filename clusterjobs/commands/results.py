@@ -21,9 +21,9 @@ from clusterjobs.commands.status.queue import ask_queue
 from clusterjobs.commands.status.sweep import SweepData, folder_sweep, is_sweep_folder, spec_sweep
 from clusterjobs.commands.status.tables import labels, short
 from clusterjobs.errors import one_problem
+from clusterjobs.jobs.point_folders import digest_of, point_folders, point_jobs
 from clusterjobs.jobs.records import read_folder
 from clusterjobs.jobs.results import Result, Value, read_result
-from clusterjobs.jobs.sweeps import digest_of, point_folders, point_jobs
 from clusterjobs.spec.references import as_text
 
 _EXAMPLES = """\b

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterjobs.commands.options import (
-    all_option,
-    failed_option,
-    force_option,
-    output_option,
-    points_option,
-    set_option,
-    spec_argument,
-    yes_option,
-)
+from clusterjobs.commands.options import submit_options
 from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.show import printable
 from clusterjobs.errors import one_problem
@@ -36,14 +27,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@spec_argument
-@output_option
-@set_option
-@force_option
-@points_option
-@failed_option
-@all_option
-@yes_option
+@submit_options
 @click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED)
 def run(
     spec: pathlib.Path,

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from clusterjobs.jobs.point_folders import digest_of
 from clusterjobs.jobs.submissions import NeededJob, Submission
 from clusterjobs.jobs.sweeps import (
     CANCELLED,
@@ -21,7 +22,6 @@ from clusterjobs.jobs.sweeps import (
     PENDING,
     RUNNING,
     PointState,
-    digest_of,
 )
 from clusterjobs.spec.need_keys import On
 

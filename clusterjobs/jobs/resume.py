@@ -49,14 +49,3 @@ def counts_in_words(states: Iterable[PointState]) -> str:
     """`9 completed, 2 running, 1 failed`; "no points" if there are none."""
     counts = Counter(one.state for one in states)
     return ", ".join(f"{counts[one]:,} {one}" for one in STATES if counts[one]) or "no points"
-
-
-def as_ranges(indexes: Iterable[int]) -> str:
-    """The indexes as in `sbatch --array`: `0-3,7,9-11`."""
-    ranges: list[list[int]] = []
-    for index in sorted(set(indexes)):
-        if ranges and index == ranges[-1][1] + 1:
-            ranges[-1][1] = index
-        else:
-            ranges.append([index, index])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, BinaryIO
 
@@ -97,6 +97,11 @@ def read_submissions(folder: pathlib.Path) -> tuple[Submission, ...]:
         if one := _submission(line):
             found[one.token] = one
     return tuple(found.values())
+
+
+def needed_specs(submissions: Iterable[Submission]) -> dict[str, str]:
+    """The spec of each job that one of them waits for, by its id, where it is known."""
+    return {need.job_id: need.spec for one in submissions for need in one.needs if need.spec}
 
 
 def _submission(line: str) -> Submission | None:

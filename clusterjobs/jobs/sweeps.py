@@ -1,24 +1,26 @@
 """The state of every point of a sweep: from its folders, the submissions, and Slurm's queue.
 
-A point is known by its digest, the last part of its name: its index moves when the spec is
-extended. This module reads folders; it must not run commands.
+This module reads folders; it must not run commands.
 """
 
 from __future__ import annotations
 
 import functools
-import json
-import os
 import pathlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from clusterjobs.jobs.point_folders import (
+    content_of,
+    digest_of,
+    point_folders,
+    point_jobs,
+    start_time,
+)
 from clusterjobs.jobs.records import NO_RECORD, Attempt, read_attempts, unrecorded_attempts
 from clusterjobs.jobs.submissions import NeededJob, Submission
 from clusterjobs.jobs.unmet_needs import why_never_started
 from clusterjobs.node.job.attempt_files import read_end
-from clusterjobs.regular_file import open_regular
 
 COMPLETED, RUNNING, PENDING = "completed", "running", "pending"
 FAILED, CANCELLED, LOST = "failed", "cancelled", "lost"
@@ -29,10 +31,9 @@ STATES = (
 )
 NOT_STARTED = "ended_before_its_start"
 
-_WAITING = frozenset(
+WAITING = frozenset(  # Slurm's states of a job that waits for its start, or its next one
     ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 )
-_MAX_PLAN = 1 << 20  # bytes; a longer plan.json is damaged
 
 
 class QueuedJob(Protocol):
@@ -72,30 +73,6 @@ class _Task(NamedTuple):
     job_id: str
     job: QueuedJob
     is_packed: bool = False
-
-
-def digest_of(name: str) -> str:
-    """The part of a point's name that does not change with its index."""
-    return name.rpartition("-")[2]
-
-
-def point_folders(sweep: pathlib.Path) -> dict[str, list[pathlib.Path]]:
-    """Digest -> the folders of that point, by one look into the sweep's folder.
-
-    There are several if the point's index has moved. Links are not followed.
-    """
-    found: dict[str, list[pathlib.Path]] = defaultdict(list)
-    for name in sorted(_folders_in(sweep)):
-        found[digest_of(name)].append(sweep / name)
-    return dict(found)
-
-
-def point_jobs(folders: Iterable[pathlib.Path]) -> list[pathlib.Path]:
-    """The folders of the jobs of one point, the newest last."""
-    jobs = [folder / name for folder in folders for name in _folders_in(folder) if name.isdecimal()]
-    if len(jobs) > 1:
-        jobs.sort(key=lambda job: (_start(job), int(job.name)))
-    return jobs
 
 
 def sweep_states(
@@ -195,7 +172,7 @@ def _in_queue(
         if running is None:
             return None
         folder, task = running, _Task(running.name, queued[running.name])
-    state = PENDING if task.job.state in _WAITING else RUNNING
+    state = PENDING if task.job.state in WAITING else RUNNING
     if task.is_packed and folder and folder.name == task.job_id:
         ended = _recorded(folder, content)
         if ended.state in (COMPLETED, CHANGED) or (ended.attempt and state == RUNNING):
@@ -229,7 +206,7 @@ def _recorded(folder: pathlib.Path, content: str) -> PointState:
     attempts = read_attempts(_end(folder / "attempts.jsonl"))
     last = attempts[-1] if attempts else None
     if last and last.reason == "completed":
-        same = not content or _content(folder) in ("", content)
+        same = not content or content_of(folder) in ("", content)
         return PointState(COMPLETED if same else CHANGED, "", folder.name, folder, last)
     if last is None or unrecorded_attempts(folder, attempts):
         return PointState(LOST, NO_RECORD, folder.name, folder, last)
@@ -241,40 +218,11 @@ def _is_older(folder: pathlib.Path, submission: Submission) -> bool:
     """Whether the folder's job was submitted earlier: by its id, and by its time, since a new
     cluster counts its jobs from 1."""
     assert submission.job_id is not None
-    return int(folder.name) < submission.job_id and _start(folder) < submission.time
-
-
-def _start(job: pathlib.Path) -> float:
-    """When the job's last attempt began: it writes plan.json."""
-    try:
-        return (job / "plan.json").lstat().st_mtime
-    except OSError:
-        return 0
-
-
-# ------------------------------------------------------------------ files
-
-
-def _folders_in(folder: pathlib.Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [one.name for one in entries if one.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
+    return int(folder.name) < submission.job_id and start_time(folder) < submission.time
 
 
 def _end(file: pathlib.Path) -> str:
     try:
         return read_end(str(file))
     except OSError:
-        return ""
-
-
-def _content(job: pathlib.Path) -> str:
-    """The content hash in the job's plan.json; "" if it is unknown."""
-    try:
-        with open_regular(job / "plan.json") as file:
-            plan = json.loads(file.read(_MAX_PLAN))
-            return str(plan.get("point", plan)["content"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""

@@ -6,6 +6,7 @@ Source: squeue(1), JOB REASON CODES, of Slurm 22.05, 24.11 and 25.11, and slurm.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _WORDS = {
     "None": "the scheduler has not considered it yet",
@@ -104,14 +105,20 @@ _PER = {
 _JOBS = re.compile(r":(\d+(?:_\d+)?)")
 
 
-def in_words(reason: str, dependency: str = "") -> str:
+def in_words(reason: str, dependency: str = "", specs: Mapping[str, str] = {}) -> str:
     """The reason in words, followed by Slurm's own; an unknown one as Slurm prints it.
 
-    `dependency`: of the job, `afterok:12_*(unfulfilled)`.
+    `dependency`: of the job, `afterok:12_*(unfulfilled)`. `specs`: of the jobs that it needs, by
+    their ids, as far as they are known.
     """
     words = _WORDS.get(reason) or _sentence(reason) or _limit(reason)
-    if reason == "Dependency" and (jobs := _JOBS.findall(dependency)):
-        words = f"{words}: {', '.join(dict.fromkeys(jobs))}"
+    if reason == "Dependency" and (jobs := list(dict.fromkeys(_JOBS.findall(dependency)))):
+        words = f"{words}: {', '.join(jobs)}"
+        found = [specs.get(job) or specs.get(job.partition("_")[0]) for job in jobs]
+        if any(found):
+            pairs = zip(jobs, found, strict=True)
+            named = (f"{spec} (job {job})" if spec else f"job {job}" for job, spec in pairs)
+            words = f"needs {', '.join(named)}"
     return f"{words} ({reason})" if words else reason
 
 

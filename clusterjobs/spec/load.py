@@ -132,10 +132,19 @@ def _read(
     defaults = [load_defaults(text, file, names, option_models) for file, text in below.defaults]
     items = [read_setting(item, number) for number, item in enumerate(settings, 1)]
     selection = Selection(defaults[::-1], specs, items, below.queues)
-    found = selection.layered()
+    found = _without_unset_sweep(selection.layered())
     if secrets := find_secrets(found.merged.data, found.merged.source):
         raise InputError(secrets)
     return _Read(selection, found, option_models, below.read_need)
+
+
+def _without_unset_sweep(found: Layered) -> Layered:
+    """`--set sweep=null` runs the spec itself. In a file, an empty `sweep:` is a mistake."""
+    data, source = found.merged.data, found.merged.source
+    if data.get(KEY, KEY) is not None or source.origin((KEY,)).layer.role != "--set":
+        return found
+    kept = {key: value for key, value in data.items() if key != KEY}
+    return found._replace(merged=found.merged._replace(data=kept))
 
 
 class _Read:

@@ -38,12 +38,13 @@ def points_matching(patterns: Sequence[str], points: Mapping[str, int]) -> tuple
 def one_point(text: str, points: Mapping[str, int]) -> str:
     """The name of the point for `text`: its index, its name or a part of its name.
 
+    A number is an index, or the 8 digits at the end of a name: never another part of a name.
     Raises InputError if none or several match.
     """
     if text in points:
         return text
-    if text.isdecimal() and len(text) < _DIGITS_OF_DIGEST:
-        if at := [name for name, index in points.items() if index == int(text)]:
+    if text.isdecimal():
+        if at := [name for name, index in points.items() if _has_number(name, index, text)]:
             return at[-1]  # the newest: the spec may have been changed
         raise InputError([_unknown(text, points)])
     found = [name for name in points if text and (text in name or fnmatchcase(name, text))]
@@ -56,6 +57,12 @@ def one_point(text: str, points: Mapping[str, int]) -> str:
         f"{text!r} is a part of several points' names",
         hint=f"one of {', '.join(found[:_MOST_SHOWN])}{more}",
     )
+
+
+def _has_number(name: str, index: int, number: str) -> bool:
+    if len(number) < _DIGITS_OF_DIGEST:
+        return index == int(number)
+    return name.endswith(f"-{number}")
 
 
 def _matches(pattern: str, points: Mapping[str, int]) -> Iterator[tuple[list[str], Problem]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from stand_in_squeue import row, write_squeue
+from sweep_on_disk import SweepOnDisk
 
 START = "2026-11-22T15:04:05"
 SPEC = "name: tiny\ncluster: small\nframework: command\ncommand: [./train]\nlogs: {logs}\n"
@@ -109,6 +110,14 @@ def test_without_a_job_in_the_queue_scancel_is_not_called(
     assert not words.exists()
 
 
+@pytest.mark.parametrize("state", ["REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"])
+def test_a_job_that_waits_again_was_pending(
+    clusterjobs: Callable[..., Any], slurm: Callable[..., pathlib.Path], state: str
+) -> None:
+    slurm(row("12", state))
+    assert clusterjobs("cancel", "12").out == "job 12 is cancelled; it was pending\n"
+
+
 def test_an_arrays_id_means_all_its_tasks(
     clusterjobs: Callable[..., Any], slurm: Callable[..., pathlib.Path]
 ) -> None:
@@ -116,7 +125,7 @@ def test_an_arrays_id_means_all_its_tasks(
     assert clusterjobs("cancel", "20_4", "21").out == (
         "job 20_4 is cancelled; it was pending\njob 20_3 is cancelled; it was running\n"
     )
-    assert words.read_text() == "--\n20_4\n20_3\n"
+    assert words.read_text() == "--\n20_[3-4]\n"
     said = clusterjobs("cancel", "20").out
     assert said == "job 20 is cancelled, with all tasks of its array (1 pending, 1 running)\n"
 
@@ -196,7 +205,42 @@ def test_a_sweep_means_its_points_that_are_pending_or_running(
         f"{sweep[0]}: job 70_0 is cancelled; it was running since {START}",
         f"{sweep[2]}: job 70_2 is cancelled; it was pending",
     ]
-    assert words.read_text() == "--\n70_0\n70_2\n"
+    assert words.read_text() == "--\n70_[0,2]\n"
+
+
+def test_a_thousand_tasks_are_one_word_for_scancel(
+    clusterjobs: Callable[..., Any], slurm: Callable[..., pathlib.Path], folder: pathlib.Path
+) -> None:
+    made = SweepOnDisk(folder, 1000)
+    made.submitted("70", range(1000))
+    words = slurm(*(task(index, "PENDING") for index in range(1000) if index != 7))
+    done = clusterjobs("cancel", made.spec)
+    assert (done.code, done.err) == (0, "")
+    assert len(done.out.splitlines()) == 999
+    assert words.read_text() == "--\n70_[0-6,8-999]\n"
+
+
+def test_a_task_that_scancel_refuses_does_not_hide_the_others(
+    clusterjobs: Callable[..., Any],
+    slurm: Callable[..., pathlib.Path],
+    sweep: list[str],
+    folder: pathlib.Path,
+) -> None:
+    submitted(folder, 70, {str(index): name for index, name in enumerate(sweep)})
+    words = slurm(*(task(index, "PENDING") for index in range(3)))
+    program = words.with_name("scancel")
+    program.write_text(
+        "#!/bin/bash\nwhy='Invalid job id specified'\n"
+        "for one; do case $one in 70_1 | 70_*,* | 70_*-*)\n"
+        'echo "scancel: error: Kill job error on job id $one: $why" >&2 ;; esac; done\nexit 1\n'
+    )
+    done = clusterjobs("cancel", "sweep.yaml")
+    assert done.code == 1
+    assert done.err == "job 70_1 is not cancelled: Invalid job id specified\n"
+    assert done.out.splitlines() == [
+        f"{sweep[0]}: job 70_0 is cancelled; it was pending",
+        f"{sweep[2]}: job 70_2 is cancelled; it was pending",
+    ]
 
 
 def test_points_are_chosen_by_patterns_and_ids(
@@ -210,7 +254,7 @@ def test_points_are_chosen_by_patterns_and_ids(
     words = slurm(task(0, "RUNNING"), task(2, "PENDING"), row("99", "PENDING", "other"))
     done = clusterjobs("cancel", "sweep.yaml", "*micro=4-*", "99", "7", "1-3")
     assert done.code == 1
-    assert words.read_text() == "--\n99\n70_0\n70_2\n"
+    assert words.read_text() == "--\n99\n70_[0,2]\n"
     assert "no job 7 is in the queue" in done.err
     done = clusterjobs("cancel", "sweep.yaml", "*lr=1e-3*", "99", "3")
     assert done.code == 0

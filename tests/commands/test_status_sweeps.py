@@ -130,6 +130,41 @@ def test_the_job_of_a_point_is_shown_with_its_traceback(
     assert "no job 77 is known here" in missing.err
 
 
+def test_points_that_the_spec_no_longer_has_are_listed_below_the_others(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
+    text = sweep.spec.read_text()
+    sweep.spec.write_text(text.replace("[0.5, 1.5, 2.5, 3.5, 4.5, 5.5]", "[0.5, 5.5]"))
+    done = clusterjobs("status", sweep.spec, "--points")
+    line, *_, head = done.out.partition("\n\n")[0].splitlines()[:2]
+    former = "4 no longer in the spec: 1 running, 2 pending, 1 failed"
+    assert line == f"lr-width: 2 points: 1 completed, 1 missing; {former}"
+    title, second_head, *rows = done.out.partition("\n\n")[2].splitlines()
+    assert title == "no longer in the spec:"
+    assert second_head.split() == head.split()
+    assert [line.split()[:4] for line in rows] == [
+        [sweep.points[1].name, "1.5", "failed", "42"],
+        [sweep.points[2].name, "2.5", "running", "43"],
+        [sweep.points[3].name, "pending", "40_3", "waits:"],  # no folder has its values yet
+        [sweep.points[4].name, "pending", "40_4", "waits:"],
+    ]
+    assert "43   RUNNING" in clusterjobs("status", sweep.spec, "43").out
+    (data,) = json.loads(clusterjobs("status", sweep.spec, "--json").out)["sweeps"]
+    assert data["counts"] == {"completed": 1, "missing": 1}
+    assert data["former_counts"] == {"running": 1, "pending": 2, "failed": 1}
+    assert [one["in_spec"] for one in data["points"]] == [True, True, *[False] * 4]
+
+
+def test_a_point_that_was_moved_is_still_in_the_spec(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk
+) -> None:
+    text = sweep.spec.read_text()
+    sweep.spec.write_text(text.replace("[0.5,", "[9.5, 0.5,"))
+    assert clusterjobs("status", sweep.spec).out.startswith(
+        "lr-width: 7 points: 1 completed, 1 running, 2 pending, 1 failed, 2 missing\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [

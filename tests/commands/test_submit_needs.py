@@ -95,6 +95,22 @@ def test_what_is_missing_is_submitted_in_order(clusterjobs: Run, slurm: StandInS
     ]
 
 
+@pytest.mark.parametrize("more", ["", SWEEP])
+def test_status_names_the_specs_that_a_pending_job_waits_for(
+    clusterjobs: Run, slurm: StandInSlurm, more: str
+) -> None:
+    write("prepare")
+    write("train", f"needs: [prepare.yaml]\n{more}", SWEPT if more else SPEC)
+    submit(clusterjobs, "train")
+    waits = {"%r": "Dependency", "%E": "afterok:100(unfulfilled)"}
+    slurm.set_queue(*(row | waits if row["%j"] == "train" else row for row in slurm.queue()))
+    data = json.loads(clusterjobs("status", "train.yaml", "--json").out)
+    jobs = data["sweeps"][0]["points"] if more else data["jobs"]
+    assert {one["waits_for"] for one in jobs} == {"needs prepare.yaml (job 100) (Dependency)"}
+    shown = clusterjobs("status", "train.yaml", jobs[0]["job_id"], "--points").out
+    assert "waits: needs prepare.yaml (job 100)" in shown
+
+
 def test_the_reason_is_shown_in_any_folder(
     clusterjobs: Run, slurm: StandInSlurm, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

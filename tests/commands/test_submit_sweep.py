@@ -201,6 +201,55 @@ def test_a_spec_extended_in_the_middle_of_a_list(clusterjobs: Run, slurm: StandI
     assert arrays(slurm) == ["1", "1"]
 
 
+def test_points_in_the_queue_that_the_spec_no_longer_has_are_named(
+    clusterjobs: Run, slurm: StandInSlurm
+) -> None:
+    assert "no longer" not in clusterjobs("submit", "exp.yaml").out
+    _, second, third = all_names()
+    write(spec_of(["1e-3", "1e-5"]))
+    note = (
+        f"2 points in the queue are no longer in the spec: {second}, {third}\n"
+        "   to cancel: clusterjobs cancel 100_1 100_2\n"
+    )
+    assert clusterjobs("submit", "exp.yaml", "--dry-run").out.endswith(note)
+    done = clusterjobs("submit", "exp.yaml", "--force")
+    assert done.code == 0
+    assert done.out.endswith(f"1 point not submitted: 1 pending\n{note}")
+    data = json.loads(clusterjobs("submit", "exp.yaml", "--json", "--force").out)
+    assert data["former_points"] == [
+        {"name": second, "job_id": "100_1"},
+        {"name": third, "job_id": "100_2"},
+    ]
+    slurm.set_queue()
+    assert "no longer" not in clusterjobs("submit", "exp.yaml", "--force").out
+
+
+def test_a_strange_name_in_the_record_does_not_reach_the_terminal(
+    clusterjobs: Run, slurm: StandInSlurm
+) -> None:
+    clusterjobs("submit", "exp.yaml")
+    record = json.loads(RECORDS.read_text().splitlines()[-1])
+    record["points"]["2"] = "9-\x1b]0;hit\x07-deadbeef"
+    with RECORDS.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+    write(spec_of(["1e-3", "3e-4"]))
+    said = clusterjobs("submit", "exp.yaml", "--dry-run").out
+    assert "1 point in the queue is no longer in the spec: 9-" in said
+    assert said.replace("\n", "").isprintable()
+
+
+def test_a_packed_job_that_also_runs_points_of_the_spec_is_not_named(
+    clusterjobs: Run, slurm: StandInSlurm
+) -> None:
+    packed = {"sweep": {"per_node": 2}, "sbatch": {"exclusive": False}}
+    write(spec_of(**packed))
+    assert clusterjobs("submit", "exp.yaml").code == 0
+    names = all_names()
+    write(spec_of(["1e-3"], **packed))
+    said = clusterjobs("submit", "exp.yaml", "--dry-run").out
+    assert f"1 point in the queue is no longer in the spec: {names[2]}\n" in said
+
+
 def test_a_point_whose_other_values_changed_runs_again(
     clusterjobs: Run, slurm: StandInSlurm
 ) -> None:

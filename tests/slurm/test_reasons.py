@@ -34,7 +34,12 @@ def test_a_reason_is_explained(reason: str, words: str) -> None:
 
 def test_the_jobs_that_a_job_waits_for_are_named() -> None:
     dependency = "afterok:12_*(unfulfilled),afterok:13_4(unfulfilled),afterany:12(unfulfilled)"
-    words = in_words("Dependency", dependency)
+    specs = {"12": "prepare.yaml", "99": "other.yaml"}
+    named = in_words("Dependency", dependency, specs)
+    assert named == "needs prepare.yaml (job 12), job 13_4 (Dependency)"
+    array = in_words("Dependency", "aftercorr:7_*(unfulfilled),afterok:12_3", {"12": "a.yaml"})
+    assert array == "needs job 7, a.yaml (job 12_3) (Dependency)"
+    words = in_words("Dependency", dependency, {"99": "other.yaml"})
     assert words == "a job that it depends on has not ended: 12, 13_4 (Dependency)"
     assert in_words("Priority", dependency) == in_words("Priority")
 

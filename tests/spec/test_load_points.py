@@ -57,6 +57,21 @@ def test_a_spec_without_a_sweep_is_its_only_point() -> None:
     assert spec.experiment == load_spec(TEXT, "exp.yaml", option_models()).experiment
 
 
+def test_a_sweep_set_to_null_leaves_the_spec_itself() -> None:
+    (spec,) = loaded(TEXT + GRID, "batch.micro=2", "sweep=null")
+    assert spec == loaded(TEXT, "batch.micro=2")[0]._replace(
+        source=spec.source, merged=spec.merged, layers=spec.layers
+    )
+    (other,) = loaded(TEXT + GRID, "sweep=null", "sweep.grid.args.lr=[5]")
+    assert other.point
+    assert other.point.values == {"args.lr": 5}
+
+
+def test_an_empty_sweep_in_a_file_is_an_error() -> None:
+    (problem,) = problems(f"{TEXT}sweep:\n")
+    assert problem.what == "expected a mapping"
+
+
 def test_load_spec_of_a_sweep_gives_its_first_point() -> None:
     assert load_spec(TEXT + GRID, "exp.yaml", option_models()).point == loaded(TEXT + GRID)[0].point
 

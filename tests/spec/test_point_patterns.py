@@ -85,6 +85,15 @@ def test_one_point_is_found_by_a_part_of_its_name(text: str, index: int) -> None
     assert one_point(text, _POINTS) == _NAMES[index]
 
 
+@pytest.mark.parametrize("text", ["4", "8", "0004", "1234567", "87654321", "9" * 5000])
+def test_a_number_is_never_a_part_of_a_name(text: str) -> None:
+    points = {"0000-seed=4,lr=87654321-0badcafe": 0, "0001-seed=5,lr=1-aaaaaaa8": 1}
+    with pytest.raises(InputError) as error:
+        one_point(text, points)
+    [problem] = error.value.problems
+    assert (problem.what, problem.hint) == (f"no point {text}", "the points are 0 to 1")
+
+
 def test_a_part_of_several_names_lists_them() -> None:
     with pytest.raises(InputError) as error:
         one_point("micro=8", _POINTS)

@@ -29,17 +29,13 @@ from clusterjobs.slurm.reasons import in_words
 
 JobData = dict[str, Any]
 
-_WAITING = frozenset(
-    ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-)
-
 
 class JobPlace(NamedTuple):
     """The state of a job. `spec`: the file as the user named it, "" if unknown.
 
     `folder`: None if only Slurm knows the job; then `ended` is what it says after the job's end.
     `patterns`: see `log_patterns`. `newest_checkpoint` looks into the folder of the checkpoints, if
-    there is one.
+    there is one. `needed_specs`: see `in_words`.
     """
 
     job_id: str
@@ -50,6 +46,7 @@ class JobPlace(NamedTuple):
     unstarted: Unstarted | None = None
     newest_checkpoint: Callable[[], str] | None = None
     ended: Queued | None = None
+    needed_specs: Mapping[str, str] = {}
 
 
 def job_data(place: JobPlace, queue: Queue) -> JobData:
@@ -102,7 +99,7 @@ def log_patterns(framework: str) -> tuple[str, ...]:
 
 def waiting(queued: Queued) -> bool:
     """Whether it waits for its start, or its next one."""
-    return queued.state in _WAITING
+    return queued.state in state.WAITING
 
 
 def _in_slurm(queued: Queued | None, place: JobPlace) -> Mapping[str, str]:
@@ -115,7 +112,9 @@ def _in_slurm(queued: Queued | None, place: JobPlace) -> Mapping[str, str]:
     return {
         "state": queued.state,
         "state_reason": queued.reason,
-        "waits_for": in_words(queued.reason, queued.dependency) if is_waiting else "",
+        "waits_for": in_words(queued.reason, queued.dependency, place.needed_specs)
+        if is_waiting
+        else "",
         "expected_start": queued.start if is_waiting else "",
         "time_left": queued.time_left,
         "nodes": queued.nodes,

@@ -52,7 +52,7 @@ def my_groups(finder: Finder, queue: Queue) -> Iterator[Group]:
 def _tasks(sweep: SweepData, mine: Mapping[str, Queued]) -> set[str]:
     """The ids of those jobs that are tasks of the sweep."""
     arrays = {str(one.job_id) for one in sweep.sweep.submissions}
-    newest = {state.job_id for state in sweep.states.values()}
+    newest = {state.job_id for state in sweep.all_states.values()}
     return {job_id for job_id, job in mine.items() if job.array_id in arrays or job_id in newest}
 
 

@@ -67,7 +67,8 @@ class Report:
     def is_over(self) -> bool:
         """Whether all jobs have ended, so that nothing will change."""
         states = [job["status"] for job in self.jobs]
-        states += [state for sweep in self.sweeps for state in sweep.counts()]
+        for sweep in self.sweeps:
+            states += [*sweep.counts(), *sweep.former_counts()]
         return self.queue.queued is not None and not {PENDING, RUNNING}.intersection(states)
 
     def data(self) -> dict[str, Any]:
@@ -117,8 +118,16 @@ class Report:
         for sweep in group.sweeps:
             yield sweep_line(sweep)
             if self.wanted.points:
-                metric = self._metric(sweep)
-                yield points_table(self._points(sweep), "metric" if metric else "")
+                yield from self._tables(sweep)
+
+    def _tables(self, sweep: SweepData) -> Iterator[str]:
+        """The points of the spec, then those that it no longer has."""
+        metric = "metric" if self._metric(sweep) else ""
+        points = self._points(sweep)
+        yield points_table([one for one in points if one["in_spec"]], metric)
+        if former := [one for one in points if not one["in_spec"]]:
+            yield "\nno longer in the spec:"
+            yield points_table(former, metric)
 
     def _sweep_data(self, sweep: SweepData) -> dict[str, Any]:
         return {
@@ -126,12 +135,13 @@ class Report:
             "spec": sweep.sweep.spec,
             "folder": str(sweep.sweep.folder),
             "counts": sweep.counts(),
+            "former_counts": sweep.former_counts(),
             "points": self._points(sweep),
         }
 
     def _points(self, sweep: SweepData) -> list[dict[str, Any]]:
         metric = self._metric(sweep)
-        return [sweep.point(known, metric, self.wanted.points) for known in sweep.sweep.points]
+        return [sweep.point(known, metric, self.wanted.points) for known in sweep.points]
 
     def _metric(self, sweep: SweepData) -> re.Pattern[str] | None:
         of_spec = sweep.sweep.metric
@@ -195,18 +205,19 @@ def _chosen(groups: Sequence[Group], job_ids: Sequence[str], queue: Queue) -> li
 
 
 def _point_jobs(sweep: SweepData, job_ids: Sequence[str], queue: Queue) -> Iterator[JobData]:
-    for name, state in sweep.states.items():
+    for name, state in sweep.all_states.items():
         if state.job_id in job_ids:
             of = sweep.sweep
             place = JobPlace(state.job_id, state.folder, of.spec, name, of.patterns)
-            yield job_data(place, queue)
+            yield job_data(place._replace(needed_specs=sweep.needed_specs), queue)
 
 
 def _report_missing(groups: Sequence[Group], job_id: str) -> None:
     if len(groups) == 1 and groups[0].found:
         groups[0].found.chosen(job_id)
     known = [job["job_id"] for group in groups for job in group.jobs]
-    known += [one.job_id for group in groups for sw in group.sweeps for one in sw.states.values()]
+    for sweep in (one for group in groups for one in group.sweeps):
+        known += [one.job_id for one in sweep.all_states.values()]
     listed = ", ".join(list(dict.fromkeys(filter(None, known)))[-8:])
     hint = f"the jobs: {listed}" if listed else "name its spec: clusterjobs status exp.yaml 1234"
     raise one_problem(f"no job {job_id} is known here", hint=hint)

@@ -5,7 +5,6 @@ The names are those of `status --json`, stable across versions.
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 from collections import Counter
@@ -16,25 +15,15 @@ from typing import Any, NamedTuple
 from clusterjobs.commands.status.job import log_patterns
 from clusterjobs.commands.status.queue import Queue
 from clusterjobs.commands.submit.sweep_folder import sweep_folder, sweep_name
+from clusterjobs.jobs.folders import read_plan
 from clusterjobs.jobs.log_end import last_logged_step, last_match, read_log_end
+from clusterjobs.jobs.point_folders import digest_of, former_points, point_folders, point_jobs
 from clusterjobs.jobs.records import read_folder
-from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, read_submissions
-from clusterjobs.jobs.sweeps import (
-    PENDING,
-    RUNNING,
-    STATES,
-    PointState,
-    digest_of,
-    point_folders,
-    point_jobs,
-    sweep_states,
-)
-from clusterjobs.regular_file import open_regular
+from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, needed_specs, read_submissions
+from clusterjobs.jobs.sweeps import MISSING, PENDING, RUNNING, STATES, PointState, sweep_states
 from clusterjobs.slurm.reasons import in_words
 from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import Spec
-
-_MAX_PLAN = 1 << 20  # bytes; a longer file is damaged
 
 
 @dataclass(frozen=True)
@@ -48,7 +37,10 @@ class Known:
 
 
 class Sweep(NamedTuple):
-    """A sweep before Slurm is asked. `spec` is "" for a folder; `metric`: the spec's pattern."""
+    """A sweep before Slurm is asked. `spec` is "" for a folder; `metric`: the spec's pattern.
+
+    `former`: points that were submitted, and that the spec no longer has.
+    """
 
     name: str
     spec: str
@@ -57,30 +49,53 @@ class Sweep(NamedTuple):
     points: tuple[Known, ...]
     submissions: tuple[Submission, ...]
     metric: str | None = None
+    former: tuple[Known, ...] = ()
 
     def with_states(self, queue: Queue) -> SweepData:
         """Asks no command. `queue` must be newer than `submissions`."""
-        contents = {point.name: point.content for point in self.points}
-        return SweepData(
-            self, sweep_states(self.folder, contents, self.submissions, queue.queued), queue
-        )
+        contents = {point.name: point.content for point in (*self.points, *self.former)}
+        states = sweep_states(self.folder, contents, self.submissions, queue.queued)
+        former = {point.name: states.pop(point.name) for point in self.former}
+        with_jobs = {name: one for name, one in former.items() if one.state != MISSING}
+        return SweepData(self, states, with_jobs, queue, needed_specs(self.submissions))
 
 
 class SweepData(NamedTuple):
-    """A sweep with the state of each point, by name."""
+    """A sweep with the state of each point, by name.
+
+    `former_states`: of points with jobs that the spec no longer has. `needed_specs`: of the jobs
+    that points wait for, by their ids.
+    """
 
     sweep: Sweep
     states: Mapping[str, PointState]
+    former_states: Mapping[str, PointState]
     queue: Queue
+    needed_specs: Mapping[str, str]
+
+    @property
+    def all_states(self) -> dict[str, PointState]:
+        """Also those of points that the spec no longer has."""
+        return {**self.states, **self.former_states}
+
+    @property
+    def points(self) -> tuple[Known, ...]:
+        """The points to show: those of the spec, then the others that have jobs."""
+        former = (point for point in self.sweep.former if point.name in self.former_states)
+        return (*self.sweep.points, *former)
 
     def counts(self) -> dict[str, int]:
-        """State -> number of points, without states that no point has."""
-        found = Counter(one.state for one in self.states.values())
-        return {state: found[state] for state in STATES if found[state]}
+        """State -> number of points of the spec, without states that no point has."""
+        return _counts(self.states)
+
+    def former_counts(self) -> dict[str, int]:
+        """The same for those that the spec no longer has."""
+        return _counts(self.former_states)
 
     def point(self, known: Known, metric: re.Pattern[str] | None, with_log: bool) -> dict[str, Any]:
         """One point as data. Step, metric and attempts only `with_log`: they cost reading files."""
-        state = self.states[known.name]
+        in_spec = known.name in self.states
+        state = (self.states if in_spec else self.former_states)[known.name]
         job = (self.queue.queued or {}).get(state.job_id)
         is_waiting = state.state == PENDING
         data = {
@@ -88,8 +103,9 @@ class SweepData(NamedTuple):
             "name": known.name,
             "values": dict(known.values),
             "state": state.state,
+            "in_spec": in_spec,
             "reason": "" if state.reason == "None" else state.reason,
-            "waits_for": in_words(state.reason, job.dependency if job else "")
+            "waits_for": in_words(state.reason, job.dependency if job else "", self.needed_specs)
             if is_waiting
             else "",
             "expected_start": job.start if job and is_waiting else "",
@@ -117,6 +133,11 @@ class SweepData(NamedTuple):
         }
 
 
+def _counts(states: Mapping[str, PointState]) -> dict[str, int]:
+    found = Counter(one.state for one in states.values())
+    return {state: found[state] for state in STATES if found[state]}
+
+
 _LOGGED = ("attempt", "checkpoint", "step", "steps", "metric")
 
 
@@ -134,15 +155,26 @@ def spec_sweep(spec: pathlib.Path, points: Sequence[Spec]) -> Sweep:
         if one.point
     )
     folder = sweep_folder(experiment)
+    submissions = read_submissions(folder)
     return Sweep(
         sweep_name(experiment),
         str(spec),
         folder,
         log_patterns(experiment.framework),
         known,
-        read_submissions(folder),
+        submissions,
         experiment.sweep.metric if experiment.sweep else None,
+        _former(folder, submissions, known),
     )
+
+
+def _former(
+    folder: pathlib.Path, submissions: Sequence[Submission], points: Sequence[Known]
+) -> tuple[Known, ...]:
+    names = former_points(submissions, (point.name for point in points))
+    folders = point_folders(folder) if names else {}
+    plans = {name: _plan(point_jobs(folders.get(digest_of(name), ()))) for name in names}
+    return tuple(Known(_index(name), name, _values(plan)) for name, plan in plans.items())
 
 
 def folder_sweep(folder: pathlib.Path) -> Sweep:
@@ -164,12 +196,8 @@ def _index(name: str) -> int:
 
 
 def _plan(jobs: Sequence[pathlib.Path]) -> dict[str, Any]:
-    try:
-        with open_regular(jobs[-1] / "plan.json") as file:
-            plan = json.loads(file.read(_MAX_PLAN))
-    except (OSError, ValueError, IndexError, RecursionError):
-        return {}
-    return plan if isinstance(plan, dict) else {}
+    """That of the newest job."""
+    return read_plan(jobs[-1] / "plan.json") if jobs else {}
 
 
 def _values(plan: Mapping[str, Any]) -> Mapping[str, Any]:

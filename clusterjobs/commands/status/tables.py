@@ -11,6 +11,7 @@ from clusterjobs.commands.status.job import JobData
 from clusterjobs.commands.status.sweep import SweepData
 from clusterjobs.counted import counted
 from clusterjobs.jobs.sweeps import RUNNING, STATES
+from clusterjobs.slurm.array_ids import as_ranges
 from clusterjobs.spec.references import as_text
 
 _JOB_HEAD = ("job", "state", "attempts", "step", "last checkpoint", "why")
@@ -36,11 +37,7 @@ def _array(array: str, mark: str, tasks: Sequence[int]) -> str:
     """`123`, `123_4`, or `123_[0-2,7]`."""
     if len(tasks) < 2:
         return f"{array}{mark}{tasks[0] if tasks else ''}"
-    known = set(tasks)
-    starts = sorted(task for task in known if task - 1 not in known)
-    ends = sorted(task for task in known if task + 1 not in known)
-    ranges = (f"{a}-{b}" if a < b else str(a) for a, b in zip(starts, ends, strict=True))
-    return f"{array}{mark}[{','.join(ranges)}]"
+    return f"{array}{mark}[{as_ranges(tasks)}]"
 
 
 def job_details(job: JobData) -> Iterator[str]:
@@ -65,19 +62,29 @@ def traceback_text(job: JobData) -> str:
 
 
 def sweep_line(sweep: SweepData) -> str:
-    """`lr-width: 12 points: 8 completed, 1 running, 3 failed`."""
+    """`lr-width: 12 points: 8 completed, 1 running, 3 failed`.
+
+    Points that the spec no longer has are counted on their own.
+    """
     number = counted(len(sweep.states), "point")
-    return f"{printable(sweep.sweep.name)}: {number}: {_listed(sweep.counts())}"
+    line = f"{printable(sweep.sweep.name)}: {number}: {_listed(sweep.counts())}"
+    former = len(sweep.former_states)
+    counts = _listed(sweep.former_counts())
+    return f"{line}; {former:,} no longer in the spec: {counts}" if former else line
 
 
 def points_table(points: Sequence[Mapping[str, Any]], metric: str) -> str:
-    """One row for each point. `metric`: the title of its column, "" for none."""
+    """One row for each point. `metric`: the title of its column, "" for none.
+
+    Its index, or its name: the spec may have given the index to another point.
+    """
     keys = list(dict.fromkeys(key for point in points for key in point["values"]))
     head = ["point", *labels(keys), "state", "job", "attempts", "step"]
     rows = [[*head, *([metric] if metric else []), "why"]]
     for point in points:
         values = (_value(point["values"], key) for key in keys)
-        row = [str(point["index"]), *values, point["state"], point["job_id"]]
+        own = str(point["index"]) if point["in_spec"] else point["name"]
+        row = [own, *values, point["state"], point["job_id"]]
         row += [_text(point["attempt"]) if point["attempt"] else "", _step(point)]
         rows.append([*row, *([_text(point["metric"])] if metric else []), _point_why(point)])
     return table([[short(cell) for cell in row] for row in rows])

@@ -22,6 +22,7 @@ from clusterjobs.commands.status.sweep import SweepData, folder_sweep, is_sweep_
 from clusterjobs.errors import InputError, Problem, one_problem
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.jobs.folders import JobFolder, job_folders
+from clusterjobs.jobs.submissions import needed_specs
 from clusterjobs.node.job.attempt_files import newest_checkpoint
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import as_text, has_variable
@@ -73,8 +74,10 @@ class Finder:
         ended = queue.ended_states(name)
         found = experiment_jobs(spec.name, experiment, queue.queued, ended, self._folders_below)
         newest = _checkpoint_finder(experiment)
+        known = JobPlace("", None, str(spec), name, patterns, None, newest)
+        known = known._replace(needed_specs=needed_specs(found.submissions))
         places = (
-            JobPlace(one, folder, str(spec), name, patterns, found.unstarted.get(one), newest)
+            known._replace(job_id=one, folder=folder, unstarted=found.unstarted.get(one))
             for one, folder in found.folders.items()
         )
         return Group(str(spec), tuple(job_data(place, queue) for place in places), (), found)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from clusterjobs.commands.submit.lock import user_name
 from clusterjobs.counted import counted
 from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.jobs.point_folders import digest_of
 from clusterjobs.jobs.submissions import Submission, has_token, read_submissions
-from clusterjobs.jobs.sweeps import PointState, digest_of
+from clusterjobs.jobs.sweeps import PointState
 from clusterjobs.slurm.limits import Limits, slurm_limits
 from clusterjobs.slurm.queue import Queued, queued_jobs
 

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterjobs.commands.options import (
-    all_option,
-    failed_option,
-    force_option,
-    output_option,
-    points_option,
-    set_option,
-    spec_argument,
-    yes_option,
-)
+from clusterjobs.commands.options import submit_options
 from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.show import print_json, show_problems
 from clusterjobs.commands.summary import summary, sweep_summary
@@ -40,14 +31,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@spec_argument
-@output_option
-@set_option
-@force_option
-@points_option
-@failed_option
-@all_option
-@yes_option
+@submit_options
 @click.option("--no-needs", is_flag=True, help="Submit SPEC alone, without what it `needs`.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted; write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the job ids as JSON.")

@@ -30,8 +30,9 @@ from clusterjobs.jobs.needed_jobs import (
     newest_tasks,
     to_run_first,
 )
+from clusterjobs.jobs.point_folders import digest_of
 from clusterjobs.jobs.submissions import NeededJob
-from clusterjobs.jobs.sweeps import COMPLETED, digest_of
+from clusterjobs.jobs.sweeps import COMPLETED
 from clusterjobs.slurm.queue import by_id, known_jobs
 from clusterjobs.spec.need_circle import KEY
 from clusterjobs.spec.need_graph import NeedGraph, NeedingSpec, SpecNeed

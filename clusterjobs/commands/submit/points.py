@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 from clusterjobs.commands.follow.interrupts import postponed_interrupts
 from clusterjobs.commands.submit.checks import Seen, check_sbatch_options, check_submission, look
+from clusterjobs.commands.submit.former import former_in_queue
 from clusterjobs.commands.submit.lock import submit_lock, user_name
 from clusterjobs.commands.submit.sweep_folder import (
     make_point_folders,
@@ -25,9 +26,10 @@ from clusterjobs.commands.sweeps.files import SweepScript, SweepTask
 from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.errors import one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
-from clusterjobs.jobs.resume import Wanted, as_ranges, points_to_submit
+from clusterjobs.jobs.resume import Wanted, points_to_submit
 from clusterjobs.jobs.submissions import Submission, append_submission
 from clusterjobs.jobs.sweeps import PointState, sweep_states
+from clusterjobs.slurm.array_ids import as_ranges
 from clusterjobs.slurm.submit import submit
 from clusterjobs.spec.point_patterns import points_matching
 
@@ -72,10 +74,14 @@ class SweepJob(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The states of all points, and the names of those to submit."""
+    """The states of all points, and the names of those to submit.
+
+    `former`: the points in the queue that the spec no longer has, each with its job.
+    """
 
     states: Mapping[str, PointState]
     names: tuple[str, ...]
+    former: Mapping[str, str]
 
 
 class SweepSubmission(NamedTuple):
@@ -132,7 +138,8 @@ def choose(
     names = points_matching(options.patterns, indexes) if options.patterns else None
     states = sweep_states(folder, points, seen.submissions, seen.queued)
     wanted = Wanted(names, options.completed, options.failed)
-    return Chosen(states, points_to_submit(states, wanted))
+    former = former_in_queue(folder, states, seen)
+    return Chosen(states, points_to_submit(states, wanted), former)
 
 
 def _calls(project: SweepProject, names: Sequence[str], options: SubmitOptions) -> Iterator[_Call]:

@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 from clusterjobs.commands.show import printable, table
+from clusterjobs.commands.submit.former import former_note
 from clusterjobs.commands.submit.points import Chosen, SubmitOptions, SweepJob, SweepSubmission
 from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.counted import counted
@@ -32,6 +33,8 @@ def submission_text(done: SweepSubmission) -> str:
         lines.append(f"{counted(len(submitted), 'point')} submitted: {counts_in_words(submitted)}")
     if others:
         lines.append(f"{counted(len(others), 'point')} not submitted: {counts_in_words(others)}")
+    if done.chosen.former:
+        lines.append(former_note(done.chosen.former))
     return "\n".join(lines)
 
 
@@ -71,7 +74,8 @@ def chosen_data(project: SweepProject, chosen: Chosen) -> dict[str, Any]:
         }
         for name, one in chosen.states.items()
     ]
-    return {"sweep": project.name, "points": points, "jobs": []}
+    former = [{"name": name, "job_id": job_id} for name, job_id in chosen.former.items()]
+    return {"sweep": project.name, "points": points, "former_points": former, "jobs": []}
 
 
 def chosen_table(chosen: Chosen, options: SubmitOptions) -> str:
@@ -82,7 +86,8 @@ def chosen_table(chosen: Chosen, options: SubmitOptions) -> str:
         state = f"{one.state}, {one.reason}" if one.reason else one.state
         rows.append((name, printable(state), "yes" if name in names else _why_not(one, options)))
     last = f"{len(names):,} of {counted(len(chosen.states), 'point')} would be submitted"
-    return f"{table(rows)}\n\n{last}"
+    former = f"\n{former_note(chosen.former)}" if chosen.former else ""
+    return f"{table(rows)}\n\n{last}{former}"
 
 
 def _why_not(one: PointState, options: SubmitOptions) -> str:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.commands.submit.sweep_folder import sweep_folder
+from clusterjobs.jobs.point_folders import digest_of, former_points, point_folders, point_jobs
 from clusterjobs.jobs.submissions import read_submissions
-from clusterjobs.jobs.sweeps import PointState, digest_of, point_folders, point_jobs, sweep_states
+from clusterjobs.jobs.sweeps import PointState, sweep_states
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.spec.load import Spec
 
@@ -50,11 +51,9 @@ def sweep_jobs(spec: pathlib.Path, settings: Sequence[str] = ()) -> tuple[Spec, 
         return specs[0], None
     folder = sweep_folder(specs[0].experiment)
     points = {one.point.name: one.point.index for one in specs if one.point}
-    digests = set(map(digest_of, points))
     former = {
         name: int(name.partition("-")[0])
-        for submission in read_submissions(folder)
-        for name in submission.points.values()
-        if digest_of(name) not in digests and name.partition("-")[0].isdecimal()
+        for name in former_points(read_submissions(folder), points)
+        if name.partition("-")[0].isdecimal()
     }
     return specs[0], SweepJobs(spec, folder, {**former, **points})

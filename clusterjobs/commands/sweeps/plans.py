@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterSource
 from clusterjobs.commands.missing import missing_inputs
-from clusterjobs.commands.pipeline import (
-    cluster_of,
-    plan_spec,
-    read_configs,
-    render_inputs,
-    unfit_problems,
-)
+from clusterjobs.commands.pipeline import cluster_of, render_inputs
+from clusterjobs.commands.plan_spec import plan_spec, read_configs, unfit_problems
 from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import fixed_logs, unsafe_logs
 from clusterjobs.commands.spec_files import SpecFiles
