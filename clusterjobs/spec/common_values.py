@@ -45,7 +45,9 @@ def common_problems(specs: Sequence[Spec]) -> Iterator[Problem]:
 
 def shared_arguments(specs: Sequence[Spec]) -> Iterator[Problem]:
     """A warning for each argument that is a folder which all points would write."""
-    first, *others = (dict(_folders(one.expanded.get("args"))) for one in specs)
+    sweep = specs[0].experiment.sweep
+    packed = ((sweep and sweep.per_node) or 1) > 1
+    first, *others = (dict(_folders(one.expanded.get("args"), packed)) for one in specs)
     for path, folder in first.items():
         if all(one.get(path) == folder for one in others):
             what = f"all points of the sweep would write into {show(folder)}"
@@ -53,7 +55,7 @@ def shared_arguments(specs: Sequence[Spec]) -> Iterator[Problem]:
             yield Problem(what, where, dotted(path), f'write "{own}"', warning=True)
 
 
-def _folders(arguments: Any) -> Iterator[tuple[Path, str]]:
+def _folders(arguments: Any, packed: bool) -> Iterator[tuple[Path, str]]:
     """Arguments that name a folder, the same one for any point of the same values."""
     named: list[tuple[str | int, Any, Any]] = []
     if isinstance(arguments, dict):
@@ -68,5 +70,6 @@ def _folders(arguments: Any) -> Iterator[tuple[Path, str]]:
         ]
     for step, name, value in named:
         word = str(name).lstrip("-").replace("-", "_").rpartition(".")[2]
-        if word in _WRITTEN and isinstance(value, str) and is_absolute(value) and is_shared(value):
+        is_folder = word in _WRITTEN and isinstance(value, str) and is_absolute(value)
+        if is_folder and is_shared(value, packed=packed):
             yield ("args", step), value

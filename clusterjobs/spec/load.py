@@ -220,7 +220,8 @@ class _Read:
         notes = [*swept.notes]
         own = {"name": point.name, "label": point.label, "index": point.index}
         data = {**found.merged.data, KEY: {"name": sweep.name, "point": own}}
-        data = with_own_folders(data, found.merged.source, notes)
+        packed = (sweep.per_node or 1) > 1
+        data = with_own_folders(data, found.merged.source, notes, packed=packed)
         loaded = self._validated(found, data, sweep, needs_rest)
         return loaded._replace(point=point, notes=tuple(notes))
 

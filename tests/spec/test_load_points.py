@@ -155,6 +155,18 @@ def test_no_two_points_have_the_same_checkpoint_folder(path: str, expected: str)
     assert all(one.info and one.warning for one in appended)
 
 
+def test_points_that_share_a_job_id_do_not_share_its_folder() -> None:
+    text = TEXT.replace("/fsx/ck", '"/fsx/ck/{{ job.id }}"')
+    for sweep, expected in (
+        ("{grid: {args.lr: [1, 2]}}", "/fsx/ck/$SLURM_JOB_ID"),
+        ("{grid: {args.lr: [1, 2]}, per_node: 1}", "/fsx/ck/$SLURM_JOB_ID"),
+        ("{grid: {args.lr: [1, 2]}, per_node: 2}", "/fsx/ck/$SLURM_JOB_ID/$point_label"),
+    ):
+        spec = loaded(f"{text}sweep: {sweep}\n")[0]
+        assert spec.experiment.checkpoints
+        assert show(spec.experiment.checkpoints.path) == expected
+
+
 @pytest.mark.parametrize("target", ["s3://bucket/ck", "/efs/ck"])
 def test_no_two_points_have_the_same_export(target: str) -> None:
     text = TEXT.replace("/fsx/ck", f"/fsx/ck, export: {target}") + GRID
