@@ -227,7 +227,7 @@ class _Read:
 
     def _with(self, settings: Sequence[Setting]) -> Layered:
         """The layers with a point's settings, which may decide whose defaults apply."""
-        if self._selection.depends_on(settings):
+        if self._selection.depends_on(settings, self.merged):
             return self._selection.with_settings(settings).layered()
         problems, merged = [*self._found.problems], self.merged
         for setting in settings:

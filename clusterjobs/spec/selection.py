@@ -65,10 +65,11 @@ class Selection:
         every = [*self._settings, *settings]
         return Selection(self._defaults, self._specs, every, self._read_queues)
 
-    def depends_on(self, settings: Sequence[Setting]) -> bool:
-        """Whether the settings may change which layers apply."""
+    def depends_on(self, settings: Sequence[Setting], merged: Merged) -> bool:
+        """Whether the settings may change which layers apply to what is merged without them."""
         changed = any(str(setting.path[0]) in _QUEUE_KEYS for setting in settings)
-        return changed and any(one.has_clusters for one in self._defaults)
+        refers = any("{{" in str(merged.data.get(key, "")) for key in _QUEUE_KEYS)
+        return (changed or refers) and any(one.has_clusters for one in self._defaults)
 
     def layered(self) -> Layered:
         """The layers, the lowest precedence first, and what they give together."""

@@ -252,14 +252,20 @@ clusters:
 """
 
 
-def test_a_swept_queue_brings_its_own_defaults() -> None:
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "sweep: {grid: {queue: [big, small], args.lr: [1]}}\n",
+        'queue: "{{ env.Q }}"\nenv: {Q: big}\nsweep: {grid: {env.Q: [big, small]}}\n',
+    ],
+)
+def test_a_swept_queue_brings_its_own_defaults(keys: str) -> None:
     below = Below(
         [("defaults.yaml", QUEUES)],
         lambda: ("p4d-a100",),
         lambda _cluster, queue, _gpus: Queues(queue, ("big", "small")),
     )
-    text = TEXT + "sweep: {grid: {queue: [big, small], args.lr: [1]}}\n"
-    specs = loaded(text, below=below)
+    specs = loaded(TEXT + keys, below=below)
     assert [one.experiment.env["A"] for one in specs] == ["of-big", "of-small"]
     assert [one.experiment.nodes for one in specs] == [1, 2]
 

@@ -266,6 +266,7 @@ run_pack() { # this script again for each point of the task; Slurm gets the node
     read_point "$SLURM_ARRAY_TASK_ID.$slot" || break # the last task may have fewer points
     names+=("$point_name") folders+=("/fsx/logs/lr/$point_name/$SLURM_JOB_ID")
     printf 'clusterjobs: %s writes to %s/job.log\n' "$point_name" "${folders[-1]}"
+    rm -f -- "${folders[-1]}/restart" # of an earlier attempt
     "$BASH" "$0" "$SLURM_ARRAY_TASK_ID.$slot" > /dev/null & # errors before it has a log are on stderr
     pids+=("$!")
   done
@@ -289,7 +290,6 @@ signal_points() { # NUMBER: each point ends as a job of its own would
 }
 
 skip_if_ended() { # in an earlier attempt, while other points of the task go on
-  rm -f -- "$job_dir/restart"
   (( attempt == 1 )) || [[ ! -e $job_dir/ended ]] || exit "$(< "$job_dir/ended")"
   rm -f -- "$job_dir/ended"
 }
