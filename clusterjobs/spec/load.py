@@ -181,7 +181,7 @@ class _Read:
     def points(self, first_only: bool = False) -> tuple[Spec, ...]:
         """The spec of each point, or only of the first. Raises BrokenSpecError."""
         from clusterjobs.spec.common_values import common_problems, shared_arguments
-        from clusterjobs.spec.sweep import read_sweep  # most specs have none
+        from clusterjobs.spec.sweep import read_sweep, unused_settings  # most specs have none
 
         try:
             swept = read_sweep(self.merged, self._option_models)
@@ -201,7 +201,8 @@ class _Read:
             raise BrokenSpecError(of_points(wrong, len(points)), rest, specs)
         if problems := in_order(common_problems(specs)):
             raise BrokenSpecError(problems, specs[0])
-        warnings = () if first_only else tuple(shared_arguments(specs))
+        unused = unused_settings(swept, self._selection.settings)
+        warnings = () if first_only else (*unused, *shared_arguments(specs))
         return tuple(one._replace(notes=one.notes + warnings) for one in specs)
 
     def _others(self) -> list[Problem]:

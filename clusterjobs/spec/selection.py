@@ -58,11 +58,11 @@ class Selection:
         queues: ReadQueues,
     ) -> None:
         self._defaults, self._specs, self._read_queues = defaults, specs, queues
-        self._settings = settings
+        self.settings = settings
 
     def with_settings(self, settings: Sequence[Setting]) -> Selection:
         """The same with more settings."""
-        every = [*self._settings, *settings]
+        every = [*self.settings, *settings]
         return Selection(self._defaults, self._specs, every, self._read_queues)
 
     def depends_on(self, settings: Sequence[Setting], merged: Merged) -> bool:
@@ -85,7 +85,7 @@ class Selection:
 
     def _merged(self, layers: Sequence[Layer], problems: list[Problem]) -> Merged:
         merged = merge(layers, problems)
-        for setting in self._settings:
+        for setting in self.settings:
             merged = apply_setting(merged, setting, problems)
         return merged
 

@@ -270,6 +270,20 @@ def test_a_swept_queue_brings_its_own_defaults(keys: str) -> None:
     assert [one.experiment.nodes for one in specs] == [1, 2]
 
 
+def test_a_setting_of_a_swept_key_is_a_warning_that_it_has_no_effect() -> None:
+    sweep = "sweep: {grid: {args.lr: [1, 2]}, include: [{args.out: /fsx/y}]}\n"
+    for text, setting, expected in (
+        (TEXT + GRID, "args.lr=5", ["--set:1:1 args.lr"]),
+        (TEXT + GRID, "args.out=/fsx/x", []),
+        (TEXT + GRID, "sweep.grid.args.lr=[5]", []),
+        (TEXT + sweep, "args.lr=5", []),  # the point of `include` has it
+    ):
+        for spec in loaded(text, setting):
+            notes = [one for one in spec.notes if "swept" in one.what]
+            assert [f"{one.where} {one.path}" for one in notes] == expected
+            assert all(one.warning for one in notes)
+
+
 def test_a_list_that_is_added_to_can_be_swept() -> None:
     text = TEXT + "setup: [a]\nsweep: {grid: {setup: [[b], {append: [c]}]}}\n"
     assert [one.experiment.setup for one in loaded(text)] == [("b",), ("a", "c")]

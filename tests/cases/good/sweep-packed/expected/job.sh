@@ -98,7 +98,7 @@ main() {
 
 # ==== 10 points of the sweep lr ===============================================================
 
-read_point() { # TASK.SLOT
+read_point() { # TASK.SLOT; `export -n`: sbatch's caller may have exported such a name
   case $1 in
     #           point_name                                  lr    optimizer        content           point_index
     0.0) set -- 0000-lr=1e-2,optimizer=adam-81031272        1e-2  adam             1bf848de02696410  0 ;;
@@ -113,7 +113,7 @@ read_point() { # TASK.SLOT
     1.1) set -- 0009-lr=1e-4,optimizer=it_s__mine-fe09f6fa  1e-4  'it'\''s $mine'  fc253c48bd499c91  9 ;;
     *) return 1 ;;
   esac
-  point_name=$1 lr=$2 optimizer=$3 content=$4 point_index=$5
+  export -n point_name=$1 lr=$2 optimizer=$3 content=$4 point_index=$5
 }
 
 # ==== housekeeping ============================================================================
