@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clusterjobs.errors import Problem
-from clusterjobs.spec.point_folders import OWN, is_shared
+from clusterjobs.spec.point_folders import OWN, in_the_job, is_shared
 from clusterjobs.spec.references import POINT_VARIABLES, is_absolute, show, variable_names
 from clusterjobs.yaml.document import Path, dotted
 
@@ -22,11 +23,21 @@ _WRITTEN = frozenset(
     )
 )
 
+
+def is_packed(spec: Spec) -> bool:
+    """Whether several points run in one task."""
+    sweep = spec.experiment.sweep
+    return ((sweep and sweep.per_node) or 1) > 1
+
+
 _HINT = "refer only to values that are the same in all points"
 
 
 def common_problems(specs: Sequence[Spec]) -> Iterator[Problem]:
-    """A problem for the name, the cluster or the logs of the points if they differ."""
+    """A problem for the name, the cluster or the logs of the points if they differ.
+
+    Also for a checkpoint folder of two points.
+    """
     source, first = specs[0].source, specs[0].experiment
     for spec in specs:
         found = spec.experiment
@@ -41,12 +52,32 @@ def common_problems(specs: Sequence[Spec]) -> Iterator[Problem]:
     if set(POINT_VARIABLES).intersection(variable_names(first.logs.path)):
         what = "the logs of all points are below one folder, in which each point has its own"
         yield Problem(what, source.locate(("logs",)), "logs", "leave out the point's name")
+    yield from _shared_folders(specs)
+
+
+def _shared_folders(specs: Sequence[Spec]) -> Iterator[Problem]:
+    """A problem for each point with the checkpoint folder of another one.
+
+    Two names can make one path: 1 and 11, `{{ args.x }}{{ point.index }}`; a, and b/../a.
+    """
+    for key in ("path", "export"):
+        known: dict[str, str] = {}
+        for spec in specs:
+            point, checkpoints = spec.point, spec.experiment.checkpoints
+            folder = getattr(checkpoints, key) if checkpoints else None
+            if not point or not folder:
+                continue
+            place = posixpath.normpath(in_the_job(folder, point, packed=is_packed(spec)))
+            if known.setdefault(place, point.name) != point.name:
+                where = ("checkpoints", key)
+                what = f"{show(place)} is also that of the point {known[place]}"
+                hint = f"let each end with a folder of its own: /{OWN}"
+                yield Problem(what, spec.source.locate(where), dotted(where), hint)
 
 
 def shared_arguments(specs: Sequence[Spec]) -> Iterator[Problem]:
     """A warning for each argument that is a folder which all points would write."""
-    sweep = specs[0].experiment.sweep
-    packed = ((sweep and sweep.per_node) or 1) > 1
+    packed = is_packed(specs[0])
     first, *others = (dict(_folders(one.expanded.get("args"), packed)) for one in specs)
     for path, folder in first.items():
         if all(one.get(path) == folder for one in others):

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clusterjobs.errors import Problem
 from clusterjobs.spec.defaults import Defaults
 from clusterjobs.spec.expand_references import expanded_text
 from clusterjobs.spec.layers import Layer, Merged, merge
 from clusterjobs.spec.settings import Setting, apply_setting
+from clusterjobs.spec.sweep_keys import KEY as SWEEP
 
 
 class Queues(NamedTuple):
@@ -81,7 +82,14 @@ class Selection:
 
     def _layers(self, cluster: str | None, queue: str | None) -> list[Layer]:
         own = [layer for one in self._defaults for layer in one.layers(cluster, queue)]
+        if not self._has_sweep():
+            own = [one._replace(value=_without_sweep(one.value)) for one in own]
         return [*own, *self._specs]
+
+    def _has_sweep(self) -> bool:
+        """Whether the spec has one: `sweep: {max_running: 4}` of a site is for sweeps alone."""
+        written = any(SWEEP in one.value for one in self._specs if isinstance(one.value, dict))
+        return written or any(one.path[0] == SWEEP for one in self.settings)
 
     def _merged(self, layers: Sequence[Layer], problems: list[Problem]) -> Merged:
         merged = merge(layers, problems)
@@ -104,3 +112,7 @@ class Selection:
         for one in self._defaults:
             problems += one.unknown_queues(cluster, queues.names)
         return queues.selected
+
+
+def _without_sweep(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != SWEEP}

@@ -175,6 +175,26 @@ def test_no_two_points_have_the_same_export(target: str) -> None:
         assert show(spec.experiment.checkpoints.export or "") == f"{target}/$point_label"
 
 
+@pytest.mark.parametrize("key", ["path", "export"])
+def test_two_names_that_make_one_folder_are_a_problem(key: str) -> None:
+    sweep = "sweep: {zip: {args.out: [%s]}}\n"
+    for own, outs, expected in (
+        ("{{ args.out }}{{ point.index }}", '"1", a, b, c, d, e, f, g, h, i, ""', "/x/10"),
+        ("{{ args.out }}/{{ point.index }}", '../x/../1/0/.., "."', None),
+        ("{{ args.out }}/../{{ point.index }}/.", '"1", b', None),
+        ("{{ args.out }}{{ job.id }}", '"1", b', None),
+        ("{{ point.index }}{{ args.out }}", '"/../1", "/."', "/x/1"),
+    ):
+        folder = f'"/x/{own}"' if key == "path" else f'/fsx/ck, export: "/x/{own}"'
+        text = TEXT.replace("/fsx/ck", folder) + sweep % outs
+        if expected is None:
+            assert len(loaded(text)) == 2
+            continue
+        (problem,) = problems(text)
+        assert problem.path == f"checkpoints.{key}"
+        assert problem.what.startswith(f"{expected} is also that of the point 0000-")
+
+
 def test_gpt_neox_gets_the_folder_itself_because_its_config_file_expands_nothing() -> None:
     text = TEXT.replace("torchrun", "gpt-neox") + "configs: [a.yml]\n" + GRID
     for spec in loaded(text):
@@ -268,6 +288,17 @@ def test_a_swept_queue_brings_its_own_defaults(keys: str) -> None:
     specs = loaded(TEXT + keys, below=below)
     assert [one.experiment.env["A"] for one in specs] == ["of-big", "of-small"]
     assert [one.experiment.nodes for one in specs] == [1, 2]
+
+
+def test_the_sweep_of_a_site_is_for_specs_with_a_sweep_alone() -> None:
+    defaults = "all: {sweep: {max_running: 3}}\n"
+    below = Below([("defaults.yaml", defaults)])
+    (plain,) = loaded(TEXT, below=below)
+    assert plain.experiment.sweep is None
+    for text, settings in ((TEXT + GRID, []), (TEXT, ["sweep.grid.args.lr=[1, 2]"])):
+        specs = loaded(text, *settings, below=below)
+        assert len(specs) > 1
+        assert all(one.experiment.sweep and one.experiment.sweep.max_running == 3 for one in specs)
 
 
 def test_a_setting_of_a_swept_key_is_a_warning_that_it_has_no_effect() -> None:
