@@ -115,6 +115,8 @@ def _about(key: str, option_models: OptionModels) -> tuple[str, str] | None:
     if first in _NOT_SWEPT:
         why, hint = _NOT_SWEPT[first]
         return f"{first} cannot be swept: {why}", hint
+    if (plain := ".".join(map(str, path))) != key:  # args.01, beside args.1
+        return f"this is the key {plain}", f"write {plain}"
     if len(path) > MAX_DEPTH:
         return f"nested deeper than {MAX_DEPTH} levels", "is this the right key?"
     try:  # a key of a list is one of each item

@@ -254,6 +254,14 @@ def test_other_problems_are_reported_with_those_of_a_wrong_sweep() -> None:
     assert [one.path for one in found] == ["nodes", "sweep.grid.args.lr"]
 
 
+def test_two_spellings_of_a_place_in_a_list_are_no_two_keys() -> None:
+    text = TEXT.replace(
+        'args: {lr: 1e-3, optimizer.lr: 1, out: "/fsx/{{ args.lr }}"}', "args: [a, b]"
+    )
+    (problem,) = problems(text + "sweep: {grid: {args.01: [1, 2], args.1: [3, 4]}}\n")
+    assert (problem.path, problem.hint) == ("sweep.grid.args.01", "write args.1")
+
+
 def test_a_problem_of_every_value_is_one_for_each_of_them() -> None:
     values = ", ".join(f"x{number}" for number in range(200))
     found = problems(TEXT + f"sweep: {{grid: {{args.lr: [1, 2], batch.micro: [{values}]}}}}\n")

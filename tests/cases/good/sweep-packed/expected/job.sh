@@ -290,13 +290,13 @@ signal_points() { # NUMBER: each point ends as a job of its own would
 }
 
 skip_if_ended() { # in an earlier attempt, while other points of the task go on
-  (( attempt == 1 )) || [[ ! -e $job_dir/ended ]] || exit "$(< "$job_dir/ended")"
+  (( attempt == 1 )) || [[ ! -L $job_dir/ended ]] || exit "$(readlink -- "$job_dir/ended")"
   rm -f -- "$job_dir/ended"
 }
 
 end_point() { # what `run_pack` does with this point after a requeue; one that was cancelled runs again
   [[ $decision != restart ]] || { : > "$job_dir/restart"; return; }
-  [[ $reason == cancelled ]] || printf '%s\n' "$status" > "$job_dir/ended"
+  [[ $reason == cancelled ]] || ln -sfn -- "$status" "$job_dir/ended" # a full disk has room for a link
 }
 
 signal_step_of_point() { # SIGNAL: other points of the task have steps of their own
