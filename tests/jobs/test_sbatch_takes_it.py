@@ -47,8 +47,9 @@ def controller(request, slurm, tmp_path_factory) -> Iterator[tuple[str, Lab]]:
 
 def goldens(cluster: str) -> list[pathlib.Path]:
     return [
-        case / "expected" / "job.sh"
+        script
         for case in sorted(CASES.iterdir())
+        for script in sorted(case.glob("expected/job*.sh"))
         if yaml.safe_load((case / "spec.yaml").read_text(encoding="utf-8"))["cluster"] == cluster
     ]
 

@@ -196,8 +196,9 @@ HOSTILE = (
 WORDS = r"""
 import os, pathlib, sys
 file = pathlib.Path(sys.argv[1], os.environ["CLUSTERJOBS_POINT"][:4] + "." + os.environ["RANK"])
-file.with_suffix(".new").write_bytes(b"\0".join(map(os.fsencode, sys.argv[2:])))
-file.with_suffix(".new").rename(file.with_name(file.name + ".words"))
+new = file.with_name(file.name + ".new")  # one for each rank
+new.write_bytes(b"\0".join(map(os.fsencode, sys.argv[2:])))
+new.rename(file.with_name(file.name + ".words"))
 """
 
 
