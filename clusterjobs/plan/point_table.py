@@ -12,7 +12,7 @@ from typing import NamedTuple
 from clusterjobs.plan.join_texts import Column, Columns, Values
 from clusterjobs.plan.plan import Plan
 from clusterjobs.spec.points import Point
-from clusterjobs.spec.references import as_text, has_variable
+from clusterjobs.spec.references import as_text, has_variable, variable_names
 
 
 class PointPlan(NamedTuple):
@@ -99,6 +99,16 @@ def _derived_values(points: Sequence[PointPlan]) -> Iterator[tuple[str, Values]]
                 yield name, texts
 
 
+def variables_in(value: object) -> Iterator[str]:
+    """The names of all shell variables in the texts of a plan."""
+    if isinstance(value, str):
+        if has_variable(value):
+            yield from variable_names(value)
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from variables_in(one)
+
+
 def _taken_names(plan: Plan, code: str) -> set[str]:
     """Names of variables that the job uses, the user's own code included."""
     environment = plan.environment
@@ -106,5 +116,6 @@ def _taken_names(plan: Plan, code: str) -> set[str]:
     return {
         *(one.name for one in environment.variables),
         *(one.name for one in environment.secrets),
+        *variables_in(plan),  # {{ env.data }} is a variable of the node
         *re.findall(r"[A-Za-z_][A-Za-z0-9_]*", code),
     }

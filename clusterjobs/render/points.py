@@ -7,11 +7,11 @@ from typing import Any
 
 from clusterjobs.counted import counted
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.point_table import PointTable
+from clusterjobs.plan.point_table import PointTable, variables_in
 from clusterjobs.render import shell
 from clusterjobs.render.lines import WIDTH, wrapped
 from clusterjobs.render.shell import ShellText
-from clusterjobs.spec.references import has_variable, variable, variable_names
+from clusterjobs.spec.references import variable
 
 _WIDEST = 80  # longer cells are not aligned
 _Rows = Sequence[Sequence[str]]
@@ -44,7 +44,7 @@ def points_context(plan: Plan, table: PointTable | None, record: str) -> dict[st
         "arguments": wrapped(arguments),
         "assignments": [ShellText(f"{a}={b}") for a, b in zip(names, cells[0], strict=True)],
         "sets_index": is_own,
-        "sets_label": "point_label" in _variables(plan),
+        "sets_label": "point_label" in variables_in(plan),
         "max_failed": (table.is_array and plan.sweep.max_failed) or 0,
         "failed": shell.quote(f"{plan.sweep.folder}/failed/{variable('SLURM_ARRAY_JOB_ID')}"),
         "plan_json": shell.expanding_document(record),
@@ -74,13 +74,3 @@ def _table(names: Sequence[str], cells: _Rows, keys: Sequence[str]) -> Iterator[
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     padded = (cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
     return "  ".join((*padded, row[-1]))
-
-
-def _variables(value: object) -> Iterator[str]:
-    """The names of all shell variables in the texts of a plan."""
-    if isinstance(value, str):
-        if has_variable(value):
-            yield from variable_names(value)
-    elif isinstance(value, tuple):
-        for one in value:
-            yield from _variables(one)

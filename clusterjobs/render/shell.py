@@ -129,8 +129,12 @@ def _joined(parts: list[str | Variable], unset: str) -> str:
     return '"' + "".join(inner) + '"'
 
 
+# Only a variable that is unset or empty makes bash expand it: the same would miss in each attempt.
+_UNSET = ":?not set on this node: ${reason:=not_started}"
+
+
 def _variable(part: Variable, unset: str, after: str) -> str:
-    otherwise = part.otherwise or unset
+    otherwise = _UNSET if part.otherwise == ":?" else part.otherwise or unset
     bare = not otherwise and not _NAME_GOES_ON.match(after)
     return f"${part.name}" if bare else f"${{{part.name}{otherwise}}}"
 

@@ -190,7 +190,7 @@ class _Read:
     def points(self, first_only: bool = False) -> tuple[Spec, ...]:
         """The spec of each point, or only of the first. Raises BrokenSpecError."""
         from clusterjobs.spec.common_values import common_problems, shared_arguments
-        from clusterjobs.spec.sweep import read_sweep  # most specs do not need this
+        from clusterjobs.spec.sweep import read_sweep, unused_settings  # most specs have no sweep
 
         try:
             swept = read_sweep(self.merged, self._option_models)
@@ -210,7 +210,8 @@ class _Read:
             raise BrokenSpecError(of_points(wrong, len(points)), rest, specs)
         if problems := in_order(common_problems(specs)):
             raise BrokenSpecError(problems, specs[0])
-        warnings = () if first_only else tuple(shared_arguments(specs))
+        unused = unused_settings(swept, self._selection.settings)
+        warnings = () if first_only else (*unused, *shared_arguments(specs))
         return tuple(one._replace(notes=one.notes + warnings) for one in specs)
 
     def _others(self) -> list[Problem]:
@@ -229,13 +230,14 @@ class _Read:
         notes = [*swept.notes]
         own = {"name": point.name, "label": point.label, "index": point.index}
         data = {**found.merged.data, KEY: {"name": sweep.name, "point": own}}
-        data = with_own_folders(data, found.merged.source, notes)
+        packed = (sweep.per_node or 1) > 1
+        data = with_own_folders(data, found.merged.source, notes, packed=packed)
         loaded = self._validated(found, data, sweep, needs_rest)
         return loaded._replace(point=point, notes=tuple(notes))
 
     def _with(self, settings: Sequence[Setting]) -> Layered:
         """The layers with a point's settings, which may decide whose defaults apply."""
-        if self._selection.depends_on(settings):
+        if self._selection.depends_on(settings, self.merged):
             return self._selection.with_settings(settings).layered()
         problems, merged = [*self._found.problems], self.merged
         for setting in settings:

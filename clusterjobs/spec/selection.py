@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clusterjobs.errors import Problem
 from clusterjobs.spec.defaults import Defaults
 from clusterjobs.spec.expand_references import expanded_text
 from clusterjobs.spec.layers import Layer, Merged, merge
 from clusterjobs.spec.settings import Setting, apply_setting
+from clusterjobs.spec.sweep_keys import KEY as SWEEP
 
 
 class Queues(NamedTuple):
@@ -58,17 +59,18 @@ class Selection:
         queues: ReadQueues,
     ) -> None:
         self._defaults, self._specs, self._read_queues = defaults, specs, queues
-        self._settings = settings
+        self.settings = settings
 
     def with_settings(self, settings: Sequence[Setting]) -> Selection:
         """The same with more settings."""
-        every = [*self._settings, *settings]
+        every = [*self.settings, *settings]
         return Selection(self._defaults, self._specs, every, self._read_queues)
 
-    def depends_on(self, settings: Sequence[Setting]) -> bool:
-        """Whether the settings may change which layers apply."""
+    def depends_on(self, settings: Sequence[Setting], merged: Merged) -> bool:
+        """Whether the settings may change which layers apply to what is merged without them."""
         changed = any(str(setting.path[0]) in _QUEUE_KEYS for setting in settings)
-        return changed and any(one.has_clusters for one in self._defaults)
+        refers = any("{{" in str(merged.data.get(key, "")) for key in _QUEUE_KEYS)
+        return (changed or refers) and any(one.has_clusters for one in self._defaults)
 
     def layered(self) -> Layered:
         """The layers, the lowest precedence first, and what they give together."""
@@ -80,11 +82,18 @@ class Selection:
 
     def _layers(self, cluster: str | None, queue: str | None) -> list[Layer]:
         own = [layer for one in self._defaults for layer in one.layers(cluster, queue)]
+        if not self._has_sweep():
+            own = [one._replace(value=_without_sweep(one.value)) for one in own]
         return [*own, *self._specs]
+
+    def _has_sweep(self) -> bool:
+        """Whether the spec has one: `sweep: {max_running: 4}` of a site is for sweeps alone."""
+        written = any(SWEEP in one.value for one in self._specs if isinstance(one.value, dict))
+        return written or any(one.path[0] == SWEEP for one in self.settings)
 
     def _merged(self, layers: Sequence[Layer], problems: list[Problem]) -> Merged:
         merged = merge(layers, problems)
-        for setting in self._settings:
+        for setting in self.settings:
             merged = apply_setting(merged, setting, problems)
         return merged
 
@@ -103,3 +112,7 @@ class Selection:
         for one in self._defaults:
             problems += one.unknown_queues(cluster, queues.names)
         return queues.selected
+
+
+def _without_sweep(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != SWEEP}

@@ -5,7 +5,7 @@ It knows which keys may be swept; it must not know how a spec is validated or pl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics, Locator
@@ -18,7 +18,7 @@ from clusterjobs.spec.settings import Setting, path_of
 from clusterjobs.spec.spec_keys import UnknownKeyError, check_key
 from clusterjobs.spec.sweep_keys import KEY, Sweep
 from clusterjobs.spec.validate import OptionModels, check_model
-from clusterjobs.yaml.document import MAX_DEPTH, Path
+from clusterjobs.yaml.document import MAX_DEPTH, Path, dotted
 
 # Sections with keys and values of the points: references in these are expanded in each point.
 _SECTIONS = ("grid", "zip", "random", "include", "exclude")
@@ -73,6 +73,16 @@ def read_sweep(merged: Merged, option_models: OptionModels) -> SweptSpec:
     return SweptSpec(sweep, made, tuple(diagnostics.problems))
 
 
+def unused_settings(swept: SweptSpec, settings: Sequence[Setting]) -> Iterator[Problem]:
+    """A warning for each `--set` whose key every point sets to its own value."""
+    for one in settings:
+        steps = {one.path[:end] for end in range(1, len(one.path) + 1)}
+        if all(any(own.path in steps for own in values) for _, values in swept.points):
+            what = "this key is swept: the points have their own values, and not this one"
+            hint = "remove it, or change the values below sweep"
+            yield Problem(what, one.key, dotted(one.path), hint, warning=True)
+
+
 def _expanded(merged: Merged, diagnostics: Diagnostics) -> Any:
     """The sweep's data; references are expanded except in what belongs to single points."""
     data = merged.data[KEY]
@@ -105,6 +115,8 @@ def _about(key: str, option_models: OptionModels) -> tuple[str, str] | None:
     if first in _NOT_SWEPT:
         why, hint = _NOT_SWEPT[first]
         return f"{first} cannot be swept: {why}", hint
+    if (plain := ".".join(map(str, path))) != key:  # args.01, beside args.1
+        return f"this is the key {plain}", f"write {plain}"
     if len(path) > MAX_DEPTH:
         return f"nested deeper than {MAX_DEPTH} levels", "is this the right key?"
     try:  # a key of a list is one of each item

@@ -184,6 +184,13 @@ def test_names_in_the_users_own_code_are_not_used() -> None:
     assert array.table.columns == ("point_name", "args_lr")
 
 
+def test_a_variable_of_the_node_keeps_its_name_for_itself() -> None:
+    for other in ("{{ env.data }}", "{{ env.data | default('x') }}"):
+        (array,) = arrays_of(args={"data": "a", "b": other}, sweep={"grid": {"args.data": [1, 2]}})
+        assert columns(array)["args_data"] == ("1", "2")
+        assert "data" not in columns(array)
+
+
 def test_names_in_the_code_of_the_site_are_not_used() -> None:
     points = points_of(**TORCH, sweep={"grid": {"args.lr": [1, 2]}})
     (array,) = point_arrays(points, code="for lr in 1 2; do :; done")

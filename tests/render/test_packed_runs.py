@@ -178,6 +178,31 @@ def test_points_that_have_ended_do_not_run_again_after_a_requeue(
     assert again.requeues == at_the_limit.requeues == 1
 
 
+def test_what_has_ended_is_known_although_no_file_can_be_written(tmp_path: pathlib.Path) -> None:
+    """A link needs no room: on a full disk, a file would be empty."""
+    text = restarting("[[ $NUMBER != 0 ]] || exit 9; echo 1 >> ran")
+    run_task(tmp_path, text, stand_ins=steps_of(tmp_path))
+    folders = tmp_path.glob("logs/a/*/4711")
+    assert sorted(str((one / "ended").readlink()) for one in folders) == ["0", "9"]
+
+
+def test_a_point_that_cannot_start_again_asks_for_no_further_requeue(
+    at_the_limit: Run, tmp_path: pathlib.Path
+) -> None:
+    (folder,) = tmp_path.glob("logs/a/0001-*/4711")
+    assert (folder / "restart").exists()
+    folder.chmod(0o777)
+    again = run_task(
+        tmp_path,
+        (tmp_path / "job.sh").read_text(),
+        environment={"SLURM_RESTART_COUNT": "1"},
+        stand_ins=steps_of(tmp_path),
+    )
+    assert "others may change" in again.log
+    assert again.code == 1
+    assert again.requeues == at_the_limit.requeues == 1
+
+
 def test_a_point_without_a_restart_left_keeps_its_exit_code(tmp_path: pathlib.Path) -> None:
     text = restarting("[[ $NUMBER != 0 ]] || exit 9; echo 1 >> ran")
     first = run_task(tmp_path, text, stand_ins=steps_of(tmp_path))

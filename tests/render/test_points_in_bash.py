@@ -126,6 +126,18 @@ def test_a_hostile_value_arrives_in_the_ranks_of_its_task(
     assert record["point"]["index"] == task
 
 
+def test_the_values_are_not_in_the_environment_of_the_ranks(tmp_path: pathlib.Path) -> None:
+    (script,) = scripts_of(
+        command=["bash", "-c", 'echo "<$1 ${env_value-} ${point_name-}>"', "x", "{{ env.VALUE }}"],
+        env={"VALUE": ""},
+        setup=["value=1"],  # so the column has another name
+        sweep={"grid": {"env.VALUE": ["a", "b"]}},
+    )
+    assert "env_value=$2" in script
+    end = run(tmp_path, script, 0, env_value="of the caller", point_name="x")
+    assert "<a  >" in end.log
+
+
 DEEPSPEED: dict[str, Any] = {
     "framework": "deepspeed",
     "command": None,

@@ -32,13 +32,21 @@ def test_a_variable_of_the_node_arrives_byte_for_byte(tmp_path: pathlib.Path) ->
 
 
 def test_a_variable_that_is_not_set_ends_the_job_with_its_name(tmp_path: pathlib.Path) -> None:
-    for number, keys in enumerate(({"env": {"COPY": "{{ env.SCRATCH }}/x"}}, {})):
+    for number, keys in enumerate(
+        (
+            {},
+            {"env": {"COPY": "{{ env.SCRATCH }}/x"}},
+            {"workdir": "{{ env.SCRATCH }}"},
+            {"before": ["echo {{ env.SCRATCH }}"]},
+            {"checkpoints": {"path": "{{ env.SCRATCH }}/ck"}},
+        )
+    ):
         folder = tmp_path / str(number)
         folder.mkdir()
         end = run(folder, {}, "{{ env.SCRATCH }}", **keys)
         assert end.code != 0
-        assert "SCRATCH: " in end.log
-        assert end.reasons == ["failure"]
+        assert "SCRATCH: not set on this node: not_started" in end.log
+        assert end.reasons == ["not_started"]
 
 
 def test_an_own_variable_keeps_its_value(tmp_path: pathlib.Path) -> None:

@@ -170,12 +170,44 @@ def test_no_two_points_have_the_same_checkpoint_folder(path: str, expected: str)
     assert all(one.info and one.warning for one in appended)
 
 
+def test_points_that_share_a_job_id_do_not_share_its_folder() -> None:
+    text = TEXT.replace("/fsx/ck", '"/fsx/ck/{{ job.id }}"')
+    for sweep, expected in (
+        ("{grid: {args.lr: [1, 2]}}", "/fsx/ck/$SLURM_JOB_ID"),
+        ("{grid: {args.lr: [1, 2]}, per_node: 1}", "/fsx/ck/$SLURM_JOB_ID"),
+        ("{grid: {args.lr: [1, 2]}, per_node: 2}", "/fsx/ck/$SLURM_JOB_ID/$point_label"),
+    ):
+        spec = loaded(f"{text}sweep: {sweep}\n")[0]
+        assert spec.experiment.checkpoints
+        assert show(spec.experiment.checkpoints.path) == expected
+
+
 @pytest.mark.parametrize("target", ["s3://bucket/ck", "/efs/ck"])
 def test_no_two_points_have_the_same_export(target: str) -> None:
     text = TEXT.replace("/fsx/ck", f"/fsx/ck, export: {target}") + GRID
     for spec in loaded(text):
         assert spec.experiment.checkpoints
         assert show(spec.experiment.checkpoints.export or "") == f"{target}/$point_label"
+
+
+@pytest.mark.parametrize("key", ["path", "export"])
+def test_two_names_that_make_one_folder_are_a_problem(key: str) -> None:
+    sweep = "sweep: {zip: {args.out: [%s]}}\n"
+    for own, outs, expected in (
+        ("{{ args.out }}{{ point.index }}", '"1", a, b, c, d, e, f, g, h, i, ""', "/x/10"),
+        ("{{ args.out }}/{{ point.index }}", '../x/../1/0/.., "."', None),
+        ("{{ args.out }}/../{{ point.index }}/.", '"1", b', None),
+        ("{{ args.out }}{{ job.id }}", '"1", b', None),
+        ("{{ point.index }}{{ args.out }}", '"/../1", "/."', "/x/1"),
+    ):
+        folder = f'"/x/{own}"' if key == "path" else f'/fsx/ck, export: "/x/{own}"'
+        text = TEXT.replace("/fsx/ck", folder) + sweep % outs
+        if expected is None:
+            assert len(loaded(text)) == 2
+            continue
+        (problem,) = problems(text)
+        assert problem.path == f"checkpoints.{key}"
+        assert problem.what.startswith(f"{expected} is also that of the point 0000-")
 
 
 def test_gpt_neox_gets_the_folder_itself_because_its_config_file_expands_nothing() -> None:
@@ -237,6 +269,14 @@ def test_other_problems_are_reported_with_those_of_a_wrong_sweep() -> None:
     assert [one.path for one in found] == ["nodes", "sweep.grid.args.lr"]
 
 
+def test_two_spellings_of_a_place_in_a_list_are_no_two_keys() -> None:
+    text = TEXT.replace(
+        'args: {lr: 1e-3, optimizer.lr: 1, out: "/fsx/{{ args.lr }}"}', "args: [a, b]"
+    )
+    (problem,) = problems(text + "sweep: {grid: {args.01: [1, 2], args.1: [3, 4]}}\n")
+    assert (problem.path, problem.hint) == ("sweep.grid.args.01", "write args.1")
+
+
 def test_a_problem_of_every_value_is_one_for_each_of_them() -> None:
     values = ", ".join(f"x{number}" for number in range(200))
     found = problems(TEXT + f"sweep: {{grid: {{args.lr: [1, 2], batch.micro: [{values}]}}}}\n")
@@ -255,16 +295,47 @@ clusters:
 """
 
 
-def test_a_swept_queue_brings_its_own_defaults() -> None:
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "sweep: {grid: {queue: [big, small], args.lr: [1]}}\n",
+        'queue: "{{ env.Q }}"\nenv: {Q: big}\nsweep: {grid: {env.Q: [big, small]}}\n',
+    ],
+)
+def test_a_swept_queue_brings_its_own_defaults(keys: str) -> None:
     below = Below(
         [("defaults.yaml", QUEUES)],
         lambda: ("p4d-a100",),
         lambda _cluster, queue, _gpus: Queues(queue, ("big", "small")),
     )
-    text = TEXT + "sweep: {grid: {queue: [big, small], args.lr: [1]}}\n"
-    specs = loaded(text, below=below)
+    specs = loaded(TEXT + keys, below=below)
     assert [one.experiment.env["A"] for one in specs] == ["of-big", "of-small"]
     assert [one.experiment.nodes for one in specs] == [1, 2]
+
+
+def test_the_sweep_of_a_site_is_for_specs_with_a_sweep_alone() -> None:
+    defaults = "all: {sweep: {max_running: 3}}\n"
+    below = Below([("defaults.yaml", defaults)])
+    (plain,) = loaded(TEXT, below=below)
+    assert plain.experiment.sweep is None
+    for text, settings in ((TEXT + GRID, []), (TEXT, ["sweep.grid.args.lr=[1, 2]"])):
+        specs = loaded(text, *settings, below=below)
+        assert len(specs) > 1
+        assert all(one.experiment.sweep and one.experiment.sweep.max_running == 3 for one in specs)
+
+
+def test_a_setting_of_a_swept_key_is_a_warning_that_it_has_no_effect() -> None:
+    sweep = "sweep: {grid: {args.lr: [1, 2]}, include: [{args.out: /fsx/y}]}\n"
+    for text, setting, expected in (
+        (TEXT + GRID, "args.lr=5", ["--set:1:1 args.lr"]),
+        (TEXT + GRID, "args.out=/fsx/x", []),
+        (TEXT + GRID, "sweep.grid.args.lr=[5]", []),
+        (TEXT + sweep, "args.lr=5", []),  # the point of `include` has it
+    ):
+        for spec in loaded(text, setting):
+            notes = [one for one in spec.notes if "swept" in one.what]
+            assert [f"{one.where} {one.path}" for one in notes] == expected
+            assert all(one.warning for one in notes)
 
 
 def test_a_list_that_is_added_to_can_be_swept() -> None:

@@ -37,10 +37,10 @@ main() {
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=4 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
-  export DATA="${DATA_ROOT:?}/pile"
+  export DATA="${DATA_ROOT:?not set on this node: ${reason:=not_started}}/pile"
 
   # ---- files ---------------------------------------------------------------------------------
-  with_timeout make_checkpoint_folder "/fsx/shards/${SLURM_ARRAY_TASK_ID:?}"
+  with_timeout make_checkpoint_folder "/fsx/shards/${SLURM_ARRAY_TASK_ID:?not set on this node: ${reason:=not_started}}"
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -x ./tokenize ]] || fail "no executable program ./tokenize in $PWD: correct the spec's command or workdir, or put it there"
@@ -48,7 +48,7 @@ main() {
   # ---- launch: srun starts one task per rank -------------------------------------------------
   command=(
     ./tokenize
-    --shard "${SLURM_ARRAY_TASK_ID:?}"
+    --shard "${SLURM_ARRAY_TASK_ID:?not set on this node: ${reason:=not_started}}"
     --tmp "${SCRATCH:-/tmp}/$SLURM_JOB_ID"
     --log "$job_dir/attempt-$attempt"
   )

@@ -74,7 +74,7 @@ main() {
 
 # ==== 8 points of the sweep prompts ===========================================================
 
-read_point() { # INDEX
+read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a name
   point_index=$1
   case $1 in
     #         point_name                                                                  prompt                             command_6  args_1    prompt_2                           env_prompt                           content
@@ -88,7 +88,7 @@ read_point() { # INDEX
     7) set -- 0007-PROMPT=Gr__e_aus__HOME__END,command.6=20,args.1=0.05866-6af7a038       'Grüße aus $HOME; END'             20         0.05866   'Grüße aus $HOME; END'             'Gr\u00fc\u00dfe aus $HOME; END'     ffd7ee32ef482ff6 ;;
     *) return 1 ;;
   esac
-  point_name=$1 prompt=$2 command_6=$3 args_1=$4 prompt_2=$5 env_prompt=$6 content=$7
+  export -n point_name=$1 prompt=$2 command_6=$3 args_1=$4 prompt_2=$5 env_prompt=$6 content=$7
 }
 
 # ==== housekeeping ============================================================================

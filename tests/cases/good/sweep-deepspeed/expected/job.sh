@@ -110,7 +110,7 @@ END
 
 # ==== 6 points of the sweep lr-micro ==========================================================
 
-read_point() { # INDEX
+read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a name
   point_index=$1
   case $1 in
     #         point_name                       lr      micro  accumulation  content
@@ -122,7 +122,7 @@ read_point() { # INDEX
     5) set -- 0005-lr=1.5e-4,micro=8-08229f7a  1.5e-4  8      2             f0d4cd1ad956884a ;;
     *) return 1 ;;
   esac
-  point_name=$1 lr=$2 micro=$3 accumulation=$4 content=$5
+  export -n point_name=$1 lr=$2 micro=$3 accumulation=$4 content=$5
 }
 
 # ==== housekeeping ============================================================================

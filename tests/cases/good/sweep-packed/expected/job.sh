@@ -98,7 +98,7 @@ main() {
 
 # ==== 10 points of the sweep lr ===============================================================
 
-read_point() { # TASK.SLOT
+read_point() { # TASK.SLOT; `export -n`: sbatch's caller may have exported such a name
   case $1 in
     #           point_name                                  lr    optimizer        content           point_index
     0.0) set -- 0000-lr=1e-2,optimizer=adam-81031272        1e-2  adam             1bf848de02696410  0 ;;
@@ -113,7 +113,7 @@ read_point() { # TASK.SLOT
     1.1) set -- 0009-lr=1e-4,optimizer=it_s__mine-fe09f6fa  1e-4  'it'\''s $mine'  fc253c48bd499c91  9 ;;
     *) return 1 ;;
   esac
-  point_name=$1 lr=$2 optimizer=$3 content=$4 point_index=$5
+  export -n point_name=$1 lr=$2 optimizer=$3 content=$4 point_index=$5
 }
 
 # ==== housekeeping ============================================================================
@@ -266,6 +266,7 @@ run_pack() { # starts this script once for each point of the task, and waits for
     read_point "$SLURM_ARRAY_TASK_ID.$slot" || break # the last task may have fewer points
     names+=("$point_name") folders+=("/fsx/logs/lr/$point_name/$SLURM_JOB_ID")
     printf 'clusterjobs: %s writes to %s/job.log\n' "$point_name" "${folders[-1]}"
+    rm -f -- "${folders[-1]}/restart" # of an earlier attempt
     "$BASH" "$0" "$SLURM_ARRAY_TASK_ID.$slot" > /dev/null & # errors before job.log exists go to stderr
     pids+=("$!")
   done
@@ -289,14 +290,13 @@ signal_points() { # NUMBER: passes the signal on to all points
 }
 
 skip_if_ended() { # a requeue starts all points again: exit if this one ended in an earlier attempt
-  rm -f -- "$job_dir/restart"
-  (( attempt == 1 )) || [[ ! -e $job_dir/ended ]] || exit "$(< "$job_dir/ended")"
+  (( attempt == 1 )) || [[ ! -L $job_dir/ended ]] || exit "$(readlink -- "$job_dir/ended")"
   rm -f -- "$job_dir/ended"
 }
 
 end_point() { # records whether this point runs again after a requeue; a cancelled one does
   [[ $decision != restart ]] || { : > "$job_dir/restart"; return; }
-  [[ $reason == cancelled ]] || printf '%s\n' "$status" > "$job_dir/ended"
+  [[ $reason == cancelled ]] || ln -sfn -- "$status" "$job_dir/ended" # a full disk has room for a link
 }
 
 signal_step_of_point() { # SIGNAL: only to the step of this point

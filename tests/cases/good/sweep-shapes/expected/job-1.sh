@@ -129,7 +129,7 @@ main() {
 
 # ==== 3 points of the sweep scaling ===========================================================
 
-read_point() { # INDEX
+read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a name
   point_index=$1
   case $1 in
     #         point_name                    seed  content
@@ -138,7 +138,7 @@ read_point() { # INDEX
     2) set -- 0002-nodes=1,seed=3-e59a5e1d  3     7f31d37c1098e8a7 ;;
     *) return 1 ;;
   esac
-  point_name=$1 seed=$2 content=$3
+  export -n point_name=$1 seed=$2 content=$3
 }
 
 count_failures() { # holds the pending tasks once 2 points have failed (max_failed)

@@ -143,7 +143,7 @@ main() {
 
 # ==== 3 points of the sweep scaling ===========================================================
 
-read_point() { # INDEX
+read_point() { # INDEX; `export -n`: sbatch's caller may have exported such a name
   point_index=$1
   case $1 in
     #         point_name                    seed  content
@@ -152,7 +152,7 @@ read_point() { # INDEX
     5) set -- 0005-nodes=2,seed=3-02e11648  3     5ab3e73249a2c0ad ;;
     *) return 1 ;;
   esac
-  point_name=$1 seed=$2 content=$3
+  export -n point_name=$1 seed=$2 content=$3
 }
 
 count_failures() { # holds the pending tasks once 2 points have failed (max_failed)

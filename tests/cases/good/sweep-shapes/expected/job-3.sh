@@ -25,8 +25,8 @@
 POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
 
 main() {
-  point_name=0006-nodes=4-b92c880c
-  point_index=6
+  export -n point_name=0006-nodes=4-b92c880c
+  export -n point_index=6
   point_label=${point_name#*-} # unchanged if the sweep gets more points
   start_job "/fsx/logs/scaling/$point_name/$SLURM_JOB_ID" # job.log is written there
   with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
