@@ -14,6 +14,7 @@ from clusterjobs.cluster.facts import BucketLink
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.plan.storage import Storage, is_below
+from clusterjobs.plan.sweep import POINT
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import expanding, is_absolute, show, variable, without_points
@@ -73,7 +74,7 @@ def plan_checkpoints(
     if experiment.logs.overwrite and not experiment.logs.export:
         _report_missing_export("logs", diagnostics)
     if experiment.logs.export:
-        exports.append(_logs(experiment.logs, experiment.logs.export, diagnostics, provenance))
+        exports.append(_logs(experiment, experiment.logs.export, diagnostics, provenance))
     return Checkpoints(
         path,
         f"{path}/{expanding(marker)}" if path and marker else None,
@@ -82,10 +83,15 @@ def plan_checkpoints(
     )
 
 
-def _logs(logs: spec.Logs, target: str, diagnostics: Diagnostics, provenance: Provenance) -> Export:
+def _logs(
+    experiment: spec.Experiment, target: str, diagnostics: Diagnostics, provenance: Provenance
+) -> Export:
+    logs, sweep = experiment.logs, experiment.sweep
     _check_apart(("logs", "export"), logs.path, target, diagnostics)
     _record_copy("logs.export", target, provenance)
     folder = expanding(target).rstrip("/")
+    if sweep:  # as below logs.path: points that share a node have the same job id
+        folder = f"{folder}/{sweep.name or experiment.name}/{POINT}"
     job = variable("SLURM_JOB_ID")
     return Export(JOB_DIR, f"{folder}/{job}", logs.overwrite, of_job=True)
 

@@ -70,3 +70,13 @@ def test_without_a_sweep_the_folder_itself_is_linked() -> None:
 def test_the_name_of_a_point_cannot_decide_the_bucket() -> None:
     with pytest.raises(InputError, match="is not a bucket"):
         exported("/fsx/ck", "s3://bucket-{{ point.index }}/ck")
+
+
+def test_points_that_share_a_node_and_its_job_id_export_their_logs_apart() -> None:
+    logs = {"path": "/fsx/logs", "export": "/fsx/copies/"}
+    (array,) = arrays_of(
+        command=["true"], env={"SEED": "0"}, logs=logs, sweep={"grid": {"env.SEED": ["1", "2"]}}
+    )
+    ((_, target),) = copies(array.plan)
+    assert target.startswith("/fsx/copies/")
+    assert target.endswith("/$point_name/$SLURM_JOB_ID")

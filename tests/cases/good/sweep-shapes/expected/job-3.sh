@@ -77,7 +77,7 @@ main() {
   # ---- export: copied while the job runs, and once more at its end ---------------------------
   exports=(
     "/fsx/checkpoints/scaling/$point_label" "s3://bucket/scaling/$point_label"
-    "$job_dir" "s3://bucket/logs/$SLURM_JOB_ID"
+    "$job_dir" "s3://bucket/logs/scaling/$point_name/$SLURM_JOB_ID"
   )
   start_export
 
