@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from stand_in_slurm import StandInSlurm
 
+from clusterjobs.commands.submit import one_spec
+
 SPEC = "name: {name}\ncluster: small\nframework: command\ncommand: ['true']\nlogs: logs\n{more}"
 SWEEP = "args: {lr: 1}\nsweep: {grid: {args.lr: [1, 2, 3]}}\n"
 SWEPT = SPEC.replace("['true']", "[echo, '{{{{ args.lr }}}}']")
@@ -420,3 +422,44 @@ def test_a_changed_value_of_a_needed_spec_reaches_the_job(
     write("final", more)
     submit(clusterjobs, "final")
     assert "CHECKPOINTS=/fsx/train/a" in str(slurm.calls()[1]["script"])
+
+
+def test_each_is_refused_where_tasks_are_not_points(clusterjobs: Run, slurm: StandInSlurm) -> None:
+    four = SWEEP.replace("3]", "3, 4]")
+    write("train", four, SWEPT)
+    write("final", f"{four}needs: [{{spec: train.yaml, on: each}}]\n", SWEPT)
+    slurm.configure(MaxArraySize="2", MaxJobCount="10000")
+    done = clusterjobs("submit", "final.yaml")
+    assert (done.code, slurm.calls()) == (1, [])
+    assert "an array of this Slurm has at most 2 (MaxArraySize)" in done.err
+
+
+def test_a_needed_sweep_fits_slurms_limit(clusterjobs: Run, slurm: StandInSlurm) -> None:
+    write("train", SWEEP, SWEPT)
+    write("final", "needs: [train.yaml]\n")
+    slurm.configure(MaxArraySize="2", MaxJobCount="10000")
+    submit(clusterjobs, "final")
+    assert calls(slurm) == [
+        ("train", "0,1", ""),
+        ("train", "", ""),
+        ("final", "", "afterok:100:10100"),
+    ]
+
+
+def test_a_point_that_fails_meanwhile_is_not_submitted_without_its_needs(
+    clusterjobs: Run, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("train")
+    write("final", f"{SWEEP}needs: [train.yaml]\n", SWEPT)
+    submit(clusterjobs, "final")
+    slurm.set_queue(*(row for row in slurm.queue() if row["%A"] != "100"))
+    first_look = one_spec.chosen_now
+
+    def then_all_are_cancelled(*words: Any) -> Any:
+        found = first_look(*words)
+        slurm.set_queue()
+        return found
+
+    monkeypatch.setattr(one_spec, "chosen_now", then_all_are_cancelled)
+    submit(clusterjobs, "final")
+    assert len(slurm.calls()) == 2
