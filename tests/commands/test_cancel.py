@@ -234,8 +234,7 @@ def test_a_wrong_index_is_not_taken_for_another_job(
     done = clusterjobs("cancel", "sweep.yaml", "4")
     assert (done.code, done.out, words.exists()) == (1, "", False)
     assert done.err == (
-        "4 is no point and no job of sweep.yaml\n"
-        "   hint: to cancel job 4: clusterjobs cancel 4\n"
+        "4 is no point and no job of sweep.yaml\n   hint: to cancel job 4: clusterjobs cancel 4\n"
     )
     assert clusterjobs("cancel", "sweep.yaml", "70").code == 0
     assert words.read_text() == "--\n70\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from stand_in_slurm import StandInSlurm
 
-from clusterjobs.commands.submit import one_spec
+from clusterjobs.commands.submit import one_spec, record
 
 SPEC = "name: {name}\ncluster: small\nframework: command\ncommand: ['true']\nlogs: logs\n{more}"
 SWEEP = "args: {lr: 1}\nsweep: {grid: {args.lr: [1, 2, 3]}}\n"
@@ -463,3 +464,21 @@ def test_a_point_that_fails_meanwhile_is_not_submitted_without_its_needs(
     monkeypatch.setattr(one_spec, "chosen_now", then_all_are_cancelled)
     submit(clusterjobs, "final")
     assert len(slurm.calls()) == 2
+
+
+def test_a_full_disk_after_sbatch_says_the_id(
+    clusterjobs: Run, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("train")
+    write("final", "needs: [train.yaml]\n")
+    append = record.append_submission
+
+    def full(file: Any, one: Any) -> None:
+        if one.job_id:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(file, one)
+
+    monkeypatch.setattr(record, "append_submission", full)
+    done = clusterjobs("submit", "final.yaml")
+    assert done.code == 1
+    assert "job 100 was submitted, but its id cannot be written" in done.err
