@@ -127,12 +127,12 @@ def _of_sweep(sweep: SweepJobs, words: Sequence[str], known: Sequence[Queued]) -
     """The jobs of these points and ids, or all of this user."""
     indexes = set(map(str, sweep.points.values()))
     job_ids = [word for word in words if _JOB_ID.fullmatch(word) and word not in indexes]
-    yield from (_with_id(job_id, known) for job_id in job_ids)
+    states = sweep.states(known)
+    yield from (_of_sweep_with_id(sweep, states, job_id, known) for job_id in job_ids)
     patterns = [word for word in words if word not in job_ids]
     if job_ids and not patterns:
         return
     chosen = set(points_matching(patterns or ["*"], sweep.points))
-    states = sweep.states(known)
     for job, points in _running_in(states, known):
         if not chosen.intersection(points) or not (patterns or _is_own(job)):
             continue
@@ -142,6 +142,21 @@ def _of_sweep(sweep: SweepJobs, words: Sequence[str], known: Sequence[Queued]) -
     for name in states if patterns else ():
         if name in chosen and states[name].state not in (PENDING, RUNNING):
             yield Chosen("", (), (name,), states[name].state)
+
+
+def _of_sweep_with_id(
+    sweep: SweepJobs, states: dict[str, PointState], job_id: str, known: Sequence[Queued]
+) -> Chosen:
+    """The job with this id. Raises InputError if it is another one's: a wrong index is no id."""
+    chosen = _with_id(job_id, known)
+    own = {job.job_id for job, _ in _running_in(states, known)}
+    is_own = any(job.job_id in own or job.array_id in sweep.arrays for job in chosen.tasks)
+    if chosen.tasks and not is_own and sweep.point_with_job(job_id, states) is None:
+        raise one_problem(
+            f"{job_id} is no point and no job of {sweep.spec}",
+            hint=f"to cancel job {job_id}: clusterjobs cancel {job_id}",
+        )
+    return chosen
 
 
 def _running_in(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from clusterjobs.commands.job_folders import spec_jobs
-from clusterjobs.commands.show import table
+from clusterjobs.commands.show import printable, table
 from clusterjobs.commands.sweeps.jobs import SweepJobs, sweep_jobs
 from clusterjobs.commands.unstarted import Unstarted
 from clusterjobs.errors import InputError, Problem, one_problem
@@ -97,7 +97,7 @@ class NoPointError(InputError):
 
     def __init__(self, sweep: SweepJobs, states: dict[str, PointState]) -> None:
         names = sorted(states, key=lambda name: _ORDER.index(states[name].state))
-        rows = [(str(sweep.points[name]), name, states[name].state) for name in names]
+        rows = [(str(sweep.points[name]), printable(name), states[name].state) for name in names]
         more = f"\n... and {len(rows) - _MOST_POINTS} more" if len(rows) > _MOST_POINTS else ""
         self.table = table(rows[:_MOST_POINTS]) + more
         what = f"{sweep.spec} is a sweep of {len(rows)} points: say which one"

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from clusterjobs.regular_file import open_regular
 
 SUBMISSIONS = "submissions.jsonl"
-_MOST = 64 << 20  # bytes that are read: hundreds of submissions of 1,000 points
+MOST = 64 << 20  # bytes that are read: hundreds of submissions of 1,000 points
 _COMMENT = "clusterjobs:"
 
 
@@ -76,8 +76,9 @@ def append_submission(file: BinaryIO, submission: Submission) -> None:
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 1))
     start = b"" if file.read(1) in (b"", b"\n") else b"\n"
-    file.write(start + json.dumps(asdict(submission)).encode() + b"\n")
-    file.flush()
+    left = start + json.dumps(asdict(submission)).encode() + b"\n"
+    while left:  # without the file's buffer: what fails must not be written later, on closing
+        left = left[os.write(file.fileno(), left) :]
     os.fsync(file.fileno())
 
 
@@ -89,7 +90,7 @@ def read_submissions(folder: pathlib.Path) -> tuple[Submission, ...]:
     """
     try:
         with open_regular(folder / SUBMISSIONS) as file:
-            text = file.read(_MOST).decode(errors="replace")
+            text = file.read(MOST).decode(errors="replace")
     except OSError:
         return ()
     found: dict[str, Submission] = {}

@@ -18,7 +18,7 @@ from clusterjobs.jobs.point_folders import (
     start_time,
 )
 from clusterjobs.jobs.records import NO_RECORD, Attempt, read_attempts, unrecorded_attempts
-from clusterjobs.jobs.submissions import NeededJob, Submission
+from clusterjobs.jobs.submissions import NeededJob, Submission, has_token
 from clusterjobs.jobs.unmet_needs import why_never_started
 from clusterjobs.node.job.attempt_files import read_end
 
@@ -149,9 +149,15 @@ def _queued_tasks(
         array = str(one.job_id) if one.job_id is not None else _by_comment(one, commented)
         for key, name in one.points.items():
             index, dot, _ = key.partition(".")
-            if task := tasks.get((array, index)):
+            task = tasks.get((array, index))
+            if task and not _is_of_another(task.job, one):
                 found[digest_of(name)] = task._replace(is_packed=bool(dot))
     return found
+
+
+def _is_of_another(job: QueuedJob, submission: Submission) -> bool:
+    """Whether another `submit` made it: a new cluster counts its jobs from 1, too."""
+    return has_token(job.comment) and submission.comment not in job.comment
 
 
 def _by_comment(intent: Submission, commented: Iterable[tuple[str, str]]) -> str:

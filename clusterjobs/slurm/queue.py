@@ -68,6 +68,8 @@ _COLUMNS = {
     "partition": "%P",
     "workdir": "%Z",
 }
+_USER = [*_COLUMNS].index("user_id")
+_CLUSTER = "CLUSTER: "  # a line before the jobs of each cluster, if SLURM_CLUSTERS names some
 _NOTHING = frozenset(("N/A", "(null)", "INVALID"))
 
 
@@ -156,8 +158,13 @@ def _squeue(columns: Iterable[str], *options: str) -> list[list[str]] | None:
         return None
     if done.returncode:
         raise _refused("squeue", done.stderr.decode(errors="replace"))
-    rows = done.stdout.decode(errors="replace").split(row_mark)[1:]
-    return [row.removesuffix("\n").split(mark) for row in rows]
+    before, *rows = done.stdout.decode(errors="replace").split(row_mark)
+    cells = [row.removesuffix("\n").split(mark) for row in rows]
+    strange = [line for line in before.split("\n") if line and not line.startswith(_CLUSTER)]
+    if strange or any(len(row) != len(_COLUMNS) or not row[_USER].isdecimal() for row in cells):
+        # else a queue that cannot be read would look empty, and points would be started twice
+        raise _refused("squeue", f"its output cannot be read: {before[:200].strip() or 'a row'}")
+    return cells
 
 
 def _environment() -> dict[str, str]:

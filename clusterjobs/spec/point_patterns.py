@@ -67,8 +67,11 @@ def _has_number(name: str, index: int, number: str) -> bool:
 
 def _matches(pattern: str, points: Mapping[str, int]) -> Iterator[tuple[list[str], Problem]]:
     """The names for each part of the pattern, and the problem if there are none."""
+    if pattern in points:  # at once: thousands of names may be given
+        yield [pattern], Problem(pattern)
+        return
     if not _NUMBERS.fullmatch(pattern):
-        names = [name for name in points if name == pattern or fnmatchcase(name, pattern)]
+        names = [name for name in points if fnmatchcase(name, pattern)]
         yield names, _unknown(pattern, points)
         return
     for part in pattern.replace(" ", "").split(","):

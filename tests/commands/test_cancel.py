@@ -251,20 +251,61 @@ def test_points_are_chosen_by_patterns_and_ids(
 ) -> None:
     submitted(folder, 70, {str(index): name for index, name in enumerate(sweep[:3])})
     ended(folder, sweep[1], 71, "failure")
-    words = slurm(task(0, "RUNNING"), task(2, "PENDING"), row("99", "PENDING", "other"))
-    done = clusterjobs("cancel", "sweep.yaml", "*micro=4-*", "99", "7", "1-3")
+    words = slurm(task(0, "RUNNING"), task(2, "PENDING"))
+    done = clusterjobs("cancel", "sweep.yaml", "*micro=4-*", "70_2", "7", "1")
     assert done.code == 1
-    assert words.read_text() == "--\n99\n70_[0,2]\n"
+    assert words.read_text() == "--\n70_[0,2]\n"
     assert "no job 7 is in the queue" in done.err
-    done = clusterjobs("cancel", "sweep.yaml", "*lr=1e-3*", "99", "3")
+    done = clusterjobs("cancel", "sweep.yaml", "*lr=1e-3*", "70_2", "3")
     assert done.code == 0
     assert done.out.splitlines() == [
-        "job 99 is cancelled; it was pending",
+        "job 70_2 is cancelled; it was pending",
         f"{sweep[0]}: job 70_0 is cancelled; it was running",
         f"{sweep[1]} had already ended: failed",
         f"{sweep[3]} was never submitted",
     ]
-    assert words.read_text() == "--\n99\n70_0\n"
+    assert words.read_text() == "--\n70_[0,2]\n"
+
+
+def test_a_wrong_index_is_not_taken_for_another_job(
+    clusterjobs: Callable[..., Any],
+    slurm: Callable[..., pathlib.Path],
+    sweep: list[str],
+    folder: pathlib.Path,
+) -> None:
+    submitted(folder, 70, {str(index): name for index, name in enumerate(sweep)})
+    words = slurm(task(0, "RUNNING"), row("4", "RUNNING", "other"))
+    done = clusterjobs("cancel", "sweep.yaml", "4")
+    assert (done.code, done.out, words.exists()) == (1, "", False)
+    assert done.err == (
+        "4 is no point and no job of sweep.yaml\n   hint: to cancel job 4: clusterjobs cancel 4\n"
+    )
+    assert clusterjobs("cancel", "sweep.yaml", "70").code == 0
+    assert words.read_text() == "--\n70\n"
+
+
+def test_strange_names_in_the_record_end_nothing(
+    clusterjobs: Callable[..., Any],
+    slurm: Callable[..., pathlib.Path],
+    sweep: list[str],
+    folder: pathlib.Path,
+) -> None:
+    strange = {"1": "9" * 5000 + "-x", "2": "0001-\x1b]0;hit\x07-deadbeef", "3": "²-x"}
+    submitted(folder, 70, {"0": sweep[0], **strange})
+    slurm(task(0, "RUNNING"), task(2, "PENDING"))
+    for words in (
+        ["cancel", "sweep.yaml"],
+        ["cancel", "sweep.yaml", "nothing"],
+        ["logs", "sweep.yaml"],
+        ["logs", "sweep.yaml", "0"],
+        ["logs", "sweep.yaml", "-"],
+        ["status", "sweep.yaml"],
+        ["status", "logs/tiny", "--points"],
+        ["results", "logs/tiny"],
+    ):
+        done = clusterjobs(*words)
+        assert done.code in (0, 1), (words, done.err)
+        assert all(one.isprintable() or one == "\n" for one in done.out + done.err), words
 
 
 def test_a_point_that_shares_its_node_is_cancelled_only_with_the_others(

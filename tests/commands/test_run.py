@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from stand_in_squeue import row
 from terminal import Terminal
 
 from clusterjobs.commands.follow import leave_running, polled_queue
+from clusterjobs.commands.follow.interrupts import postponed_interrupts
 from clusterjobs.lab.polling import until
 
 SPEC = "name: tiny\ncluster: small\nframework: command\ncommand: [./train]\nlogs: {logs}\n"
@@ -393,9 +395,13 @@ def test_ctrl_c_on_a_terminal(
     assert (slurm.folder / "cancelled").exists() == cancelled
 
 
+@pytest.mark.parametrize(("spec", "job_id"), [("exp.yaml", "100"), ("final.yaml", "10100")])
 def test_ctrl_c_while_sbatch_runs_waits_for_its_answer(
-    slurm: StandInSlurm, folder: pathlib.Path
+    slurm: StandInSlurm, folder: pathlib.Path, spec: str, job_id: str
 ) -> None:
+    """Also where another spec is submitted first: the job's id is said in any case."""
+    final = SPEC.format(logs=folder / "logs").replace("tiny", "final")
+    (folder / "final.yaml").write_text(f"{final}needs: [exp.yaml]\n")
     sbatch = slurm.folder / "sbatch"
     sbatch.rename(slurm.folder / "real-sbatch")
     sbatch.write_text(
@@ -404,15 +410,27 @@ def test_ctrl_c_while_sbatch_runs_waits_for_its_answer(
         f'exec {slurm.folder}/real-sbatch "$@"\n'
     )
     sbatch.chmod(0o755)
-    with Terminal([*PROGRAM, "run", "exp.yaml"]) as terminal:
+    with Terminal([*PROGRAM, "run", spec]) as terminal:
         until((slurm.folder / "asked").exists, 120, lambda: terminal.said)
         terminal.write("\x03")
         terminal.read_until("sbatch is running")
         (slurm.folder / "go").touch()
-        terminal.read_until("cancel job 100?")
+        terminal.read_until(f"cancel job {job_id}?")
         terminal.write("y\n")
-        terminal.read_until("job 100 is cancelled")
+        terminal.read_until(f"job {job_id} is cancelled")
         assert terminal.wait() == 130
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """As SIGHUP under nohup."""
+    said: list[str] = []
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with postponed_interrupts(lambda: said.append("")):
+            signal.raise_signal(signal.SIGHUP)
+        assert (said, signal.getsignal(signal.SIGHUP)) == ([], signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_refused_job_is_an_error(clusterjobs: Callable[..., Any], slurm: StandInSlurm) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 from stand_in_slurm import StandInSlurm
+
+from clusterjobs.commands.submit import one_spec, record
 
 SPEC = "name: {name}\ncluster: small\nframework: command\ncommand: ['true']\nlogs: logs\n{more}"
 SWEEP = "args: {lr: 1}\nsweep: {grid: {args.lr: [1, 2, 3]}}\n"
@@ -436,3 +439,62 @@ def test_a_changed_value_of_a_needed_spec_reaches_the_job(
     write("final", more)
     submit(clusterjobs, "final")
     assert "CHECKPOINTS=/fsx/train/a" in str(slurm.calls()[1]["script"])
+
+
+def test_each_is_refused_where_tasks_are_not_points(clusterjobs: Run, slurm: StandInSlurm) -> None:
+    four = SWEEP.replace("3]", "3, 4]")
+    write("train", four, SWEPT)
+    write("final", f"{four}needs: [{{spec: train.yaml, on: each}}]\n", SWEPT)
+    slurm.configure(MaxArraySize="2", MaxJobCount="10000")
+    done = clusterjobs("submit", "final.yaml")
+    assert (done.code, slurm.calls()) == (1, [])
+    assert "an array of this Slurm has at most 2 (MaxArraySize)" in done.err
+
+
+def test_a_needed_sweep_fits_slurms_limit(clusterjobs: Run, slurm: StandInSlurm) -> None:
+    write("train", SWEEP, SWEPT)
+    write("final", "needs: [train.yaml]\n")
+    slurm.configure(MaxArraySize="2", MaxJobCount="10000")
+    submit(clusterjobs, "final")
+    assert calls(slurm) == [
+        ("train", "0,1", ""),
+        ("train", "", ""),
+        ("final", "", "afterok:100:10100"),
+    ]
+
+
+def test_a_point_that_fails_meanwhile_is_not_submitted_without_its_needs(
+    clusterjobs: Run, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("train")
+    write("final", f"{SWEEP}needs: [train.yaml]\n", SWEPT)
+    submit(clusterjobs, "final")
+    slurm.set_queue(*(row for row in slurm.queue() if row["%A"] != "100"))
+    first_look = one_spec.chosen_now
+
+    def then_all_are_cancelled(*words: Any) -> Any:
+        found = first_look(*words)
+        slurm.set_queue()
+        return found
+
+    monkeypatch.setattr(one_spec, "chosen_now", then_all_are_cancelled)
+    submit(clusterjobs, "final")
+    assert len(slurm.calls()) == 2
+
+
+def test_a_full_disk_after_sbatch_says_the_id(
+    clusterjobs: Run, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("train")
+    write("final", "needs: [train.yaml]\n")
+    append = record.append_submission
+
+    def full(file: Any, one: Any) -> None:
+        if one.job_id:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(file, one)
+
+    monkeypatch.setattr(record, "append_submission", full)
+    done = clusterjobs("submit", "final.yaml")
+    assert done.code == 1
+    assert "job 100 was submitted, but its id cannot be written" in done.err

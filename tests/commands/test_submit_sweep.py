@@ -15,7 +15,8 @@ import pytest
 import yaml
 from stand_in_slurm import StandInSlurm
 
-from clusterjobs.commands.submit import points as submit_sweep
+from clusterjobs.commands.submit import record
+from clusterjobs.jobs import submissions
 from clusterjobs.jobs.submissions import Submission, append_submission
 
 Run = Callable[..., Any]
@@ -469,9 +470,59 @@ def test_a_full_disk_after_sbatch_loses_nothing(
             raise OSError(errno.ENOSPC, "No space left on device")
         append_submission(file, one)
 
-    monkeypatch.setattr(submit_sweep, "append_submission", append)
+    monkeypatch.setattr(record, "append_submission", append)
     done = clusterjobs("submit", "exp.yaml")
     assert done.code == 1
     assert "job 100 was submitted, but" in done.err
     assert states(clusterjobs) == ["pending"] * 3
     assert clusterjobs("submit", "exp.yaml").out.endswith("3 points not submitted: 3 pending\n")
+
+
+def test_a_full_disk_before_sbatch_submits_nothing(
+    clusterjobs: Run, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write = os.write
+    monkeypatch.setattr(submissions.os, "write", full)
+    done = clusterjobs("submit", "exp.yaml")
+    monkeypatch.setattr(submissions.os, "write", write)
+    assert (done.code, slurm.calls(), RECORDS.read_text()) == (1, [], "")
+    assert "submissions.jsonl: No space left on device" in done.err
+
+
+def test_a_record_that_is_too_large_starts_nothing_twice(
+    clusterjobs: Run, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clusterjobs("submit", "exp.yaml")
+    monkeypatch.setattr(submissions, "MOST", 100)
+    done = clusterjobs("submit", "exp.yaml")
+    assert (done.code, len(slurm.calls())) == (1, 1)
+    assert "so not all of it is read" in done.err
+
+
+@pytest.mark.parametrize("option", ["--arr=0-1", "--cluster=b", "--test"])
+def test_shortened_options_are_refused_too(
+    clusterjobs: Run, slurm: StandInSlurm, option: str
+) -> None:
+    done = clusterjobs("submit", "exp.yaml", "--", option)
+    assert (done.code, slurm.calls()) == (1, [])
+    assert f"{option} cannot be given for a sweep" in done.err
+
+
+def test_another_cluster_in_the_environment_is_refused(
+    clusterjobs: Run, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SBATCH_CLUSTERS", "b")
+    done = clusterjobs("submit", "exp.yaml")
+    assert (done.code, slurm.calls()) == (1, [])
+    assert "SBATCH_CLUSTERS is b" in done.err
+
+
+def test_the_id_of_an_earlier_cluster_is_another_job(clusterjobs: Run, slurm: StandInSlurm) -> None:
+    clusterjobs("submit", "exp.yaml")
+    slurm.set_queue(*({**row, "%k": "clusterjobs:0123456789abcdef"} for row in slurm.queue()))
+    assert states(clusterjobs) == ["lost"] * 3
+    slurm.set_queue(*({**row, "%k": "changed by somebody"} for row in slurm.queue()))
+    assert states(clusterjobs) == ["pending"] * 3

@@ -83,3 +83,29 @@ def test_a_refusal_is_shown(slurm: pathlib.Path) -> None:
     program.chmod(0o755)
     with pytest.raises(InputError, match="no controller"):
         known_jobs()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "echo 'JOBID PARTITION NAME'",
+        "echo 'no such option: --array'",
+        'mark=${@: -1}; mark=${mark#--format=}; echo "${mark%%/*}/12"',
+        'f=${@: -1}; f=${f#--format=}; echo "${f//%U/nobody}"',
+    ],
+)
+def test_an_output_that_cannot_be_read_is_no_empty_queue(slurm: pathlib.Path, said: str) -> None:
+    program = slurm / "squeue"
+    program.write_text(f"#!/bin/bash\n{said}\n")
+    program.chmod(0o755)
+    with pytest.raises(InputError, match="its output cannot be read"):
+        known_jobs()
+
+
+def test_a_line_that_names_the_cluster_is_no_job(slurm: pathlib.Path) -> None:
+    write_squeue(slurm, row("12", "PENDING"))
+    program = slurm / "squeue"
+    (slurm / "real").write_text(program.read_text())
+    (slurm / "real").chmod(0o755)
+    program.write_text('#!/bin/bash\necho "CLUSTER: a"\nexec "${0%/*}/real" "$@"\n')
+    assert [job.job_id for job in known_jobs() or ()] == ["12"]

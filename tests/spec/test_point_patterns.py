@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterjobs.errors import InputError
+from clusterjobs.spec import point_patterns
 from clusterjobs.spec.point_patterns import one_point, points_matching
 
 _NAMES = (
@@ -106,3 +107,9 @@ def test_a_point_of_a_changed_spec_does_not_hide_the_newest_one_of_its_index() -
     changed = {"0001-lr=9-cccccccc": 1, **_POINTS}
     assert one_point("1", changed) == _NAMES[1]
     assert points_matching(["1"], changed) == ("0001-lr=9-cccccccc", _NAMES[1])
+
+
+def test_a_name_is_compared_with_no_other_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of names may be given: each would be compared with all the others."""
+    monkeypatch.setattr(point_patterns, "fnmatchcase", None)
+    assert points_matching(_NAMES[1:3], _POINTS) == _NAMES[1:3]

@@ -48,10 +48,22 @@ def check_sbatch_options(options: Sequence[str]) -> None:
             hint="select points with --points, or pass the rendered scripts to sbatch yourself",
         )
         for option in options
-        if option.partition("=")[0] in _OURS or option[:2] in ("-a", "-M")
+        if _is_ours(option.partition("=")[0]) or option[:2] in ("-a", "-M")
     ]
+    if clusters := os.environ.get("SBATCH_CLUSTERS"):
+        problems.append(
+            Problem(
+                f"SBATCH_CLUSTERS is {clusters}: squeue would not find the jobs of a sweep there",
+                hint="unset SBATCH_CLUSTERS, and submit on that cluster",
+            )
+        )
     if problems:
         raise InputError(problems)
+
+
+def _is_ours(option: str) -> bool:
+    """Also if it is shortened: sbatch takes `--arr=0-3`."""
+    return option.startswith("--") and any(one.startswith(option) for one in _OURS)
 
 
 def check_submission(

@@ -22,6 +22,7 @@ from typing import BinaryIO, cast
 
 from clusterjobs.commands.submit.sweep_folder import share_with_group
 from clusterjobs.errors import InputError, one_problem
+from clusterjobs.jobs import submissions
 from clusterjobs.jobs.submissions import SUBMISSIONS
 from clusterjobs.regular_file import open_regular
 
@@ -76,20 +77,26 @@ def _open(path: pathlib.Path) -> BinaryIO:
     """The file, made if it is missing."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, flags, 0o644)
-        file = os.fdopen(descriptor, "a+b")
+        file = open(path, "a+b", opener=lambda name, _: os.open(name, flags, 0o644))  # noqa: SIM115
     except OSError as error:
         raise _cannot_write(path, error) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode):
         file.close()
         raise one_problem(f"{path} is a pipe or a device, and not a file", hint="remove it")
+    if found.st_size > submissions.MOST:
+        file.close()  # what is after the part that is read would be submitted again
+        raise one_problem(
+            f"{path} is larger than {submissions.MOST >> 20} MiB, so not all of it is read",
+            hint="when no job of it is in the queue, move it away: results are kept",
+        )
     share_with_group(path)
     return cast(BinaryIO, file)
 
 
 def _cannot_write(path: pathlib.Path, error: OSError) -> InputError:
     hint = "check who may write there; a folder that a group shares needs chmod g+ws"
-    return one_problem(f"cannot write {path}: {error.strerror}", hint=hint)
+    return one_problem(f"cannot write {path}: {error.strerror or error}", hint=hint)
 
 
 def _flock(file: BinaryIO, waiting: _Waiting) -> bool:

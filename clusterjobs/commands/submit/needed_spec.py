@@ -11,6 +11,7 @@ from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.submit.needed_states import KnownJobs, known_jobs_of, read_own_submissions
 from clusterjobs.commands.submit.plain import Say, locked_record, submit_recorded
 from clusterjobs.commands.submit.points import SubmitOptions, submit_sweep
+from clusterjobs.commands.submit.slurm_arrays import fitted_to_slurm
 from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.commands.write import write_outputs
 from clusterjobs.errors import InputError, Problem, in_order, one_problem
@@ -50,7 +51,7 @@ def prepared(
             if isinstance(project, Project):
                 found[spec.identity] = _Plain(spec, project)
             else:
-                found[spec.identity] = _Sweep(spec, project, names)
+                found[spec.identity] = _Sweep(spec, fitted_to_slurm(project), names)
         except InputError as error:
             problems += error.problems
     if problems:

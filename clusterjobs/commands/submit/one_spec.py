@@ -22,10 +22,10 @@ from clusterjobs.commands.submit.points import (
     chosen_now,
     submit_sweep,
 )
+from clusterjobs.commands.submit.slurm_arrays import fitted_to_slurm
 from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.commands.write import write_outputs
 from clusterjobs.errors import one_problem
-from clusterjobs.slurm.limits import slurm_limits
 from clusterjobs.slurm.submit import Submitted
 from clusterjobs.slurm.submit import submit as hand_to_sbatch
 
@@ -95,9 +95,12 @@ def submit_points(
 
     `submitted`: called for each job.
     """
-    project = project.fitting(slurm_limits().max_array_size)
+    project = fitted_to_slurm(project)
     _write(project, output, force)
-    if needs and chosen_now(project, options).names:
+    if needs:
+        now = chosen_now(project, options)
+        if not now.names:  # a point that fails from now on has nothing to wait for yet
+            return SweepSubmission(now, ())
         options = options._replace(waits=needs.submit())
 
     def note(job: SweepJob) -> None:

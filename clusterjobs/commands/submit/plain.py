@@ -14,9 +14,10 @@ from typing import BinaryIO
 
 from clusterjobs.commands.follow.interrupts import postponed_interrupts
 from clusterjobs.commands.submit.lock import submit_lock, user_name
+from clusterjobs.commands.submit.record import append_intent, append_job
 from clusterjobs.commands.submit.sweep_folder import make_logs_folder
 from clusterjobs.jobs.needed_jobs import WaitsFor
-from clusterjobs.jobs.submissions import Submission, append_submission
+from clusterjobs.jobs.submissions import Submission
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.slurm.submit import Submitted, submit
@@ -57,8 +58,8 @@ def submit_recorded(
     comment = f"--comment={said} {intent.comment}" if said else f"--comment={intent.comment}"
     options = (comment, *sbatch, *waits.options())
     with postponed_interrupts(lambda: say("sbatch is running: stopping after its answer")):
-        append_submission(record, intent)
+        append_intent(record, intent)
         job = submit(script, options, os.environ, inherited=(record.fileno(),))
         if job.job_id is not None:
-            append_submission(record, intent.with_job(job.job_id, job.cluster))
+            append_job(record, intent.with_job(job.job_id, job.cluster))
     return job

@@ -17,6 +17,7 @@ from clusterjobs.commands.follow.interrupts import postponed_interrupts
 from clusterjobs.commands.submit.checks import Seen, check_sbatch_options, check_submission, look
 from clusterjobs.commands.submit.former import former_in_queue
 from clusterjobs.commands.submit.lock import submit_lock, user_name
+from clusterjobs.commands.submit.record import append_intent, append_job
 from clusterjobs.commands.submit.sweep_folder import (
     make_point_folders,
     make_sweep_folder,
@@ -27,7 +28,7 @@ from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.errors import one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.resume import Wanted, points_to_submit
-from clusterjobs.jobs.submissions import Submission, append_submission
+from clusterjobs.jobs.submissions import Submission
 from clusterjobs.jobs.sweeps import PointState, sweep_states
 from clusterjobs.slurm.array_ids import as_ranges
 from clusterjobs.slurm.submit import submit
@@ -186,11 +187,11 @@ class _Call:
             needs=self.waits.needs,
         )
         with postponed_interrupts(lambda: say("sbatch is running: stopping after its answer")):
-            append_submission(record, intent)
+            append_intent(record, intent)
             options = [*self.sbatch, *self._own_options(intent)]
             job = submit(self.script.text, options, os.environ, inherited=(record.fileno(),))
             if job.job_id is not None:
-                _record(record, intent.with_job(job.job_id, job.cluster))
+                append_job(record, intent.with_job(job.job_id, job.cluster))
         return SweepJob(
             job.job_id, job.cluster, self.script.file, self.array, self.points, job.notes
         )
@@ -209,14 +210,3 @@ class _Call:
             elif option.startswith("--comment="):
                 given = option.partition("=")[2]
         return given
-
-
-def _record(file: BinaryIO, submission: Submission) -> None:
-    try:
-        append_submission(file, submission)
-    except OSError as error:
-        raise one_problem(
-            f"job {submission.job_id} was submitted, but its id cannot be written to {file.name}: "
-            f"{error.strerror}",
-            hint="free some space; while the job is in the queue, it is found by its comment",
-        ) from None

@@ -6,6 +6,7 @@ It reads the sweep's folder; it must not print, nor ask Slurm.
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from clusterjobs.jobs.submissions import read_submissions
 from clusterjobs.jobs.sweeps import PointState, sweep_states
 from clusterjobs.slurm.queue import Queued, by_id
 from clusterjobs.spec.load import Spec
+
+_INDEX = re.compile("[0-9]{1,9}-")  # what begins the name of a point
 
 
 class SweepJobs(NamedTuple):
@@ -33,6 +36,11 @@ class SweepJobs(NamedTuple):
         submissions = read_submissions(self.folder)
         queued = None if jobs is None else by_id(job for job in jobs if not job.has_ended)
         return sweep_states(self.folder, dict.fromkeys(self.points, ""), submissions, queued)
+
+    @property
+    def arrays(self) -> set[str]:
+        """The ids of the jobs that were submitted."""
+        return {str(one.job_id) for one in read_submissions(self.folder)}
 
     def point_with_job(self, job_id: str, states: dict[str, PointState]) -> str | None:
         """The name of the point that this job runs."""
@@ -54,6 +62,6 @@ def sweep_jobs(spec: pathlib.Path, settings: Sequence[str] = ()) -> tuple[Spec, 
     former = {
         name: int(name.partition("-")[0])
         for name in former_points(read_submissions(folder), points)
-        if name.partition("-")[0].isdecimal()
+        if _INDEX.match(name)
     }
     return specs[0], SweepJobs(spec, folder, {**former, **points})
