@@ -477,3 +477,12 @@ def test_the_id_of_an_earlier_cluster_is_another_job(clusterjobs: Run, slurm: St
     assert states(clusterjobs) == ["lost"] * 3
     slurm.set_queue(*({**row, "%k": "changed by somebody"} for row in slurm.queue()))
     assert states(clusterjobs) == ["pending"] * 3
+
+
+def test_max_running_of_two_submissions_is_said(clusterjobs: Run, slurm: StandInSlurm) -> None:
+    write(spec_of(sweep={"max_running": 2}))
+    first = clusterjobs("submit", "exp.yaml", "--points", "0")
+    second = clusterjobs("submit", "exp.yaml")
+    said = "max_running: 2 holds for each submission: 1 point of an earlier one may run beside"
+    assert (said in first.err, said in second.err) == (False, True)
+    assert arrays(slurm) == ["0%2", "1-2%2"]

@@ -24,6 +24,7 @@ from clusterjobs.commands.submit.sweep_folder import (
 )
 from clusterjobs.commands.sweeps.files import SweepScript, SweepTask
 from clusterjobs.commands.sweeps.project import SweepProject
+from clusterjobs.counted import counted
 from clusterjobs.errors import one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.resume import Wanted, as_ranges, points_to_submit
@@ -108,11 +109,24 @@ def submit_sweep(
         name = project.experiment.name
         check_submission(name, chosen.states, chosen.names, tasks, seen, options.yes)
         make_point_folders(folder, chosen.names)
+        if calls and (said := _two_limits(project, chosen)):
+            say(said)
         jobs = []
         for call in calls:
             jobs.append(call.submit(record, say))
             submitted(jobs[-1])
         return SweepSubmission(chosen, tuple(jobs))
+
+
+def _two_limits(project: SweepProject, chosen: Chosen) -> str:
+    """Slurm has no common limit for two arrays."""
+    most, queued = project.sweep.max_running, sum(one.in_queue for one in chosen.states.values())
+    if not most or not queued:
+        return ""
+    return (
+        f"max_running: {most} holds for each submission: {counted(queued, 'point')} of an earlier "
+        f"one may run beside {most} of this one"
+    )
 
 
 _NO_SLURM = "submit from the cluster's head node, or try the lab: clusterjobs lab up small"
