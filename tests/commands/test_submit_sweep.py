@@ -486,3 +486,11 @@ def test_max_running_of_two_submissions_is_said(clusterjobs: Run, slurm: StandIn
     said = "max_running: 2 holds for each submission: 1 point of an earlier one may run beside"
     assert (said in first.err, said in second.err) == (False, True)
     assert arrays(slurm) == ["0%2", "1-2%2"]
+
+
+@pytest.mark.parametrize("size", ["0", "1"])
+def test_a_slurm_without_arrays(clusterjobs: Run, slurm: StandInSlurm, size: str) -> None:
+    slurm.configure(MaxArraySize=size, MaxJobCount="10000")
+    done = clusterjobs("submit", "exp.yaml")
+    assert (done.code, len(slurm.calls()), arrays(slurm)) == (0, 3, []), done.err
+    assert states(clusterjobs) == ["pending"] * 3
