@@ -494,3 +494,14 @@ def test_a_slurm_without_arrays(clusterjobs: Run, slurm: StandInSlurm, size: str
     done = clusterjobs("submit", "exp.yaml")
     assert (done.code, len(slurm.calls()), arrays(slurm)) == (0, 3, []), done.err
     assert states(clusterjobs) == ["pending"] * 3
+
+
+def test_points_of_another_spec_in_the_queue_are_named(
+    clusterjobs: Run, slurm: StandInSlurm
+) -> None:
+    clusterjobs("submit", "exp.yaml")
+    same = clusterjobs("submit", "exp.yaml")
+    write(spec_of(command=["./other"]))
+    other = clusterjobs("submit", "exp.yaml")
+    said = "3 points in the queue: submitted from another spec, or an earlier one"
+    assert (said in same.err, said in other.err, len(slurm.calls())) == (False, True, 1)

@@ -29,7 +29,7 @@ from clusterjobs.errors import one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.resume import Wanted, as_ranges, points_to_submit
 from clusterjobs.jobs.submissions import Submission
-from clusterjobs.jobs.sweeps import PointState, sweep_states
+from clusterjobs.jobs.sweeps import PointState, digest_of, sweep_states
 from clusterjobs.slurm.submit import submit
 from clusterjobs.spec.point_patterns import points_matching
 
@@ -104,6 +104,8 @@ def submit_sweep(
         if seen.queued is None:
             raise one_problem("there is no squeue here", hint=_NO_SLURM)
         chosen = choose(project, folder, seen, options)
+        if other := _of_another_spec(project, seen, chosen):
+            say(other)
         calls = tuple(_calls(project, chosen.names, options))
         tasks = sum(call.number_of_tasks for call in calls)
         name = project.experiment.name
@@ -116,6 +118,18 @@ def submit_sweep(
             jobs.append(call.submit(record, say))
             submitted(jobs[-1])
         return SweepSubmission(chosen, tuple(jobs))
+
+
+def _of_another_spec(project: SweepProject, seen: Seen, chosen: Chosen) -> str:
+    """Points in the queue whose values or command are not those of this spec."""
+    last = {digest_of(n): text for one in seen.submissions for n, text in one.content.items()}
+    count = sum(
+        last.get(digest_of(one.point.name), one.content) != one.content
+        for one in project.points
+        if chosen.states[one.point.name].in_queue
+    )
+    said = f"{counted(count, 'point')} in the queue: submitted from another spec, or an earlier one"
+    return f"{said}; submit again when these have ended" if count else ""
 
 
 def _two_limits(project: SweepProject, chosen: Chosen) -> str:
