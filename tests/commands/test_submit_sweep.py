@@ -526,3 +526,31 @@ def test_the_id_of_an_earlier_cluster_is_another_job(clusterjobs: Run, slurm: St
     assert states(clusterjobs) == ["lost"] * 3
     slurm.set_queue(*({**row, "%k": "changed by somebody"} for row in slurm.queue()))
     assert states(clusterjobs) == ["pending"] * 3
+
+
+def test_max_running_of_two_submissions_is_said(clusterjobs: Run, slurm: StandInSlurm) -> None:
+    write(spec_of(sweep={"max_running": 2}))
+    first = clusterjobs("submit", "exp.yaml", "--points", "0")
+    second = clusterjobs("submit", "exp.yaml")
+    said = "max_running: 2 holds for each submission: 1 point of an earlier one may run beside"
+    assert (said in first.err, said in second.err) == (False, True)
+    assert arrays(slurm) == ["0%2", "1-2%2"]
+
+
+@pytest.mark.parametrize("size", ["0", "1"])
+def test_a_slurm_without_arrays(clusterjobs: Run, slurm: StandInSlurm, size: str) -> None:
+    slurm.configure(MaxArraySize=size, MaxJobCount="10000")
+    done = clusterjobs("submit", "exp.yaml")
+    assert (done.code, len(slurm.calls()), arrays(slurm)) == (0, 3, []), done.err
+    assert states(clusterjobs) == ["pending"] * 3
+
+
+def test_points_of_another_spec_in_the_queue_are_named(
+    clusterjobs: Run, slurm: StandInSlurm
+) -> None:
+    clusterjobs("submit", "exp.yaml")
+    same = clusterjobs("submit", "exp.yaml")
+    write(spec_of(command=["./other"]))
+    other = clusterjobs("submit", "exp.yaml")
+    said = "3 points in the queue: submitted from another spec, or an earlier one"
+    assert (said in same.err, said in other.err, len(slurm.calls())) == (False, True, 1)

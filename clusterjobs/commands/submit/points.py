@@ -25,10 +25,12 @@ from clusterjobs.commands.submit.sweep_folder import (
 )
 from clusterjobs.commands.sweeps.files import SweepScript, SweepTask
 from clusterjobs.commands.sweeps.project import SweepProject
+from clusterjobs.counted import counted
 from clusterjobs.errors import one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.resume import Wanted, points_to_submit
 from clusterjobs.jobs.submissions import Submission
+from clusterjobs.jobs.point_folders import digest_of
 from clusterjobs.jobs.sweeps import PointState, sweep_states
 from clusterjobs.slurm.array_ids import as_ranges
 from clusterjobs.slurm.submit import submit
@@ -109,16 +111,43 @@ def submit_sweep(
         if seen.queued is None:
             raise one_problem("there is no squeue here", hint=_NO_SLURM)
         chosen = choose(project, folder, seen, options)
+        if other := _of_another_spec(project, seen, chosen):
+            say(other)
         calls = tuple(_calls(project, chosen.names, options))
         tasks = sum(call.number_of_tasks for call in calls)
         name = project.experiment.name
         check_submission(name, chosen.states, chosen.names, tasks, seen, options.yes)
         make_point_folders(folder, chosen.names)
+        if calls and (said := _two_limits(project, chosen)):
+            say(said)
         jobs = []
         for call in calls:
             jobs.append(call.submit(record, say))
             submitted(jobs[-1])
         return SweepSubmission(chosen, tuple(jobs))
+
+
+def _of_another_spec(project: SweepProject, seen: Seen, chosen: Chosen) -> str:
+    """Points in the queue whose values or command are not those of this spec."""
+    last = {digest_of(n): text for one in seen.submissions for n, text in one.content.items()}
+    count = sum(
+        last.get(digest_of(one.point.name), one.content) != one.content
+        for one in project.points
+        if chosen.states[one.point.name].in_queue
+    )
+    said = f"{counted(count, 'point')} in the queue: submitted from another spec, or an earlier one"
+    return f"{said}; submit again when these have ended" if count else ""
+
+
+def _two_limits(project: SweepProject, chosen: Chosen) -> str:
+    """Slurm has no common limit for two arrays."""
+    most, queued = project.sweep.max_running, sum(one.in_queue for one in chosen.states.values())
+    if not most or not queued:
+        return ""
+    return (
+        f"max_running: {most} holds for each submission: {counted(queued, 'point')} of an earlier "
+        f"one may run beside {most} of this one"
+    )
 
 
 _NO_SLURM = "submit from the cluster's head node, or try the lab: clusterjobs lab up small"

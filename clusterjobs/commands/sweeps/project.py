@@ -58,10 +58,10 @@ class SweepProject:
     max_array_size: int = MAX_ARRAY_SIZE
 
     def fitting(self, max_array_size: int | None) -> SweepProject:
-        """The sweep for a Slurm with this MaxArraySize; None if it is unknown."""
+        """The sweep for a Slurm with this MaxArraySize: None if unknown, 0 if it has no arrays."""
         if max_array_size is None or max_array_size >= self.max_array_size:
             return self
-        return replace(self, max_array_size=max_array_size)
+        return replace(self, max_array_size=max(1, max_array_size))
 
     @property
     def plan(self) -> Plan:
