@@ -25,13 +25,14 @@ class Chosen(NamedTuple):
     """A job to cancel. `job_id`: as scancel takes it, an array's own id for all its tasks.
 
     `tasks`: what Slurm knows of it; none if it knows nothing. `points`: those that run in it.
-    `state`: of a point that is not in the queue.
+    `state`: of a point that is not in the queue. `hint`: if Slurm does not know the job.
     """
 
     job_id: str
     tasks: tuple[Queued, ...] = ()
     points: tuple[str, ...] = ()
     state: str = ""
+    hint: str = ""
 
     @property
     def live(self) -> tuple[Queued, ...]:
@@ -127,7 +128,8 @@ def _of_sweep(sweep: SweepJobs, words: Sequence[str], known: Sequence[Queued]) -
     """The jobs of these points and ids, or all of this user."""
     indexes = set(map(str, sweep.points.values()))
     job_ids = [word for word in words if _JOB_ID.fullmatch(word) and word not in indexes]
-    yield from (_with_id(job_id, known) for job_id in job_ids)
+    hint = f"it is no point either: the points are 0 to {len(indexes) - 1}"
+    yield from (_with_id(job_id, known)._replace(hint=hint) for job_id in job_ids)
     patterns = [word for word in words if word not in job_ids]
     if job_ids and not patterns:
         return

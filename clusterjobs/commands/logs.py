@@ -47,7 +47,7 @@ def logs(
     """Print the log of a job of SPEC, with all its attempts.
 
     POINT, of a sweep: its index, its name or a part of it. Without POINT or JOB_ID: the newest
-    job's.
+    job's log; of a sweep, a list of its points.
     """
     try:
         chosen = chosen_log(spec, which)
