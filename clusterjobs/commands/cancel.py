@@ -71,7 +71,7 @@ def _problem(one: Chosen, refused: dict[str, str]) -> Problem | None:
     if one.job_id in refused:
         return Problem(f"job {one.job_id} is not cancelled: {refused[one.job_id]}")
     if not one.tasks and not one.state:
-        return Problem(f"no job {one.job_id} is in the queue")
+        return Problem(f"no job {one.job_id} is in the queue", hint=one.hint)
     return None
 
 

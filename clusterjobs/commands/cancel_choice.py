@@ -25,13 +25,14 @@ class Chosen(NamedTuple):
     """A job to cancel. `job_id`: as scancel takes it, an array's own id for all its tasks.
 
     `tasks`: its tasks that Slurm knows. `points`: those that run in it.
-    `state`: of a point that is not in the queue.
+    `state`: of a point that is not in the queue. `hint`: if Slurm does not know the job.
     """
 
     job_id: str
     tasks: tuple[Queued, ...] = ()
     points: tuple[str, ...] = ()
     state: str = ""
+    hint: str = ""
 
     @property
     def live(self) -> tuple[Queued, ...]:
@@ -128,7 +129,9 @@ def _of_sweep(sweep: SweepJobs, words: Sequence[str], known: Sequence[Queued]) -
     indexes = set(map(str, sweep.points.values()))
     job_ids = [word for word in words if _JOB_ID.fullmatch(word) and word not in indexes]
     states = sweep.states(known)
-    yield from (_of_sweep_with_id(sweep, states, job_id, known) for job_id in job_ids)
+    hint = f"it is no point either: the points are 0 to {len(indexes) - 1}"
+    with_ids = (_of_sweep_with_id(sweep, states, job_id, known) for job_id in job_ids)
+    yield from (one._replace(hint=hint) for one in with_ids)
     patterns = [word for word in words if word not in job_ids]
     if job_ids and not patterns:
         return

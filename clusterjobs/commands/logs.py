@@ -47,7 +47,7 @@ def logs(
     """Print the log of a job of SPEC, with all its attempts.
 
     POINT is a point of a sweep: its index, its name, or a part of its name. Without POINT or
-    JOB_ID: the log of the newest job.
+    JOB_ID: the log of the newest job; of a sweep, a list of its points.
     """
     try:
         chosen = chosen_log(spec, which)

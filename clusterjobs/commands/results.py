@@ -33,7 +33,8 @@ Examples:
   clusterjobs results sweep.yaml --parquet results.parquet
   clusterjobs results /fsx/logs/lr-width --json | jq '.points[].result.loss'
 
-A program writes its result as JSON: in Python,
+\b
+A program writes its result as JSON, in Python:
   json.dump({"loss": 2.5}, open(os.environ["CLUSTERJOBS_RESULT"], "w"))
 """
 _BEFORE, _AFTER = ("index", "point"), ("problem", "job_id", "folder")

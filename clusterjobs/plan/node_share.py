@@ -8,6 +8,7 @@ from __future__ import annotations
 from clusterjobs.cluster.facts import NodeType, Terms
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.plan.packing import points_per_node
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 
@@ -97,9 +98,19 @@ def plan_cpus_per_task(
         share = share * gpus // node_type.gpus
         whose = f"share of {gpus} of {counted(node_type.gpus, 'GPU')} in {whose}: {share}"
     if ntasks > share:
-        diagnostics.problem(
-            ("ranks_per_node",) if experiment.ranks_per_node else ("nodes",),
-            f"{tasks} on a node of {counted(share, 'CPU')}",
-            f"ranks_per_node: {share} at most",
-        )
+        _report_too_many_tasks(experiment, ntasks, share, diagnostics)
     return provenance.record("cpus_per_task", max(1, share // ntasks), f"{whose} / {tasks}")
+
+
+def _report_too_many_tasks(
+    experiment: Experiment, ntasks: int, cpus: int, diagnostics: Diagnostics
+) -> None:
+    points = points_per_node(experiment)
+    path: tuple[str, ...] = ("ranks_per_node",) if experiment.ranks_per_node else ("nodes",)
+    hint = f"ranks_per_node: {cpus // points} at most"
+    what = f"{counted(ntasks, 'task')} on a node of {counted(cpus, 'CPU')}"
+    if points > 1:
+        path, what = ("sweep", "per_node"), f"{counted(points, 'point')} together: {what}"
+        most = cpus // (ntasks // points)
+        hint = f"per_node: {most} at most" if most > 1 else "remove it"
+    diagnostics.problem(path, what, hint)

@@ -20,6 +20,7 @@ _REFERENCE = re.compile(
     r"""(?:\s*\|\s*default\(\s*(?P<default>'[^']*'|"[^"]*")\s*\))?"""
     r"""|'(?P<one>[^']*)'|"(?P<two>[^"]*)")\s*\}\}"""
 )
+_BARE_DEFAULT = re.compile(r"\{\{\s*[\w.-]+\s*\|\s*default\(\s*([\w./-]+)\s*\)\s*\}\}")
 
 
 class BadReferenceError(ValueError):
@@ -66,14 +67,18 @@ def _pieces(value: str, lookup: Callable[[str], Scalar]) -> Iterator[str]:
     while (start := value.find(_OPEN, position)) >= 0:
         match = _REFERENCE.match(value, start)
         if match is None:
-            raise BadReferenceError(
-                f"{value[start : start + 30]!r} is not a reference",
-                "write {{ name }} for another value, or {{ '{{' }} for the braces themselves",
-            )
+            raise _not_a_reference(value[start:])
         yield value[position:start]
         yield as_text(_resolve(match, lookup))
         position = match.end()
     yield value[position:]
+
+
+def _not_a_reference(text: str) -> BadReferenceError:
+    hint = "write {{ name }} for another value, or {{ '{{' }} for the braces themselves"
+    if match := _BARE_DEFAULT.match(text):
+        hint = f"write the default in quotes: default('{match[1]}')"
+    return BadReferenceError(f"{text[:30]!r} is not a reference", hint)
 
 
 def _resolve(match: re.Match[str], lookup: Callable[[str], Scalar]) -> Scalar:

@@ -122,7 +122,9 @@ def _about(key: str, option_models: OptionModels) -> tuple[str, str] | None:
     try:  # a key of a list is one of each item
         check_key(".".join(step for step in path if isinstance(step, str)), option_models)
     except UnknownKeyError as error:
-        return str(error), error.hint
+        is_argument = len(path) == 1 and error.hint.startswith("known: ")
+        instead = f"args.{key} for an argument of your program; " if is_argument else ""
+        return str(error), instead + error.hint
     return None
 
 

@@ -21,8 +21,12 @@ _MAX_SHOWN = 40  # characters of a value in a hint
 
 def _values(value: Any) -> Any:
     """The values to try."""
+    if isinstance(value, dict):
+        raise ValueError(
+            "expected a list of the values to try: join the keys by dots: args.lr: [1e-3, 1e-4]"
+        )
     if not isinstance(value, list):
-        text = "" if isinstance(value, dict) else as_text(value)
+        text = as_text(value)
         shown = f"[{text}]" if 0 < len(text) <= _MAX_SHOWN else "[a, b]"
         raise ValueError(f"expected a list of the values to try: write {shown}")
     if not value:
@@ -40,6 +44,13 @@ def _metric(value: str) -> str:
     if groups != 1:
         found = "no group" if not groups else f"{groups} groups"
         raise ValueError(f"{found}; put exactly one group around the number: {example}")
+    return value
+
+
+def _lists(value: Any) -> Any:
+    """Keys of the spec, each with the values to try."""
+    if not isinstance(value, dict):
+        raise ValueError("expected keys with lists of values: write {args.lr: [1e-3, 1e-4]}")
     return value
 
 
@@ -84,6 +95,7 @@ def _check_bounds(name: str, bounds: list[Any]) -> None:
 
 
 Values = Annotated[tuple[Any, ...], BeforeValidator(_values)]
+Lists = Annotated[dict[str, Values], BeforeValidator(_lists)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(field_types.integer)]
 
 
@@ -97,8 +109,8 @@ class Sweep(SpecModel):
     """
 
     name: field_types.JobName | None = None
-    grid: dict[str, Values] = {}
-    zip: dict[str, Values] = {}
+    grid: Lists = {}
+    zip: Lists = {}
     random: dict[str, Annotated[dict[str, Any], BeforeValidator(_distribution)]] = {}
     samples: Count | None = None
     seed: Seed = 0

@@ -5,6 +5,7 @@ It knows pydantic's errors and the spec's positions; it must not know the meanin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -164,6 +165,7 @@ def _problem_of(
     return Problem(what, where, dotted(path), hint)
 
 
+_WORD = re.compile(r"[\w./-]{1,40}", re.ASCII)  # means the same inside [ ]
 _NO_MODEL = ("model_type", "model_attributes_type")
 
 
@@ -195,7 +197,10 @@ def _describe(kind: str, detail: Mapping[str, Any]) -> tuple[str, str]:
     if kind in ("dict_type", *_NO_MODEL):
         return "expected a mapping", "write `key: value` lines below it"
     if kind in ("tuple_type", "list_type"):
-        return "expected a list", "write `[a, b]`, or lines that start with `- `"
+        given = detail["input"]
+        shown = as_text(given) if isinstance(given, (str, int, float)) else ""
+        items = f"[{shown}]" if _WORD.fullmatch(shown) else "[a, b]"
+        return "expected a list", f"write `{items}`, or lines that start with `- `"
     if kind == "greater_than_equal":
         return f"{detail['input']} is less than {context['ge']}", f"write {context['ge']} or more"
     if kind == "less_than_equal":

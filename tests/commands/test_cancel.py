@@ -255,7 +255,10 @@ def test_points_are_chosen_by_patterns_and_ids(
     done = clusterjobs("cancel", "sweep.yaml", "*micro=4-*", "70_2", "7", "1")
     assert done.code == 1
     assert words.read_text() == "--\n70_[0,2]\n"
-    assert "no job 7 is in the queue" in done.err
+    assert (
+        "no job 7 is in the queue\n   hint: it is no point either: the points are 0 to 3"
+        in done.err
+    )
     done = clusterjobs("cancel", "sweep.yaml", "*lr=1e-3*", "70_2", "3")
     assert done.code == 0
     assert done.out.splitlines() == [

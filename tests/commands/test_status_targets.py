@@ -160,6 +160,30 @@ def test_ones_own_jobs_are_found_with_their_specs(
     assert text.endswith("4 jobs: 1 completed, 2 pending, 1 failed\n")
 
 
+def test_ones_own_jobs_are_found_if_their_spec_has_its_name_from_another(
+    clusterjobs: Callable[..., Any], specs: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    (specs / "sweep.yaml").write_text(
+        "extends: specs/a.yaml\nsweep: {grid: {args.lr: [1e-3, 3e-4]}}\n"
+    )
+    (specs / "logs" / "a").mkdir(parents=True)
+    record = {"token": "t", "job_id": 40, "cluster": None, "user": "ann", "time": 1}
+    points = {str(index): name for index, name in enumerate(point_names(specs / "sweep.yaml"))}
+    more = {"spec": "sweep.yaml", "array": True, "points": points, "content": {}}
+    (specs / "logs" / "a" / "submissions.jsonl").write_text(json.dumps(record | more) + "\n")
+    tasks = (row("40", "PENDING", "a", array="40", index=n, workdir=str(specs)) for n in "01")
+    write_squeue(slurm, *tasks)
+    assert clusterjobs("status").out == "a: 2 points: 2 pending\n"
+
+
+def point_names(spec: pathlib.Path) -> list[str]:
+    from clusterjobs.commands.sweeps.jobs import sweep_jobs
+
+    found = sweep_jobs(spec)[1]
+    assert found
+    return list(found.points)
+
+
 def test_tasks_of_an_array_that_wait_share_a_row(
     clusterjobs: Callable[..., Any], specs: pathlib.Path, slurm: pathlib.Path
 ) -> None:

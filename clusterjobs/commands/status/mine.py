@@ -20,6 +20,7 @@ from clusterjobs.regular_file import open_regular
 from clusterjobs.slurm.queue import Queued, by_id
 
 _NAME = re.compile(r"(?m)^name[ \t]*:[ \t]*(.*?)[ \t]*(?:#.*)?$")
+_EXTENDS = re.compile(r"(?m)^extends[ \t]*:")
 _MOST_FILES = 1000  # of one folder that are looked at
 _MOST_BYTES = 1 << 20
 
@@ -66,7 +67,8 @@ def _specs(jobs: Iterable[Queued]) -> Iterator[pathlib.Path]:
 
 
 def _specs_in(folder: pathlib.Path, names: set[str]) -> Iterator[pathlib.Path]:
-    """The files of the folder that have one of the names: a quick look, before they are loaded."""
+    """The files of the folder that have one of the names, or may have it from the file that they
+    extend: a quick look, before they are loaded."""
     try:
         found = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
     except OSError:
@@ -77,5 +79,6 @@ def _specs_in(folder: pathlib.Path, names: set[str]) -> Iterator[pathlib.Path]:
                 text = file.read(_MOST_BYTES).decode(errors="replace")
         except (OSError, RuntimeError):
             continue
-        if any(one.strip("'\"") in names for one in _NAME.findall(text)):
+        own = [one.strip("'\"") for one in _NAME.findall(text)]
+        if names.intersection(own) or (not own and _EXTENDS.search(text)):
             yield path

@@ -28,9 +28,9 @@ from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.counted import counted
 from clusterjobs.errors import one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
+from clusterjobs.jobs.point_folders import digest_of
 from clusterjobs.jobs.resume import Wanted, points_to_submit
 from clusterjobs.jobs.submissions import Submission
-from clusterjobs.jobs.point_folders import digest_of
 from clusterjobs.jobs.sweeps import PointState, sweep_states
 from clusterjobs.slurm.array_ids import as_ranges
 from clusterjobs.slurm.submit import submit
