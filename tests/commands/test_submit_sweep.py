@@ -160,6 +160,15 @@ def test_a_pattern_that_matches_nothing_is_an_error(clusterjobs: Run, slurm: Sta
     assert slurm.calls() == []
 
 
+def test_a_dry_run_gives_reasons_in_words(clusterjobs: Run, slurm: StandInSlurm) -> None:
+    cancelled, *_ = all_names()
+    clusterjobs("submit", "exp.yaml", "--points", "1")
+    end(cancelled, "9", "cancelled")
+    said = clusterjobs("submit", "exp.yaml", "--dry-run").out.splitlines()
+    assert said[1].split()[1:] == ["cancelled", "yes"]
+    assert "None" not in said[2]
+
+
 def test_a_dry_run_writes_nothing_and_says_why(clusterjobs: Run, slurm: StandInSlurm) -> None:
     done, failed, _ = all_names()
     end(done, "7")

@@ -166,7 +166,7 @@ def choose(
     points = {one.point.name: one.content for one in project.points}
     indexes = {one.point.name: one.point.index for one in project.points}
     names = points_matching(options.patterns, indexes) if options.patterns else None
-    states = sweep_states(folder, points, seen.submissions, seen.queued)
+    states = sweep_states(folder, points, seen.submissions, seen.queued, seen.ended)
     wanted = Wanted(names, options.completed, options.failed)
     former = former_in_queue(folder, states, seen)
     return Chosen(states, points_to_submit(states, wanted), former)
