@@ -91,6 +91,17 @@ def test_a_point_that_never_started_again_shows_nothing_of_its_earlier_job(
     assert squeue_calls(slurm) == 1
 
 
+def test_the_id_of_a_task_is_known_after_its_start_too(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk, slurm: pathlib.Path
+) -> None:
+    for task, own_id in (("40_0", "41"), ("40_2", "43"), ("40_3", "40_3")):
+        (job,) = json.loads(clusterjobs("status", sweep.spec, task, "--json").out)["jobs"]
+        assert job["job_id"] == own_id
+    assert "no job 40_9 is known here" in clusterjobs("status", sweep.spec, "40_9").err
+    (job,) = json.loads(clusterjobs("status", sweep.spec, "40_4", "--json").out)["jobs"]
+    assert job["name"] == sweep.points[4].name
+
+
 def test_a_sweep_as_json(clusterjobs: Callable[..., Any], sweep: SweepOnDisk) -> None:
     (data,) = json.loads(clusterjobs("status", sweep.spec, "--json").out)["sweeps"]
     assert data["counts"] == {
