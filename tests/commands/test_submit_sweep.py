@@ -160,6 +160,15 @@ def test_a_pattern_that_matches_nothing_is_an_error(clusterjobs: Run, slurm: Sta
     assert slurm.calls() == []
 
 
+def test_points_that_run_again_are_said_to_have_completed_before(
+    clusterjobs: Run, slurm: StandInSlurm
+) -> None:
+    for number, name in enumerate(all_names()):
+        end(name, str(number + 7))
+    said = clusterjobs("submit", "exp.yaml", "--all")
+    assert said.out.endswith("\n3 points submitted: 3 that had completed\n")
+
+
 def test_a_dry_run_gives_reasons_in_words(clusterjobs: Run, slurm: StandInSlurm) -> None:
     cancelled, *_ = all_names()
     clusterjobs("submit", "exp.yaml", "--points", "1")

@@ -31,7 +31,8 @@ def submission_text(done: SweepSubmission) -> str:
     lines = [] if done.jobs else ["nothing to submit"]
     submitted, others = _split(done.chosen)
     if submitted:
-        lines.append(f"{counted(len(submitted), 'point')} submitted: {counts_in_words(submitted)}")
+        counts = counts_in_words(submitted).replace(COMPLETED, f"that had {COMPLETED}")
+        lines.append(f"{counted(len(submitted), 'point')} submitted: {counts}")
     if others:
         lines.append(f"{counted(len(others), 'point')} not submitted: {counts_in_words(others)}")
     if done.chosen.former:
