@@ -155,6 +155,7 @@ def test_options_choose_points(
 def test_a_pattern_that_matches_nothing_is_an_error(clusterjobs: Run, slurm: StandInSlurm) -> None:
     done = clusterjobs("submit", "exp.yaml", "--points", "LR=1e-4", "--points", "9")
     assert done.code == 1
+    assert done.out == ""
     assert "no point is named 'LR=1e-4'" in done.err
     assert "no point 9" in done.err
     assert slurm.calls() == []
