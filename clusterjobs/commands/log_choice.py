@@ -14,6 +14,7 @@ from clusterjobs.commands.show import printable, table
 from clusterjobs.commands.sweeps.jobs import SweepJobs, sweep_jobs
 from clusterjobs.commands.unstarted import Unstarted
 from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.jobs.point_folders import digest_of, point_folders, point_jobs
 from clusterjobs.jobs.sweeps import MISSING, STATES, PointState
 from clusterjobs.slurm.queue import Queued, by_id, known_jobs
 from clusterjobs.spec.point_patterns import one_point
@@ -71,8 +72,9 @@ def _of_sweep(
             f"point {name} was never submitted",
             hint=f"clusterjobs submit {sweep.spec} --points {sweep.points[name]}",
         )
-    if which and which != name and folder and (folder.parent / which).is_dir():
-        return which, folder.parent  # an earlier job of the point
+    for job in point_jobs(point_folders(sweep.folder).get(digest_of(name), ())) if which else ():
+        if job.name == which:
+            return which, job.parent  # maybe an earlier job of the point
     is_its_folder = folder is not None and folder.name == state.job_id
     return state.job_id, folder.parent if folder and is_its_folder else sweep.folder / name
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from clusterjobs.jobs.point_folders import (
@@ -29,7 +30,8 @@ STATES = (
     *(COMPLETED, RUNNING, PENDING, FAILED, CANCELLED, LOST),
     *(MISSING, CHANGED, UNKNOWN),
 )
-NOT_STARTED = "ended_before_its_start"
+NOT_STARTED = "its job ended before it started"
+BEFORE_START = "before it started"  # of a point that was cancelled
 
 WAITING = frozenset(  # Slurm's states of a job that waits for its start, or its next one
     ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
@@ -55,8 +57,8 @@ class PointState(NamedTuple):
     """The state of one point, one of STATES, and the reason: Slurm's, or that of its last attempt.
 
     `job_id`: the newest job, as in the name of its folder; of a pending task `4711_7`. `folder`:
-    the newest job's; None if no job of the point has one. `attempt`: its last record. `in_queue`:
-    whether that job has not ended; a point of a packed job may have ended before.
+    its folder; None if it has none. `attempt`: its last record. `in_queue`: whether that job has
+    not ended; a point of a packed job may have ended before.
     """
 
     state: str
@@ -80,21 +82,28 @@ def sweep_states(
     points: Mapping[str, str],
     submissions: Sequence[Submission],
     queued: Mapping[str, QueuedJob] | None,
+    ended: Mapping[str, QueuedJob] = MappingProxyType({}),
 ) -> dict[str, PointState]:
     """The state of each point. `points`: name -> content hash; "" to compare no content.
 
     `queued`: the jobs in the queue by id; None without Slurm. It must be read after `submissions`
-    and before this call: a job that ends in between has written its record by now.
+    and before this call: a job that ends in between has written its record by now. `ended`: the
+    jobs that Slurm still knows after their end, by id.
     """
     folders = point_folders(sweep)
     newest = _newest_submissions(submissions)
     tasks = _queued_tasks(submissions, queued or {})
+    cancelled = _queued_tasks(
+        submissions, {key: job for key, job in ended.items() if job.state == "CANCELLED"}
+    )
     found = {}
     unmet = functools.cache(why_never_started)
     for name, content in points.items():
         digest = digest_of(name)
         jobs = point_jobs(folders.get(digest, ()))
         found[name] = _state(jobs, tasks.get(digest), newest.get(digest), queued, content, unmet)
+        if found[name].reason == NOT_STARTED and _is_task_of(cancelled.get(digest), newest[digest]):
+            found[name] = found[name]._replace(state=CANCELLED, reason=BEFORE_START)
     return found
 
 
@@ -160,6 +169,10 @@ def _is_of_another(job: QueuedJob, submission: Submission) -> bool:
     return has_token(job.comment) and submission.comment not in job.comment
 
 
+def _is_task_of(task: _Task | None, submission: Submission) -> bool:
+    return task is not None and (task.job.array_id or task.job_id) == str(submission.job_id)
+
+
 def _by_comment(intent: Submission, commented: Iterable[tuple[str, str]]) -> str:
     """The id of a submitted job that was not recorded; "" if there is none."""
     return next((job_id for job_id, said in commented if intent.comment in said), "")
@@ -203,7 +216,7 @@ def _ended(jobs: Sequence[pathlib.Path], submission: Submission | None, content:
     """The state of a point that is not in the queue."""
     folder = jobs[-1] if jobs else None
     if submission and (folder is None or _is_older(folder, submission)):
-        return PointState(LOST, NOT_STARTED, str(submission.job_id), folder)
+        return PointState(LOST, NOT_STARTED, str(submission.job_id))
     return PointState(MISSING) if folder is None else _recorded(folder, content)
 
 

@@ -129,6 +129,18 @@ def test_a_point_is_found_by_index_name_part_and_job(
     assert "no point 7" in clusterjobs("logs", "sweep.yaml", "7").err
 
 
+def test_an_earlier_job_of_a_point_that_never_started_again_is_found_by_its_id(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path, points: list[str]
+) -> None:
+    record = {"token": "u", "job_id": 999999, "cluster": None, "user": "ann", "time": 9e9}
+    more = {"spec": "sweep.yaml", "array": True, "points": {"0": points[0]}, "content": {}}
+    (file,) = folder.rglob("submissions.jsonl")
+    with file.open("a") as records:
+        records.write(json.dumps(record | more) + "\n")
+    (earlier,) = (job for job in (file.parent / points[0]).iterdir() if job.is_dir())
+    assert clusterjobs("logs", "sweep.yaml", earlier.name).out == "0: first\n"
+
+
 def test_a_point_that_waits_or_was_never_submitted(
     clusterjobs: Callable[..., Any], points: list[str], queue: Callable[..., None]
 ) -> None:

@@ -79,6 +79,29 @@ START = ["start", "2027-01-02", "03:04"]
 PRIORITY = ["waits:", "jobs", "of", "higher", "priority", "go", "first", "(Priority);"]
 
 
+def test_a_point_that_never_started_again_shows_nothing_of_its_earlier_job(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk, slurm: pathlib.Path
+) -> None:
+    sweep.submitted("50", range(2), time=9_000_000_000)
+    write_squeue(slurm, row("50", "CANCELLED", array="50", index="1"))
+    done = clusterjobs("status", sweep.spec, "--points")
+    lost, cancelled = done.out.splitlines()[2:4]
+    assert " ".join(lost.split()) == "0 0.5 lost 50 its job ended before it started"
+    assert " ".join(cancelled.split()) == "1 1.5 cancelled 50 before it started"
+    assert squeue_calls(slurm) == 1
+
+
+def test_the_id_of_a_task_is_known_after_its_start_too(
+    clusterjobs: Callable[..., Any], sweep: SweepOnDisk, slurm: pathlib.Path
+) -> None:
+    for task, own_id in (("40_0", "41"), ("40_2", "43"), ("40_3", "40_3")):
+        (job,) = json.loads(clusterjobs("status", sweep.spec, task, "--json").out)["jobs"]
+        assert job["job_id"] == own_id
+    assert "no job 40_9 is known here" in clusterjobs("status", sweep.spec, "40_9").err
+    (job,) = json.loads(clusterjobs("status", sweep.spec, "40_4", "--json").out)["jobs"]
+    assert job["name"] == sweep.points[4].name
+
+
 def test_a_sweep_as_json(clusterjobs: Callable[..., Any], sweep: SweepOnDisk) -> None:
     (data,) = json.loads(clusterjobs("status", sweep.spec, "--json").out)["sweeps"]
     assert data["counts"] == {

@@ -114,6 +114,13 @@ def test_a_job_of_several_specs_is_chosen_by_its_id(
     assert missing.err == "no job 7 is known here\n   hint: the jobs: 5, 6\n"
 
 
+def test_a_task_is_found_by_the_id_that_it_had_before_its_start(
+    clusterjobs: Callable[..., Any], specs: pathlib.Path, slurm: pathlib.Path
+) -> None:
+    write_squeue(slurm, row("6", "COMPLETED", "b", array="4", index="1"))
+    assert job_ids(clusterjobs("status", "specs", "4_1", "--json")) == ["6"]
+
+
 def test_json_of_nothing_is_json(clusterjobs: Callable[..., Any], specs: pathlib.Path) -> None:
     nothing = {"slurm": True, "jobs": [], "sweeps": [], "problems": []}
     done = clusterjobs("status", "--json")

@@ -155,9 +155,28 @@ def test_options_choose_points(
 def test_a_pattern_that_matches_nothing_is_an_error(clusterjobs: Run, slurm: StandInSlurm) -> None:
     done = clusterjobs("submit", "exp.yaml", "--points", "LR=1e-4", "--points", "9")
     assert done.code == 1
+    assert done.out == ""
     assert "no point is named 'LR=1e-4'" in done.err
     assert "no point 9" in done.err
     assert slurm.calls() == []
+
+
+def test_points_that_run_again_are_said_to_have_completed_before(
+    clusterjobs: Run, slurm: StandInSlurm
+) -> None:
+    for number, name in enumerate(all_names()):
+        end(name, str(number + 7))
+    said = clusterjobs("submit", "exp.yaml", "--all")
+    assert said.out.endswith("\n3 points submitted: 3 that had completed\n")
+
+
+def test_a_dry_run_gives_reasons_in_words(clusterjobs: Run, slurm: StandInSlurm) -> None:
+    cancelled, *_ = all_names()
+    clusterjobs("submit", "exp.yaml", "--points", "1")
+    end(cancelled, "9", "cancelled")
+    said = clusterjobs("submit", "exp.yaml", "--dry-run").out.splitlines()
+    assert said[1].split()[1:] == ["cancelled", "yes"]
+    assert "None" not in said[2]
 
 
 def test_a_dry_run_writes_nothing_and_says_why(clusterjobs: Run, slurm: StandInSlurm) -> None:

@@ -168,12 +168,29 @@ def test_a_job_that_sbatch_was_given_by_hand_is_known_once_it_has_a_folder(
 
 def test_a_point_that_never_started_is_lost(tmp_path: pathlib.Path) -> None:
     found = state_of(tmp_path, SUBMITTED)
-    assert (found.state, found.reason, found.job_id) == ("lost", "ended_before_its_start", "100")
+    said = "its job ended before it started"
+    assert (found.state, found.reason, found.job_id) == ("lost", said, "100")
+
+
+def test_a_point_that_was_cancelled_before_it_started_is_cancelled_while_slurm_knows_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    def found(ended: Queued, *submissions: Submission) -> tuple[str, str]:
+        points = {NAME: CONTENT}
+        state = sweep_states(tmp_path, points, submissions, {}, {"100": ended})[NAME]
+        return state.state, state.reason
+
+    lost = ("lost", "its job ended before it started")
+    assert found(Queued("CANCELLED"), SUBMITTED) == ("cancelled", "before it started")
+    assert found(Queued("FAILED"), SUBMITTED) == lost
+    assert found(Queued("CANCELLED", array_index="1"), SUBMITTED) == lost
+    assert found(Queued("CANCELLED"), SUBMITTED, replace(SUBMITTED, job_id=200)) == lost
 
 
 def test_an_earlier_job_says_nothing_of_a_later_submission(tmp_path: pathlib.Path) -> None:
     job(tmp_path, "50", "failure", start=500)
-    assert state_of(tmp_path, SUBMITTED).state == "lost"
+    found = state_of(tmp_path, SUBMITTED)
+    assert (found.state, found.job_id, found.folder) == ("lost", "100", None)
 
 
 def test_a_new_cluster_counts_its_jobs_from_1(tmp_path: pathlib.Path) -> None:

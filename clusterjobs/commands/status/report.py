@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from clusterjobs.commands.status.tables import (
     traceback_text,
 )
 from clusterjobs.commands.status.targets import Finder, Group
+from clusterjobs.commands.status.task_ids import own_id, points_of_task
 from clusterjobs.errors import Problem, one_problem
 from clusterjobs.jobs.records import NO_RECORD
 from clusterjobs.jobs.sweeps import FAILED, PENDING, RUNNING
@@ -191,22 +192,30 @@ def _mine(finder: Finder, queue: Queue) -> list[Group]:
 def _chosen(groups: Sequence[Group], job_ids: Sequence[str], queue: Queue) -> list[Group]:
     """Only those jobs, also of sweeps. Raises InputError if one is not there."""
     chosen = []
+    own_ids = {one: own_id(one, queue) for one in job_ids}
+    wanted = {*own_ids, *own_ids.values()}
+    found = set()
     for group in groups:
-        if jobs := tuple(job for job in group.jobs if job["job_id"] in job_ids):
+        if jobs := tuple(job for job in group.jobs if job["job_id"] in wanted):
             chosen.append(group._replace(jobs=jobs, sweeps=()))
         for sweep in group.sweeps:  # the points of a pack share one job
-            of_points = _point_jobs(sweep, job_ids, queue)
+            tasks = {one: points_of_task(sweep, one) for one in job_ids}
+            found |= {one for one, names in tasks.items() if names}
+            of_points = _point_jobs(sweep, wanted, set().union(*tasks.values()), queue)
             chosen += [Group(f"point {job['name']}", (job,)) for job in of_points]
-    found = {job["job_id"] for group in chosen for job in group.jobs}
+    found |= {job["job_id"] for group in chosen for job in group.jobs}
     for job_id in job_ids:
-        if job_id not in found:
+        if not found.intersection((job_id, own_ids[job_id])):
             _report_missing(groups, job_id)
     return chosen
 
 
-def _point_jobs(sweep: SweepData, job_ids: Sequence[str], queue: Queue) -> Iterator[JobData]:
+def _point_jobs(
+    sweep: SweepData, job_ids: Collection[str], names: Collection[str], queue: Queue
+) -> Iterator[JobData]:
+    """The newest jobs of these points, and those with these ids."""
     for name, state in sweep.all_states.items():
-        if state.job_id in job_ids:
+        if state.job_id in job_ids or name in names:
             of = sweep.sweep
             place = JobPlace(state.job_id, state.folder, of.spec, name, of.patterns)
             yield job_data(place._replace(needed_specs=sweep.needed_specs), queue)

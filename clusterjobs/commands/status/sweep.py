@@ -21,6 +21,7 @@ from clusterjobs.jobs.point_folders import digest_of, former_points, point_folde
 from clusterjobs.jobs.records import read_folder
 from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, needed_specs, read_submissions
 from clusterjobs.jobs.sweeps import MISSING, PENDING, RUNNING, STATES, PointState, sweep_states
+from clusterjobs.slurm.queue import by_id
 from clusterjobs.slurm.reasons import in_words
 from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import Spec
@@ -54,7 +55,9 @@ class Sweep(NamedTuple):
     def with_states(self, queue: Queue) -> SweepData:
         """Asks no command. `queue` must be newer than `submissions`."""
         contents = {point.name: point.content for point in (*self.points, *self.former)}
-        states = sweep_states(self.folder, contents, self.submissions, queue.queued)
+        states = sweep_states(
+            self.folder, contents, self.submissions, queue.queued, by_id(queue.ended)
+        )
         former = {point.name: states.pop(point.name) for point in self.former}
         with_jobs = {name: one for name, one in former.items() if one.state != MISSING}
         return SweepData(self, states, with_jobs, queue, needed_specs(self.submissions))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from clusterjobs.commands.submit.lock import user_name
@@ -17,7 +18,7 @@ from clusterjobs.jobs.point_folders import digest_of
 from clusterjobs.jobs.submissions import Submission, has_token, read_submissions
 from clusterjobs.jobs.sweeps import PointState
 from clusterjobs.slurm.limits import Limits, slurm_limits
-from clusterjobs.slurm.queue import Queued, queued_jobs
+from clusterjobs.slurm.queue import Queued, by_id, known_jobs
 
 MOST_WITHOUT_YES = 1_000  # points
 _OURS = ("--array", "--clusters", "--parsable", "--wrap", "--test-only")
@@ -26,18 +27,25 @@ _OURS = ("--array", "--clusters", "--parsable", "--wrap", "--test-only")
 class Seen(NamedTuple):
     """What was submitted earlier, then the jobs in the queue, and the limits of Slurm.
 
+    `ended`: the jobs that Slurm still knows after their end.
+
     The queue is read after the submissions: a job of which a record speaks has reached it.
     """
 
     submissions: Sequence[Submission]
     queued: Mapping[str, Queued] | None
     limits: Limits = Limits()
+    ended: Mapping[str, Queued] = MappingProxyType({})
 
 
 def look(folder: pathlib.Path) -> Seen:
     """Look at the sweep's folder, and then at Slurm."""
-    submissions, queued = read_submissions(folder), queued_jobs()
-    return Seen(submissions, queued, slurm_limits() if queued is not None else Limits())
+    submissions, known = read_submissions(folder), known_jobs()
+    if known is None:
+        return Seen(submissions, None)
+    queued = by_id(job for job in known if not job.has_ended)
+    ended = by_id(job for job in known if job.has_ended)
+    return Seen(submissions, queued, slurm_limits(), ended)
 
 
 def check_sbatch_options(options: Sequence[str]) -> None:

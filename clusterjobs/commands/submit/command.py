@@ -151,6 +151,7 @@ def _submit_points(
 ) -> None:
     from clusterjobs.commands.submit import report as report
     from clusterjobs.commands.submit.one_spec import submit_points
+    from clusterjobs.commands.submit.points import matching
 
     def submitted(job: SweepJob) -> None:
         click.echo(report.job_line(job), err=as_json)  # at once: the next one may fail
@@ -159,6 +160,7 @@ def _submit_points(
         done = submit_points(project, output, force, options, submitted, needs)
         print_json({**report.submission_data(project, done, output), **_needs_data(needs)})
         return
+    matching(project, options)  # a wrong pattern is the only output
     click.echo(f"{sweep_summary(project)}\n")
     done = submit_points(project, output, force, options, submitted, needs)
     if needs and done.jobs:

@@ -159,14 +159,19 @@ def chosen_now(project: SweepProject, options: SubmitOptions) -> Chosen:
     return choose(project, folder, look(folder), options)
 
 
+def matching(project: SweepProject, options: SubmitOptions) -> Sequence[str] | None:
+    """The points that the patterns name; None without patterns. Raises InputError."""
+    indexes = {one.point.name: one.point.index for one in project.points}
+    return points_matching(options.patterns, indexes) if options.patterns else None
+
+
 def choose(
     project: SweepProject, folder: pathlib.Path, seen: Seen, options: SubmitOptions
 ) -> Chosen:
     """The points that `submit_sweep` submits; nothing is written."""
     points = {one.point.name: one.content for one in project.points}
-    indexes = {one.point.name: one.point.index for one in project.points}
-    names = points_matching(options.patterns, indexes) if options.patterns else None
-    states = sweep_states(folder, points, seen.submissions, seen.queued)
+    names = matching(project, options)
+    states = sweep_states(folder, points, seen.submissions, seen.queued, seen.ended)
     wanted = Wanted(names, options.completed, options.failed)
     former = former_in_queue(folder, states, seen)
     return Chosen(states, points_to_submit(states, wanted), former)

@@ -11,7 +11,8 @@ from clusterjobs.commands.submit.points import Chosen, SubmitOptions, SweepJob, 
 from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.counted import counted
 from clusterjobs.jobs.resume import counts_in_words
-from clusterjobs.jobs.sweeps import COMPLETED, PointState
+from clusterjobs.jobs.sweeps import COMPLETED, PENDING, PointState
+from clusterjobs.slurm.reasons import in_words
 
 
 def job_line(job: SweepJob) -> str:
@@ -30,7 +31,8 @@ def submission_text(done: SweepSubmission) -> str:
     lines = [] if done.jobs else ["nothing to submit"]
     submitted, others = _split(done.chosen)
     if submitted:
-        lines.append(f"{counted(len(submitted), 'point')} submitted: {counts_in_words(submitted)}")
+        counts = counts_in_words(submitted).replace(COMPLETED, f"that had {COMPLETED}")
+        lines.append(f"{counted(len(submitted), 'point')} submitted: {counts}")
     if others:
         lines.append(f"{counted(len(others), 'point')} not submitted: {counts_in_words(others)}")
     if done.chosen.former:
@@ -83,11 +85,18 @@ def chosen_table(chosen: Chosen, options: SubmitOptions) -> str:
     names = set(chosen.names)
     rows = [("point", "state", "would be submitted")]
     for name, one in chosen.states.items():
-        state = f"{one.state}, {one.reason}" if one.reason else one.state
-        rows.append((name, printable(state), "yes" if name in names else _why_not(one, options)))
+        rows.append(
+            (name, printable(_in_words(one)), "yes" if name in names else _why_not(one, options))
+        )
     last = f"{len(names):,} of {counted(len(chosen.states), 'point')} would be submitted"
     former = f"\n{former_note(chosen.former)}" if chosen.former else ""
     return f"{table(rows)}\n\n{last}{former}"
+
+
+def _in_words(one: PointState) -> str:
+    """The state and its reason, in the words of `status`."""
+    reason = in_words(one.reason) if one.state == PENDING else one.reason
+    return one.state if reason in ("", "None", one.state) else f"{one.state}, {reason}"
 
 
 def _why_not(one: PointState, options: SubmitOptions) -> str:

@@ -35,7 +35,9 @@ class SweepJobs(NamedTuple):
         """The state of each point. `jobs`: what Slurm knows; None without Slurm."""
         submissions = read_submissions(self.folder)
         queued = None if jobs is None else by_id(job for job in jobs if not job.has_ended)
-        return sweep_states(self.folder, dict.fromkeys(self.points, ""), submissions, queued)
+        ended = by_id(job for job in jobs or () if job.has_ended)
+        points = dict.fromkeys(self.points, "")
+        return sweep_states(self.folder, points, submissions, queued, ended)
 
     @property
     def arrays(self) -> set[str]:
