@@ -67,7 +67,9 @@ def records(jobs: Jobs, name: str) -> dict[int, list[tuple[str, int]]]:
     """How the attempts of each point ended: the reasons and exit codes, by its index."""
     found = {}
     for log in fsx(jobs).glob(f"logs/{name}/*/*/attempts.jsonl"):
-        lines = map(json.loads, log.read_text(encoding="utf-8").splitlines())
+        text = log.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]  # the last line may still be written
+        lines = map(json.loads, whole.splitlines())
         ends = [(line["reason"], line["exit_code"]) for line in lines]
         found[int(log.parts[-3][:4])] = ends
     return found

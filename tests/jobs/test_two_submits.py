@@ -36,6 +36,12 @@ SPEC = {
 }
 
 
+def heed_signals() -> None:
+    """A process ignores what its caller ignores: SIGINT in the background of a shell."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Submits:
     """Runs `clusterjobs submit` in processes of their own."""
 
@@ -59,6 +65,7 @@ class Submits:
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
+                preexec_fn=heed_signals,
             )
 
     def wait_for(self, message: str) -> None:
