@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rendered_jobs import Jobs, shape_of
 
+from clusterjobs.jobs.records import read_folder
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.polling import until
@@ -63,15 +64,12 @@ def fsx(jobs: Jobs) -> pathlib.Path:
     return jobs.lab.folder.shared("/fsx")
 
 
-def records(jobs: Jobs, name: str) -> dict[int, list[tuple[str, int]]]:
+def records(jobs: Jobs, name: str) -> dict[int, list[tuple[str, int | None]]]:
     """How the attempts of each point ended: the reasons and exit codes, by its index."""
     found = {}
     for log in fsx(jobs).glob(f"logs/{name}/*/*/attempts.jsonl"):
-        text = log.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]  # the last line may still be written
-        lines = map(json.loads, whole.splitlines())
-        ends = [(line["reason"], line["exit_code"]) for line in lines]
-        found[int(log.parts[-3][:4])] = ends
+        attempts = read_folder(log.parent).attempts  # a line that is still written is left out
+        found[int(log.parts[-3][:4])] = [(one.reason, one.exit_code) for one in attempts]
     return found
 
 
