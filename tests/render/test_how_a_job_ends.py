@@ -97,6 +97,27 @@ def test_a_training_that_ended_well_is_not_run_again_if_slurm_ends_what_follows(
     assert (end.code, end.requeues) == (code, 0), end.log
 
 
+@pytest.mark.parametrize(
+    ("signal", "ranks", "code", "reason"),
+    [
+        ("TERM", "exit 9", 143, "cancelled"),
+        ("TERM", "true", 143, "cancelled"),
+        ("INT", "exit 9", 9, "failure"),
+        ("USR1", "exit 9", 124, "time_limit"),
+        ("USR1", "true", 0, "completed"),
+    ],
+)
+def test_a_signal_at_the_start_of_finish_loses_no_record(
+    run, tmp_path: pathlib.Path, signal: str, ranks: str, code: int, reason: str
+) -> None:
+    """bash does not start `finish` again if it is told to exit there."""
+    text = with_restarts(tmp_path, ranks=ranks, restarts={"time_limit": 2})
+    start = "  set +e # each step is tried"
+    assert text.count(start) == 1
+    end = run(text.replace(start, f"  kill -{signal} $$\n{start}"))
+    assert (end.code, end.reasons, end.recorded) == (code, [reason], [code]), end.log
+
+
 def test_a_training_that_fails_is_run_again(run, tmp_path: pathlib.Path) -> None:
     end = run(with_restarts(tmp_path, ranks="exit 9", after=["true"]))
     assert (end.code, end.reasons, end.requeues) == (9, ["failure"], 1), end.log

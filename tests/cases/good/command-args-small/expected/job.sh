@@ -156,7 +156,7 @@ on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may
   [[ $during != on_* ]] || during=${BASH_COMMAND%%$'\n'*} # a command of main
   (( $1 != 15 )) || { reason=cancelled waiting=${ranks:+: waiting for the ranks}; ask_slurm_for_reason; }
   printf 'clusterjobs: got SIG%s during %s (%s)%s\n' "$(kill -l "$1")" "$during" "${reason:-failure}" "$waiting"
-  [[ -n $waiting ]] || exit "$((128 + $1))"
+  [[ -n $waiting || " ${FUNCNAME[*]} " == *' finish '* ]] || exit "$((128 + $1))" # bash runs `finish` only once
 }
 
 ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this script

@@ -264,7 +264,7 @@ on_signal() { # NUMBER: ends the job, but after a SIGTERM by Slurm the ranks may
   [[ $during != on_* ]] || during=${BASH_COMMAND%%$'\n'*} # a command of main
   (( $1 != 15 )) || { reason=cancelled waiting=${ranks:+: waiting for the ranks}; ask_slurm_for_reason; }
   printf 'clusterjobs: got SIG%s during %s (%s)%s\n' "$(kill -l "$1")" "$during" "${reason:-failure}" "$waiting"
-  [[ -n $waiting ]] || exit "$((128 + $1))"
+  [[ -n $waiting || " ${FUNCNAME[*]} " == *' finish '* ]] || exit "$((128 + $1))" # bash runs `finish` only once
 }
 
 ask_slurm_for_reason() { # Slurm ends the steps of a job before it signals this script
@@ -348,8 +348,9 @@ requeue() {
 }
 
 on_time_limit() { # USR1, 240 s before the time limit or up to a minute earlier
+  [[ $reason != completed ]] || return 0
   reason=time_limit
-  [[ -n $ranks ]] || on_signal 10
+  [[ -n $ranks ]] || { on_signal 10; return; }
   printf 'clusterjobs: got SIGUSR1: the time limit is near: the ranks have 180 s to save and end\n'
   : > "$job_dir/stop" || true # on a full disk the ranks are stopped below
   stop_ranks_after 180 > /dev/null 2>&1 &
