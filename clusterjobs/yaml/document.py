@@ -8,7 +8,7 @@ safe_load, which ParallelCluster uses for its configs).
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -48,6 +48,9 @@ class Document:
     rules: Rules
     root: Node | None
     mappings: Mappings
+    # The points of a sweep look up the same positions many times.
+    _located: dict[Path, Location] = field(default_factory=dict, init=False, compare=False)
+    _located_keys: dict[Path, Location] = field(default_factory=dict, init=False, compare=False)
 
     def locate(self, path: Path) -> Location:
         """The position of the value at `path`, or of its nearest parent if it is missing."""
@@ -63,16 +66,6 @@ class Document:
             _, key = self._walk(path)
             self._located_keys[path] = self._location(key) if key else self.locate(path)
         return self._located_keys[path]
-
-    # The plans of a sweep's points ask for the same positions a thousand times.
-
-    @functools.cached_property
-    def _located(self) -> dict[Path, Location]:
-        return {}
-
-    @functools.cached_property
-    def _located_keys(self) -> dict[Path, Location]:
-        return {}
 
     def span(self, path: Path) -> tuple[int, int]:
         """Start and end of the value at `path` in `text`, in characters."""

@@ -78,6 +78,17 @@ def end(slurm: StandInSlurm, job_id: str, reason: str = "completed") -> None:
     slurm.set_queue(*(row for row in slurm.queue() if row["%A"] != job_id))
 
 
+def test_the_token_is_added_to_a_comment_of_ones_own(clusterjobs: Run, slurm: StandInSlurm) -> None:
+    """Without the token, a job whose submission crashed would not be found again."""
+    write("first")
+    write("second", "needs: [first.yaml]\n")
+    submit(clusterjobs, "second", "--", "--comment=of mine")
+    lines = pathlib.Path("logs/submissions.jsonl").read_text().splitlines()
+    token = json.loads(lines[-1])["token"]
+    comments = [word for word in slurm.calls()[-1]["words"] if word.startswith("--comment")]
+    assert comments[-1] == f"--comment=of mine clusterjobs:{token}"
+
+
 def test_what_is_missing_is_submitted_in_order(clusterjobs: Run, slurm: StandInSlurm) -> None:
     write("prepare")
     write("train", "needs: [prepare.yaml]\n")

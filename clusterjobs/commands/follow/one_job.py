@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 import click
 
-from clusterjobs.commands.follow import polled_queue as polled_queue
+from clusterjobs.commands.follow import polled_queue
 from clusterjobs.commands.follow.job_end import JobEnd, job_end
 from clusterjobs.commands.follow.log_printer import LogPrinter
 from clusterjobs.commands.follow.polled_queue import PolledQueue

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import click
 
-from clusterjobs.commands.follow import polled_queue as polled_queue
+from clusterjobs.commands.follow import polled_queue
 from clusterjobs.commands.follow.polled_queue import PolledQueue
 from clusterjobs.commands.show import printable
 from clusterjobs.jobs.sweeps import COMPLETED, LOST, PENDING, RUNNING, STATES, PointState

@@ -149,7 +149,7 @@ def _submit_points(
     as_json: bool,
     needs: Needs | None,
 ) -> None:
-    from clusterjobs.commands.submit import report as report
+    from clusterjobs.commands.submit import report
     from clusterjobs.commands.submit.one_spec import submit_points
     from clusterjobs.commands.submit.points import matching
 

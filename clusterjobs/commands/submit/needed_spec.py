@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.submit.needed_states import KnownJobs, known_jobs_of, read_own_submissions
-from clusterjobs.commands.submit.plain import Say, locked_record, submit_recorded
+from clusterjobs.commands.submit.plain import Say, locked_record, submit_plain
 from clusterjobs.commands.submit.points import SubmitOptions, submit_sweep
 from clusterjobs.commands.submit.slurm_arrays import fitted_to_slurm
 from clusterjobs.commands.sweeps.project import SweepProject
@@ -83,7 +83,7 @@ class _Plain:
                 return Done({"": now}, (), f"another user submitted job {now.job_id} meanwhile")
             script = self.outputs["job.sh"]
             (wait,) = waits
-            job = submit_recorded(project.plan, project.inputs, script, wait, record, say)
+            job = submit_plain(project.plan, project.inputs, script, wait, record, say)
         if job.job_id is None:
             raise one_problem(f"{self.spec.file}: sbatch accepted the job but printed no job id")
         state = PointState(PENDING, "", str(job.job_id), in_queue=True)

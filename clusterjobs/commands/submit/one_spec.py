@@ -74,11 +74,11 @@ def submit_job(
 def _submit_after(
     needs: Needs, project: Project, script: str, sbatch_options: tuple[str, ...]
 ) -> Submitted:
-    from clusterjobs.commands.submit.plain import locked_record, submit_recorded
+    from clusterjobs.commands.submit.plain import locked_record, submit_plain
 
     (waits,) = needs.submit()
     with needs.named_if_it_fails(), locked_record(project.spec.experiment, _say) as record:
-        return submit_recorded(
+        return submit_plain(
             project.plan, project.inputs, script, waits, record, _say, sbatch_options
         )
 

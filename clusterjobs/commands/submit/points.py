@@ -1,23 +1,18 @@
 """Submits the points of a sweep that have no result yet: one call of sbatch for each array.
 
-It knows in which order records are written, so that no crash loses a job or starts a point twice.
-It must not know how points are rendered.
+It knows which points are submitted, and in which calls; it must not know how they are rendered.
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
-import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
-from clusterjobs.commands.follow.interrupts import postponed_interrupts
 from clusterjobs.commands.submit.checks import Seen, check_sbatch_options, check_submission, look
 from clusterjobs.commands.submit.former import former_in_queue
-from clusterjobs.commands.submit.lock import submit_lock, user_name
-from clusterjobs.commands.submit.record import append_intent, append_job
+from clusterjobs.commands.submit.lock import submit_lock
+from clusterjobs.commands.submit.record import new_intent, submit_recorded
 from clusterjobs.commands.submit.sweep_folder import (
     make_point_folders,
     make_sweep_folder,
@@ -30,10 +25,8 @@ from clusterjobs.errors import one_problem
 from clusterjobs.jobs.needed_jobs import WaitsFor
 from clusterjobs.jobs.point_folders import digest_of
 from clusterjobs.jobs.resume import Wanted, points_to_submit
-from clusterjobs.jobs.submissions import Submission
 from clusterjobs.jobs.sweeps import PointState, sweep_states
 from clusterjobs.slurm.array_ids import as_ranges
-from clusterjobs.slurm.submit import submit
 from clusterjobs.spec.point_patterns import points_matching
 
 
@@ -208,39 +201,17 @@ class _Call:
         self.array = f"{as_ranges(one.task for one in tasks)}{limit}" if script.is_array else ""
 
     def submit(self, record: BinaryIO, say: Callable[[str], None]) -> SweepJob:
-        """Write the intent, call sbatch, and write its id: a crash in between loses nothing."""
-        intent = Submission(
-            token=secrets.token_hex(8),
-            job_id=None,
-            user=user_name(),
-            time=int(time.time()),
-            spec=self.project.inputs.spec[0],
+        """Call sbatch, with a record before and after it."""
+        intent = new_intent(
+            self.project.inputs.spec[0],
             array=self.script.is_array,
             points=self.points,
             content=self.content,
             needs=self.waits.needs,
         )
-        with postponed_interrupts(lambda: say("sbatch is running: stopping after its answer")):
-            append_intent(record, intent)
-            options = [*self.sbatch, *self._own_options(intent)]
-            job = submit(self.script.text, options, os.environ, inherited=(record.fileno(),))
-            if job.job_id is not None:
-                append_job(record, intent.with_job(job.job_id, job.cluster))
+        options = (*self.sbatch, f"--array={self.array}") if self.array else self.sbatch
+        plan = self.script.array.plan
+        job = submit_recorded(self.script.text, plan, options, intent, record, say)
         return SweepJob(
             job.job_id, job.cluster, self.script.file, self.array, self.points, job.notes
         )
-
-    def _own_options(self, intent: Submission) -> list[str]:
-        array = [f"--array={self.array}"] if self.array else []
-        return [*array, "--comment=" + f"{self._comment()} {intent.comment}".strip()]
-
-    def _comment(self) -> str:
-        """The comment of the spec, or of the options after `--`."""
-        given = self.script.comment
-        words = iter(self.sbatch)
-        for option in words:
-            if option == "--comment":
-                given = next(words, "")
-            elif option.startswith("--comment="):
-                given = option.partition("=")[2]
-        return given

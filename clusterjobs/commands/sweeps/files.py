@@ -44,12 +44,6 @@ class SweepScript(NamedTuple):
         return self.array.table.is_array
 
     @property
-    def comment(self) -> str:
-        """The `--comment` of the spec, "" without one."""
-        found = (one.value for one in self.array.plan.job.directives if one.name == "comment")
-        return str(next(found, ""))
-
-    @property
     def tasks(self) -> tuple[SweepTask, ...]:
         """The points with their tasks."""
         return tasks_of(self.array)
