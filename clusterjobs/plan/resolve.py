@@ -109,7 +109,9 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     container = plan_container(
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
-    launch = plan_launch(wanted, program, launcher, launcher_options, placement, container, *both)
+    launch = plan_launch(
+        wanted, program, launcher, launcher_options, placement, container, restarts, *both
+    )
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
