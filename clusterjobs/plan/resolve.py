@@ -22,7 +22,12 @@ from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
 from clusterjobs.plan.lint import check_intentions, check_literal_words
 from clusterjobs.plan.node_rank import plan_node_rank
-from clusterjobs.plan.parallelism import check_model, plan_batch, plan_parallelism
+from clusterjobs.plan.parallelism import (
+    check_model,
+    plan_batch,
+    plan_parallelism,
+    supported_parallel,
+)
 from clusterjobs.plan.parameters import plan_parameters
 from clusterjobs.plan.placement import plan_placement
 from clusterjobs.plan.plan import Plan
@@ -58,8 +63,9 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         raise AssertionError("no framework or placement, but no problem was reported")
 
     numbers = framework.completed(wanted, spec.options, texts or {}, diagnostics)
-    parallelism = plan_parallelism(numbers.parallel, placement.shape, *both)
-    check_model(numbers.model, numbers.parallel, framework.division(wanted), *both)
+    parallel = supported_parallel(numbers.parallel, framework, diagnostics)
+    parallelism = plan_parallelism(parallel, placement.shape, *both)
+    check_model(numbers.model, parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
     wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
     task = Task(wanted, spec.options, placement.shape, parallelism, batch)

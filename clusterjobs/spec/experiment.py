@@ -61,10 +61,19 @@ class Software(SpecModel):
 
 
 class Parallel(SpecModel):
-    """Model parallelism: the number of GPUs that share one copy of the model."""
+    """Model parallelism: the number of GPUs that share one copy of the model.
+
+    `virtual_pipeline`: parts of the model on each pipeline rank. `context`: ranks that share a
+    sequence. `expert`: ranks that share the experts of a layer. `sequence`: the tensor ranks also
+    divide the activations between their layers.
+    """
 
     tensor: Count = 1
     pipeline: Count = 1
+    virtual_pipeline: Count = 1
+    context: Count = 1
+    expert: Count = 1
+    sequence: field_types.Flag = False
 
 
 class Model(SpecModel):
