@@ -26,10 +26,7 @@ DROPPED = "{partition: false, gpus-per-node: false, cpus-per-task: false}"
 @pytest.mark.parametrize(
     ("keys", "seen"),
     [
-        (
-            "sbatch: {partition: false, gpus-per-node: false, cpus-per-task: false}",
-            "0,1,2,3,4,5,6,7",
-        ),
+        (f"sbatch: {DROPPED}", "0,1,2,3,4,5,6,7"),
         ("gpus_per_node: a100:4", "0,1,2,3"),
         ("sbatch: {gres: 'gpu:a100:8'}", "0,1,2,3,4,5,6,7"),
     ],
