@@ -15,6 +15,7 @@ from clusterjobs.plan.container import plan_container
 from clusterjobs.plan.data_paths import check_data_paths
 from clusterjobs.plan.derived_references import with_derived
 from clusterjobs.plan.directive_checks import check_version
+from clusterjobs.plan.dropped_directives import check_dropped
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
 from clusterjobs.plan.inputs import plan_inputs
@@ -81,6 +82,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         *both,
     )
     further = restarts.directives if restarts else ()
+    check_dropped(wanted.sbatch, placement, facts, diagnostics)
     sweep = plan_sweep(wanted)
     job = plan_job(wanted, facts, launcher.name, placement, parameters, sweep, further, diagnostics)
     storage = find_storage(facts, placement.partition, placement.node_type)
