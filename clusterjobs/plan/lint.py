@@ -221,6 +221,8 @@ def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     yield ("logs", "path"), experiment.logs.path
     for key in ("workdir", "script"):
         yield (key,), getattr(experiment, key) or ""
+    for index, file in enumerate(experiment.software.source):
+        yield ("software", "source", index), file
     for key in ("venv", "conda"):
         yield ("software", key), getattr(experiment.software, key) or ""
     if experiment.checkpoints:
