@@ -32,7 +32,8 @@ class Container(SpecModel):
     """The image that the ranks run in, and its runtime.
 
     `efa`: use the EFA libraries of the image or of the host. `shm`: the size of /dev/shm, where the
-    runtime does not share the node's.
+    runtime does not share the node's. `workdir`: the folder inside where the ranks run; by default
+    that of the job.
     """
 
     runtime: Literal["pyxis", "apptainer", "docker"]
@@ -40,6 +41,7 @@ class Container(SpecModel):
     mounts: Annotated[
         tuple[Annotated[Mount, BeforeValidator(images.mount)], ...], Field(max_length=_MAX_ITEMS)
     ] = ()
+    workdir: images.FolderInside | None = None
     efa: Literal["image", "host"] = "image"
     shm: images.Size | None = None
     writable: bool = False
