@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 from clusterjobs.spec import commands, field_types, images
 from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.module_items import ModuleItem
 from clusterjobs.spec.need_keys import Needs
 from clusterjobs.spec.seconds import Seconds
 from clusterjobs.spec.sweep_keys import Sweep
@@ -31,7 +32,8 @@ class Container(SpecModel):
     """The image that the ranks run in, and its runtime.
 
     `efa`: use the EFA libraries of the image or of the host. `shm`: the size of /dev/shm, where the
-    runtime does not share the node's.
+    runtime does not share the node's. `workdir`: the folder inside where the ranks run; by default
+    that of the job.
     """
 
     runtime: Literal["pyxis", "apptainer", "docker"]
@@ -39,6 +41,7 @@ class Container(SpecModel):
     mounts: Annotated[
         tuple[Annotated[Mount, BeforeValidator(images.mount)], ...], Field(max_length=_MAX_ITEMS)
     ] = ()
+    workdir: images.FolderInside | None = None
     efa: Literal["image", "host"] = "image"
     shm: images.Size | None = None
     writable: bool = False
@@ -48,13 +51,15 @@ class Container(SpecModel):
 class Software(SpecModel):
     """The software environment of the job: module files first, then conda or a venv.
 
+    `source`: files of bash that are read before the job changes to `workdir`.
     `requires`: Python packages and the versions, or their beginnings, that the preflight checks.
     With a container, `venv` is a folder inside it.
     """
 
     venv: field_types.SearchPath | None = None
     conda: field_types.Path | None = None
-    modules: tuple[field_types.ModuleName, ...] = ()
+    modules: tuple[ModuleItem, ...] = ()
+    source: tuple[field_types.Path, ...] = ()
     setup: commands.Code = ()
     requires: dict[field_types.PackageName, field_types.PackageVersion] = {}
     container: Container | None = None
