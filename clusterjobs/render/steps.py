@@ -32,7 +32,6 @@ def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
         "has_background": bool(sidecars or plan.restarts),
         "has_functions": bool(named or steps.always),
         "has_named": bool(named),
-        "reset": _reset(named),
         "decision": ShellText('"${decision:-stop}"' if plan.restarts else "stop"),
         "has_ranks": any(one.launcher for one in named),
         "has_limits": any(one.timeout_seconds for one in named),
@@ -117,17 +116,6 @@ def _lines(options: list[ShellText]) -> list[ShellText]:
         else:
             lines.append(one)
     return [ShellText(one) for one in lines]
-
-
-def _reset(named: list[Step]) -> ShellText:
-    """The variables that `run_step` reads, without a step."""
-    used = {
-        "step": True,
-        "once": any(one.once for one in named),
-        "step_seconds": any(one.timeout_seconds for one in named),
-        "min_bus_bandwidth": any(one.min_bus_bandwidth for one in named),
-    }
-    return ShellText(" ".join(f"{name}=''" for name, is_used in used.items() if is_used))
 
 
 def _settings(step: Step, plan: Plan, number: int) -> ShellText:
