@@ -77,6 +77,13 @@ def _check_launcher(
             f"{launcher.name} starts only the training",
             "add launcher: srun to this step, which starts one task per rank; or per: node",
         )
+    elif step.min_bus_bandwidth and not launcher.task_per_rank:
+        diagnostics.problem(
+            (*path, "min_bus_bandwidth"),
+            f"nccl-tests gets its ranks from MPI, and {launcher.name} starts no MPI program",
+            "add launcher: srun to this step, and srun: {mpi: pmix}; or per: node with -g 8",
+            warning=True,
+        )
     elif key == "sidecars" and launcher.name != "srun":
         diagnostics.problem(
             (*path, "per"),
@@ -116,6 +123,11 @@ def _check_container(
 # options, and since Slurm 22.05 one CPU for each task. Source: srun(1), --cpus-per-task.
 _SHAPE = (("--nodes", "-N"), ("--ntasks", "-n"), ("--cpus-per-task", "-c"))
 
+_EFFECTS = {
+    ("--cpus-per-task",): "each task may get only one CPU",
+    ("--overlap",): "the training would wait until this step has ended",
+}
+
 
 def _check_srun(key: str, path: Path, step: Step, ranks: int, diagnostics: Diagnostics) -> None:
     """Refuse an srun of the spec's own whose shape is that of the job by accident."""
@@ -130,15 +142,10 @@ def _check_srun(key: str, path: Path, step: Step, ranks: int, diagnostics: Diagn
             "remove srun and its options from the command",
         )
     elif missing:
-        what = (
-            f"srun without {', '.join(missing)}: it would take the job's number of tasks and one "
-        )
-        what += "CPU for each"
-        if missing == ["--overlap"]:
-            what = "srun without --overlap: the training would wait until this step has ended"
+        effect = _EFFECTS.get(tuple(missing), "it would start the job's number of tasks")
         diagnostics.problem(
             (*path, "command"),
-            what,
+            f"srun without {', '.join(missing)}: {effect}",
             f"write the command alone, with per: rank (on all {counted(ranks, 'rank')}) or "
             "per: node (once on every node); or add the options",
         )
