@@ -118,6 +118,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
     launch = plan_launch(wanted, program, launcher, launcher_options, placement, container, *both)
+    steps = plan_steps(wanted, launch, placement, container, diagnostics)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
@@ -135,7 +136,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         preflight=preflight,
         staging=staging,
         container=container,
-        steps=plan_steps(wanted.before, wanted.after, wanted.sidecars),
+        steps=steps,
         launch=launch,
         checkpoints=checkpoints,
         restarts=restarts,

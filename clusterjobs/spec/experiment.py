@@ -15,6 +15,7 @@ from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.module_items import ModuleItem
 from clusterjobs.spec.need_keys import Needs
 from clusterjobs.spec.seconds import Seconds
+from clusterjobs.spec.step_keys import Steps
 from clusterjobs.spec.sweep_keys import Sweep
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
@@ -188,17 +189,6 @@ def _secrets(value: Any) -> Any:
     return {name: {} for name in value}
 
 
-def _step(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"command": value}
-
-
-class Step(SpecModel):
-    """A command before, after or beside the training, once per job or once per node."""
-
-    command: commands.Command
-    per: Literal["job", "node"] = "job"
-
-
 PreflightCheck = Literal[
     "gpus",
     "efa",
@@ -254,9 +244,6 @@ class Parameter(SpecModel):
     default: field_types.Text
     type: Literal["text", "integer", "number"] | None = None
     choices: tuple[field_types.Text, ...] = ()
-
-
-Steps = tuple[Annotated[Step, BeforeValidator(_step)], ...]
 
 
 class Experiment(SpecModel):
