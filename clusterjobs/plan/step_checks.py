@@ -123,7 +123,7 @@ def _check_container(
 # options, and since Slurm 22.05 one CPU for each task. Source: srun(1), --cpus-per-task.
 _SHAPE = (("--nodes", "-N"), ("--ntasks", "-n"), ("--cpus-per-task", "-c"))
 
-_EFFECTS = {
+_EFFECTS: dict[tuple[str, ...], str] = {
     ("--cpus-per-task",): "each task may get only one CPU",
     ("--overlap",): "the training would wait until this step has ended",
 }
