@@ -10,7 +10,7 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Program, Task
 from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checkpoints import plan_checkpoints
-from clusterjobs.plan.choice import find_framework, find_launcher
+from clusterjobs.plan.choice import find_framework, find_launcher, find_launcher_options
 from clusterjobs.plan.container import plan_container
 from clusterjobs.plan.data_paths import check_data_paths
 from clusterjobs.plan.derived_references import with_derived
@@ -51,6 +51,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_literal_words(wanted, diagnostics)
     framework = find_framework(wanted.framework, diagnostics)
     launcher = find_launcher(wanted.launcher, framework, *both)
+    launcher_options = find_launcher_options(spec, launcher, diagnostics)
     placement = plan_placement(wanted, facts, launcher, *both)
     if framework is None or placement is None:
         diagnostics.raise_if_failed()
@@ -108,7 +109,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     container = plan_container(
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
-    launch = plan_launch(wanted, program, launcher, placement, container, *both)
+    launch = plan_launch(wanted, program, launcher, launcher_options, placement, container, *both)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
