@@ -69,7 +69,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_model(numbers.model, parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
     wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
-    task = Task(wanted, spec.options, placement.shape, parallelism, batch)
+    task = Task(wanted, spec.options, placement.shape, parallelism, batch, texts or {})
     program = framework.program(task, *both) or _NO_PROGRAM
 
     restarts = plan_restarts(
@@ -91,7 +91,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_data_paths(data_paths, placement.shape.nodes, wanted, storage, diagnostics)
     check_own_folders(wanted, diagnostics)
     staging = plan_staging(wanted.data, wanted.name, inputs, storage, *both)
-    checkpoints = plan_checkpoints(wanted, framework.saving.marker, storage, *both)
+    checkpoints = plan_checkpoints(wanted, framework.saving, storage, *both)
     preflight = plan_preflight(
         wanted.preflight,
         wanted.software,
