@@ -84,7 +84,7 @@ def plan_launch(
         (launcher.no_python_option,) if needs_option else (),
         program.interface,
         SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
-        SSH_PROGRAMS if ssh_inside else launcher.programs,
+        (*(SSH_PROGRAMS if ssh_inside else launcher.programs), *program.programs),
     )
 
 
