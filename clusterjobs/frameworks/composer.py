@@ -13,7 +13,7 @@ from clusterjobs.frameworks.arguments import (
     given_arguments,
     refuse_arguments,
     script_of,
-    warn_of_parallel,
+    check_parallel_arguments,
 )
 from clusterjobs.frameworks.base import OWN_SCRIPT, Framework, Program, Task, Variable
 from clusterjobs.provenance import Provenance
@@ -31,6 +31,7 @@ class Composer(Framework):
     saving = OWN_SCRIPT._replace(
         reason="the script is yours: a callback of yours calls state.stop_training()"
     )
+    parallel_keys = ("tensor", "pipeline", "context")
     packages = ("torch", "composer")
 
     def program(
@@ -39,7 +40,7 @@ class Composer(Framework):
         experiment = task.experiment
         by_composer = experiment.launcher in (None, "composer")
         script = script_of(experiment, diagnostics)
-        warn_of_parallel(experiment, diagnostics)
+        check_parallel_arguments(experiment, diagnostics)
         refuse_arguments(experiment, diagnostics, _of_the_launcher(diagnostics))
         if by_composer:
             _check_expansion(experiment, diagnostics)

@@ -21,7 +21,7 @@ from clusterjobs.frameworks.base import (
     Task,
     folder_on_the_node,
 )
-from clusterjobs.frameworks.flags import check_arguments, table
+from clusterjobs.frameworks.flags import argument_findings, table
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
 from clusterjobs.spec.model import SpecModel
@@ -51,6 +51,7 @@ class Torchtitan(Framework):
 
     name = "torchtitan"
     launchers = ("torchrun", "srun")
+    parallel_keys = ("tensor", "pipeline", "context", "expert")
     options = Options
     saving = Saving("never", "it saves every checkpoint.interval steps, and looks for no file")
     reads_precision = True
@@ -91,8 +92,9 @@ def _config(titan: Settings) -> Iterator[str]:
 def _overrides(task: Task) -> Iterator[tuple[str, tuple[str, ...], Path]]:
     """An override, its value, and the key of the spec that it follows from."""
     experiment, parallel = task.experiment, task.parallelism
-    for key, name in _DEGREES.items():
-        yield f"parallelism.{name}", (str(getattr(parallel, key)),), ("parallel", key)
+    for key in _DEGREES:
+        size = str(getattr(parallel, key))
+        yield f"parallelism.{key}_parallel_degree", (size,), ("parallel", key)
     if samples := task.samples:
         yield "training.local_batch_size", (str(samples.micro),), ("batch", "micro")
         yield "training.global_batch_size", (str(samples.global_),), ("batch", "global")
@@ -105,7 +107,7 @@ def _overrides(task: Task) -> Iterator[tuple[str, tuple[str, ...], Path]]:
         yield "checkpoint.folder", (folder,), ("checkpoints", "path")
 
 
-_DEGREES = {"tensor": "tensor_parallel_degree", "pipeline": "pipeline_parallel_degree"}
+_DEGREES = ("tensor", "pipeline", "context", "expert")
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16"}
 
 
@@ -133,13 +135,15 @@ def _check_arguments(
 ) -> None:
     experiment = task.experiment
     keys = {"module": "module", "config": "config", "job.config_file": "config_file"}
-    of_config = {
-        name: diagnostics.describe_key(("torchtitan", key)) for name, key in keys.items()
-    }
+    of_config = {name: diagnostics.describe_key(("torchtitan", key)) for name, key in keys.items()}
     refused = {**origins, **of_config}
     refuse_arguments(experiment, diagnostics, refused)
     known = table("torchtitan-0.2" if titan.config_file else "torchtitan")
-    check_arguments(experiment, diagnostics, known, refused)
+    given = [
+        one._replace(name=one.key) for one in given_arguments(experiment)
+    ]  # tyro takes - and _
+    for finding in argument_findings([one for one in given if one.key not in refused], known):
+        diagnostics.problem(*finding)
     if experiment.precision == "fp16":
         what = "torchtitan trains in bfloat16 or float32"
         diagnostics.problem(("precision",), what, "precision: bf16")

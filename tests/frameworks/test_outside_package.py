@@ -66,7 +66,7 @@ def test_its_launcher_has_options_of_its_own(clusterjobs, folder) -> None:
     keys = {"framework": "my-trainer", "accelerate": {"mixed_precision": "bf16"}}
     text = render(clusterjobs, folder, **keys)
     assert "\n  launcher_options=(\n    --mixed_precision=bf16\n  )\n" in text
-    assert "node \"${launcher_options[@]}\" \"${command[@]}\"" in text
+    assert 'node "${launcher_options[@]}" "${command[@]}"' in text
 
 
 def test_the_manifest_has_its_template(clusterjobs, folder) -> None:

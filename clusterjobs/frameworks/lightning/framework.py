@@ -19,7 +19,7 @@ from clusterjobs.frameworks.arguments import (
     given_arguments,
     refuse_arguments,
     script_of,
-    warn_of_parallel,
+    check_parallel_arguments,
 )
 from clusterjobs.frameworks.base import (
     JOB_DIR,
@@ -80,6 +80,7 @@ class Lightning(Framework):
 
     name = "lightning"
     launchers = ("srun",)
+    parallel_keys = ("tensor", "pipeline", "context")
     options = Options
     saving = Saving(
         "file",
@@ -96,7 +97,7 @@ class Lightning(Framework):
         assert isinstance(options, Options)
         settings = options.lightning
         script = script_of(experiment, diagnostics)
-        warn_of_parallel(experiment, diagnostics)
+        check_parallel_arguments(experiment, diagnostics)
         derived = _trainer_settings(task)
         _check_arguments(experiment, settings, derived, diagnostics)
         _check_requeue(experiment, diagnostics)
@@ -217,9 +218,7 @@ def _check_arguments(
         _check_size(argument, sizes, diagnostics)
 
 
-def _check_size(
-    argument: Argument, sizes: Mapping[str, str], diagnostics: Diagnostics
-) -> None:
+def _check_size(argument: Argument, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:
     """Sizes of a script's own argument parser, by the Trainer's names."""
     key = argument.key.removeprefix("trainer.")
     value = argument.values[0] if argument.values else ""
