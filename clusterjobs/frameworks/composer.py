@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import (
     arguments_of,
+    check_parallel_arguments,
     given_arguments,
     refuse_arguments,
     script_of,
-    check_parallel_arguments,
 )
 from clusterjobs.frameworks.base import OWN_SCRIPT, Framework, Program, Task, Variable
 from clusterjobs.provenance import Provenance

@@ -92,9 +92,12 @@ def _config(titan: Settings) -> Iterator[str]:
 def _overrides(task: Task) -> Iterator[tuple[str, tuple[str, ...], Path]]:
     """An override, its value, and the key of the spec that it follows from."""
     experiment, parallel = task.experiment, task.parallelism
-    for key in _DEGREES:
+    for key in _DEGREES if _has_sizes(task) else ():
         size = str(getattr(parallel, key))
         yield f"parallelism.{key}_parallel_degree", (size,), ("parallel", key)
+    if parallel.expert > 1:
+        name = "parallelism.expert_parallel_degree"
+        yield name, (str(parallel.expert),), ("parallel", "expert")
     if samples := task.samples:
         yield "training.local_batch_size", (str(samples.micro),), ("batch", "micro")
         yield "training.global_batch_size", (str(samples.global_),), ("batch", "global")
@@ -107,7 +110,12 @@ def _overrides(task: Task) -> Iterator[tuple[str, tuple[str, ...], Path]]:
         yield "checkpoint.folder", (folder,), ("checkpoints", "path")
 
 
-_DEGREES = ("tensor", "pipeline", "context", "expert")
+def _has_sizes(task: Task) -> bool:
+    """Whether the spec decides how the ranks are divided; else the config does."""
+    return task.samples is not None or "parallel" in task.experiment.model_fields_set
+
+
+_DEGREES = ("tensor", "pipeline", "context")  # they divide the ranks
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16"}
 
 
@@ -139,10 +147,9 @@ def _check_arguments(
     refused = {**origins, **of_config}
     refuse_arguments(experiment, diagnostics, refused)
     known = table("torchtitan-0.2" if titan.config_file else "torchtitan")
-    given = [
-        one._replace(name=one.key) for one in given_arguments(experiment)
-    ]  # tyro takes - and _
-    for finding in argument_findings([one for one in given if one.key not in refused], known):
+    given = [one for one in given_arguments(experiment) if one.key not in refused]
+    underscored = [one._replace(name=one.key) for one in given]  # tyro takes - and _ alike
+    for finding in argument_findings(underscored, known):
         diagnostics.problem(*finding)
     if experiment.precision == "fp16":
         what = "torchtitan trains in bfloat16 or float32"
@@ -155,6 +162,8 @@ def _check_data_parallel(task: Task, diagnostics: Diagnostics) -> None:
     given = {argument.key: argument for argument in given_arguments(task.experiment)}
     shards = given.get("parallelism.data_parallel_shard_degree")
     replicas = given.get("parallelism.data_parallel_replicate_degree")
+    if not _has_sizes(task):
+        return
     copies = _size(replicas.values if replicas else ("1",))
     parts = _size(shards.values if shards else ("-1",))
     data = task.parallelism.data

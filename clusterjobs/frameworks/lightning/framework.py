@@ -16,10 +16,10 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import (
     Argument,
     arguments_of,
+    check_parallel_arguments,
     given_arguments,
     refuse_arguments,
     script_of,
-    check_parallel_arguments,
 )
 from clusterjobs.frameworks.base import (
     JOB_DIR,
@@ -52,7 +52,8 @@ _FOLDER = "lightning"
 _PROGRAM = "lightning_callback.py"
 _LOADER = f"""\
 # Lightning loads its callback from here, whose text is {_PROGRAM}, at the end of job.sh.
-import importlib.util, pathlib
+import importlib.util
+import pathlib
 
 path = pathlib.Path(__file__).parents[1] / "{_PROGRAM}"
 spec = importlib.util.spec_from_file_location("lightning_callback", path)

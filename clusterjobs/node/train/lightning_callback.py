@@ -93,7 +93,7 @@ class Checkpoints:
             _remove(part)
         trainer.strategy.barrier()
         trainer.save_checkpoint(part)
-        trainer.strategy.checkpoint_io.teardown()  # waits for a checkpoint that is saved by a thread
+        trainer.strategy.checkpoint_io.teardown()  # waits if a thread saves it
         trainer.strategy.barrier()
         if trainer.is_global_zero:
             _remove(target)

@@ -1,5 +1,6 @@
 # Lightning loads its callback from here, whose text is lightning_callback.py, at the end of job.sh.
-import importlib.util, pathlib
+import importlib.util
+import pathlib
 
 path = pathlib.Path(__file__).parents[1] / "lightning_callback.py"
 spec = importlib.util.spec_from_file_location("lightning_callback", path)

@@ -78,7 +78,8 @@ main() {
   mkdir -p -- "$job_dir"/lightning
   cat > "$job_dir"/lightning/clusterjobs_lightning.py <<'END'
 # Lightning loads its callback from here, whose text is lightning_callback.py, at the end of job.sh.
-import importlib.util, pathlib
+import importlib.util
+import pathlib
 
 path = pathlib.Path(__file__).parents[1] / "lightning_callback.py"
 spec = importlib.util.spec_from_file_location("lightning_callback", path)

@@ -61,7 +61,6 @@ main() {
     --parallelism.tensor_parallel_degree 1
     --parallelism.pipeline_parallel_degree 1
     --parallelism.context_parallel_degree 1
-    --parallelism.expert_parallel_degree 1
     --training.local_batch_size 8
     --training.global_batch_size 64
     --metrics.enable-wandb

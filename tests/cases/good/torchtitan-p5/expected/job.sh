@@ -70,7 +70,6 @@ main() {
     --parallelism.tensor_parallel_degree 4
     --parallelism.pipeline_parallel_degree 1
     --parallelism.context_parallel_degree 2
-    --parallelism.expert_parallel_degree 1
     --training.local_batch_size 2
     --training.global_batch_size 64
     --training.mixed_precision_param bfloat16
