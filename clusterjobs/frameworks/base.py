@@ -94,10 +94,14 @@ class Task(NamedTuple):
 
 
 class ConfigFile(NamedTuple):
-    """A file that the framework reads: written into the job's folder, and shown to the user."""
+    """A file that the framework reads: written into the job's folder, and shown to the user.
+
+    `folder`: a folder in the job's folder that is made for it.
+    """
 
     name: str
     text: str
+    folder: str = ""
 
 
 class Variable(NamedTuple):
@@ -120,6 +124,7 @@ class Program(NamedTuple):
 
     `interface`: the network interface that the launcher must let the ranks use. `origins`: derived
     arguments, as written or as argparse stores them, and the key of the spec that each comes from.
+    `programs`: programs for the nodes (clusterjobs/node/) that it needs.
     """
 
     command: tuple[str, ...]
@@ -128,6 +133,7 @@ class Program(NamedTuple):
     environment: tuple[Variable, ...] = ()
     interface: str | None = None
     origins: Mapping[str, str] = {}
+    programs: tuple[str, ...] = ()
 
 
 class LogLine(NamedTuple):
