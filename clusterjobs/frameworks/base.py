@@ -83,13 +83,14 @@ class DataPath(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Everything that a framework may use."""
+    """Everything that a framework may use. `gpu_model`: NVIDIA's name (`H100`), if it is known."""
 
     experiment: Experiment
     options: SpecModel | None
     shape: Shape
     parallelism: Parallelism
     samples: Samples | None
+    gpu_model: str | None = None
 
 
 class ConfigFile(NamedTuple):
