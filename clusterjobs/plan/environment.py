@@ -115,7 +115,7 @@ def _variables(
     derived += further
     if container := software.container:
         # What is on the node's LD_LIBRARY_PATH is not in the image.
-        derived = [one for one in derived if not one.append]
+        derived = [one for one in derived if one.name != "LD_LIBRARY_PATH"]
         if container.runtime == "pyxis" and placement.shape.gpus_per_node:
             derived += _NVIDIA
     yield from (one for one in derived if not one.append and one.name not in own)

@@ -65,7 +65,8 @@ def _export(variable: Variable) -> list[ShellText]:
     name = variable.name
     value = shell.quote(variable.value, unset="-" if variable.expand else "")
     if variable.append:
-        value = ShellText(f'"${{{name}:+${name}:}}{value}"')
+        inner = value.strip('"')  # of a value with variables
+        value = ShellText(f'"${{{name}:+${name}:}}{inner}"')
     line = ShellText(f"export {name}={value}")
     return [line] if variable.expand else with_reason(line, variable.reason)
 

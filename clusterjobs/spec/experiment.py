@@ -15,6 +15,7 @@ from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.module_items import ModuleItem
 from clusterjobs.spec.need_keys import Needs
 from clusterjobs.spec.seconds import Seconds
+from clusterjobs.spec.step_keys import Steps
 from clusterjobs.spec.sweep_keys import Sweep
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
@@ -66,10 +67,19 @@ class Software(SpecModel):
 
 
 class Parallel(SpecModel):
-    """Model parallelism: the number of GPUs that share one copy of the model."""
+    """Model parallelism: the number of GPUs that share one copy of the model.
+
+    `virtual_pipeline`: parts of the model on each pipeline rank. `context`: ranks that share a
+    sequence. `expert`: ranks that share the experts of a layer. `sequence`: the tensor ranks also
+    divide the activations between their layers.
+    """
 
     tensor: Count = 1
     pipeline: Count = 1
+    virtual_pipeline: Count = 1
+    context: Count = 1
+    expert: Count = 1
+    sequence: field_types.Flag = False
 
 
 class Model(SpecModel):
@@ -183,17 +193,6 @@ def _secrets(value: Any) -> Any:
     return {name: {} for name in value}
 
 
-def _step(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"command": value}
-
-
-class Step(SpecModel):
-    """A command before, after or beside the training, once per job or once per node."""
-
-    command: commands.Command
-    per: Literal["job", "node"] = "job"
-
-
 PreflightCheck = Literal[
     "gpus",
     "efa",
@@ -249,9 +248,6 @@ class Parameter(SpecModel):
     default: field_types.Text
     type: Literal["text", "integer", "number"] | None = None
     choices: tuple[field_types.Text, ...] = ()
-
-
-Steps = tuple[Annotated[Step, BeforeValidator(_step)], ...]
 
 
 class Experiment(SpecModel):
