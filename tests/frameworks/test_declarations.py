@@ -24,6 +24,7 @@ EXTRA: dict[str, dict[str, Any]] = {
     },
     "gpt-neox": {**BATCH, "configs": ["a.yml"]},
     "megatron-deepspeed": {**BATCH, "model": MODEL, "args": {"train-iters": 10, "lr": 0.1}},
+    "megatron-lm": {**BATCH, "model": MODEL, "args": {"train-iters": 10, "lr": 0.1}},
 }
 
 
@@ -54,6 +55,7 @@ DECLARED = {  # packages that preflight looks for, whether CUDA code is compiled
     "gpt-neox": ("torch,deepspeed", True, True),
     "horovod": ("", False, False),
     "megatron-deepspeed": ("torch,deepspeed", True, True),
+    "megatron-lm": ("torch", False, True),
     "torchrun": ("torch", False, False),
 }
 
