@@ -18,10 +18,10 @@ def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
     """What the blocks `before` and `after` print, and the functions for steps."""
     steps = plan.steps
     after = [
-        *map(_plain, nccl_judge(plan)),
+        *_own(nccl_judge(plan), plan),
         *(_step(one, plan, number) for number, one in enumerate(steps.after)),
     ]
-    sidecars = [*map(_plain, nccl_watch(plan)), *(_step(one, plan) for one in steps.sidecars)]
+    sidecars = [*_own(nccl_watch(plan), plan), *(_step(one, plan) for one in steps.sidecars)]
     named = [one for one in (*steps.before, *steps.after) if one.name]
     return {
         "before": [_step(one, plan, number) for number, one in enumerate(steps.before)],
@@ -51,14 +51,9 @@ def _last(step: Step, plan: Plan) -> dict[str, Any]:
     return {"name": name, "seconds": step.timeout_seconds, "text": text}
 
 
-def _plain(text: ShellText) -> dict[str, Any]:
-    return {
-        "text": text,
-        "is_named": False,
-        "is_apart": False,
-        "is_of_ranks": False,
-        "is_inside": False,
-    }
+def _own(commands: list[ShellText], plan: Plan) -> list[dict[str, Any]]:
+    """Commands of the job's own, beside those of the spec."""
+    return [{**_step(Step(("true",)), plan), "text": text} for text in commands]
 
 
 def _step(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
@@ -74,7 +69,7 @@ def _step(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
         launcher_options=tuple(dict.fromkeys(filter(None, options))),
     )
     return {
-        **_plain(_text(step, plan)),
+        "text": _text(step, plan),
         "is_named": bool(step.name),
         "is_apart": bool(step.name and number),
         "is_of_ranks": step.launcher is not None,

@@ -182,5 +182,6 @@ touch /fsx/{name}/begun.$RANK; while :; do sleep 0.1; done"""
     assert jobs.lab.job(job_id).state == "CANCELLED"
     assert reasons(jobs, job_id) == ["cancelled"]
     assert len(list(folder.glob("saved.*"))) == 4
-    until(lambda: (folder / "why").exists() and (folder / "why").read_text() == "cancelled\n", 120)
+    said = folder / "why"
+    until(lambda: said.exists() and said.read_text() == "cancelled\n", 120, lambda: "no last step")
     assert not (folder / "trained").exists()
