@@ -95,7 +95,7 @@ main() {
 
   # ---- after a training that ended well ------------------------------------------------------
   reason=after_failure # until all commands have ended well
-  step="evaluate $lr" once=0
+  step=evaluate once=0
   command=(./evaluate "$lr")
   srun_options=(
     --nodes=1 --ntasks=8 --ntasks-per-node=8 --label --kill-on-bad-exit=1 --wait=0
@@ -284,7 +284,7 @@ run_always() { # after each attempt, however it has ended; nothing here changes 
   export CLUSTERJOBS_REASON=$reason CLUSTERJOBS_EXIT_CODE=$status CLUSTERJOBS_DECISION=stop
   case $reason in time_limit | cancelled | bad_node) time_left=15 ;; esac # Slurm ends the job soon: KillWait
   time_left=$((SECONDS + time_left))
-  run_at_the_end "report $lr" 60 ./report "$lr" "$point_name"
+  run_at_the_end report 60 ./report "$lr" "$point_name"
 }
 
 run_at_the_end() { # STEP SECONDS COMMAND...
