@@ -28,8 +28,8 @@ from clusterjobs.frameworks.base import (
 )
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
-    check_zero,
     Further,
+    check_zero,
     config_text,
 )
 from clusterjobs.frameworks.ds_config_rules import DsConfig
