@@ -79,8 +79,14 @@ def test_the_manifest_has_its_template(clusterjobs, folder) -> None:
     ("keys", "message"),
     [
         ({"framework": "my-trainr"}, "hint: did you mean my-trainer?"),
-        ({"framework": "my-trainer", "launcher": "my-acelerate"}, "hint: did you mean my-accelerate?"),
-        ({"framework": "torchrun", "launcher": "my-acelerate"}, "hint: did you mean my-accelerate?"),
+        (
+            {"framework": "my-trainer", "launcher": "my-acelerate"},
+            "hint: did you mean my-accelerate?",
+        ),
+        (
+            {"framework": "torchrun", "launcher": "my-acelerate"},
+            "hint: did you mean my-accelerate?",
+        ),
         ({"framework": "nonesuch"}, "megatron-deepspeed, my-trainer, torchrun"),
         (
             {"framework": "command", "script": None, "command": "a", "launcher": "my-accelerate"},
