@@ -82,7 +82,7 @@ def accelerate_config(fsdp: Fsdp) -> dict[str, Any]:
         "fsdp_version": fsdp.version,
         "fsdp_reshard_after_forward": fsdp.reshard_after_forward
         if fsdp.version == 2
-        else fsdp.strategy.upper(),
+        else fsdp.strategy,
         **_only_version_1(fsdp),
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
         **by_class,

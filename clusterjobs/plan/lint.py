@@ -29,7 +29,8 @@ def check_intentions(
     cpus_key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
     _check_time_limit(experiment.time_limit, diagnostics)
     _check_precision(experiment.precision, placement, diagnostics)
-    if experiment.gpus_per_node != 0:  # a job on CPUs, which whoever wrote the 0 knows
+    has_launcher = starts_ranks_itself(experiment.command) and placement.shape.ranks_per_node == 1
+    if experiment.gpus_per_node != 0 and not has_launcher:  # 0: on CPUs, knowingly
         _check_idle_gpus(gpus_key, placement, diagnostics)
     _check_idle_accelerators(experiment.ranks_per_node, placement, diagnostics)
     _check_shared_cpus(cpus_key, placement, diagnostics)
@@ -37,7 +38,9 @@ def check_intentions(
     _check_shared_folders(_folders(experiment), facts, diagnostics)
     _check_checkpoints_of_an_attempt(experiment.checkpoints, diagnostics)
     _check_relative_checkpoints(experiment.checkpoints, experiment.workdir, diagnostics)
-    if not framework.reads_precision and _is_not_passed_on(experiment.precision, experiment.args):
+    if not framework.reads_precision and _is_not_passed_on(
+        experiment.precision, experiment.args, experiment.command or ()
+    ):
         diagnostics.problem(
             ("precision",),
             f"{framework.name} does not pass it on to your program",
@@ -46,11 +49,11 @@ def check_intentions(
         )
 
 
-def _is_not_passed_on(precision: str | None, args: object) -> bool:
-    """Whether `precision` is set, and `args` does not mention it."""
+def _is_not_passed_on(precision: str | None, args: object, command: tuple[str, ...]) -> bool:
+    """Whether `precision` is set, and neither `args` nor `command` mentions it."""
     words = (*args, *args.values()) if isinstance(args, Mapping) else args
     assert isinstance(words, tuple)
-    return precision is not None and not any(precision in str(word) for word in words)
+    return precision is not None and not any(precision in str(word) for word in (*words, *command))
 
 
 def _check_precision(precision: str | None, placement: Placement, diagnostics: Diagnostics) -> None:
@@ -151,6 +154,17 @@ def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagn
             facts.terms.enable_fabric,
             warning=True,
         )
+
+
+_STARTERS = re.compile(
+    r"(?:^|[\s/;&|(])(?:accelerate\s+launch|torchrun|deepspeed|composer|colossalai\s+run"
+    r"|-m\s*(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch))(?:\s|$)"
+)
+
+
+def starts_ranks_itself(command: tuple[str, ...] | None) -> bool:
+    """Whether a command is a launcher, which starts a process for each GPU of its node."""
+    return command is not None and _STARTERS.search(" ".join(command)) is not None
 
 
 _FABRICS = {"efa": "EFA", "infiniband": "InfiniBand"}

@@ -98,7 +98,7 @@ def test_the_manifest_has_its_template(clusterjobs, folder) -> None:
         ({"framework": "my-trainer", "my-accelerate": {"mixed_precison": 1}}, "mixed_precision?"),
         (
             {"framework": "torchrun", "my-accelerate": {}},
-            "my-accelerate: these are options of the launcher my-accelerate, and this job uses torchrun",
+            "these are options of the launcher my-accelerate, and this job uses torchrun",
         ),
         (
             {"framework": "my-trainer", "nodes": 1, "ranks_per_node": 1, "my-accelerate": {}},

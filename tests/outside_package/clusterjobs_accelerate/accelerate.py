@@ -1,4 +1,4 @@
-"""A launcher of this site with Hugging Face Accelerate: one `accelerate launch` per node. It needs two ranks or more.
+"""A launcher of this site: one `accelerate launch` per node. It needs two ranks or more.
 
 Source: accelerate 1.15, commands/launch.py; `accelerate launch --help`.
 """
