@@ -9,6 +9,7 @@ from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
+from clusterjobs.frameworks.command import starts_ranks_itself
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
 from clusterjobs.slurm_time import in_words, seconds_of, slurm_time
@@ -154,17 +155,6 @@ def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagn
             facts.terms.enable_fabric,
             warning=True,
         )
-
-
-_STARTERS = re.compile(
-    r"(?:^|[\s/;&|(])(?:accelerate\s+launch|torchrun|deepspeed|composer|colossalai\s+run"
-    r"|-m\s*(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch))(?:\s|$)"
-)
-
-
-def starts_ranks_itself(command: tuple[str, ...] | None) -> bool:
-    """Whether a command is a launcher, which starts a process for each GPU of its node."""
-    return command is not None and _STARTERS.search(" ".join(command)) is not None
 
 
 _FABRICS = {"efa": "EFA", "infiniband": "InfiniBand"}
