@@ -5,6 +5,7 @@ from __future__ import annotations
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import arguments_of, warn_of_parallel
 from clusterjobs.frameworks.base import Framework, Program, Task
+from clusterjobs.frameworks.mpi_checks import check_mpi
 from clusterjobs.provenance import Provenance
 
 
@@ -12,7 +13,8 @@ class Command(Framework):
     """`framework: command`."""
 
     name = "command"
-    launchers = ("srun", "torchrun")
+    launchers = ("srun", "torchrun", "mpirun")
+    neuron_launchers = launchers
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -25,6 +27,7 @@ class Command(Framework):
                 f"write command: [python3, {experiment.script}], or framework: torchrun",
             )
         warn_of_parallel(experiment, diagnostics)
+        check_mpi(experiment, task.shape.world_size, diagnostics)
         if experiment.command is None:
             diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")
             return None
