@@ -14,6 +14,7 @@ class Torchrun(Framework):
     name = "torchrun"
     launchers = ("torchrun", "srun")
     packages = ("torch",)
+    neuron_launchers = ("torchrun",)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -21,6 +21,7 @@ from clusterjobs.plan.inputs import plan_inputs
 from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
 from clusterjobs.plan.lint import check_intentions, check_literal_words
+from clusterjobs.plan.neuron_checks import check_neuron
 from clusterjobs.plan.node_rank import plan_node_rank
 from clusterjobs.plan.parallelism import check_model, plan_batch, plan_parallelism
 from clusterjobs.plan.parameters import plan_parameters
@@ -103,6 +104,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         placement,
         job.directives,
         [*more, node_rank],
+        framework.uses_torch,
         diagnostics,
     )
     container = plan_container(
@@ -112,6 +114,9 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
+    check_neuron(
+        framework, launcher, wanted.env, wanted.ranks_per_node, placement, facts, diagnostics
+    )
     check_bucket_access(
         facts.partition(placement.partition), wanted.data, staging, checkpoints, diagnostics
     )
