@@ -59,6 +59,9 @@ def _export(variable: Variable) -> list[ShellText]:
     if variable.append:
         value = ShellText(f'"${{{name}:+${name}:}}{value}"')
     line = ShellText(f"export {name}={value}")
+    if variable.only_with:
+        given = "".join(f"${{{other}:-}}" for other in variable.only_with)
+        line = ShellText(f"[[ -z {given} ]] || {line}")
     return [line] if variable.expand else with_reason(line, variable.reason)
 
 

@@ -53,6 +53,7 @@ DECLARED = {  # packages that preflight looks for, whether CUDA code is compiled
     "fairseq": ("", False, True),
     "gpt-neox": ("torch,deepspeed", True, True),
     "horovod": ("", False, False),
+    "jax": ("jax", False, False),
     "megatron-deepspeed": ("torch,deepspeed", True, True),
     "torchrun": ("torch", False, False),
 }
