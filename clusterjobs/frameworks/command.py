@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import arguments_of, warn_of_parallel
+from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments
 from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.frameworks.mpi_checks import check_mpi
 from clusterjobs.provenance import Provenance
@@ -15,6 +15,7 @@ class Command(Framework):
     name = "command"
     launchers = ("srun", "torchrun", "mpirun")
     neuron_launchers = launchers
+    parallel_keys = ("tensor", "pipeline", "context")
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -26,7 +27,7 @@ class Command(Framework):
                 "framework: command runs a command, not a script",
                 f"write command: [python3, {experiment.script}], or framework: torchrun",
             )
-        warn_of_parallel(experiment, diagnostics)
+        check_parallel_arguments(experiment, diagnostics)
         check_mpi(experiment, task.shape.world_size, diagnostics)
         if experiment.command is None:
             diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import arguments_of, script_of, warn_of_parallel
+from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments, script_of
 from clusterjobs.frameworks.base import Framework, Program, Shape, Task, Variable
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.references import variable
@@ -28,6 +28,7 @@ class Jax(Framework):
     name = "jax"
     launchers = ("srun",)
     packages = ("jax",)
+    parallel_keys = ("tensor", "pipeline", "context", "expert")
     uses_torch = False
     one_rank_uses_all_gpus = True
 
@@ -35,7 +36,7 @@ class Jax(Framework):
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         script = script_of(task.experiment, diagnostics)
-        warn_of_parallel(task.experiment, diagnostics)
+        check_parallel_arguments(task.experiment, diagnostics)
         _check_ranks(task.shape, diagnostics)
         for name in task.experiment.env:
             if name in _OURS:

@@ -10,8 +10,40 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model import SpecModel
+
 SSH_PROGRAMS = ("ssh_settings.py", "ssh_serve.py", "ssh_interface.py")
 RUNTIMES = ("pyxis", "apptainer", "docker")  # the container runtimes of a spec
+
+
+class Launched(NamedTuple):
+    """What a launcher's options may depend on. `points`: of a sweep, that share a node."""
+
+    experiment: Experiment
+    nodes: int
+    ranks_per_node: int
+    points: int
+
+
+class LauncherOptions(SpecModel):
+    """A launcher's own keys, which stand in the spec under its name: `torchrun: {tee: 3}`."""
+
+    def words(
+        self,
+        launched: Launched,  # noqa: ARG002  for subclasses
+        diagnostics: Diagnostics,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        """The launcher's own words, one `--option=value` each; problems go into `diagnostics`.
+
+        Shell variables are marked, as in other values (`spec/references.py`).
+        """
+        return ()
+
+    def template(self, name: str) -> str:
+        """The template of the launch section, without its folder and ending: `name`."""
+        return name
 
 
 class Launcher(NamedTuple):
@@ -24,6 +56,7 @@ class Launcher(NamedTuple):
     `calls_srun`: the script calls srun for the ranks, with the spec's `srun` options.
     `over_ssh`: it reaches the other nodes by ssh.
     `takes_first_gpus`: it numbers GPUs from 0, whichever GPUs Slurm has allocated.
+    `runs_commands`: it can start any command as the ranks, for steps `per: rank`.
     `shares_nodes`: it starts ranks by srun alone, on a share of a node, beside other points.
     `label_setting`: the setting in a spec that makes it label each line with its rank.
     `sets_node_rank`: its template begins with blocks/inside.sh.j2 on every node, which puts the
@@ -34,6 +67,8 @@ class Launcher(NamedTuple):
     `reason_inside` the title of the launch section in that case.
     `programs`: programs for the nodes (clusterjobs/node/) that it needs.
     `frameworks`: frameworks that it can start, in addition to those that list it.
+    `options`: the model of its own keys in the spec. Its template prints `launch.own_options`
+    where these options belong.
     `template_folder`: contains launch/<name>.sh.j2, if clusterjobs' own templates do not.
     """
 
@@ -45,6 +80,7 @@ class Launcher(NamedTuple):
     calls_srun: bool = True
     over_ssh: bool = False
     takes_first_gpus: bool = False
+    runs_commands: bool = True
     shares_nodes: bool = False
     label_setting: str = ""
     sets_node_rank: bool = False
@@ -55,3 +91,4 @@ class Launcher(NamedTuple):
     programs: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
     template_folder: pathlib.Path | None = None
+    options: type[LauncherOptions] | None = None
