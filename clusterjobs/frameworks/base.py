@@ -83,13 +83,17 @@ class DataPath(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Everything that a framework may use. `texts`: file name -> text, as in `completed`."""
+    """Everything that a framework may use.
+
+    `gpu_model`: NVIDIA's name (`H100`), if it is known. `texts`: file name -> text, as in `completed`.
+    """
 
     experiment: Experiment
     options: SpecModel | None
     shape: Shape
     parallelism: Parallelism
     samples: Samples | None
+    gpu_model: str | None = None
     texts: Mapping[str, str] = {}
 
 

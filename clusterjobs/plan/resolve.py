@@ -70,7 +70,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_model(numbers.model, parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
     wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
-    task = Task(wanted, spec.options, placement.shape, parallelism, batch, texts or {})
+    gpu_model = placement.node_type.gpu_model
+    task = Task(wanted, spec.options, placement.shape, parallelism, batch, gpu_model, texts or {})
     program = framework.program(task, *both) or _NO_PROGRAM
 
     restarts = plan_restarts(
