@@ -75,7 +75,7 @@ main() {
   # this script; each daemon's step gets the whole node, and the threads of a rank may move.
   export SLURM_WHOLE=1 SLURM_CPU_BIND=none
   [[ $(mpirun --version 2>&1) == *open-mpi.org* ]] ||
-    fail "mpirun is not Open MPI's: $(type -P mpirun). Other MPIs need launcher: srun with srun: {mpi: pmi2}"
+    fail "mpirun is not Open MPI's: $(type -P mpirun || echo none). For other MPIs: launcher: srun, srun: {mpi: pmi2}"
   mpirun=(
     mpirun -np 16 --map-by ppr:8:node --bind-to none --tag-output
     -mca plm slurm
