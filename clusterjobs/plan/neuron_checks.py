@@ -13,13 +13,13 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.launchers.base import Launcher
 from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.experiment import Experiment
 
 
 def check_neuron(
+    experiment: Experiment,
     framework: Framework,
     launcher: Launcher,
-    env: Mapping[str, str],
-    ranks_per_node: int | None,
     placement: Placement,
     facts: ClusterFacts,
     diagnostics: Diagnostics,
@@ -30,7 +30,13 @@ def check_neuron(
     _check_program(framework, launcher, placement, diagnostics)
     _check_sharing(placement, diagnostics)
     _check_network(placement, facts, diagnostics)
-    _check_logical_cores(env, ranks_per_node, placement, diagnostics)
+    _check_logical_cores(experiment.env, experiment.ranks_per_node, placement, diagnostics)
+    if experiment.preflight and experiment.preflight.bandwidth_percent:
+        diagnostics.problem(
+            ("preflight", "bandwidth_percent"),
+            "the all-reduce of the preflight does not use NeuronCores",
+            "remove it; AWS Neuron's nccom-test measures their network",
+        )
 
 
 def _check_program(

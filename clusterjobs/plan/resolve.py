@@ -125,9 +125,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
-    check_neuron(
-        framework, launcher, wanted.env, wanted.ranks_per_node, placement, facts, diagnostics
-    )
+    check_neuron(wanted, framework, launcher, placement, facts, diagnostics)
     check_bucket_access(
         facts.partition(placement.partition), wanted.data, staging, checkpoints, diagnostics
     )
