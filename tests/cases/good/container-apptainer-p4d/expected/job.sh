@@ -82,7 +82,7 @@ END
   )
   export VIRTUAL_ENV=/opt/venv # in the container
   for name in "${inside[@]}"; do
-    export "APPTAINERENV_$name=${!name}"
+    [[ ! -v $name ]] || export "APPTAINERENV_$name=${!name}"
   done
   container=(
     apptainer exec
