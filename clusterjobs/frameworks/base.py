@@ -83,21 +83,29 @@ class DataPath(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Everything that a framework may use. `texts`: file name -> text, as in `completed`."""
+    """Everything that a framework may use.
+
+    `gpu_model`: NVIDIA's name (`H100`), if it is known. `texts`: file name -> text, as in `completed`.
+    """
 
     experiment: Experiment
     options: SpecModel | None
     shape: Shape
     parallelism: Parallelism
     samples: Samples | None
+    gpu_model: str | None = None
     texts: Mapping[str, str] = {}
 
 
 class ConfigFile(NamedTuple):
-    """A file that the framework reads: written into the job's folder, and shown to the user."""
+    """A file that the framework reads: written into the job's folder, and shown to the user.
+
+    `folder`: a folder in the job's folder that is made for it.
+    """
 
     name: str
     text: str
+    folder: str = ""
 
 
 class Variable(NamedTuple):
@@ -120,6 +128,7 @@ class Program(NamedTuple):
 
     `interface`: the network interface that the launcher must let the ranks use. `origins`: derived
     arguments, as written or as argparse stores them, and the key of the spec that each comes from.
+    `programs`: programs for the nodes (clusterjobs/node/) that it needs.
     """
 
     command: tuple[str, ...]
@@ -128,6 +137,7 @@ class Program(NamedTuple):
     environment: tuple[Variable, ...] = ()
     interface: str | None = None
     origins: Mapping[str, str] = {}
+    programs: tuple[str, ...] = ()
 
 
 class LogLine(NamedTuple):

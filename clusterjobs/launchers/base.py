@@ -19,16 +19,24 @@ RUNTIMES = ("pyxis", "apptainer", "docker")  # the container runtimes of a spec
 
 
 class Launched(NamedTuple):
-    """What a launcher's options may depend on. `points`: of a sweep, that share a node."""
+    """What a launcher's options may depend on.
+
+    `ends_by_clock`: the training is told when to end, as `Saving.stop_channel` says.
+    `has_node_rank`: the spec refers to the node's rank.
+    """
 
     experiment: Experiment
     nodes: int
     ranks_per_node: int
-    points: int
+    ends_by_clock: bool = False
+    has_node_rank: bool = False
 
 
 class LauncherOptions(SpecModel):
-    """A launcher's own keys, which stand in the spec under its name: `torchrun: {tee: 3}`."""
+    """A launcher's own keys, which stand in the spec under its name: `torchrun: {tee: 3}`.
+
+    Each has a default, since a spec need not have them.
+    """
 
     def words(
         self,
@@ -40,6 +48,10 @@ class LauncherOptions(SpecModel):
         Shell variables are marked, as in other values (`spec/references.py`).
         """
         return ()
+
+    def text(self) -> str:
+        """What the template prints as `launch.own_text`: letters, digits and _@%+=:,./^- alone."""
+        return ""
 
     def template(self, name: str) -> str:
         """The template of the launch section, without its folder and ending: `name`."""
@@ -56,6 +68,7 @@ class Launcher(NamedTuple):
     `calls_srun`: the script calls srun for the ranks, with the spec's `srun` options.
     `over_ssh`: it reaches the other nodes by ssh.
     `takes_first_gpus`: it numbers GPUs from 0, whichever GPUs Slurm has allocated.
+    `runs_commands`: it can start any command as the ranks, for steps `per: rank`.
     `shares_nodes`: it starts ranks by srun alone, on a share of a node, beside other points.
     `label_setting`: the setting in a spec that makes it label each line with its rank.
     `sets_node_rank`: its template begins with blocks/inside.sh.j2 on every node, which puts the
@@ -79,6 +92,7 @@ class Launcher(NamedTuple):
     calls_srun: bool = True
     over_ssh: bool = False
     takes_first_gpus: bool = False
+    runs_commands: bool = True
     shares_nodes: bool = False
     label_setting: str = ""
     sets_node_rank: bool = False

@@ -69,7 +69,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_model(numbers.model, parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
     wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
-    task = Task(wanted, spec.options, placement.shape, parallelism, batch, texts or {})
+    gpu_model = placement.node_type.gpu_model
+    task = Task(wanted, spec.options, placement.shape, parallelism, batch, gpu_model, texts or {})
     program = framework.program(task, *both) or _NO_PROGRAM
 
     restarts = plan_restarts(
@@ -117,7 +118,10 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     container = plan_container(
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
-    launch = plan_launch(wanted, program, launcher, launcher_options, placement, container, *both)
+    launch = plan_launch(
+        wanted, program, launcher, launcher_options, placement, container, restarts, *both
+    )
+    steps = plan_steps(wanted, launch, placement, container, diagnostics)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
@@ -135,7 +139,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         preflight=preflight,
         staging=staging,
         container=container,
-        steps=plan_steps(wanted.before, wanted.after, wanted.sidecars),
+        steps=steps,
         launch=launch,
         checkpoints=checkpoints,
         restarts=restarts,

@@ -87,7 +87,7 @@ def test_the_manifest_has_its_template(clusterjobs, folder) -> None:
             {"framework": "torchrun", "launcher": "my-acelerate"},
             "hint: did you mean my-accelerate?",
         ),
-        ({"framework": "nonesuch"}, "megatron-deepspeed, my-trainer, torchrun"),
+        ({"framework": "nonesuch"}, "my-trainer, torchrun"),
         (
             {"framework": "command", "script": None, "command": "a", "launcher": "my-accelerate"},
             "launcher: command is not started by my-accelerate",
