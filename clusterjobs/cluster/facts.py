@@ -18,7 +18,8 @@ class NodeType(NamedTuple):
     of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
     `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
-    `accelerator_ranks` use all of them. `placeholder` stands where the name was to be filled in.
+    `accelerator_ranks` use all of them. `neuron_cores` are those of AWS Neuron among them.
+    `placeholder` stands where the name was to be filled in.
     """
 
     name: str
@@ -34,6 +35,7 @@ class NodeType(NamedTuple):
     local_disk_gb: int | None = None
     accelerator: str = ""
     accelerator_ranks: int = 0
+    neuron_cores: int = 0
     placeholder: str = ""
 
 

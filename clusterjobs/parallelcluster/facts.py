@@ -105,6 +105,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         local_disk_gb=min(found.nvme_gb for found in types),
         accelerator=f"{device.accelerators} {device.accelerator_model}".removeprefix("0 "),
         accelerator_ranks=device.accelerator_ranks,
+        neuron_cores=min(found.neuron_cores for found in types),
     )
 
 

@@ -32,7 +32,7 @@ def check_intentions(
     _check_precision(experiment.precision, placement, diagnostics)
     has_launcher = starts_ranks_itself(experiment.command) and placement.shape.ranks_per_node == 1
     if experiment.gpus_per_node != 0 and not has_launcher:  # 0: on CPUs, knowingly
-        _check_idle_gpus(gpus_key, placement, diagnostics)
+        _check_idle_gpus(gpus_key, framework, placement, diagnostics)
     _check_idle_accelerators(experiment.ranks_per_node, placement, diagnostics)
     _check_shared_cpus(cpus_key, placement, diagnostics)
     _check_network(placement, facts, diagnostics)
@@ -118,9 +118,13 @@ def _check_shared_cpus(key: str, placement: Placement, diagnostics: Diagnostics)
         )
 
 
-def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -> None:
-    has = placement.node_type.gpus
-    used = min(placement.shape.ranks_per_node, placement.shape.gpus_per_node) * placement.per_node
+def _check_idle_gpus(
+    key: str, framework: Framework, placement: Placement, diagnostics: Diagnostics
+) -> None:
+    has, shape = placement.node_type.gpus, placement.shape
+    used = min(shape.ranks_per_node, shape.gpus_per_node) * placement.per_node
+    if framework.one_rank_uses_all_gpus and shape.ranks_per_node == 1:
+        used = shape.gpus_per_node * placement.per_node
     if has and placement.exclusive and used < has:
         diagnostics.problem(
             (key,),
@@ -133,9 +137,10 @@ def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -
 def _check_idle_accelerators(
     ranks: int | None, placement: Placement, diagnostics: Diagnostics
 ) -> None:
-    """Of Trainium and the like: Slurm counts none, so that one rank a node is derived."""
+    """Of devices that Slurm does not count, so that one rank a node is derived."""
     node_type, gpus = placement.node_type, placement.shape.gpus_per_node
-    if ranks is None and not gpus and node_type.accelerator_ranks > 1:
+    has_ranks = node_type.accelerator_ranks > 1 and not node_type.neuron_cores
+    if ranks is None and not gpus and has_ranks:
         diagnostics.problem(
             ("ranks_per_node",),
             f"one rank per node, where a {node_type.name} has {node_type.accelerator}",
