@@ -85,7 +85,7 @@ class DataPath(NamedTuple):
 class Task(NamedTuple):
     """Everything that a framework may use.
 
-    `gpu_model`: NVIDIA's name (`H100`), if known. `texts`: file name -> text, as in `completed`.
+    `gpu_model`: NVIDIA's name (`H100`), if it is known. `texts`: as in `completed`.
     """
 
     experiment: Experiment
