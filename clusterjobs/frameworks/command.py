@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import arguments_of, warn_of_parallel
+from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments
 from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.provenance import Provenance
 
@@ -13,6 +15,7 @@ class Command(Framework):
 
     name = "command"
     launchers = ("srun", "torchrun")
+    parallel_keys = ("tensor", "pipeline", "context")
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -24,8 +27,19 @@ class Command(Framework):
                 "framework: command runs a command, not a script",
                 f"write command: [python3, {experiment.script}], or framework: torchrun",
             )
-        warn_of_parallel(experiment, diagnostics)
+        check_parallel_arguments(experiment, diagnostics)
         if experiment.command is None:
             diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")
             return None
         return Program(experiment.command + arguments_of(experiment), is_python=False)
+
+
+_STARTERS = re.compile(
+    r"(?:^|[\s/;&|(])(?:accelerate\s+launch|torchrun|deepspeed|composer|colossalai\s+run"
+    r"|-m\s*(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch))(?:\s|$)"
+)
+
+
+def starts_ranks_itself(command: tuple[str, ...] | None) -> bool:
+    """Whether a command is a launcher, which starts a process for each GPU of its node."""
+    return command is not None and _STARTERS.search(" ".join(command)) is not None

@@ -21,11 +21,13 @@ _Path = tuple[str, ...]
 # list -> the name of a variable for them, "" for that of the option or variable it belongs to.
 TEXTS: Mapping[str, str] = {
     "job.folder": "folder",
+    "job.log_copy": "log_copy",
     "job.workdir": "workdir",
     "job.parameters.*.default": "",
     "environment.variables.*.value": "",
     "environment.secrets.*.file": "",
-    "environment.modules.*": "module",
+    "environment.source.*": "source",
+    "environment.modules.*.names.*": "module",
     "environment.conda": "conda",
     "environment.venv": "venv",
     "files.configs.*.text": "",
@@ -44,6 +46,7 @@ TEXTS: Mapping[str, str] = {
     },
     "launch.prefix.*": "",
     "launch.words.*": "",
+    "launch.own_options.*": "",
     "launch.srun_options.*.value": "",
     "checkpoints.path": "checkpoints",
     "checkpoints.marker": "marker",

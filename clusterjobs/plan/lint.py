@@ -9,6 +9,7 @@ from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
+from clusterjobs.frameworks.command import starts_ranks_itself
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
 from clusterjobs.slurm_time import in_words, seconds_of, slurm_time
@@ -29,15 +30,20 @@ def check_intentions(
     cpus_key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
     _check_time_limit(experiment.time_limit, diagnostics)
     _check_precision(experiment.precision, placement, diagnostics)
-    if experiment.gpus_per_node != 0:  # a job on CPUs, which whoever wrote the 0 knows
+    has_launcher = starts_ranks_itself(experiment.command) and placement.shape.ranks_per_node == 1
+    if experiment.gpus_per_node != 0 and not has_launcher:  # 0: on CPUs, knowingly
         _check_idle_gpus(gpus_key, placement, diagnostics)
     _check_idle_accelerators(experiment.ranks_per_node, placement, diagnostics)
     _check_shared_cpus(cpus_key, placement, diagnostics)
     _check_network(placement, facts, diagnostics)
     _check_shared_folders(_folders(experiment), facts, diagnostics)
     _check_checkpoints_of_an_attempt(experiment.checkpoints, diagnostics)
-    _check_relative_checkpoints(experiment.checkpoints, experiment.workdir, diagnostics)
-    if not framework.reads_precision and _is_not_passed_on(experiment.precision, experiment.args):
+    container = experiment.software.container
+    workdir = experiment.workdir or (container.workdir if container else None)
+    _check_relative_checkpoints(experiment.checkpoints, workdir, diagnostics)
+    if not framework.reads_precision and _is_not_passed_on(
+        experiment.precision, experiment.args, experiment.command or ()
+    ):
         diagnostics.problem(
             ("precision",),
             f"{framework.name} does not pass it on to your program",
@@ -46,11 +52,11 @@ def check_intentions(
         )
 
 
-def _is_not_passed_on(precision: str | None, args: object) -> bool:
-    """Whether `precision` is set, and `args` does not mention it."""
+def _is_not_passed_on(precision: str | None, args: object, command: tuple[str, ...]) -> bool:
+    """Whether `precision` is set, and neither `args` nor `command` mentions it."""
     words = (*args, *args.values()) if isinstance(args, Mapping) else args
     assert isinstance(words, tuple)
-    return precision is not None and not any(precision in str(word) for word in words)
+    return precision is not None and not any(precision in str(word) for word in (*words, *command))
 
 
 def _check_precision(precision: str | None, placement: Placement, diagnostics: Diagnostics) -> None:
@@ -219,8 +225,11 @@ def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
 
 def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     yield ("logs", "path"), experiment.logs.path
+    yield ("logs", "copy"), experiment.logs.copy_ or ""
     for key in ("workdir", "script"):
         yield (key,), getattr(experiment, key) or ""
+    for index, file in enumerate(experiment.software.source):
+        yield ("software", "source", index), file
     for key in ("venv", "conda"):
         yield ("software", key), getattr(experiment.software, key) or ""
     if experiment.checkpoints:

@@ -67,6 +67,9 @@ def _step(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
         words=step.words,
         srun_options=step.srun_options,
         launcher_options=tuple(dict.fromkeys(filter(None, options))),
+        own_options=(),  # restarts and logs of the training
+        own_text="",
+        template=launcher.name,
     )
     return {
         "text": _text(step, plan),

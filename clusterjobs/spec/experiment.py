@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec import commands, field_types, images
-from clusterjobs.spec.field_types import Budget, Count, CountOrNone
+from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.module_items import ModuleItem
 from clusterjobs.spec.need_keys import Needs
 from clusterjobs.spec.seconds import Seconds
 from clusterjobs.spec.step_keys import Steps
@@ -32,7 +33,8 @@ class Container(SpecModel):
     """The image that the ranks run in, and its runtime.
 
     `efa`: use the EFA libraries of the image or of the host. `shm`: the size of /dev/shm, where the
-    runtime does not share the node's.
+    runtime does not share the node's. `workdir`: the folder inside where the ranks run; by default
+    that of the job.
     """
 
     runtime: Literal["pyxis", "apptainer", "docker"]
@@ -40,6 +42,7 @@ class Container(SpecModel):
     mounts: Annotated[
         tuple[Annotated[Mount, BeforeValidator(images.mount)], ...], Field(max_length=_MAX_ITEMS)
     ] = ()
+    workdir: images.FolderInside | None = None
     efa: Literal["image", "host"] = "image"
     shm: images.Size | None = None
     writable: bool = False
@@ -49,23 +52,34 @@ class Container(SpecModel):
 class Software(SpecModel):
     """The software environment of the job: module files first, then conda or a venv.
 
+    `source`: files of bash that are read before the job changes to `workdir`.
     `requires`: Python packages and the versions, or their beginnings, that the preflight checks.
     With a container, `venv` is a folder inside it.
     """
 
     venv: field_types.SearchPath | None = None
     conda: field_types.Path | None = None
-    modules: tuple[field_types.ModuleName, ...] = ()
+    modules: tuple[ModuleItem, ...] = ()
+    source: tuple[field_types.Path, ...] = ()
     setup: commands.Code = ()
     requires: dict[field_types.PackageName, field_types.PackageVersion] = {}
     container: Container | None = None
 
 
 class Parallel(SpecModel):
-    """Model parallelism: the number of GPUs that share one copy of the model."""
+    """Model parallelism: the number of GPUs that share one copy of the model.
+
+    `virtual_pipeline`: parts of the model on each pipeline rank. `context`: ranks that share a
+    sequence. `expert`: ranks that share the experts of a layer. `sequence`: the tensor ranks also
+    divide the activations between their layers.
+    """
 
     tensor: Count = 1
     pipeline: Count = 1
+    virtual_pipeline: Count = 1
+    context: Count = 1
+    expert: Count = 1
+    sequence: field_types.Flag = False
 
 
 class Model(SpecModel):
@@ -116,9 +130,13 @@ def _logs(value: Any) -> Any:
 
 
 class Logs(SpecModel):
-    """The folder that gets a folder per job, named by the job id, and where these are copied to."""
+    """The folder that gets a folder per job, named by the job id, and where these are copied to.
+
+    `copy`: a file to which every job appends the lines of its log.
+    """
 
     path: field_types.Path = "logs"
+    copy_: field_types.Path | None = Field(default=None, alias="copy")
     export: field_types.ExportTarget | None = None
     overwrite: field_types.Flag = False
 
@@ -240,10 +258,10 @@ class Experiment(SpecModel):
 
     name: field_types.JobName
     cluster: field_types.Plain
-    queue: field_types.Plain | None = None
+    queue: field_types.Queue | None = None
     instance_type: field_types.Plain | None = None
     nodes: Count = 1
-    gpus_per_node: CountOrNone | None = None
+    gpus_per_node: field_types.GpuCount | None = None
     ranks_per_node: Count | None = None
     cpus_per_task: Count | None = None
     time_limit: field_types.TimeLimit | None = None
