@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 from clusterjobs import resources
@@ -21,6 +22,7 @@ def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
         "configs": [_config(file) for file in files.configs if not has_variable(file.text)],
         "point_configs": [_config(file) for file in files.configs if has_variable(file.text)],
         "folders": [shell.quote(one) for one in files.folders],
+        "links": [_link(pathlib.PurePosixPath(one)) for one in files.links],
         "plan_json": shell.verbatim(plan_json),
         "needs_python": plan.restarts is not None or plan.preflight is not None,
         "programs": [_program(name) for name in programs],
@@ -57,6 +59,10 @@ def _config(file: ConfigFile) -> dict[str, ShellText]:
         "text": text,
         "end": shell.heredoc_word(text),
     }
+
+
+def _link(path: pathlib.PurePosixPath) -> dict[str, ShellText]:
+    return {"folder": shell.quote(str(path.parent)), "program": ShellText(path.name)}
 
 
 def _program(name: str) -> dict[str, ShellText]:

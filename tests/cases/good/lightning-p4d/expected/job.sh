@@ -76,24 +76,14 @@ main() {
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/vit
   mkdir -p -- "$job_dir"/lightning
-  cat > "$job_dir"/lightning/clusterjobs_lightning.py <<'END'
-# Lightning loads its callback from here, whose text is lightning_callback.py, at the end of job.sh.
-import importlib.util
-import pathlib
-
-path = pathlib.Path(__file__).parents[1] / "lightning_callback.py"
-spec = importlib.util.spec_from_file_location("lightning_callback", path)
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-for_lightning, for_pytorch_lightning = module.for_lightning, module.for_pytorch_lightning
-END
+  ln -sf -- ../lightning_callback.py "$job_dir"/lightning/
   mkdir -p -- "$job_dir"/lightning/clusterjobs.dist-info
   cat > "$job_dir"/lightning/clusterjobs.dist-info/entry_points.txt <<'END'
 [lightning.pytorch.callbacks_factory]
-clusterjobs = clusterjobs_lightning:for_lightning
+clusterjobs = lightning_callback:for_lightning
 
 [pytorch_lightning.callbacks_factory]
-clusterjobs = clusterjobs_lightning:for_pytorch_lightning
+clusterjobs = lightning_callback:for_pytorch_lightning
 END
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
@@ -197,6 +187,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
   kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
+  kept+='|SPANK_.*'
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
   unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"
