@@ -75,9 +75,8 @@ main() {
 
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/vit
-  mkdir -p -- "$job_dir"/lightning
-  ln -sf -- ../lightning_callback.py "$job_dir"/lightning/
   mkdir -p -- "$job_dir"/lightning/clusterjobs.dist-info
+  ln -sf -- ../lightning_callback.py "$job_dir"/lightning/
   cat > "$job_dir"/lightning/clusterjobs.dist-info/entry_points.txt <<'END'
 [lightning.pytorch.callbacks_factory]
 clusterjobs = lightning_callback:for_lightning
