@@ -18,6 +18,7 @@ from clusterjobs.plan.directive_checks import check_version
 from clusterjobs.plan.dropped_directives import check_dropped
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
+from clusterjobs.plan.forced_variables import check_forced
 from clusterjobs.plan.inputs import plan_inputs
 from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
@@ -29,7 +30,7 @@ from clusterjobs.plan.parallelism import (
     plan_parallelism,
     supported_parallel,
 )
-from clusterjobs.plan.parameters import plan_parameters
+from clusterjobs.plan.parameters import plan_parameters, variables_of_parameters
 from clusterjobs.plan.placement import plan_placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.preflight import plan_preflight
@@ -103,6 +104,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted.script,
         *both,
     )
+    check_forced(wanted.env, launcher, placement, *both)
     node_rank = plan_node_rank(wanted, launcher, diagnostics)
     more = [section.environment for section in (restarts, preflight, program, sweep) if section]
     environment = plan_environment(
@@ -112,7 +114,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         secrets,
         placement,
         job.directives,
-        [*more, node_rank],
+        [*more, node_rank, variables_of_parameters(wanted.parameters, wanted.env)],
         diagnostics,
     )
     container = plan_container(
