@@ -72,7 +72,7 @@ def plan_launch(
     ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
     prefix = (*node_environment(experiment.env), *prefix)
     by_pyxis = container is not None and container.runtime == "pyxis"
-    directives = srun_options(srun, by_pyxis, placement, diagnostics)
+    directives = srun_options(experiment, by_pyxis, placement, diagnostics)
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
     _check_gpus(launcher, placement, diagnostics)
     _check_ssh(ssh, launcher, container, diagnostics)

@@ -19,6 +19,7 @@ from clusterjobs.plan.dropped_directives import check_dropped
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
 from clusterjobs.plan.forced_variables import check_forced
+from clusterjobs.plan.hints import check_hint
 from clusterjobs.plan.inputs import plan_inputs
 from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
@@ -124,6 +125,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted, program, launcher, launcher_options, placement, container, restarts, *both
     )
     steps = plan_steps(wanted, launch, placement, container, diagnostics)
+    check_hint(wanted, launcher, placement.node_type, facts.terms, diagnostics)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
