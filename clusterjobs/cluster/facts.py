@@ -18,7 +18,8 @@ class NodeType(NamedTuple):
     of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
     `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
-    `accelerator_ranks` use all of them. `cpus_are_cores`: one thread of each core is in use. `placeholder` stands where the name was to be filled in.
+    `accelerator_ranks` use all of them. `cpus_are_cores`: one thread of each core is in use.
+    `placeholder` stands where the name was to be filled in.
     """
 
     name: str

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.base import Program, Task
+from clusterjobs.frameworks.base import Program, Task, Variable
 from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checkpoints import plan_checkpoints
 from clusterjobs.plan.choice import find_framework, find_launcher, find_launcher_options
@@ -108,6 +108,9 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_forced(wanted.env, launcher, placement, *both)
     node_rank = plan_node_rank(wanted, launcher, diagnostics)
     more = [section.environment for section in (restarts, preflight, program, sweep) if section]
+    of_launcher = (
+        [Variable(*one) for one in launcher_options.variables()] if launcher_options else ()
+    )
     environment = plan_environment(
         wanted.env,
         wanted.software,
@@ -115,7 +118,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         secrets,
         placement,
         job.directives,
-        [*more, node_rank, variables_of_parameters(wanted.parameters, wanted.env)],
+        [*more, node_rank, of_launcher, variables_of_parameters(wanted.parameters, wanted.env)],
         diagnostics,
     )
     container = plan_container(

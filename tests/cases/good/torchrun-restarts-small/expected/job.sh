@@ -40,6 +40,7 @@ main() {
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   # once this file is there: save a checkpoint and end
   export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
+  export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: ' # torchrun's label of a line
 
   start_attempt
 
