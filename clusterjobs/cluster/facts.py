@@ -18,7 +18,8 @@ class NodeType(NamedTuple):
     of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
     `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
-    `accelerator_ranks` use all of them. `cpus_are_cores`: one thread of each core is in use.
+    `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
+    `cpus_are_cores`: one thread of each core is in use.
     `placeholder` stands where the name was to be filled in.
     """
 
@@ -36,6 +37,7 @@ class NodeType(NamedTuple):
     accelerator: str = ""
     accelerator_ranks: int = 0
     cpus_are_cores: bool | None = None
+    neuron_cores: int = 0
     placeholder: str = ""
 
 

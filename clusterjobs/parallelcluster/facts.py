@@ -108,6 +108,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         accelerator=f"{device.accelerators} {device.accelerator_model}".removeprefix("0 "),
         accelerator_ranks=device.accelerator_ranks,
         cpus_are_cores=disable_smt or all(found.threads_per_core == 1 for found in types),
+        neuron_cores=min(found.neuron_cores for found in types),
     )
 
 

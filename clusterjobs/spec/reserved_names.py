@@ -17,7 +17,7 @@ _OF_THE_SCRIPT = re.compile(
     "alive|attempt|background_pids|budgets|checks|child|child_status|command|container"
     "|container_env|container_mounts|decision|during|excluded|exit_minutes|exit_second"
     "|export_pid|exports|failed|folders|found|hostfile|hosts|inside|interface|job"
-    "|job_dir|kept|launcher|launcher_options|lifeline|limit|log_writer|lowest"
+    "|job_dir|kept|launcher|launcher_options|lifeline|limit|log_copy|log_writer|lowest"
     "|min_bus_bandwidth|mounts|mpirun|name|names|nodes|old|on_every_node|once|output"
     "|pending|pid|pids|point_index|point_label|point_name|problem|python"
     "|python_variables|ranks|reason|reports|requeue|result|signal|site_file|slot"

@@ -6,11 +6,11 @@ there until it is asked to stop.
 """
 
 import os
-import pathlib
 import socket
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -28,8 +28,8 @@ class StopBeforeTheTimeLimit(TrainerCallback):
     """Saves and ends once the job script has written its stop file; all ranks agree on the step."""
 
     def on_step_end(self, args, state, control, **kwargs):
-        stop = torch.tensor(int(os.path.exists(os.environ.get("CLUSTERJOBS_STOP_FILE", ""))))
-        stop = stop.to(args.device)
+        file = os.environ.get("CLUSTERJOBS_STOP_FILE")
+        stop = torch.tensor(int(bool(file) and Path(file).exists()), device=args.device)
         torch.distributed.all_reduce(stop, op=torch.distributed.ReduceOp.MAX)
         if stop:
             control.should_save = control.should_training_stop = True
@@ -48,7 +48,7 @@ class Report(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step == self.hold_at and args.resume_from_checkpoint is None:
             print("held", flush=True)
-            while not pathlib.Path(os.environ["CLUSTERJOBS_STOP_FILE"]).exists():
+            while not Path(os.environ["CLUSTERJOBS_STOP_FILE"]).exists():
                 time.sleep(0.05)
 
 
