@@ -51,6 +51,10 @@ class LauncherOptions(SpecModel):
         """
         return ()
 
+    def variables(self) -> tuple[tuple[str, str, str], ...]:
+        """Environment variables of the job, each with its value and reason."""
+        return ()
+
     def text(self) -> str:
         """What the template prints as `launch.own_text`: letters, digits and _@%+=:,./^- alone."""
         return ""
