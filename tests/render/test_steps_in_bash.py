@@ -139,6 +139,12 @@ def test_ranks_of_a_step_may_save_after_a_sigterm(run, tmp_path: pathlib.Path, w
     assert trained(end) == (where == "after")
 
 
+def test_what_starts_the_ranks_of_a_step_ignores_sigterm_while_they_may_save(run) -> None:
+    end = run(before=[step("kill -TERM $$; touch saved", per="rank")])
+    assert end.code == 0, end.log
+    assert (end.folder / "saved").exists()
+
+
 def test_a_step_that_is_no_training_is_ended_by_a_sigterm(run) -> None:
     code = "trap 'touch ended; exit' TERM; touch started; while :; do sleep 0.05; done"
     end = run(before=[step(code, name="fetch")], more={"signal": signal.SIGTERM})
@@ -273,6 +279,14 @@ def test_a_cancelled_job_runs_its_last_steps_in_the_time_that_slurm_leaves(run) 
     assert (end.folder / "told").exists()
     left = end.log.partition("step late ended with exit code 3 (timeout: ")[2].partition(" s)")[0]
     assert 0 < int(left) <= 15, end.log
+
+
+def test_a_step_at_the_end_can_be_ended_by_a_signal(run) -> None:
+    """`finish` ignores all of them, and a timeout could not end a command that does, too."""
+    code = 'for one in HUP USR1 TERM; do bash -c "kill -$one \\$\\$; touch ignored"; done; true'
+    end = run(after=[step(code, when="always")])
+    assert end.code == 0, end.log
+    assert not (end.folder / "ignored").exists()
 
 
 def test_an_unset_variable_in_a_last_step_changes_no_exit_code(run) -> None:
