@@ -7,6 +7,7 @@ import re
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments
 from clusterjobs.frameworks.base import Framework, Program, Task
+from clusterjobs.frameworks.mpi_checks import check_mpi
 from clusterjobs.provenance import Provenance
 
 
@@ -14,7 +15,8 @@ class Command(Framework):
     """`framework: command`."""
 
     name = "command"
-    launchers = ("srun", "torchrun")
+    launchers = ("srun", "torchrun", "mpirun")
+    neuron_launchers = launchers
     parallel_keys = ("tensor", "pipeline", "context")
 
     def program(
@@ -28,6 +30,7 @@ class Command(Framework):
                 f"write command: [python3, {experiment.script}], or framework: torchrun",
             )
         check_parallel_arguments(experiment, diagnostics)
+        check_mpi(experiment, task.shape.world_size, diagnostics)
         if experiment.command is None:
             diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")
             return None

@@ -32,7 +32,7 @@ def check_intentions(
     _check_precision(experiment.precision, placement, diagnostics)
     has_launcher = starts_ranks_itself(experiment.command) and placement.shape.ranks_per_node == 1
     if experiment.gpus_per_node != 0 and not has_launcher:  # 0: on CPUs, knowingly
-        _check_idle_gpus(gpus_key, placement, diagnostics)
+        _check_idle_gpus(gpus_key, framework, placement, diagnostics)
     _check_idle_accelerators(experiment.ranks_per_node, placement, diagnostics)
     _check_shared_cpus(cpus_key, placement, diagnostics)
     _check_network(placement, facts, diagnostics)
@@ -118,9 +118,13 @@ def _check_shared_cpus(key: str, placement: Placement, diagnostics: Diagnostics)
         )
 
 
-def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -> None:
-    has = placement.node_type.gpus
-    used = min(placement.shape.ranks_per_node, placement.shape.gpus_per_node) * placement.per_node
+def _check_idle_gpus(
+    key: str, framework: Framework, placement: Placement, diagnostics: Diagnostics
+) -> None:
+    has, shape = placement.node_type.gpus, placement.shape
+    used = min(shape.ranks_per_node, shape.gpus_per_node) * placement.per_node
+    if framework.one_rank_uses_all_gpus and shape.ranks_per_node == 1:
+        used = shape.gpus_per_node * placement.per_node
     if has and placement.exclusive and used < has:
         diagnostics.problem(
             (key,),
@@ -133,9 +137,10 @@ def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -
 def _check_idle_accelerators(
     ranks: int | None, placement: Placement, diagnostics: Diagnostics
 ) -> None:
-    """Of Trainium and the like: Slurm counts none, so that one rank a node is derived."""
+    """Of devices that Slurm does not count, so that one rank a node is derived."""
     node_type, gpus = placement.node_type, placement.shape.gpus_per_node
-    if ranks is None and not gpus and node_type.accelerator_ranks > 1:
+    has_ranks = node_type.accelerator_ranks > 1 and not node_type.neuron_cores
+    if ranks is None and not gpus and has_ranks:
         diagnostics.problem(
             ("ranks_per_node",),
             f"one rank per node, where a {node_type.name} has {node_type.accelerator}",
@@ -213,14 +218,26 @@ def check_literal_words(experiment: Experiment, diagnostics: Diagnostics) -> Non
             )
 
 
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
+_CODE_FOLLOWS = re.compile(r"-[a-z]*c")
+
+
+def _is_code(before: tuple[str, ...]) -> bool:
+    """Whether the word after these is code of a shell, which expands the variables in it."""
+    has_shell = any(_SHELL.fullmatch(word) for word in before)
+    return has_shell and _CODE_FOLLOWS.fullmatch(before[-1]) is not None
+
+
 def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     arguments = experiment.args
     named = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
     for key, value in named:
         texts = value if isinstance(value, tuple) else (value,)
         yield from ((("args", key), text) for text in texts if isinstance(text, str))
-    for word in experiment.command or ():
-        yield ("command",), word
+    command = experiment.command or ()
+    for number, word in enumerate(command):
+        if not _is_code(command[:number]):
+            yield ("command",), word
 
 
 def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:

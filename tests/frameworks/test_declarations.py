@@ -58,6 +58,7 @@ DECLARED = {  # packages that preflight looks for, whether CUDA code is compiled
     "gpt-neox": ("torch,deepspeed", True, True),
     "horovod": ("", False, False),
     "huggingface": ("torch,transformers,accelerate", False, True),
+    "jax": ("jax", False, False),
     "lightning": ("torch", False, True),
     "megatron-deepspeed": ("torch,deepspeed", True, True),
     "megatron-lm": ("torch", False, True),
