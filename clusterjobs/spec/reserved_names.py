@@ -17,7 +17,7 @@ _OF_THE_SCRIPT = re.compile(
     "alive|attempt|background_pids|budgets|checks|child|child_status|command|container"
     "|container_env|container_mounts|decision|during|excluded|exit_minutes|exit_second"
     "|export_pid|exports|failed|folders|found|hostfile|hosts|inside|interface|job"
-    "|job_dir|kept|launcher|launcher_options|lifeline|limit|log_writer|lowest"
+    "|job_dir|kept|launcher|launcher_options|lifeline|limit|log_copy|log_writer|lowest"
     "|min_bus_bandwidth|mounts|mpirun|name|names|nodes|old|on_every_node|once|output"
     "|pending|pid|pids|point_index|point_label|point_name|problem|python"
     "|python_variables|ranks|reason|reports|requeue|result|signal|site_file|slot"
@@ -52,6 +52,14 @@ RESERVED_NAMES = {
         ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), "Slurm sets it to the job's GPUs"
     ),
 }
+
+
+# Reserved, but a spec may set them with `force: true`. No other can be forced: the script, bash,
+# Slurm or the launcher would overwrite the value, or would no longer work.
+# The first ones only the command of each rank sets: Slurm sets the GPUs of every step anew, and a
+# library that is loaded before all others belongs into the training alone.
+FORCED_FOR_RANKS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "LD_PRELOAD")
+FORCEABLE = (*FORCED_FOR_RANKS, "MASTER_ADDR", "MASTER_PORT")
 
 
 def is_of_the_script(name: str) -> bool:

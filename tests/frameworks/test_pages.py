@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,7 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.gpt_neox.launch_config import ORIGINS, OURS
 from clusterjobs.frameworks.megatron.command_line import DERIVED_FROM
 from clusterjobs.frameworks.megatron_deepspeed.framework import _DERIVED_FROM
+from clusterjobs.frameworks.megatron_lm import command_line
 
 PAGES = pathlib.Path(__file__).parents[2] / "docs" / "frameworks"
 NAMES = sorted(FRAMEWORKS)
@@ -33,6 +35,18 @@ def test_the_smallest_spec_of_a_page_renders(
     assert f"framework: {name}\n" in specs[0]
 
 
+@pytest.mark.parametrize("name", ["mpi", "trainium"])
+def test_the_spec_of_a_page_about_no_framework_renders(
+    name: str, clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    (spec,) = re.findall(r"```yaml\n(name: .*?)```", text_of(name), re.DOTALL)
+    shutil.copytree(PAGES.parents[1] / "examples" / "clusters", folder / "clusters")
+    (folder / "exp.yaml").write_text(spec)
+    outcome = clusterjobs("render", "exp.yaml")
+    assert outcome.code == 0, outcome.err
+    assert "warning" not in outcome.err
+
+
 def test_every_launcher_of_a_framework_is_on_its_page() -> None:
     missing = [
         (name, launcher)
@@ -48,8 +62,13 @@ def test_every_key_of_the_launch_file_is_on_the_page() -> None:
     assert [key for key in (*ORIGINS, *OURS) if f"`{key}" not in page] == []
 
 
-def test_every_flag_that_is_rendered_is_on_the_page() -> None:
-    page = text_of("megatron-deepspeed").replace("-", "_")
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("megatron-deepspeed", _DERIVED_FROM), ("megatron-lm", command_line.DERIVED_FROM)],
+)
+def test_every_flag_that_is_rendered_is_on_the_page(name: str, own: dict[str, object]) -> None:
+    page = text_of(name).replace("-", "_")
     old = {"encoder_num_layers", "encoder_seq_length", "model_parallel_size", "batch_size"}
-    ours = {*DERIVED_FROM, *_DERIVED_FROM} - old - {"deepspeed", "deepspeed_config"}
+    old |= {"num_layers_per_virtual_pipeline_stage"}
+    ours = {*DERIVED_FROM, *own} - old - {"deepspeed", "deepspeed_config"}
     assert [flag for flag in sorted(ours) if f"`__{flag}`" not in page] == []

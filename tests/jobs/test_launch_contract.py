@@ -29,6 +29,7 @@ PAIRS = [
     if name not in ELSEWHERE
     for launcher in one.launchers
     if not LAUNCHERS[launcher].over_ssh  # test_over_ssh.py
+    and launcher != "mpirun"  # test_mpi_trains.py
 ]
 
 

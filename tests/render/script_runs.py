@@ -12,7 +12,7 @@ import pathlib
 import re
 import signal as signals
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +88,7 @@ def run_script(
     environment: Mapping[str, str | None] | None = None,
     stand_ins: Mapping[str, str] | None = None,
     signal: int | None = None,
+    arguments: Sequence[str] = (),
     **process_options: Any,
 ) -> Run:
     """Run a script in `folder`, where it is also submitted from; further runs add to its logs.
@@ -115,7 +116,7 @@ def run_script(
     }
     options: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **process_options}
     process = subprocess.Popen(
-        ["/bin/bash", folder / "job.sh"],
+        ["/bin/bash", folder / "job.sh", *arguments],
         env={name: value for name, value in given.items() if value is not None},
         cwd=folder,
         preexec_fn=_catch_all_signals,
