@@ -130,7 +130,8 @@ class Program(NamedTuple):
 
     `interface`: the network interface that the launcher must let the ranks use. `origins`: derived
     arguments, as written or as argparse stores them, and the key of the spec that each comes from.
-    `programs`: programs for the nodes (clusterjobs/node/) that it needs.
+    `programs`: programs for the nodes (clusterjobs/node/) that it needs. `links`: paths below the
+    job's folder, where programs are found, too: a folder on PYTHONPATH that holds no others.
     """
 
     command: tuple[str, ...]
@@ -140,6 +141,7 @@ class Program(NamedTuple):
     interface: str | None = None
     origins: Mapping[str, str] = {}
     programs: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 class LogLine(NamedTuple):

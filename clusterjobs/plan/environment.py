@@ -14,11 +14,13 @@ from clusterjobs.plan.environment_checks import (
     check_software,
     check_variables,
 )
+from clusterjobs.plan.forced_variables import forced_for_ranks
 from clusterjobs.plan.inherited_env import PREFIXES, inherited_variables, own_slurm_variables
 from clusterjobs.plan.node_rank import is_of_the_node
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.secrets import Secret
 from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.env_values import Forced
 from clusterjobs.spec.module_items import command_and_names
 from clusterjobs.spec.references import expanding
 
@@ -127,7 +129,12 @@ def _variables(
             derived += _NVIDIA
     yield from (one for one in derived if not one.append and one.name not in own)
     for name, value in own.items():
-        if is_of_the_node(value):  # set by the command of the ranks
+        if is_of_the_node(value) or name in forced_for_ranks(
+            own
+        ):  # set by the command of the ranks
+            continue
+        if isinstance(value, Forced):
+            yield Variable(name, expanding(value), f"forced: {value.reason}")
             continue
         reason = f"env: {diagnostics.line_of(('env', name))}"
         yield Variable(name, expanding(value), reason, expand=True)

@@ -218,14 +218,26 @@ def check_literal_words(experiment: Experiment, diagnostics: Diagnostics) -> Non
             )
 
 
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
+_CODE_FOLLOWS = re.compile(r"-[a-z]*c")
+
+
+def _is_code(before: tuple[str, ...]) -> bool:
+    """Whether the word after these is code of a shell, which expands the variables in it."""
+    has_shell = any(_SHELL.fullmatch(word) for word in before)
+    return has_shell and _CODE_FOLLOWS.fullmatch(before[-1]) is not None
+
+
 def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     arguments = experiment.args
     named = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
     for key, value in named:
         texts = value if isinstance(value, tuple) else (value,)
         yield from ((("args", key), text) for text in texts if isinstance(text, str))
-    for word in experiment.command or ():
-        yield ("command",), word
+    command = experiment.command or ()
+    for number, word in enumerate(command):
+        if not _is_code(command[:number]):
+            yield ("command",), word
 
 
 def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
