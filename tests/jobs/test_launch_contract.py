@@ -16,8 +16,9 @@ from clusterjobs.launchers import LAUNCHERS
 
 pytestmark = pytest.mark.lab
 
-# Their own arguments: test_other_frameworks.py, test_fairseq_trains.py, test_horovod_trains.py.
-ELSEWHERE = ("fairseq", "gpt-neox", "horovod", "megatron-deepspeed")
+# Their own arguments: test_other_frameworks.py, test_fairseq_trains.py, test_horovod_trains.py,
+# test_megatron_core_trains.py.
+ELSEWHERE = ("fairseq", "gpt-neox", "horovod", "megatron-deepspeed", "megatron-lm")
 PAIRS = [
     (name, launcher)
     for name, one in FRAMEWORKS.items()
