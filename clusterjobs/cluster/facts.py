@@ -15,9 +15,12 @@ class NodeType(NamedTuple):
     """A type of node. If a node may be one of several types, the smallest number of each.
 
     `cpus` as Slurm counts them. `fabric`: the fast network that the type supports, and the number
-    of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`.
+    of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
+    `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
-    `accelerator_ranks` use all of them. `placeholder` stands where the name was to be filled in.
+    `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
+    `cpus_are_cores`: one thread of each core is in use.
+    `placeholder` stands where the name was to be filled in.
     """
 
     name: str
@@ -25,6 +28,7 @@ class NodeType(NamedTuple):
     memory_mib: int | None = None
     gpus: int | None = None
     gpu_model: str | None = None
+    gpu_gres_type: str = ""
     gpudirect_rdma: bool | None = None
     fabric: str = ""
     fabric_interfaces: int | None = None
@@ -32,6 +36,8 @@ class NodeType(NamedTuple):
     local_disk_gb: int | None = None
     accelerator: str = ""
     accelerator_ranks: int = 0
+    cpus_are_cores: bool | None = None
+    neuron_cores: int = 0
     placeholder: str = ""
 
 
@@ -92,7 +98,11 @@ class Mount(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The source's own terms, for messages that say what to check or change."""
+    """The source's own terms, for messages that say what to check or change.
+
+    `one_thread_per_core`: how to leave threads idle where Slurm takes each of them for a core; ""
+    where it knows the threads.
+    """
 
     node_facts: str = "cluster"  # the source of a node type's numbers
     node_facts_note: str = ""  # added to it if it does not know a type
@@ -101,6 +111,7 @@ class Terms(NamedTuple):
     exclusive: str = "OverSubscribe=EXCLUSIVE"
     capacity: str = "file system"
     enable_fabric: str = "enable it on the nodes of the queue"
+    one_thread_per_core: str = ""
 
 
 class ClusterFacts(NamedTuple):
@@ -109,6 +120,7 @@ class ClusterFacts(NamedTuple):
     `shared_folders` are shared, but are not mounts themselves. `bucket_service`: the service whose
     Lustre file systems can link a folder to a bucket; "" if there is none. `slurm_commands`: the
     folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
+    `default_partition`: of jobs that name none; "" if unknown.
     """
 
     name: str
@@ -119,6 +131,7 @@ class ClusterFacts(NamedTuple):
     slurm_version: str | None = None
     bucket_service: str = ""
     slurm_commands: str = ""
+    default_partition: str = ""
     terms: Terms = Terms()
 
     def partition(self, name: str) -> Partition:

@@ -83,7 +83,10 @@ class DataPath(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Everything that a framework may use. `gpu_model`: NVIDIA's name (`H100`), if it is known."""
+    """Everything that a framework may use.
+
+    `gpu_model`: NVIDIA's name (`H100`), if it is known. `texts`: as in `completed`.
+    """
 
     experiment: Experiment
     options: SpecModel | None
@@ -91,20 +94,26 @@ class Task(NamedTuple):
     parallelism: Parallelism
     samples: Samples | None
     gpu_model: str | None = None
+    texts: Mapping[str, str] = {}
 
 
 class ConfigFile(NamedTuple):
-    """A file that the framework reads: written into the job's folder, and shown to the user."""
+    """A file that the framework reads: written into the job's folder, and shown to the user.
+
+    `folder`: a folder in the job's folder that is made for it.
+    """
 
     name: str
     text: str
+    folder: str = ""
 
 
 class Variable(NamedTuple):
     """An environment variable of the ranks, and why it is set.
 
     `expand`: shell variables in the value may be unset, and are then empty. `append`: the value is
-    appended to the variable's present value, as in a search path.
+    appended to the variable's present value, as in a search path. `only_with`: set only if one of
+    these variables has a value.
     """
 
     name: str
@@ -113,6 +122,7 @@ class Variable(NamedTuple):
     source: str = ""
     expand: bool = False
     append: bool = False
+    only_with: tuple[str, ...] = ()
 
 
 class Program(NamedTuple):
@@ -120,6 +130,8 @@ class Program(NamedTuple):
 
     `interface`: the network interface that the launcher must let the ranks use. `origins`: derived
     arguments, as written or as argparse stores them, and the key of the spec that each comes from.
+    `programs`: programs for the nodes (clusterjobs/node/) that it needs. `links`: paths below the
+    job's folder, where programs are found, too: a folder on PYTHONPATH that holds no others.
     """
 
     command: tuple[str, ...]
@@ -128,6 +140,8 @@ class Program(NamedTuple):
     environment: tuple[Variable, ...] = ()
     interface: str | None = None
     origins: Mapping[str, str] = {}
+    programs: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 class LogLine(NamedTuple):
@@ -148,11 +162,14 @@ class Saving(NamedTuple):
     `stop_channel`: "file", it looks for the file CLUSTERJOBS_STOP_FILE; "clock", it is started with
     the number of minutes after which it stops; "never", it cannot be asked, and saves at its own
     interval. `marker`: a file in the checkpoints' folder, written after each complete checkpoint.
+    `resume_option`: the option with which it resumes from a folder `checkpoint-N` of Hugging Face's
+    Trainer; "" for a program that finds its newest checkpoint itself.
     """
 
     stop_channel: Literal["file", "clock", "never"]
     reason: str
     marker: str | None = None
+    resume_option: str = ""
 
 
 OWN_SCRIPT = Saving("file", "the script is yours, and can look for a file at every step")
@@ -169,6 +186,9 @@ class Framework(abc.ABC):
     `packages`: Python packages that preflight looks for.
     `imports`: modules that it imports on GPUs, and that installed packages alone do not promise.
     `compiles_extensions`: it compiles CUDA code when it starts.
+    `uses_torch`: it reads PyTorch's variables.
+    `one_rank_uses_all_gpus`: a node's only rank uses all GPUs of the job there.
+    `neuron_launchers`: those that can start it on NeuronCores; empty if it does not use them.
     `helpers`: the folder beside its script whose helpers.cpp it compiles with make, "" for none.
     """
 
@@ -182,6 +202,9 @@ class Framework(abc.ABC):
     packages: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     compiles_extensions: bool = False
+    uses_torch: bool = True
+    one_rank_uses_all_gpus: bool = False
+    neuron_launchers: tuple[str, ...] = ()
     helpers: str = ""
 
     @abc.abstractmethod
@@ -211,10 +234,9 @@ class Framework(abc.ABC):
         ]
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
-        """The user's own config files, relative to `workdir`.
+        """The user's own config files, relative to the spec's folder or to `workdir`.
 
-        They are on the cluster. Copies on this machine are checked, and nothing that is rendered
-        depends on them.
+        Their texts are in `Task.texts`, if the files are on this machine.
         """
         return ()
 

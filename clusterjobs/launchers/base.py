@@ -10,8 +10,58 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model import SpecModel
+
 SSH_PROGRAMS = ("ssh_settings.py", "ssh_serve.py", "ssh_interface.py")
-RUNTIMES = ("pyxis", "apptainer", "docker")  # the container runtimes of a spec
+# The container runtimes of a spec, and those that run the ranks as processes of Slurm.
+RUNTIMES = ("pyxis", "apptainer", "singularity", "docker", "shifter")
+BY_SLURM = ("pyxis", "apptainer", "singularity", "shifter")
+
+
+class Launched(NamedTuple):
+    """What a launcher's options may depend on.
+
+    `ends_by_clock`: the training is told when to end, as `Saving.stop_channel` says.
+    `has_node_rank`: the spec refers to the node's rank.
+    """
+
+    experiment: Experiment
+    nodes: int
+    ranks_per_node: int
+    ends_by_clock: bool = False
+    has_node_rank: bool = False
+
+
+class LauncherOptions(SpecModel):
+    """A launcher's own keys, which stand in the spec under its name: `torchrun: {tee: 3}`.
+
+    Each has a default, since a spec need not have them.
+    """
+
+    def words(
+        self,
+        launched: Launched,  # noqa: ARG002  for subclasses
+        diagnostics: Diagnostics,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        """The launcher's own words, one `--option=value` each; problems go into `diagnostics`.
+
+        Shell variables are marked, as in other values (`spec/references.py`).
+        """
+        return ()
+
+    def variables(self) -> tuple[tuple[str, str, str], ...]:
+        """Environment variables of the job, each with its value and reason."""
+        return ()
+
+    def text(self) -> str:
+        """What the template prints as `launch.own_text`: letters, digits and _@%+=:,./^- alone."""
+        return ""
+
+    def template(self, name: str) -> str:
+        """The template of the launch section, without its folder and ending: `name`."""
+        return name
 
 
 class Launcher(NamedTuple):
@@ -24,6 +74,7 @@ class Launcher(NamedTuple):
     `calls_srun`: the script calls srun for the ranks, with the spec's `srun` options.
     `over_ssh`: it reaches the other nodes by ssh.
     `takes_first_gpus`: it numbers GPUs from 0, whichever GPUs Slurm has allocated.
+    `runs_commands`: it can start any command as the ranks, for steps `per: rank`.
     `shares_nodes`: it starts ranks by srun alone, on a share of a node, beside other points.
     `label_setting`: the setting in a spec that makes it label each line with its rank.
     `sets_node_rank`: its template begins with blocks/inside.sh.j2 on every node, which puts the
@@ -34,6 +85,8 @@ class Launcher(NamedTuple):
     `reason_inside` the title of the launch section in that case.
     `programs`: programs for the nodes (clusterjobs/node/) that it needs.
     `frameworks`: frameworks that it can start, in addition to those that list it.
+    `options`: the model of its own keys in the spec. Its template prints `launch.own_options`
+    where these options belong.
     `template_folder`: contains launch/<name>.sh.j2, if clusterjobs' own templates do not.
     """
 
@@ -45,6 +98,7 @@ class Launcher(NamedTuple):
     calls_srun: bool = True
     over_ssh: bool = False
     takes_first_gpus: bool = False
+    runs_commands: bool = True
     shares_nodes: bool = False
     label_setting: str = ""
     sets_node_rank: bool = False
@@ -55,3 +109,4 @@ class Launcher(NamedTuple):
     programs: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
     template_folder: pathlib.Path | None = None
+    options: type[LauncherOptions] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clusterjobs.launchers.base import Launcher
+from clusterjobs.launchers.torchrun_options import Options
 
 TORCHRUN = Launcher(
     "torchrun",
@@ -10,6 +11,7 @@ TORCHRUN = Launcher(
     starts_python=True,
     no_python_option="--no-python",
     shares_nodes=True,
-    label_setting="env: {PET_TEE: 3}",
+    label_setting="torchrun: {tee: 3}",
     sets_node_rank=True,
+    options=Options,
 )

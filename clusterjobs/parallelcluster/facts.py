@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from clusterjobs.catalog.gpus import gres_type
 from clusterjobs.catalog.instances import InstanceType, catalogue_date, find_instance_type
 from clusterjobs.cluster.facts import ClusterFacts, Mount, NodeGroup, NodeType, Partition, Terms
 from clusterjobs.parallelcluster import config
@@ -26,6 +27,8 @@ _TERMS = Terms(
     exclusive="JobExclusiveAllocation",
     capacity="StorageCapacity",
     enable_fabric="Efa: {Enabled: true} in the compute resource of the cluster's config",
+    one_thread_per_core="DisableSimultaneousMultithreading: true in the compute resource leaves "
+    "them idle, and cpus_per_task counts cores",
 )
 
 
@@ -40,6 +43,7 @@ def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
         slurm_version=cluster.slurm_version,
         bucket_service="FSx for Lustre",
         slurm_commands="/opt/slurm/bin",  # the cookbook's slurm install_dir
+        default_partition=cluster.queues[0].name if cluster.queues else "",
         terms=_TERMS,
     )
 
@@ -95,6 +99,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         memory_mib=min(found.memory_mib for found in types),
         gpus=fewest.gpus,
         gpu_model=fewest.gpu_model,
+        gpu_gres_type=gres_type(fewest.gpu_model) if fewest.gpus else "",
         gpudirect_rdma=all(found.gpudirect_rdma for found in types),
         fabric={None: "", 0: "ethernet"}.get(interfaces, "efa"),
         fabric_interfaces=interfaces,
@@ -102,6 +107,8 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         local_disk_gb=min(found.nvme_gb for found in types),
         accelerator=f"{device.accelerators} {device.accelerator_model}".removeprefix("0 "),
         accelerator_ranks=device.accelerator_ranks,
+        cpus_are_cores=disable_smt or all(found.threads_per_core == 1 for found in types),
+        neuron_cores=min(found.neuron_cores for found in types),
     )
 
 

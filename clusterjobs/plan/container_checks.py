@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.placement import Placement
-from clusterjobs.plan.storage import is_below
 from clusterjobs.spec.experiment import Container, Parameter
-from clusterjobs.spec.references import Variable, expanding, is_absolute, show, split_variables
+from clusterjobs.spec.references import Variable, is_absolute, split_variables
 
 _KEY = ("software", "container")
 
@@ -19,13 +18,11 @@ def check_container(
     container: Container,
     placement: Placement,
     launcher: Launcher,
-    automatic: Iterable[str],
     diagnostics: Diagnostics,
 ) -> None:
-    """Report all of it. `automatic`: the targets of the mounts that the job adds by itself."""
+    """Report all of it."""
     _check_launcher(container, placement, launcher, diagnostics)
     _check_image(container, diagnostics)
-    _check_mounts(container, list(automatic), diagnostics)
     _check_keys(container, diagnostics)
 
 
@@ -53,18 +50,22 @@ _FORMS = {
     "pyxis": re.compile(rf"(?:docker://)?(?:[\w.$-]+@)?(?:{_HOST}#)?{_PATH}{_TAG}"),
     "apptainer": re.compile(rf"(?:docker|oras|library)://(?:{_HOST}/)?{_PATH}{_TAG}"),
     "docker": re.compile(rf"(?:{_HOST}/)?{_PATH}{_TAG}"),
+    "shifter": re.compile(rf"(?!docker:|id:)(?:{_HOST}/)?{_PATH}{_TAG}"),
 }
+_FORMS["singularity"] = _FORMS["apptainer"]
 _EXAMPLES = {
     "pyxis": "nvcr.io#nvidia/pytorch:24.01-py3 (# behind the registry), or /fsx/images/a.sqsh",
     "apptainer": "/fsx/images/a.sif, or docker://nvcr.io/nvidia/pytorch:24.01-py3",
     "docker": "nvcr.io/nvidia/pytorch:24.01-py3",
+    "shifter": "nvcr.io/nvidia/pytorch:24.01-py3 (the script adds docker:)",
 }
+_EXAMPLES["singularity"] = _EXAMPLES["apptainer"]
 _HOST_AS_PATH = re.compile(r"(?:docker://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 
 
 def _check_image(container: Container, diagnostics: Diagnostics) -> None:
     runtime, image = container.runtime, container.image
-    is_file = image.startswith(("/", "${")) and runtime != "docker"
+    is_file = image.startswith(("/", "${")) and runtime not in ("docker", "shifter")
     is_name = bool(_FORMS[runtime].fullmatch(image))
     if runtime == "pyxis" and _HOST_AS_PATH.match(image):
         is_name = False  # enroot would search nvcr.io/nvidia/pytorch on Docker Hub
@@ -79,11 +80,11 @@ def _check_image(container: Container, diagnostics: Diagnostics) -> None:
             "add the tag that you have tested, image:24.01-py3",
             warning=True,
         )
-    elif runtime == "apptainer" and not is_file:
+    elif runtime in ("apptainer", "singularity") and not is_file:
         diagnostics.problem(
             (*_KEY, "image"),
             "every rank of every node would fetch and convert it",
-            f"once: apptainer build /fsx/images/a.sif {image}",
+            f"once: {runtime} build /fsx/images/a.sif {image}",
             warning=True,
         )
 
@@ -98,6 +99,20 @@ def _check_keys(container: Container, diagnostics: Diagnostics) -> None:
     if container.home and container.runtime == "docker":
         hint = "remove it; mounts: ['${HOME}:/inside'] brings it in"
         diagnostics.problem((*_KEY, "home"), "docker does not mount the home folder", hint)
+    if container.runtime == "shifter":
+        for key, (what, hint) in _NOT_IN_SHIFTER.items():
+            if getattr(container, key) not in (False, "image"):
+                diagnostics.problem((*_KEY, key), what, hint)
+
+
+_NOT_IN_SHIFTER = {
+    "home": ("Shifter mounts the folders that the site has configured", "remove it"),
+    "writable": ("images of Shifter are read-only", "remove it; write into a folder of the node"),
+    "efa": (
+        "Shifter takes libraries of the node from the modules of the site",
+        "remove it, and name a module: sbatch: {module: NAME}",
+    ),
+}
 
 
 def check_venv(
@@ -122,29 +137,3 @@ def check_venv(
             "with a container, venv is a folder inside it: the path must be absolute",
             "write an absolute path: venv: /opt/venv",
         )
-
-
-# ------------------------------------------------------------------ mounts
-
-
-def _check_mounts(container: Container, automatic: list[str], diagnostics: Diagnostics) -> None:
-    taken: dict[str, str] = {_normal(one): "the job mounts it by itself" for one in automatic}
-    for index, mount in enumerate(container.mounts):
-        path = (*_KEY, "mounts", index)
-        target = _normal(expanding(mount.target))
-        for other, whose in taken.items():
-            if target == other:
-                diagnostics.problem(
-                    path, f"{show(target)} is mounted twice: {whose}", "remove one of the two"
-                )
-            elif is_below(target, other) or is_below(other, target):
-                diagnostics.problem(
-                    path,
-                    f"{show(target)} and {show(other)} overlap: one is inside the other: {whose}",
-                    "choose another target",
-                )
-        taken.setdefault(target, diagnostics.line_of(path))
-
-
-def _normal(path: str) -> str:
-    return re.sub("/+", "/", path).rstrip("/")

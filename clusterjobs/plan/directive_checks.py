@@ -5,10 +5,13 @@ sbatch refuses an unknown option at submission, srun only when the nodes are run
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import nearest
+from clusterjobs.plan.dropped_directives import DROPPABLE, NEEDED
+from clusterjobs.plan.gpu_requests import GPU_OPTIONS
 from clusterjobs.slurm_options import KnownOptions, Program, known_options
 
 # Options that are derived from another key of the spec: they must not be given twice.
@@ -57,6 +60,9 @@ _Values = Mapping[str, str | bool]
 def check_sbatch(own: _Values, has_restarts: bool, diagnostics: Diagnostics) -> None:
     """The spec's `sbatch`."""
     owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if has_restarts else {})}
+    for name, value in own.items():
+        if name in (GPU_OPTIONS if isinstance(value, str) else DROPPABLE):
+            owned.pop(name, None)
     _check("sbatch", own, owned, diagnostics)
 
 
@@ -64,6 +70,20 @@ def check_srun(own: _Values, by_pyxis: bool, diagnostics: Diagnostics) -> None:
     """The spec's `srun`; `by_pyxis`: it starts the containers, too."""
     owned = {**_OWNED_SRUN, **(_OWNED_BY_PYXIS if by_pyxis else {})}
     _check("srun", own, owned, diagnostics)
+    _check_mpi_type(own.get("mpi"), diagnostics)
+
+
+# Source: srun(1), --mpi, and Slurm's guide to MPI; `openmpi` was removed, `list` starts nothing.
+_MPI_TYPE = re.compile(r"pmix(_v\d+)?|pmi2|cray_shasta|none")
+
+
+def _check_mpi_type(value: str | bool | None, diagnostics: Diagnostics) -> None:
+    if isinstance(value, str) and not _MPI_TYPE.fullmatch(value):
+        diagnostics.problem(
+            ("srun", "mpi"),
+            f"Slurm has no MPI type {value}",
+            "write pmix for Open MPI, pmi2 for MPICH and Intel MPI, or none",
+        )
 
 
 def check_version(
@@ -92,12 +112,24 @@ def _check(
     for name, value in own.items():
         assert options is not None
         if full := _owned_name(name, options, owned):
-            what, hint = f"--{full} follows from {owned[full]}", "remove it here"
-            diagnostics.problem((program, name), what, hint)
+            _refuse_owned(program, name, full, owned[full], own, diagnostics)
         elif name in options.takes_value:
             _check_value(program, name, value, options, diagnostics)
         else:
             _refuse_unknown(program, name, options, diagnostics)
+
+
+def _refuse_owned(
+    program: Program, name: str, full: str, key: str, own: _Values, diagnostics: Diagnostics
+) -> None:
+    what, hint = f"--{full} follows from {key}", "remove it here"
+    if program == "sbatch" and own[name] is False:
+        if full in NEEDED:
+            why, hint = NEEDED[full]
+            what = f"--{full} cannot be dropped: {why}"
+        elif full in DROPPABLE:
+            hint = f"write its full name: {full}: false"
+    diagnostics.problem((program, name), what, hint)
 
 
 def _owned_name(name: str, options: KnownOptions, owned: Mapping[str, str]) -> str | None:

@@ -9,8 +9,11 @@ from typing import NamedTuple
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.arrays import check_array, is_array
 from clusterjobs.plan.directive_checks import check_sbatch, check_srun
+from clusterjobs.plan.gpu_requests import is_gpu_request
+from clusterjobs.plan.hints import HINT, hint_of
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.field_types import gpu_type
 from clusterjobs.spec.references import variable
 
 
@@ -55,25 +58,32 @@ def _check_names_of_the_cluster(placement: Placement, diagnostics: Diagnostics) 
 
 
 def srun_options(
-    own: Mapping[str, str | bool], by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
+    experiment: Experiment, by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
 ) -> tuple[Directive, ...]:
     """The options of the training's srun. `by_pyxis`: it also starts the containers."""
-    shape, ntasks = placement.shape, placement.ntasks_per_node
-    planned = "as planned, even if sbatch got other options"
-    derived = [
-        Directive("nodes", shape.nodes, planned),
-        Directive("ntasks", shape.nodes * ntasks, planned),
-        Directive("ntasks-per-node", ntasks, planned),
-        Directive("label", True, "every line says which task wrote it"),
-        Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout"),
-        Directive("wait", 0, "a rank may go on after the others, to save or to evaluate"),
-        Directive("cpu-bind", "none", "threads may move; data loaders need it"),
-    ]
-    if (cpus := placement.cpus_per_task) is not None:
-        derived.append(Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02"))
-    derived += _share_of_a_node(placement)
+    own, hint = experiment.srun, hint_of(experiment)
+    derived = [*derived_srun_options(placement)]
+    if hint is not None:
+        derived = [one for one in derived if one.name != "cpu-bind"]
+        derived.append(Directive(HINT, hint, "sbatch's; it binds each rank to its CPUs"))
     check_srun(own, by_pyxis, diagnostics)
     return _with_own("srun", derived, own, diagnostics)
+
+
+def derived_srun_options(placement: Placement) -> Iterator[Directive]:
+    """Those that follow from the placement."""
+    shape, ntasks = placement.shape, placement.ntasks_per_node
+    planned = "as planned, even if sbatch got other options"
+    yield Directive("nodes", shape.nodes, planned)
+    yield Directive("ntasks", shape.nodes * ntasks, planned)
+    yield Directive("ntasks-per-node", ntasks, planned)
+    yield Directive("label", True, "every line says which task wrote it")
+    yield Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout")
+    yield Directive("wait", 0, "a rank may go on after the others, to save or to evaluate")
+    yield Directive("cpu-bind", "none", "threads may move; data loaders need it")
+    if (cpus := placement.cpus_per_task) is not None:
+        yield Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02")
+    yield from _share_of_a_node(placement)
 
 
 def _share_of_a_node(placement: Placement) -> Iterator[Directive]:
@@ -98,7 +108,9 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
     if placement.cpus_per_task is not None:
         yield Directive("cpus-per-task", placement.cpus_per_task, "CPUs / tasks of a node")
     if shape.gpus_per_node:
-        yield Directive("gpus-per-node", points * shape.gpus_per_node, f"gpus_per_node{each}")
+        count, kind = points * shape.gpus_per_node, gpu_type(experiment.gpus_per_node)
+        request = f"{kind}:{count}" if kind else count
+        yield Directive("gpus-per-node", request, f"gpus_per_node{each}")
     if placement.constraint:
         yield Directive("constraint", placement.constraint, "the queue has several instance types")
     if placement.exclusive:
@@ -132,6 +144,8 @@ def _with_own(
     diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
     replaced = {*own, *(_REPLACES[name] for name in own if name in _REPLACES)}
+    if is_gpu_request("gres", own.get("gres", "")):
+        replaced.add("gpus-per-node")
     kept = [one for one in derived if one.name not in replaced]
     said = [
         Directive(name, value, f"{key}: {diagnostics.line_of((key, name))}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clusterjobs.plan.directives import Directive
+from clusterjobs.plan.gpu_requests import requests_gpus
 
 _RANKS = (
     "RANK",
@@ -80,8 +81,10 @@ _HANDED_ON = {
 
 def own_slurm_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
     """Patterns of the SLURM_ variables that describe this job; all others are unset."""
+    # SPANK plugins of sbatch pass their options to srun and to the ranks as variables: spank(8).
+    # Those of options, _SLURM_SPANK_OPTION_*, do not begin with SLURM_ and are never unset.
     handed = (_HANDED_ON[one.name] for one in directives if one.name in _HANDED_ON)
-    return (*_SBATCH_SETS, *sorted(handed))
+    return (*_SBATCH_SETS, *sorted(handed), "SLURM_SPANK_*")
 
 
 def is_unset(name: str) -> bool:
@@ -89,8 +92,8 @@ def is_unset(name: str) -> bool:
     return name in (*_RANKS, *_BASH) or name.startswith(PREFIXES)
 
 
-def inherited_variables(gpus_per_node: int) -> tuple[str, ...]:
+def inherited_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
     """The other variables that the job unsets first of all."""
-    # With GPUs, Slurm sets it for this job; without GPUs it belongs to another job.
-    devices = () if gpus_per_node else ("CUDA_VISIBLE_DEVICES",)
+    # If the job requests GPUs, Slurm sets it; else it may belong to another job.
+    devices = () if requests_gpus(directives) else ("CUDA_VISIBLE_DEVICES",)
     return (*_RANKS, *_BASH, *devices)

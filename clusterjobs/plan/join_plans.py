@@ -21,11 +21,13 @@ _Path = tuple[str, ...]
 # list -> the name of a variable for them, "" for that of the option or variable it belongs to.
 TEXTS: Mapping[str, str] = {
     "job.folder": "folder",
+    "job.log_copy": "log_copy",
     "job.workdir": "workdir",
     "job.parameters.*.default": "",
     "environment.variables.*.value": "",
     "environment.secrets.*.file": "",
-    "environment.modules.*": "module",
+    "environment.source.*": "source",
+    "environment.modules.*.names.*": "module",
     "environment.conda": "conda",
     "environment.venv": "venv",
     "files.configs.*.text": "",
@@ -37,11 +39,14 @@ TEXTS: Mapping[str, str] = {
     "container.mounts.*.target": "mount_target",
     "container.options.*.value": "",
     "container.venv": "venv",
-    "steps.before.*.words.*": "",
-    "steps.after.*.words.*": "",
-    "steps.sidecars.*.words.*": "",
+    **{
+        f"steps.{key}.*.{text}": name
+        for key in ("before", "after", "always", "sidecars")
+        for text, name in (("words.*", ""), ("name", "step_name"), ("srun_options.*.value", ""))
+    },
     "launch.prefix.*": "",
     "launch.words.*": "",
+    "launch.own_options.*": "",
     "launch.srun_options.*.value": "",
     "checkpoints.path": "checkpoints",
     "checkpoints.marker": "marker",
@@ -55,6 +60,7 @@ _INFORMATION = frozenset(
         *("environment.variables.*.reason", "environment.variables.*.source"),
         *("preflight.checks.*.reason", "staging.inputs.*.where", "container.mounts.*.reason"),
         *("container.options.*.reason", "launch.srun_options.*.reason", "launch.origins"),
+        *(f"steps.{key}.*.srun_options.*.reason" for key in ("before", "after", "sidecars")),
     )
 )
 

@@ -8,12 +8,14 @@ from typing import NamedTuple
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import argument_names
 from clusterjobs.frameworks.base import Program, folder_on_the_node
-from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
+from clusterjobs.launchers.base import SSH_PROGRAMS, Launched, Launcher, LauncherOptions
 from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, srun_options
-from clusterjobs.plan.node_rank import node_environment
+from clusterjobs.plan.forced_variables import forced_for_ranks
+from clusterjobs.plan.node_rank import node_environment, refers_to_node_rank
 from clusterjobs.plan.packing import port_stride
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.restarts import Restarts
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment, Ssh
 from clusterjobs.spec.references import expanding
@@ -31,7 +33,10 @@ class Launch(NamedTuple):
 
     `srun_options`: those of the ranks' srun; () if the script does not call srun for them.
     `origins`: words of the command, and the keys of the spec that they come from.
-    `launcher_options`: the launcher's own. `interface`: the ranks' network interface, if the spec
+    `launcher_options`: its option for a command that is no Python script; `own_options`: those that
+    the spec gives, and `own_text` what the template prints of them. `template`: of the launch
+    section. `forced`: reserved variables that the prefix sets, with the reasons. `takes_arguments`:
+    the command gets those of the job script. `interface`: the ranks' network interface, if the spec
     names one. `ssh`: None if the job starts its own sshd, or needs none.
     """
 
@@ -42,6 +47,11 @@ class Launch(NamedTuple):
     origins: Mapping[str, str]
     srun_options: tuple[Directive, ...]
     launcher_options: tuple[str, ...]
+    own_options: tuple[str, ...]
+    own_text: str
+    forced: Mapping[str, str]
+    takes_arguments: bool
+    template: str
     interface: str | None
     ssh: SshServer | None
     programs: tuple[str, ...]
@@ -51,8 +61,10 @@ def plan_launch(
     experiment: Experiment,
     program: Program,
     launcher: Launcher,
+    options: LauncherOptions | None,
     placement: Placement,
     container: Container | None,
+    restarts: Restarts | None,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Launch:
@@ -60,31 +72,44 @@ def plan_launch(
     ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
     prefix = (*node_environment(experiment.env), *prefix)
     by_pyxis = container is not None and container.runtime == "pyxis"
-    options = srun_options(srun, by_pyxis, placement, diagnostics)
+    directives = srun_options(experiment, by_pyxis, placement, diagnostics)
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
     _check_gpus(launcher, placement, diagnostics)
     _check_ssh(ssh, launcher, container, diagnostics)
     if srun and not calls_srun:
         _refuse_srun(launcher, container, diagnostics)
     if container and by_pyxis:
-        options += container.options
+        directives += container.options
     # A prefix must come before Python.
     runs_script = launcher.starts_python and program.is_python and not prefix
     python = ("python3",) if program.is_python and not runs_script else ()
     needs_option = launcher.no_python_option and not runs_script
     ssh_inside = container is not None and container.ssh_inside
     _record_rendezvous(placement, provenance)
+    shape = placement.shape
+    launched = Launched(
+        experiment,
+        shape.nodes,
+        shape.ranks_per_node,
+        ends_by_clock=restarts is not None and restarts.saving.stop_channel == "clock",
+        has_node_rank=refers_to_node_rank(experiment),
+    )
     return Launch(
         launcher,
         launcher.reason_inside if ssh_inside else launcher.reason,
         prefix,
         (*python, *program.command),
         _origins(experiment, program, diagnostics),
-        options if calls_srun else (),
+        directives if calls_srun else (),
         (launcher.no_python_option,) if needs_option else (),
+        options.words(launched, diagnostics) if options else (),
+        options.text() if options else "",
+        {name: one.reason for name, one in forced_for_ranks(experiment.env).items()},
+        experiment.job_arguments,
+        options.template(launcher.name) if options else launcher.name,
         program.interface,
         SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
-        SSH_PROGRAMS if ssh_inside else launcher.programs,
+        (*(SSH_PROGRAMS if ssh_inside else launcher.programs), *program.programs),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import TOKEN, Variable
 from clusterjobs.launchers.base import Launcher
+from clusterjobs.plan.forced_variables import forced_for_ranks
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.plan_references import NODE_RANK
 from clusterjobs.spec.references import expanding, variable_names
@@ -27,8 +28,7 @@ def plan_node_rank(
     experiment: Experiment, launcher: Launcher, diagnostics: Diagnostics
 ) -> tuple[Variable, ...]:
     """The variable, if the spec refers to the node's rank."""
-    used = ("args", "command", "prefix", "env")
-    places = [place for key in used for place in _places(getattr(experiment, key), (key,))]
+    places = _places_in(experiment)
     if places and not launcher.sets_node_rank:
         diagnostics.problem(
             places[0],
@@ -46,17 +46,33 @@ def plan_node_rank(
     return (_STANDS_FOR_IT,) if places else ()
 
 
+def refers_to_node_rank(experiment: Experiment) -> bool:
+    """Whether something that the ranks use refers to the node's rank."""
+    return bool(_places_in(experiment))
+
+
 def is_of_the_node(value: str) -> bool:
     """Whether a value contains the node's rank."""
     return NODE_RANK in variable_names(value)
 
 
 def node_environment(env: Mapping[str, str]) -> tuple[str, ...]:
-    """A command that sets the variables of `env` that differ from node to node; () without any."""
+    """A command that sets those variables of `env` that each rank gets from its own command.
+
+    They differ from node to node, or would be changed by Slurm on the way. () without any.
+    """
+    forced = forced_for_ranks(env)
     words = [
-        f"{name}={expanding(value, '')}" for name, value in env.items() if is_of_the_node(value)
+        f"{name}={expanding(value, '')}"
+        for name, value in env.items()
+        if name in forced or is_of_the_node(value)
     ]
     return ("env", *words) if words else ()
+
+
+def _places_in(experiment: Experiment) -> list[Path]:
+    used = ("args", "command", "prefix", "env")
+    return [place for key in used for place in _places(getattr(experiment, key), (key,))]
 
 
 def _places(value: Any, path: Path) -> Iterator[Path]:

@@ -7,20 +7,24 @@ from collections.abc import Mapping
 from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.base import Program, Task
+from clusterjobs.frameworks.base import Program, Task, Variable
 from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checkpoints import plan_checkpoints
-from clusterjobs.plan.choice import find_framework, find_launcher
+from clusterjobs.plan.choice import find_framework, find_launcher, find_launcher_options
 from clusterjobs.plan.container import plan_container
 from clusterjobs.plan.data_paths import check_data_paths
 from clusterjobs.plan.derived_references import with_derived
 from clusterjobs.plan.directive_checks import check_version
+from clusterjobs.plan.dropped_directives import check_dropped
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
+from clusterjobs.plan.forced_variables import check_forced
+from clusterjobs.plan.hints import check_hint
 from clusterjobs.plan.inputs import plan_inputs
 from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
 from clusterjobs.plan.lint import check_intentions, check_literal_words
+from clusterjobs.plan.neuron_checks import check_neuron
 from clusterjobs.plan.node_rank import plan_node_rank
 from clusterjobs.plan.parallelism import (
     check_model,
@@ -28,7 +32,7 @@ from clusterjobs.plan.parallelism import (
     plan_parallelism,
     supported_parallel,
 )
-from clusterjobs.plan.parameters import plan_parameters
+from clusterjobs.plan.parameters import plan_parameters, variables_of_parameters
 from clusterjobs.plan.placement import plan_placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.preflight import plan_preflight
@@ -56,6 +60,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_literal_words(wanted, diagnostics)
     framework = find_framework(wanted.framework, diagnostics)
     launcher = find_launcher(wanted.launcher, framework, *both)
+    launcher_options = find_launcher_options(spec, launcher, diagnostics)
     placement = plan_placement(wanted, facts, launcher, *both)
     if framework is None or placement is None:
         diagnostics.raise_if_failed()
@@ -68,7 +73,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     batch = plan_batch(numbers.batch, parallelism.data, *both)
     wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
     gpu_model = placement.node_type.gpu_model
-    task = Task(wanted, spec.options, placement.shape, parallelism, batch, gpu_model)
+    task = Task(wanted, spec.options, placement.shape, parallelism, batch, gpu_model, texts or {})
     program = framework.program(task, *both) or _NO_PROGRAM
 
     restarts = plan_restarts(
@@ -81,6 +86,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         *both,
     )
     further = restarts.directives if restarts else ()
+    check_dropped(wanted.sbatch, placement, facts, diagnostics)
     sweep = plan_sweep(wanted)
     job = plan_job(wanted, facts, launcher.name, placement, parameters, sweep, further, diagnostics)
     storage = find_storage(facts, placement.partition, placement.node_type)
@@ -89,7 +95,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_data_paths(data_paths, placement.shape.nodes, wanted, storage, diagnostics)
     check_own_folders(wanted, diagnostics)
     staging = plan_staging(wanted.data, wanted.name, inputs, storage, *both)
-    checkpoints = plan_checkpoints(wanted, framework.saving.marker, storage, *both)
+    checkpoints = plan_checkpoints(wanted, framework.saving, storage, *both)
     preflight = plan_preflight(
         wanted.preflight,
         wanted.software,
@@ -100,8 +106,12 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted.script,
         *both,
     )
+    check_forced(wanted.env, launcher, placement, *both)
     node_rank = plan_node_rank(wanted, launcher, diagnostics)
     more = [section.environment for section in (restarts, preflight, program, sweep) if section]
+    of_launcher = (
+        [Variable(*one) for one in launcher_options.variables()] if launcher_options else ()
+    )
     environment = plan_environment(
         wanted.env,
         wanted.software,
@@ -109,16 +119,22 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         secrets,
         placement,
         job.directives,
-        [*more, node_rank],
+        [*more, node_rank, of_launcher, variables_of_parameters(wanted.parameters, wanted.env)],
+        framework.uses_torch,
         diagnostics,
     )
     container = plan_container(
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
-    launch = plan_launch(wanted, program, launcher, placement, container, *both)
+    launch = plan_launch(
+        wanted, program, launcher, launcher_options, placement, container, restarts, *both
+    )
+    steps = plan_steps(wanted, launch, placement, container, diagnostics)
+    check_hint(wanted, launcher, placement.node_type, facts.terms, diagnostics)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
+    check_neuron(wanted, framework, launcher, placement, facts, diagnostics)
     check_bucket_access(
         facts.partition(placement.partition), wanted.data, staging, checkpoints, diagnostics
     )
@@ -129,11 +145,11 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         parallelism=parallelism,
         batch=batch,
         environment=environment,
-        files=plan_files(program.files, checkpoints.path),
+        files=plan_files(program, checkpoints.path),
         preflight=preflight,
         staging=staging,
         container=container,
-        steps=plan_steps(wanted.before, wanted.after, wanted.sidecars),
+        steps=steps,
         launch=launch,
         checkpoints=checkpoints,
         restarts=restarts,

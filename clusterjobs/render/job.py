@@ -11,11 +11,12 @@ from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.files import has_watchdog
 from clusterjobs.render.shell import ShellText
+from clusterjobs.render.steps import ends_its_steps
 
 
 def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str, Any]:
     """What the header and the block `job` print."""
-    job = plan.job
+    job, runs_children = plan.job, bool(plan.preflight or plan.staging.data)
     rendered_from = spec_file + "".join(f" --set {shell.quote(item)}" for item in settings)
     return {
         "title": shell.comment(f"{job.name}: {job.title}"),
@@ -24,14 +25,18 @@ def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str
         "directives": [shell.directive(one.name, one.value) for one in job.directives],
         "path": shell.quote(":".join(job.path)),
         "folder": shell.quote(job.folder),
+        "has_log_copy": job.log_copy is not None,
+        "log_copy": shell.quote(job.log_copy or ""),
         "has_workdir": job.workdir is not None,
         "workdir": shell.quote(job.workdir or "."),
         "parameters": [_parameter(one) for one in job.parameters],
         "removes_old_records": plan.restarts is None,
         "is_packed": plan.placement.per_node > 1,
+        "refuses_arguments": plan.placement.per_node == 1 and not plan.launch.takes_arguments,
         "has_watchdog": has_watchdog(plan),
         "reports_data": bool(plan.staging.data or plan.checkpoints.exports),
-        "has_children": bool(plan.preflight or plan.staging.data),
+        "has_children": runs_children or ends_its_steps(plan),
+        "runs_children": runs_children,
         "may_hold_itself": plan.preflight is not None and plan.preflight.excludes_bad_nodes,
     }
 

@@ -10,10 +10,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec import commands, field_types, images
-from clusterjobs.spec.field_types import Budget, Count, CountOrNone
+from clusterjobs.spec.env_values import EnvName, EnvValue
+from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.module_items import ModuleItem
 from clusterjobs.spec.need_keys import Needs
 from clusterjobs.spec.seconds import Seconds
+from clusterjobs.spec.step_keys import Steps
 from clusterjobs.spec.sweep_keys import Sweep
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
@@ -31,14 +34,16 @@ class Container(SpecModel):
     """The image that the ranks run in, and its runtime.
 
     `efa`: use the EFA libraries of the image or of the host. `shm`: the size of /dev/shm, where the
-    runtime does not share the node's.
+    runtime does not share the node's. `workdir`: the folder inside where the ranks run; by default
+    that of the job.
     """
 
-    runtime: Literal["pyxis", "apptainer", "docker"]
+    runtime: Literal["pyxis", "apptainer", "singularity", "docker", "shifter"]
     image: images.Image
     mounts: Annotated[
         tuple[Annotated[Mount, BeforeValidator(images.mount)], ...], Field(max_length=_MAX_ITEMS)
     ] = ()
+    workdir: images.FolderInside | None = None
     efa: Literal["image", "host"] = "image"
     shm: images.Size | None = None
     writable: bool = False
@@ -48,13 +53,15 @@ class Container(SpecModel):
 class Software(SpecModel):
     """The software environment of the job: module files first, then conda or a venv.
 
+    `source`: files of bash that are read before the job changes to `workdir`.
     `requires`: Python packages and the versions, or their beginnings, that the preflight checks.
     With a container, `venv` is a folder inside it.
     """
 
     venv: field_types.SearchPath | None = None
     conda: field_types.Path | None = None
-    modules: tuple[field_types.ModuleName, ...] = ()
+    modules: tuple[ModuleItem, ...] = ()
+    source: tuple[field_types.Path, ...] = ()
     setup: commands.Code = ()
     requires: dict[field_types.PackageName, field_types.PackageVersion] = {}
     container: Container | None = None
@@ -124,9 +131,13 @@ def _logs(value: Any) -> Any:
 
 
 class Logs(SpecModel):
-    """The folder that gets a folder per job, named by the job id, and where these are copied to."""
+    """The folder that gets a folder per job, named by the job id, and where these are copied to.
+
+    `copy`: a file to which every job appends the lines of its log.
+    """
 
     path: field_types.Path = "logs"
+    copy_: field_types.Path | None = Field(default=None, alias="copy")
     export: field_types.ExportTarget | None = None
     overwrite: field_types.Flag = False
 
@@ -183,17 +194,6 @@ def _secrets(value: Any) -> Any:
     return {name: {} for name in value}
 
 
-def _step(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"command": value}
-
-
-class Step(SpecModel):
-    """A command before, after or beside the training, once per job or once per node."""
-
-    command: commands.Command
-    per: Literal["job", "node"] = "job"
-
-
 PreflightCheck = Literal[
     "gpus",
     "efa",
@@ -244,28 +244,31 @@ def _parameter(value: Any) -> Any:
 
 
 class Parameter(SpecModel):
-    """A value that can be set at submission: `NAME=value sbatch job.sh`."""
+    """A value that can be set at submission: `NAME=value sbatch job.sh`.
+
+    `env`: it is also an environment variable of the ranks.
+    """
 
     default: field_types.Text
+    env: field_types.Flag = False
     type: Literal["text", "integer", "number"] | None = None
     choices: tuple[field_types.Text, ...] = ()
 
 
-Steps = tuple[Annotated[Step, BeforeValidator(_step)], ...]
-
-
 class Experiment(SpecModel):
     """One experiment: where it runs, what it runs, and its sizes.
+
+    `job_arguments`: the program gets the arguments of `sbatch job.sh ARGUMENTS` after its own.
 
     The keys of a framework (`zero`) are in the framework's own model.
     """
 
     name: field_types.JobName
     cluster: field_types.Plain
-    queue: field_types.Plain | None = None
+    queue: field_types.Queue | None = None
     instance_type: field_types.Plain | None = None
     nodes: Count = 1
-    gpus_per_node: CountOrNone | None = None
+    gpus_per_node: field_types.GpuCount | None = None
     ranks_per_node: Count | None = None
     cpus_per_task: Count | None = None
     time_limit: field_types.TimeLimit | None = None
@@ -277,6 +280,7 @@ class Experiment(SpecModel):
     script: field_types.Path | None = None
     command: commands.Command | None = None
     args: field_types.Arguments = {}
+    job_arguments: field_types.Flag = False
     software: Software = Field(default_factory=Software)
 
     model: Model | None = None
@@ -288,7 +292,7 @@ class Experiment(SpecModel):
     checkpoints: Checkpoints | None = None
     restarts: Restarts | None = None
     logs: Annotated[Logs, BeforeValidator(_logs)] = Field(default_factory=Logs)
-    env: dict[field_types.EnvironmentName, field_types.Text] = {}
+    env: dict[EnvName, EnvValue] = {}
     parameters: dict[
         field_types.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]
     ] = {}

@@ -16,11 +16,13 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _OF_THE_SCRIPT = re.compile(
     "alive|attempt|background_pids|budgets|checks|child|child_status|command|container"
     "|container_env|container_mounts|decision|during|excluded|exit_minutes|exit_second"
-    "|export_pid|exports|failed|folders|hostfile|hosts|inside|interface|job|job_dir|kept"
-    "|launcher|lifeline|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node"
-    "|pending|pids|point_index|point_label|point_name|python|python_variables|ranks|reason"
-    "|requeue|result|signal|slot|slurm_job_id|srun_options|ssh_dir|states|status|step|token"
-    "|trusted|waiting|with_interface"
+    "|export_pid|exports|failed|folders|found|hostfile|hosts|inside|interface|job"
+    "|job_dir|kept|launcher|launcher_options|lifeline|limit|log_copy|log_writer|lowest"
+    "|min_bus_bandwidth|mounts|mpirun|name|names|nodes|old|on_every_node|once|output"
+    "|pending|pid|pids|point_index|point_label|point_name|problem|python"
+    "|python_variables|ranks|reason|reports|requeue|result|signal|site_file|slot"
+    "|slurm_job_id|srun_options|ssh_dir|started|states|status|step|step_seconds"
+    "|time_left|token|trusted|waiting|with_interface"
 )
 
 _READ_BY_SLURM_AND_BASH = ("SLURM", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SCONTROL_", "BASH")
@@ -50,6 +52,14 @@ RESERVED_NAMES = {
         ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), "Slurm sets it to the job's GPUs"
     ),
 }
+
+
+# Reserved, but a spec may set them with `force: true`. No other can be forced: the script, bash,
+# Slurm or the launcher would overwrite the value, or would no longer work.
+# The first ones only the command of each rank sets: Slurm sets the GPUs of every step anew, and a
+# library that is loaded before all others belongs into the training alone.
+FORCED_FOR_RANKS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "LD_PRELOAD")
+FORCEABLE = (*FORCED_FOR_RANKS, "MASTER_ADDR", "MASTER_PORT")
 
 
 def is_of_the_script(name: str) -> bool:

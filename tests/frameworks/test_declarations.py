@@ -25,6 +25,7 @@ EXTRA: dict[str, dict[str, Any]] = {
     "gpt-neox": {**BATCH, "configs": ["a.yml"]},
     "megatron-deepspeed": {**BATCH, "model": MODEL, "args": {"train-iters": 10, "lr": 0.1}},
     "megatron-lm": {**BATCH, "model": MODEL, "args": {"train-iters": 10, "lr": 0.1}},
+    "torchtitan": {"torchtitan": {"module": "llama3", "config": "llama3_8b"}},
 }
 
 
@@ -49,14 +50,20 @@ def test_a_launcher_that_numbers_gpus_from_0_needs_whole_nodes(
 
 
 DECLARED = {  # packages that preflight looks for, whether CUDA code is compiled, precision is read
+    "accelerate": ("torch,accelerate", False, True),
     "command": ("", False, False),
+    "composer": ("torch,composer", False, False),
     "deepspeed": ("torch,deepspeed", True, True),
     "fairseq": ("", False, True),
     "gpt-neox": ("torch,deepspeed", True, True),
     "horovod": ("", False, False),
+    "huggingface": ("torch,transformers,accelerate", False, True),
+    "jax": ("jax", False, False),
+    "lightning": ("torch", False, True),
     "megatron-deepspeed": ("torch,deepspeed", True, True),
     "megatron-lm": ("torch", False, True),
     "torchrun": ("torch", False, False),
+    "torchtitan": ("torch", False, True),
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -72,11 +72,16 @@ def check_arguments(
     experiment: Experiment, diagnostics: Diagnostics, known: Table, refused: Container[str] = ()
 ) -> None:
     """Compare the spec's `args` with the table, as argparse would; not those `refused` already."""
-    for argument in given_arguments(experiment):
-        if argument.key in refused:
-            continue
+    given = [one for one in given_arguments(experiment) if one.key not in refused]
+    for finding in argument_findings(given, known):
+        diagnostics.problem(*finding)
+
+
+def argument_findings(arguments: Iterable[Argument], known: Table) -> Iterator[Finding]:
+    """Compare arguments with the table."""
+    for argument in arguments:
         if finding := _argument_finding(argument, known):
-            diagnostics.problem(*finding)
+            yield finding
 
 
 def _argument_finding(argument: Argument, known: Table) -> Finding | None:
@@ -186,7 +191,7 @@ def _unknown(path: Path, name: str, known: Table, dashes: str = "") -> Finding |
     near = known.nearest(name)
     if near is None and not known.refuses_unknown:
         return None
-    last = near and near.rpartition(".")[2]
+    last = near if dashes or near is None else near.rpartition(".")[2]
     hint = f"did you mean {dashes}{last}?" if last else "remove it, or write the key that is meant"
     what = f"{known.program} has no {'flag' if dashes else 'key'} {dashes}{name}"
     return Finding(path, what, hint, warning=not known.refuses_unknown, at_key=True)
