@@ -25,6 +25,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
+  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
   with_timeout cd -- /fsx/code # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code
 
@@ -58,7 +59,8 @@ main() {
     MASTER_ADDR MASTER_PORT OMP_NUM_THREADS PYTHONUNBUFFERED NCCL_DEBUG NCCL_SOCKET_IFNAME
     TORCH_NCCL_DUMP_ON_TIMEOUT TORCH_FR_BUFFER_SIZE TORCH_NCCL_TRACE_BUFFER_SIZE
     TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE FI_PROVIDER FI_EFA_USE_HUGE_PAGE
-    SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURM_NODEID SLURM_RESTART_COUNT USER
+    SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NNODES SLURM_NODEID SLURMD_NODENAME
+    SLURM_RESTART_COUNT USER
   )
   exec {lifeline}<> <(:) # an input that ends with this script, and not before
   container=(
@@ -208,6 +210,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
   kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
+  kept+='|SPANK_.*'
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
   unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"
