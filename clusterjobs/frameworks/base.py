@@ -85,7 +85,7 @@ class DataPath(NamedTuple):
 class Task(NamedTuple):
     """Everything that a framework may use.
 
-    `gpu_model`: NVIDIA's name (`H100`), if it is known. `texts`: file name -> text, as in `completed`.
+    `gpu_model`: NVIDIA's name (`H100`), if it is known. `texts`: as in `completed`.
     """
 
     experiment: Experiment
@@ -130,7 +130,8 @@ class Program(NamedTuple):
 
     `interface`: the network interface that the launcher must let the ranks use. `origins`: derived
     arguments, as written or as argparse stores them, and the key of the spec that each comes from.
-    `programs`: programs for the nodes (clusterjobs/node/) that it needs.
+    `programs`: programs for the nodes (clusterjobs/node/) that it needs. `links`: paths below the
+    job's folder, where programs are found, too: a folder on PYTHONPATH that holds no others.
     """
 
     command: tuple[str, ...]
@@ -140,6 +141,7 @@ class Program(NamedTuple):
     interface: str | None = None
     origins: Mapping[str, str] = {}
     programs: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 class LogLine(NamedTuple):

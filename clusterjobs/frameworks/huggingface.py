@@ -55,6 +55,7 @@ class HuggingFace(Framework):
         resume_option=RESUME_OPTION,
     )
     reads_precision = True
+    parallel_keys = ()
     packages = ("torch", "transformers", "accelerate")
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:

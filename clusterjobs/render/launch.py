@@ -57,9 +57,8 @@ def _inside(plan: Plan) -> dict[str, Any]:
     has_lifeline = runtime == "docker" and not is_over_ssh(plan)
     libraries = container.host_fabric_libraries if container else None
     return {
-        "container": ShellText('"${container[@]}" ')
-        if runtime in ("apptainer", "docker")
-        else NOTHING,
+        "container": ShellText('"${container[@]}" ') if runtime not in ("", "pyxis") else NOTHING,
+        "restores_variables": runtime == "shifter",
         "has_lifeline": has_lifeline,
         "lifeline": ShellText(' <&"$lifeline"') if has_lifeline else NOTHING,
         "has_venv_inside": container is not None and container.venv is not None,

@@ -38,7 +38,7 @@ class Container(SpecModel):
     that of the job.
     """
 
-    runtime: Literal["pyxis", "apptainer", "docker"]
+    runtime: Literal["pyxis", "apptainer", "singularity", "docker", "shifter"]
     image: images.Image
     mounts: Annotated[
         tuple[Annotated[Mount, BeforeValidator(images.mount)], ...], Field(max_length=_MAX_ITEMS)

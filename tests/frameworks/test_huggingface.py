@@ -167,3 +167,15 @@ def test_the_newest_complete_checkpoint_is_found(tmp_path: pathlib.Path) -> None
     (folder / "checkpoint-20").mkdir()
     (folder / "checkpoint-30").touch()
     assert newest(folder) == "checkpoint-9"
+
+
+# ------------------------------------------------------------------ without GPUs
+
+
+def test_ranks_on_cpus_are_told_so_and_train_together() -> None:
+    cpus = {"cluster": "small", "ranks_per_node": 2, "batch": None}
+    assert plan_of("huggingface", **cpus).launch.words[-2:] == ("--use_cpu", "True")
+    for launcher in ("accelerate", "torchrun", "srun"):
+        plan = plan_of("accelerate", launcher=launcher, **cpus)
+        assert variables_of(plan)["ACCELERATE_USE_CPU"] == "true"
+    assert "ACCELERATE_USE_CPU" not in variables_of(plan_of("accelerate"))

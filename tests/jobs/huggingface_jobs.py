@@ -13,7 +13,7 @@ from clusterjobs.lab.polling import until
 
 STEPS, HOLD_AT = 12, 7
 _LOSS = re.compile(r"step (\d+) loss (\S+)")
-_RANK = re.compile(r"rank (\d) of 4 on (\S+): Trainer has 4 ranks, (\w+)")
+_RANK = re.compile(r"rank (\d) of 4 on (\S+): Trainer has 4 ranks, ([A-Z_]+)")
 
 
 def start(jobs: Jobs, name: str, **keys: Any) -> Running:

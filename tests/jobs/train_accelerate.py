@@ -47,7 +47,8 @@ def main():
     accelerator = Accelerator()
     print(
         f"rank {dist.get_rank()} of {dist.get_world_size()} on {socket.gethostname()}: Trainer "
-        f"has {accelerator.num_processes} ranks, {accelerator.distributed_type.value}",
+        f"has {accelerator.num_processes} ranks, {accelerator.distributed_type.value}\n",
+        end="",  # one write: the lines of two ranks are not mixed
         flush=True,
     )
     torch.manual_seed(1)
@@ -62,7 +63,7 @@ def main():
         loss = train_step(model, optimizer, accelerator, done)
         done += 1
         if accelerator.is_main_process:
-            print(f"step {done} loss {loss!r}", flush=True)
+            print(f"step {done} loss {loss!r}\n", end="", flush=True)
         if done == HOLD_AT and not resumed:
             wait_for_the_stop_file()
         stop = torch.tensor(int(pathlib.Path(os.environ["CLUSTERJOBS_STOP_FILE"]).exists()))

@@ -43,7 +43,7 @@ class Report(TrainerCallback):
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if state.is_world_process_zero and "loss" in logs:
-            print(f"step {state.global_step} loss {float(logs['loss'])!r}", flush=True)
+            print(f"step {state.global_step} loss {float(logs['loss'])!r}\n", end="", flush=True)
 
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step == self.hold_at and args.resume_from_checkpoint is None:
@@ -92,13 +92,14 @@ def main() -> None:
     trainer = Trainer(model=model, args=args, train_dataset=Tokens(), callbacks=callbacks)
     print(
         f"rank {dist.get_rank()} of {dist.get_world_size()} on {socket.gethostname()}: Trainer "
-        f"has {args.world_size} ranks, {trainer.accelerator.distributed_type.value}",
+        f"has {args.world_size} ranks, {trainer.accelerator.distributed_type.value}\n",
+        end="",  # one write: the lines of two ranks are not mixed
         flush=True,
     )
     trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     if dist.get_rank() == 0:
         kind = type(trainer.model_wrapped).__name__
-        print(f"{kind} ended at step {trainer.state.global_step}", flush=True)
+        print(f"{kind} ended at step {trainer.state.global_step}\n", end="", flush=True)
     dist.destroy_process_group()
 
 

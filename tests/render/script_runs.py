@@ -46,9 +46,10 @@ def as_yaml(data: object) -> str:
 
 
 def script(spec_file: str = "spec.yaml", cluster_text: str | None = None, **keys: object) -> str:
-    """job.sh of a small spec; a script takes the place of the command."""
+    """job.sh of a small spec; a script takes the place of the command, and None that of neither."""
     cluster = cluster_text or SMALL
     base = {key: value for key, value in BASE.items() if key != "command" or "script" not in keys}
+    keys = {key: value for key, value in keys.items() if (key, value) != ("script", None)}
     text = as_yaml({**base, **keys})
     spec = load_spec(text, spec_file, option_models())
     facts = cluster_facts(read_cluster(cluster, "small.yaml", {})[0])

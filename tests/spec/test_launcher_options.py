@@ -1,4 +1,4 @@
-"""Options of a launcher, below its name in a spec: where they may be written, and who reads them."""
+"""Options of a launcher, below its name in a spec: where they may be, and who reads them."""
 
 from __future__ import annotations
 

@@ -76,25 +76,14 @@ main() {
 
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/vit
-  mkdir -p -- "$job_dir"/lightning
-  cat > "$job_dir"/lightning/clusterjobs_lightning.py <<'END'
-# Lightning loads its callback from here, whose text is lightning_callback.py, at the end of job.sh.
-import importlib.util
-import pathlib
-
-path = pathlib.Path(__file__).parents[1] / "lightning_callback.py"
-spec = importlib.util.spec_from_file_location("lightning_callback", path)
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-for_lightning, for_pytorch_lightning = module.for_lightning, module.for_pytorch_lightning
-END
   mkdir -p -- "$job_dir"/lightning/clusterjobs.dist-info
+  ln -sf -- ../lightning_callback.py "$job_dir"/lightning/
   cat > "$job_dir"/lightning/clusterjobs.dist-info/entry_points.txt <<'END'
 [lightning.pytorch.callbacks_factory]
-clusterjobs = clusterjobs_lightning:for_lightning
+clusterjobs = lightning_callback:for_lightning
 
 [pytorch_lightning.callbacks_factory]
-clusterjobs = clusterjobs_lightning:for_pytorch_lightning
+clusterjobs = lightning_callback:for_pytorch_lightning
 END
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------

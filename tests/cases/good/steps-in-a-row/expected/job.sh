@@ -284,8 +284,10 @@ run_step() { # COMMAND...: like a training if `run_ranks` calls it, otherwise SI
   printf 'clusterjobs: step %s starts\n' "$name"
   trap '' PIPE
   (
-    [[ ${FUNCNAME[1]} != run_ranks ]] || trap '' TERM # it may be saving
-    trap - PIPE; exec "$@"
+    trap - PIPE
+    [[ ${FUNCNAME[1]} == run_ranks ]] || exec "$@"
+    trap '' TERM # the ranks may be saving
+    "$@"
   ) <&0 &
   pid=$!
   if [[ ${FUNCNAME[1]} == run_ranks ]]; then ranks=$pid; else child=$pid; fi

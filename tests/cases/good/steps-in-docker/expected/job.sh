@@ -278,9 +278,11 @@ run_step() { # COMMAND...: like a training if `run_ranks` calls it, otherwise SI
   (( min_bus_bandwidth == 0 )) || output=$job_dir/bus_bandwidth
   trap '' PIPE
   (
-    [[ ${FUNCNAME[1]} != run_ranks ]] || trap '' TERM # it may be saving
     [[ -z $output ]] || exec > "$output"
-    trap - PIPE; exec "$@"
+    trap - PIPE
+    [[ ${FUNCNAME[1]} == run_ranks ]] || exec "$@"
+    trap '' TERM # the ranks may be saving
+    "$@"
   ) <&0 &
   pid=$!
   if [[ ${FUNCNAME[1]} == run_ranks ]]; then ranks=$pid; else child=$pid; fi
