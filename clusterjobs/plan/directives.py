@@ -12,6 +12,7 @@ from clusterjobs.plan.directive_checks import check_sbatch, check_srun
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import variable
+from clusterjobs.spec.role_references import TRAINING_NODES
 
 
 class Directive(NamedTuple):
@@ -58,7 +59,7 @@ def srun_options(
     own: Mapping[str, str | bool], by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
 ) -> tuple[Directive, ...]:
     """The options of the training's srun. `by_pyxis`: it also starts the containers."""
-    shape, ntasks = placement.shape, placement.ntasks_per_node
+    shape, ntasks, has_roles = placement.shape, placement.ntasks_per_node, placement.role_nodes > 0
     planned = "as planned, even if sbatch got other options"
     derived = [
         Directive("nodes", shape.nodes, planned),
@@ -71,8 +72,11 @@ def srun_options(
     ]
     if (cpus := placement.cpus_per_task) is not None:
         derived.append(Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02"))
+    if has_roles:
+        nodes = variable(TRAINING_NODES)
+        derived.append(Directive("nodelist", nodes, "the other nodes have roles"))
     derived += _share_of_a_node(placement)
-    check_srun(own, by_pyxis, diagnostics)
+    check_srun(own, by_pyxis, has_roles, diagnostics)
     return _with_own("srun", derived, own, diagnostics)
 
 
@@ -91,7 +95,7 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
     shape = placement.shape
     yield Directive("job-name", experiment.name, "name")
     yield Directive("partition", placement.partition, "queue")
-    yield Directive("nodes", shape.nodes, "nodes")
+    yield Directive("nodes", placement.all_nodes, "nodes")
     points = placement.per_node
     each = " x sweep.per_node" if points > 1 else ""
     yield Directive("ntasks-per-node", points * placement.ntasks_per_node, f"launcher{each}")

@@ -43,6 +43,8 @@ TEXTS: Mapping[str, str] = {
     "launch.prefix.*": "",
     "launch.words.*": "",
     "launch.srun_options.*.value": "",
+    "roles.*.words.*": "",
+    "roles.*.options.*.value": "",
     "checkpoints.path": "checkpoints",
     "checkpoints.marker": "marker",
     "checkpoints.exports.*.source": "export_source",
@@ -55,6 +57,7 @@ _INFORMATION = frozenset(
         *("environment.variables.*.reason", "environment.variables.*.source"),
         *("preflight.checks.*.reason", "staging.inputs.*.where", "container.mounts.*.reason"),
         *("container.options.*.reason", "launch.srun_options.*.reason", "launch.origins"),
+        *("roles.*.options.*.reason",),
     )
 )
 

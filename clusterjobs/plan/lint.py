@@ -141,7 +141,7 @@ def _check_idle_accelerators(
 
 def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics) -> None:
     """Warn about GPU nodes that do not use their fast network."""
-    node_type, nodes = placement.node_type, placement.shape.nodes
+    node_type, nodes = placement.node_type, placement.all_nodes
     fabric = node_type.fabric
     if nodes > 1 and node_type.gpus and fabric and placement.fabric != fabric:
         diagnostics.problem(

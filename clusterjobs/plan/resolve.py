@@ -28,6 +28,7 @@ from clusterjobs.plan.placement import plan_placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.preflight import plan_preflight
 from clusterjobs.plan.restarts import plan_restarts
+from clusterjobs.plan.roles import plan_roles
 from clusterjobs.plan.secrets import plan_secrets
 from clusterjobs.plan.staging import plan_staging
 from clusterjobs.plan.staging_checks import check_own_folders
@@ -109,6 +110,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
     launch = plan_launch(wanted, program, launcher, placement, container, *both)
+    roles = plan_roles(wanted, launcher, placement, container, *both)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
@@ -128,6 +130,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         container=container,
         steps=plan_steps(wanted.before, wanted.after, wanted.sidecars),
         launch=launch,
+        roles=roles,
         checkpoints=checkpoints,
         restarts=restarts,
         sweep=sweep,

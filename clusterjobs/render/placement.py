@@ -15,7 +15,8 @@ def placement_context(plan: Plan) -> dict[str, Any]:
     shape, per_node = plan.placement.shape, plan.placement.per_node
     return {
         "nodes": shape.nodes,
-        "nodes_in_words": ShellText(counted(shape.nodes, "node")),
+        "all_nodes": plan.placement.all_nodes,
+        "nodes_in_words": ShellText(counted(plan.placement.all_nodes, "node")),
         "ranks_per_node": shape.ranks_per_node,
         "world_size": shape.world_size,
         "is_packed": per_node > 1,

@@ -14,7 +14,7 @@ from clusterjobs.render.site.templates import SiteTemplates
 
 def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
     """What the blocks `before` and `after` print."""
-    steps, nodes = plan.steps, plan.placement.shape.nodes
+    steps, nodes = plan.steps, plan.placement.all_nodes
     after = [*nccl_judge(plan), *(_step(step, nodes) for step in steps.after)]
     sidecars = [*nccl_watch(plan), *(_step(step, nodes) for step in steps.sidecars)]
     return {

@@ -13,6 +13,7 @@ from clusterjobs.spec import commands, field_types, images
 from clusterjobs.spec.field_types import Budget, Count, CountOrNone
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.need_keys import Needs
+from clusterjobs.spec.role_keys import Roles
 from clusterjobs.spec.seconds import Seconds
 from clusterjobs.spec.sweep_keys import Sweep
 
@@ -295,6 +296,7 @@ class Experiment(SpecModel):
     after: Steps = ()
     sidecars: Steps = ()
     prefix: commands.Command = ()
+    roles: Roles = {}
 
     sweep: Sweep | None = None
     needs: Needs = ()

@@ -19,7 +19,7 @@ _OF_THE_SCRIPT = re.compile(
     "|export_pid|exports|failed|folders|hostfile|hosts|inside|interface|job|job_dir|kept"
     "|launcher|lifeline|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node"
     "|pending|pids|point_index|point_label|point_name|python|python_variables|ranks|reason"
-    "|requeue|result|signal|slot|slurm_job_id|srun_options|ssh_dir|states|status|step|token"
+    "|requeue|result|role_pids|role_watch|signal|slot|slurm_job_id|srun_options|ssh_dir|states|status|step|token"
     "|trusted|waiting|with_interface"
 )
 
