@@ -23,16 +23,16 @@ quick: ## the tests that need no lab and no ParallelCluster, in under a minute o
 	    -m "not lab and not aws and not slow and not frameworks" $(PYTEST_ARGS)
 
 test: ## lint, types, layers and all tests
-	@tools/setup.sh dev train aws
+	@tools/setup.sh dev train aws frameworks
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(PYTEST_ARGS)
 
 faults: ## the whole fault suite with its long forms, and a table of what came out
-	@tools/setup.sh dev train aws
+	@tools/setup.sh dev train aws frameworks
 	@$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --faults $(PYTEST_ARGS)
 
 test-slurm: ## the tests of the lab and of jobs on Slurm 22.05, 24.11 and 26.05, with a table
-	@tools/setup.sh dev train
+	@tools/setup.sh dev train frameworks
 	@$(BIN)/python tools/slurm_versions.py $(PYTEST_ARGS)
 
 lint: ## ruff, mypy, import-linter, shellcheck

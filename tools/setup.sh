@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes .venv: clusterjobs in editable mode, with the extras asked for.
 #
-#   tools/setup.sh train             what `make demo` needs
-#   tools/setup.sh dev train aws     what `make test` needs
+#   tools/setup.sh train                        what `make demo` needs
+#   tools/setup.sh dev train aws frameworks     what `make test` needs
 #
 # Needs only Python 3.10 or newer (to choose one: PYTHON=/path/to/python3) and a package index. If
 # .venv is up to date, it does nothing. If the dependencies have changed, or if an earlier run was
@@ -18,7 +18,7 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
 
 main() {
-    (($#)) || die "name the extras to install: dev, train, aws"
+    (($#)) || die "name the extras to install: dev, train, aws, frameworks"
     take_turn
     trap clean_up EXIT
     trap 'say "interrupted; the next run starts from nothing"; exit 130' INT TERM

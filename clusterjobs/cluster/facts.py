@@ -15,7 +15,8 @@ class NodeType(NamedTuple):
     """A type of node. If a node may be one of several types, the smallest number of each.
 
     `cpus` as Slurm counts them. `fabric`: the fast network that the type supports, and the number
-    of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`.
+    of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
+    `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them. `placeholder` stands where the name was to be filled in.
     """
@@ -25,6 +26,7 @@ class NodeType(NamedTuple):
     memory_mib: int | None = None
     gpus: int | None = None
     gpu_model: str | None = None
+    gpu_gres_type: str = ""
     gpudirect_rdma: bool | None = None
     fabric: str = ""
     fabric_interfaces: int | None = None
@@ -109,6 +111,7 @@ class ClusterFacts(NamedTuple):
     `shared_folders` are shared, but are not mounts themselves. `bucket_service`: the service whose
     Lustre file systems can link a folder to a bucket; "" if there is none. `slurm_commands`: the
     folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
+    `default_partition`: of jobs that name none; "" if unknown.
     """
 
     name: str
@@ -119,6 +122,7 @@ class ClusterFacts(NamedTuple):
     slurm_version: str | None = None
     bucket_service: str = ""
     slurm_commands: str = ""
+    default_partition: str = ""
     terms: Terms = Terms()
 
     def partition(self, name: str) -> Partition:

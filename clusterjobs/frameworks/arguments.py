@@ -12,6 +12,7 @@ from typing import NamedTuple
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.references import expanding
+from clusterjobs.yaml.document import Path
 
 _COMMAND_LINE = re.compile(r"(\S*/)?(python[\d.]*|bash|sh|torchrun|deepspeed|srun)\s|\S+\.py\s+-")
 
@@ -133,9 +134,22 @@ def refuse_derived(position: str | int, name: str, origin: str, diagnostics: Dia
     )
 
 
+class _Names(NamedTuple):
+    """How scripts name a size of `parallel`: any mention of it, and the size itself."""
+
+    mention: re.Pattern[str]
+    size: re.Pattern[str]
+
+
+def _names(mention: str, words: str, short: str) -> _Names:
+    size = rf"(?:(?:{words})(?:_model)?_parallel(?:ism)?|{short})(?:_size|_degree)?"
+    return _Names(re.compile(mention, re.I), re.compile(size, re.I))
+
+
 _NAMES = {
-    "tensor": re.compile(r"tensor|model_parallel|(?:^|_)(?:tp|mp)(?:_|$)", re.I),
-    "pipeline": re.compile(r"pipe|(?:^|_)pp(?:_|$)", re.I),
+    "tensor": _names(r"tensor|model_parallel|(?:^|_)(?:tp|mp)(?:_|$)", "tensor|tp", "tp"),
+    "pipeline": _names(r"pipe|(?:^|_)pp(?:_|$)", "pipeline|pp", "pp"),
+    "context": _names(r"context_parallel|(?:^|_)cp(?:_|$)", "context|cp", "cp(?=_)"),
 }
 
 
@@ -147,18 +161,47 @@ def refuse_parallel(
         diagnostics.problem(("parallel", key), _size(experiment, key, why), _pass_on(key))
 
 
-def warn_of_parallel(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    """Warn about them: a program may also get its sizes from a file or a variable."""
-    for key in _not_passed_on(experiment, _NAMES):
+def check_parallel_arguments(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    """Refuse arguments with another size than `parallel` has.
+
+    Warn of sizes that none mentions: a program may also get them from a file or a variable.
+    """
+    contradicted = set(_refuse_other_sizes(experiment, diagnostics))
+    for key in _not_passed_on(experiment, [one for one in _NAMES if one not in contradicted]):
         what = _size(experiment, key, "it is not passed to your script")
         diagnostics.problem(("parallel", key), what, _pass_on(key), warning=True)
 
 
+def _refuse_other_sizes(experiment: Experiment, diagnostics: Diagnostics) -> Iterator[str]:
+    """The keys of `parallel` that an argument contradicts: the batch and the checks use these."""
+    is_used = experiment.batch or "parallel" in experiment.model_fields_set
+    for path, one in _arguments(experiment) if is_used else ():
+        for key, names in _NAMES.items():
+            size, value = getattr(experiment.parallel, key), "".join(one.values)
+            if names.size.fullmatch(one.key) and value.isdecimal() and int(value) != size:
+                name = one.name.lstrip("-")
+                origin = diagnostics.describe_key(("parallel", key))
+                diagnostics.problem(
+                    path,
+                    f"{name}: {value}, but {origin} is {size}",
+                    f'write {name}: "{{{{ parallel.{key} }}}}", and the size in parallel alone',
+                )
+                yield key
+
+
+def _arguments(experiment: Experiment) -> Iterator[tuple[Path, Argument]]:
+    """The arguments of `args` and of `command`, with their places in the spec."""
+    for one in given_arguments(experiment):
+        yield one.path, one
+    for one in _from_list(experiment.command or ()):
+        yield ("command", one.position), one
+
+
 def _not_passed_on(experiment: Experiment, keys: Iterable[str]) -> Iterator[str]:
-    given = (*given_arguments(experiment), *_from_list(experiment.command or ()))
+    given = [one for _, one in _arguments(experiment)]
     for key in keys:
         size = getattr(experiment.parallel, key)
-        named = (one for one in given if _NAMES[key].search(one.key))
+        named = (one for one in given if _NAMES[key].mention.search(one.key))
         values = (value for one in named for value in one.values)
         if size > 1 and not any(one == str(size) or not one.isdecimal() for one in values):
             yield key
@@ -170,4 +213,4 @@ def _size(experiment: Experiment, key: str, why: str) -> str:
 
 def _pass_on(key: str) -> str:
     example = f'{{{key}-parallel: "{{{{ parallel.{key} }}}}"}}'
-    return f"args: {example} for a script that has it, or framework: megatron-deepspeed"
+    return f"args: {example} for a script that has it, or framework: megatron-lm"

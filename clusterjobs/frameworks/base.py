@@ -38,11 +38,18 @@ class Shape(NamedTuple):
 
 
 class Parallelism(NamedTuple):
-    """How the ranks share the model: tensor x pipeline ranks hold one of `data` copies."""
+    """How the ranks share the model: tensor x pipeline x context ranks hold one of `data` copies.
+
+    The others divide none of the ranks further: see spec.experiment.Parallel.
+    """
 
     tensor: int
     pipeline: int
     data: int
+    context: int = 1
+    virtual_pipeline: int = 1
+    expert: int = 1
+    sequence: bool = False
 
 
 class Samples(NamedTuple):
@@ -155,6 +162,7 @@ class Framework(abc.ABC):
 
     `launchers`: those that can start it, its default first.
     `options`: the model of its own keys in the spec.
+    `parallel_keys`: the keys of `parallel` that it has; others are refused.
     `log_lines`: empty where only the author of the program knows them.
     `reads_precision`: it passes the spec's `precision` on to the training.
     `packages`: Python packages that preflight looks for.
@@ -166,6 +174,7 @@ class Framework(abc.ABC):
     name: str
     launchers: tuple[str, ...]
     options: type[SpecModel] | None = None
+    parallel_keys: tuple[str, ...] = ("tensor", "pipeline")
     saving: Saving = OWN_SCRIPT
     log_lines: tuple[LogLine, ...] = ()
     reads_precision: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import arguments_of, warn_of_parallel
+from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments
 from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.provenance import Provenance
 
@@ -13,6 +13,7 @@ class Command(Framework):
 
     name = "command"
     launchers = ("srun", "torchrun")
+    parallel_keys = ("tensor", "pipeline", "context")
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
@@ -24,7 +25,7 @@ class Command(Framework):
                 "framework: command runs a command, not a script",
                 f"write command: [python3, {experiment.script}], or framework: torchrun",
             )
-        warn_of_parallel(experiment, diagnostics)
+        check_parallel_arguments(experiment, diagnostics)
         if experiment.command is None:
             diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")
             return None

@@ -39,6 +39,7 @@ class Horovod(Framework):
     name = "horovod"
     launchers = ("horovodrun", "mpirun")
     options = Options
+    parallel_keys = ()
     log_lines = (_BENCHMARK,)
 
     def program(
@@ -48,7 +49,6 @@ class Horovod(Framework):
         assert isinstance(options, Options)
         script = script_of(task.experiment, diagnostics)
         refuse_arguments(task.experiment, diagnostics, _origins(diagnostics))
-        _check_parallel(task, diagnostics)
         _check_interface(task, options, diagnostics)
         _state_learning_rate(task, provenance)
         if script is None:
@@ -68,16 +68,6 @@ def _origins(diagnostics: Diagnostics) -> dict[str, str]:
         **dict.fromkeys(("ssh_port", "ssh_identity_file"), diagnostics.describe_key(("ssh",))),
         **dict.fromkeys(("gloo", "mpi", "jsrun"), launcher),
     }
-
-
-def _check_parallel(task: Task, diagnostics: Diagnostics) -> None:
-    for key in ("tensor", "pipeline"):
-        if (size := getattr(task.experiment.parallel, key)) > 1:
-            diagnostics.problem(
-                ("parallel", key),
-                f"{key}: {size}, but Horovod's ranks each hold the whole model",
-                f"remove it, or framework: megatron-deepspeed, which has {key} parallelism",
-            )
 
 
 def _check_interface(task: Task, options: Options, diagnostics: Diagnostics) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import arguments_of, script_of, warn_of_parallel
+from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments, script_of
 from clusterjobs.frameworks.base import Framework, Program, Task
 from clusterjobs.provenance import Provenance
 
@@ -13,13 +13,14 @@ class Torchrun(Framework):
 
     name = "torchrun"
     launchers = ("torchrun", "srun")
+    parallel_keys = ("tensor", "pipeline", "context")
     packages = ("torch",)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
         script = script_of(task.experiment, diagnostics)
-        warn_of_parallel(task.experiment, diagnostics)
+        check_parallel_arguments(task.experiment, diagnostics)
         if script is None:
             return None
         return Program((script, *arguments_of(task.experiment)), is_python=True)

@@ -10,8 +10,40 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model import SpecModel
+
 SSH_PROGRAMS = ("ssh_settings.py", "ssh_serve.py", "ssh_interface.py")
 RUNTIMES = ("pyxis", "apptainer", "docker")  # the container runtimes of a spec
+
+
+class Launched(NamedTuple):
+    """What a launcher's options may depend on. `points`: of a sweep, that share a node."""
+
+    experiment: Experiment
+    nodes: int
+    ranks_per_node: int
+    points: int
+
+
+class LauncherOptions(SpecModel):
+    """A launcher's own keys, which stand in the spec under its name: `torchrun: {tee: 3}`."""
+
+    def words(
+        self,
+        launched: Launched,  # noqa: ARG002  for subclasses
+        diagnostics: Diagnostics,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        """The launcher's own words, one `--option=value` each; problems go into `diagnostics`.
+
+        Shell variables are marked, as in other values (`spec/references.py`).
+        """
+        return ()
+
+    def template(self, name: str) -> str:
+        """The template of the launch section, without its folder and ending: `name`."""
+        return name
 
 
 class Launcher(NamedTuple):
@@ -34,6 +66,8 @@ class Launcher(NamedTuple):
     `reason_inside` the title of the launch section in that case.
     `programs`: programs for the nodes (clusterjobs/node/) that it needs.
     `frameworks`: frameworks that it can start, in addition to those that list it.
+    `options`: the model of its own keys in the spec. Its template prints `launch.own_options`
+    where these options belong.
     `template_folder`: contains launch/<name>.sh.j2, if clusterjobs' own templates do not.
     """
 
@@ -55,3 +89,4 @@ class Launcher(NamedTuple):
     programs: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
     template_folder: pathlib.Path | None = None
+    options: type[LauncherOptions] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from clusterjobs.catalog.gpus import gres_type
 from clusterjobs.catalog.instances import InstanceType, catalogue_date, find_instance_type
 from clusterjobs.cluster.facts import ClusterFacts, Mount, NodeGroup, NodeType, Partition, Terms
 from clusterjobs.parallelcluster import config
@@ -40,6 +41,7 @@ def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
         slurm_version=cluster.slurm_version,
         bucket_service="FSx for Lustre",
         slurm_commands="/opt/slurm/bin",  # the cookbook's slurm install_dir
+        default_partition=cluster.queues[0].name if cluster.queues else "",
         terms=_TERMS,
     )
 
@@ -95,6 +97,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         memory_mib=min(found.memory_mib for found in types),
         gpus=fewest.gpus,
         gpu_model=fewest.gpu_model,
+        gpu_gres_type=gres_type(fewest.gpu_model) if fewest.gpus else "",
         gpudirect_rdma=all(found.gpudirect_rdma for found in types),
         fabric={None: "", 0: "ethernet"}.get(interfaces, "efa"),
         fabric_interfaces=interfaces,

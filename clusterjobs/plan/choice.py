@@ -7,7 +7,9 @@ from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.launchers import LAUNCHERS, Launcher
+from clusterjobs.launchers.base import LauncherOptions
 from clusterjobs.provenance import Provenance
+from clusterjobs.spec.load import Spec
 
 
 def find_framework(name: str, diagnostics: Diagnostics) -> Framework | None:
@@ -44,3 +46,19 @@ def find_launcher(
     hint = f"did you mean {match}? " if match else ""
     diagnostics.problem(("launcher",), what, f"{hint}known: {', '.join(choices)}")
     return default
+
+
+def find_launcher_options(
+    spec: Spec, launcher: Launcher, diagnostics: Diagnostics
+) -> LauncherOptions | None:
+    """The launcher's own options. Those of another launcher are a problem in a spec.
+
+    In a defaults.yaml they are not: there they are for the specs that use that launcher.
+    """
+    for name in spec.launcher_options:
+        if name != launcher.name and spec.source.origin((name,)).layer.role != "default":
+            what = f"these are options of the launcher {name}, and this job uses {launcher.name}"
+            hint = f"remove it, or write launcher: {name}"
+            diagnostics.problem((name,), what, hint, at_key=True)
+    found = spec.launcher_options.get(launcher.name)
+    return found if isinstance(found, LauncherOptions) else None

@@ -6,36 +6,24 @@ Sources: pyxis 0.20 (its options, args.c), enroot's hooks and mounts, the user g
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.container_checks import check_container, check_venv
+from clusterjobs.plan.container_mounts import Mounted, needed_folders, plan_mounts
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.environment import EFA_LIBRARIES, Environment
 from clusterjobs.plan.job import Job
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import experiment as spec
-from clusterjobs.spec.references import expanding, has_variable, show, variable
+from clusterjobs.spec.references import expanding, variable
 from clusterjobs.spec.role_references import role_variables
-from clusterjobs.yaml.document import Path
 
 HERE = variable("PWD")  # the script changes to workdir first, so this is where the ranks run
-
-
-class Mounted(NamedTuple):
-    """A folder of the node in the container. `path`: the key of the spec that asks for it."""
-
-    source: str
-    target: str
-    read_only: bool
-    reason: str
-    path: Path = ("software", "container")
 
 
 class Container(NamedTuple):
@@ -72,87 +60,21 @@ def plan_container(
     wanted, venv = experiment.software.container, experiment.software.venv
     if wanted is None:
         return None
-    folders = _needed(facts, job, checkpoints, experiment.data)
-    automatic = (*_each_once(folders), *_of_the_fabric(wanted, placement.fabric))
-    check_container(wanted, placement, launcher, [one.target for one in automatic], diagnostics)
+    check_container(wanted, placement, launcher, diagnostics)
     check_venv(venv, experiment.parameters, diagnostics)
-    own = tuple(_own(wanted))
-    for mount in (*automatic, *own):
-        _check_writable(wanted.runtime, mount, diagnostics)
-    for mount in automatic:
-        provenance.record(f"mount {show(mount.target)}", show(mount.source), mount.reason)
+    folders = needed_folders(facts, job, checkpoints, experiment.data)
+    mounts = plan_mounts(wanted, folders, placement.fabric, diagnostics, provenance)
     uses_hosts = wanted.efa == "host" and placement.fabric == "efa"
     return Container(
         wanted.runtime,
         expanding(wanted.image),
-        (*automatic, *own),
+        mounts,
         tuple(_options(wanted, placement, provenance)),
         (*_names(environment, venv), *role_variables(experiment.roles)),
         wanted.runtime in launcher.ssh_inside,
         venv and expanding(venv),
         EFA_LIBRARIES if uses_hosts else None,
     )
-
-
-# ------------------------------------------------------------------ mounts
-
-
-def _own(container: spec.Container) -> Iterator[Mounted]:
-    for index, one in enumerate(container.mounts):
-        source, target = expanding(one.source), expanding(one.target)
-        path = ("software", "container", "mounts", index)
-        yield Mounted(source, target, one.read_only, "mounts: of the spec", path)
-
-
-_Folder = tuple[Path, str, str]  # the key of the spec that needs it, the folder, the reason
-
-
-def _needed(
-    facts: ClusterFacts, job: Job, checkpoints: str | None, data: Sequence[spec.Data]
-) -> Iterator[_Folder]:
-    """The folders that the job needs inside."""
-    key = ("software", "container")
-    for mount in facts.mounts:
-        yield key, mount.path, f"shared storage of {facts.name}"
-    yield ("workdir",), job.workdir or folder_on_the_node("."), "where the program runs"
-    logs = job.folder.rpartition("/")[0]
-    folder = JOB_DIR if has_variable(logs) else logs
-    yield ("logs", "path"), folder, "the job's own folder: its configs and records"
-    if checkpoints:
-        yield ("checkpoints", "path"), checkpoints, "checkpoints"
-    for index, one in enumerate(data):
-        yield ("data", index, "target"), folder_on_the_node(one.target), "data"
-
-
-def _each_once(folders: Iterable[_Folder]) -> Iterator[Mounted]:
-    """Each at its path on the node; a folder below another one needs no mount of its own."""
-    seen: list[pathlib.PurePosixPath] = []
-    for path, folder, reason in folders:
-        place = pathlib.PurePosixPath(folder)
-        if not any(place.is_relative_to(other) for other in seen):
-            seen.append(place)
-            yield Mounted(folder, folder, False, reason, path)
-
-
-def _of_the_fabric(container: spec.Container, fabric: str) -> Iterator[Mounted]:
-    if fabric == "efa" and container.runtime == "pyxis":
-        # enroot shows all of /dev, unless the site restricts it (ENROOT_RESTRICT_DEV).
-        yield Mounted("/dev/infiniband", "/dev/infiniband", False, "EFA's devices")
-    if fabric == "efa" and container.efa == "host":
-        yield Mounted("/opt/amazon", "/opt/amazon", True, "EFA's libraries, by efa: host")
-
-
-def _check_writable(runtime: str, mount: Mounted, diagnostics: Diagnostics) -> None:
-    """Refuse paths with the characters that separate mounts or their parts."""
-    separators = ' :,"\\' if runtime == "pyxis" else ':,"'
-    for sign in separators:
-        if sign in mount.source or sign in mount.target:
-            diagnostics.problem(
-                mount.path,
-                f"{runtime} cannot mount {show(mount.source)}: {sign!r} separates its mounts",
-                "rename the folder",
-            )
-            return
 
 
 # ------------------------------------------------------------------ the environment inside

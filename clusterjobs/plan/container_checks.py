@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.placement import Placement
-from clusterjobs.plan.storage import is_below
 from clusterjobs.spec.experiment import Container, Parameter
-from clusterjobs.spec.references import Variable, expanding, is_absolute, show, split_variables
+from clusterjobs.spec.references import Variable, is_absolute, split_variables
 
 _KEY = ("software", "container")
 
@@ -19,13 +18,11 @@ def check_container(
     container: Container,
     placement: Placement,
     launcher: Launcher,
-    automatic: Iterable[str],
     diagnostics: Diagnostics,
 ) -> None:
-    """Report all of it. `automatic`: the targets of the mounts that the job adds by itself."""
+    """Report all of it."""
     _check_launcher(container, placement, launcher, diagnostics)
     _check_image(container, diagnostics)
-    _check_mounts(container, list(automatic), diagnostics)
     _check_keys(container, diagnostics)
 
 
@@ -122,29 +119,3 @@ def check_venv(
             "with a container, venv is a folder inside it: the path must be absolute",
             "write an absolute path: venv: /opt/venv",
         )
-
-
-# ------------------------------------------------------------------ mounts
-
-
-def _check_mounts(container: Container, automatic: list[str], diagnostics: Diagnostics) -> None:
-    taken: dict[str, str] = {_normal(one): "the job mounts it by itself" for one in automatic}
-    for index, mount in enumerate(container.mounts):
-        path = (*_KEY, "mounts", index)
-        target = _normal(expanding(mount.target))
-        for other, whose in taken.items():
-            if target == other:
-                diagnostics.problem(
-                    path, f"{show(target)} is mounted twice: {whose}", "remove one of the two"
-                )
-            elif is_below(target, other) or is_below(other, target):
-                diagnostics.problem(
-                    path,
-                    f"{show(target)} and {show(other)} overlap: one is inside the other: {whose}",
-                    "choose another target",
-                )
-        taken.setdefault(target, diagnostics.line_of(path))
-
-
-def _normal(path: str) -> str:
-    return re.sub("/+", "/", path).rstrip("/")

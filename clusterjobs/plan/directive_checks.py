@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import nearest
+from clusterjobs.plan.dropped_directives import DROPPABLE, NEEDED
+from clusterjobs.plan.gpu_requests import GPU_OPTIONS
 from clusterjobs.slurm_options import KnownOptions, Program, known_options
 
 # Options that are derived from another key of the spec: they must not be given twice.
@@ -58,6 +60,9 @@ _Values = Mapping[str, str | bool]
 def check_sbatch(own: _Values, has_restarts: bool, diagnostics: Diagnostics) -> None:
     """The spec's `sbatch`."""
     owned = {**_OWNED_SBATCH, **(_OWNED_BY_RESTARTS if has_restarts else {})}
+    for name, value in own.items():
+        if name in (GPU_OPTIONS if isinstance(value, str) else DROPPABLE):
+            owned.pop(name, None)
     _check("sbatch", own, owned, diagnostics)
 
 
@@ -97,12 +102,24 @@ def _check(
     for name, value in own.items():
         assert options is not None
         if full := _owned_name(name, options, owned):
-            what, hint = f"--{full} follows from {owned[full]}", "remove it here"
-            diagnostics.problem((program, name), what, hint)
+            _refuse_owned(program, name, full, owned[full], own, diagnostics)
         elif name in options.takes_value:
             _check_value(program, name, value, options, diagnostics)
         else:
             _refuse_unknown(program, name, options, diagnostics)
+
+
+def _refuse_owned(
+    program: Program, name: str, full: str, key: str, own: _Values, diagnostics: Diagnostics
+) -> None:
+    what, hint = f"--{full} follows from {key}", "remove it here"
+    if program == "sbatch" and own[name] is False:
+        if full in NEEDED:
+            why, hint = NEEDED[full]
+            what = f"--{full} cannot be dropped: {why}"
+        elif full in DROPPABLE:
+            hint = f"write its full name: {full}: false"
+    diagnostics.problem((program, name), what, hint)
 
 
 def _owned_name(name: str, options: KnownOptions, owned: Mapping[str, str]) -> str | None:

@@ -9,8 +9,10 @@ from typing import NamedTuple
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.arrays import check_array, is_array
 from clusterjobs.plan.directive_checks import check_sbatch, check_srun
+from clusterjobs.plan.gpu_requests import is_gpu_request
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.field_types import gpu_type
 from clusterjobs.spec.references import variable
 from clusterjobs.spec.role_references import TRAINING_NODES
 
@@ -102,7 +104,9 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
     if placement.cpus_per_task is not None:
         yield Directive("cpus-per-task", placement.cpus_per_task, "CPUs / tasks of a node")
     if shape.gpus_per_node:
-        yield Directive("gpus-per-node", points * shape.gpus_per_node, f"gpus_per_node{each}")
+        count, kind = points * shape.gpus_per_node, gpu_type(experiment.gpus_per_node)
+        request = f"{kind}:{count}" if kind else count
+        yield Directive("gpus-per-node", request, f"gpus_per_node{each}")
     if placement.constraint:
         yield Directive("constraint", placement.constraint, "the queue has several instance types")
     if placement.exclusive:
@@ -136,6 +140,8 @@ def _with_own(
     diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
     replaced = {*own, *(_REPLACES[name] for name in own if name in _REPLACES)}
+    if is_gpu_request("gres", own.get("gres", "")):
+        replaced.add("gpus-per-node")
     kept = [one for one in derived if one.name not in replaced]
     said = [
         Directive(name, value, f"{key}: {diagnostics.line_of((key, name))}")

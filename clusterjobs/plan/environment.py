@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -58,7 +58,7 @@ def plan_environment(
     setup: tuple[str, ...],
     secrets: tuple[Secret, ...],
     placement: Placement,
-    directives: Iterable[Directive],
+    directives: Collection[Directive],
     further: Iterable[Iterable[Variable]],
     diagnostics: Diagnostics,
 ) -> Environment:
@@ -66,10 +66,9 @@ def plan_environment(
     check_software(software, diagnostics)
     check_variables(env, software.container is not None, placement, diagnostics)
     check_references(env, diagnostics)
-    gpus = placement.shape.gpus_per_node
     return Environment(
         own_slurm_variables(directives),
-        inherited_variables(gpus),
+        inherited_variables(directives),
         PREFIXES,
         tuple(_variables(env, software, placement, tuple(itertools.chain(*further)), diagnostics)),
         secrets,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clusterjobs.plan.directives import Directive
+from clusterjobs.plan.gpu_requests import requests_gpus
 
 _RANKS = (
     "RANK",
@@ -89,8 +90,8 @@ def is_unset(name: str) -> bool:
     return name in (*_RANKS, *_BASH) or name.startswith(PREFIXES)
 
 
-def inherited_variables(gpus_per_node: int) -> tuple[str, ...]:
+def inherited_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
     """The other variables that the job unsets first of all."""
-    # With GPUs, Slurm sets it for this job; without GPUs it belongs to another job.
-    devices = () if gpus_per_node else ("CUDA_VISIBLE_DEVICES",)
+    # If the job requests GPUs, Slurm sets it; else it may belong to another job.
+    devices = () if requests_gpus(directives) else ("CUDA_VISIBLE_DEVICES",)
     return (*_RANKS, *_BASH, *devices)

@@ -42,6 +42,7 @@ TEXTS: Mapping[str, str] = {
     "steps.sidecars.*.words.*": "",
     "launch.prefix.*": "",
     "launch.words.*": "",
+    "launch.own_options.*": "",
     "launch.srun_options.*.value": "",
     "roles.*.words.*": "",
     "roles.*.options.*.value": "",

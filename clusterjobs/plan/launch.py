@@ -8,7 +8,7 @@ from typing import NamedTuple
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import argument_names
 from clusterjobs.frameworks.base import Program, folder_on_the_node
-from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
+from clusterjobs.launchers.base import SSH_PROGRAMS, Launched, Launcher, LauncherOptions
 from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, srun_options
 from clusterjobs.plan.node_rank import node_environment
@@ -31,8 +31,9 @@ class Launch(NamedTuple):
 
     `srun_options`: those of the ranks' srun; () if the script does not call srun for them.
     `origins`: words of the command, and the keys of the spec that they come from.
-    `launcher_options`: the launcher's own. `interface`: the ranks' network interface, if the spec
-    names one. `ssh`: None if the job starts its own sshd, or needs none.
+    `launcher_options`: its option for a command that is no Python script; `own_options`: those that
+    the spec gives. `template`: of the launch section. `interface`: the ranks' network interface, if
+    the spec names one. `ssh`: None if the job starts its own sshd, or needs none.
     """
 
     launcher: Launcher
@@ -42,6 +43,8 @@ class Launch(NamedTuple):
     origins: Mapping[str, str]
     srun_options: tuple[Directive, ...]
     launcher_options: tuple[str, ...]
+    own_options: tuple[str, ...]
+    template: str
     interface: str | None
     ssh: SshServer | None
     programs: tuple[str, ...]
@@ -51,6 +54,7 @@ def plan_launch(
     experiment: Experiment,
     program: Program,
     launcher: Launcher,
+    options: LauncherOptions | None,
     placement: Placement,
     container: Container | None,
     diagnostics: Diagnostics,
@@ -60,28 +64,32 @@ def plan_launch(
     ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
     prefix = (*node_environment(experiment.env), *prefix)
     by_pyxis = container is not None and container.runtime == "pyxis"
-    options = srun_options(srun, by_pyxis, placement, diagnostics)
+    directives = srun_options(srun, by_pyxis, placement, diagnostics)
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
     _check_gpus(launcher, placement, diagnostics)
     _check_ssh(ssh, launcher, container, diagnostics)
     if srun and not calls_srun:
         _refuse_srun(launcher, container, diagnostics)
     if container and by_pyxis:
-        options += container.options
+        directives += container.options
     # A prefix must come before Python.
     runs_script = launcher.starts_python and program.is_python and not prefix
     python = ("python3",) if program.is_python and not runs_script else ()
     needs_option = launcher.no_python_option and not runs_script
     ssh_inside = container is not None and container.ssh_inside
     _record_rendezvous(placement, provenance)
+    shape = placement.shape
+    launched = Launched(experiment, shape.nodes, shape.ranks_per_node, placement.per_node)
     return Launch(
         launcher,
         launcher.reason_inside if ssh_inside else launcher.reason,
         prefix,
         (*python, *program.command),
         _origins(experiment, program, diagnostics),
-        options if calls_srun else (),
+        directives if calls_srun else (),
         (launcher.no_python_option,) if needs_option else (),
+        options.words(launched, diagnostics) if options else (),
+        options.template(launcher.name) if options else launcher.name,
         program.interface,
         SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
         SSH_PROGRAMS if ssh_inside else launcher.programs,

@@ -22,7 +22,7 @@ def plan_gpus_per_node(
     provenance: Provenance,
 ) -> int:
     if wanted is not None:
-        return wanted
+        return int(wanted)
     if node_type.gpus is not None:
         reason = f"all that a {node_type.name} has"
         if per_node > 1:

@@ -5,31 +5,61 @@ from __future__ import annotations
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import Problem
-from clusterjobs.frameworks.base import Division, Parallelism, Samples, Shape
+from clusterjobs.frameworks import FRAMEWORKS
+from clusterjobs.frameworks.base import Division, Framework, Parallelism, Samples, Shape
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Batch, Model, Parallel
+
+
+def supported_parallel(
+    parallel: Parallel, framework: Framework, diagnostics: Diagnostics
+) -> Parallel:
+    """`parallel` without the keys that the framework does not have; they are refused."""
+    defaults = Parallel()
+    foreign = {
+        key: getattr(defaults, key)
+        for key, value in parallel
+        if key not in framework.parallel_keys and value != getattr(defaults, key)
+    }
+    for key in foreign:
+        others = [name for name, one in FRAMEWORKS.items() if key in one.parallel_keys]
+        diagnostics.problem(
+            ("parallel", key),
+            f"{key} is not supported with framework: {framework.name}",
+            f"remove it, or choose a framework that has it: {', '.join(others)}",
+            at_key=True,
+        )
+    return parallel.model_copy(update=foreign) if foreign else parallel
 
 
 def plan_parallelism(
     parallel: Parallel, shape: Shape, diagnostics: Diagnostics, provenance: Provenance
 ) -> Parallelism:
     """How the ranks are divided into copies of the model."""
-    tensor, pipeline = parallel.tensor, parallel.pipeline
-    world, model_ranks = shape.world_size, tensor * pipeline
+    tensor, pipeline, context = parallel.tensor, parallel.pipeline, parallel.context
+    world, model_ranks = shape.world_size, tensor * pipeline * context
+    factors = f"tensor {tensor} x pipeline {pipeline}" + (
+        f" x context {context}" if context > 1 else ""
+    )
     _check_tensor_groups(tensor, shape, diagnostics)
     if world % model_ranks:
         diagnostics.problem(
             ("parallel",),
-            f"{counted(world, 'rank')} cannot be divided by tensor {tensor} x pipeline {pipeline} "
-            f"= {model_ranks}",
+            f"{counted(world, 'rank')} cannot be divided by {factors} = {model_ranks}",
             f"nodes x ranks per node must be a multiple of {model_ranks}",
         )
     copies = provenance.record(
-        "data_parallel",
-        max(1, world // model_ranks),
-        f"world size {world} / (tensor {tensor} x pipeline {pipeline})",
+        "data_parallel", max(1, world // model_ranks), f"world size {world} / ({factors})"
     )
-    return Parallelism(tensor, pipeline, copies)
+    return Parallelism(
+        tensor,
+        pipeline,
+        copies,
+        context,
+        parallel.virtual_pipeline,
+        parallel.expert,
+        parallel.sequence,
+    )
 
 
 def _check_tensor_groups(tensor: int, shape: Shape, diagnostics: Diagnostics) -> None:

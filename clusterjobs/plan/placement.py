@@ -9,6 +9,7 @@ from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Shape
 from clusterjobs.launchers import Launcher
+from clusterjobs.plan.gpu_requests import check_gpu_requests, gpus_wanted
 from clusterjobs.plan.node_share import (
     plan_cpus_per_task,
     plan_gpus_per_node,
@@ -73,7 +74,7 @@ def plan_placement(
 ) -> Placement | None:
     """The section `placement`; None if it is impossible, with the reason in `diagnostics`."""
     partition = find_partition(
-        experiment.queue, experiment.gpus_per_node, facts, diagnostics, provenance
+        experiment.queue, gpus_wanted(experiment), facts, diagnostics, provenance
     )
     if partition is None:
         return None
@@ -105,6 +106,9 @@ def plan_placement(
         nodes_of_roles(experiment),
     )
     check_packing(experiment, launcher, placement, diagnostics)
+    check_gpu_requests(
+        experiment, shape.gpus_per_node, node_type.gpu_gres_type, per_node, diagnostics
+    )
     return placement
 
 
@@ -119,7 +123,7 @@ def _shape(
     nodes = plan_training_nodes(experiment, diagnostics, provenance)
     node_type, per_node = groups[0].node_type, points_per_node(experiment)
     gpus = plan_gpus_per_node(
-        experiment.gpus_per_node, node_type, per_node, terms, diagnostics, provenance
+        gpus_wanted(experiment), node_type, per_node, terms, diagnostics, provenance
     )
     if node_type.gpus is not None and gpus > node_type.gpus:
         refuse_gpus(gpus, nodes, node_type, node_limit(groups), diagnostics)

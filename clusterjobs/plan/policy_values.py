@@ -111,6 +111,8 @@ class JobValues:
         found: dict[str, Any] = {}
         for model in models:
             found |= model.model_dump(by_alias=True, exclude_unset=exclude_unset)
+        for launcher, model in self.spec.launcher_options.items():
+            found[launcher] = model.model_dump(by_alias=True, exclude_unset=exclude_unset)
         return found
 
 

@@ -10,11 +10,12 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Program, Task
 from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checkpoints import plan_checkpoints
-from clusterjobs.plan.choice import find_framework, find_launcher
+from clusterjobs.plan.choice import find_framework, find_launcher, find_launcher_options
 from clusterjobs.plan.container import plan_container
 from clusterjobs.plan.data_paths import check_data_paths
 from clusterjobs.plan.derived_references import with_derived
 from clusterjobs.plan.directive_checks import check_version
+from clusterjobs.plan.dropped_directives import check_dropped
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
 from clusterjobs.plan.inputs import plan_inputs
@@ -22,7 +23,12 @@ from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
 from clusterjobs.plan.lint import check_intentions, check_literal_words
 from clusterjobs.plan.node_rank import plan_node_rank
-from clusterjobs.plan.parallelism import check_model, plan_batch, plan_parallelism
+from clusterjobs.plan.parallelism import (
+    check_model,
+    plan_batch,
+    plan_parallelism,
+    supported_parallel,
+)
 from clusterjobs.plan.parameters import plan_parameters
 from clusterjobs.plan.placement import plan_placement
 from clusterjobs.plan.plan import Plan
@@ -52,14 +58,16 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_literal_words(wanted, diagnostics)
     framework = find_framework(wanted.framework, diagnostics)
     launcher = find_launcher(wanted.launcher, framework, *both)
+    launcher_options = find_launcher_options(spec, launcher, diagnostics)
     placement = plan_placement(wanted, facts, launcher, *both)
     if framework is None or placement is None:
         diagnostics.raise_if_failed()
         raise AssertionError("no framework or placement, but no problem was reported")
 
     numbers = framework.completed(wanted, spec.options, texts or {}, diagnostics)
-    parallelism = plan_parallelism(numbers.parallel, placement.shape, *both)
-    check_model(numbers.model, numbers.parallel, framework.division(wanted), *both)
+    parallel = supported_parallel(numbers.parallel, framework, diagnostics)
+    parallelism = plan_parallelism(parallel, placement.shape, *both)
+    check_model(numbers.model, parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
     wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
     task = Task(wanted, spec.options, placement.shape, parallelism, batch)
@@ -75,6 +83,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         *both,
     )
     further = restarts.directives if restarts else ()
+    check_dropped(wanted.sbatch, placement, facts, diagnostics)
     sweep = plan_sweep(wanted)
     job = plan_job(wanted, facts, launcher.name, placement, parameters, sweep, further, diagnostics)
     storage = find_storage(facts, placement.partition, placement.node_type)
@@ -109,7 +118,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     container = plan_container(
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
-    launch = plan_launch(wanted, program, launcher, placement, container, *both)
+    launch = plan_launch(wanted, program, launcher, launcher_options, placement, container, *both)
     roles = plan_roles(wanted, launcher, placement, container, *both)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clusterjobs.plan.container import Container, Mounted
+from clusterjobs.plan.container import Container
+from clusterjobs.plan.container_mounts import Mounted
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.lines import heading, once_per_node, option_lines, with_reason, wrapped

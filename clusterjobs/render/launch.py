@@ -25,6 +25,8 @@ def launch_context(plan: Plan) -> dict[str, Any]:
         "command": [*_prefix(launch), *map(command_text, argument_groups(launch.words))],
         "srun_options": option_lines(launch.srun_options),
         "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),
+        "own_options": ShellText('"${launcher_options[@]}" ') if launch.own_options else NOTHING,
+        "option_lines": [shell.quote(one) for one in launch.own_options],
         "cpus_per_task": plan.placement.cpus_per_task or 1,
         "has_node_rank": any(one.name == NODE_RANK for one in plan.environment.variables),
         "has_functions": is_over_ssh(plan),
@@ -42,9 +44,9 @@ def is_over_ssh(plan: Plan) -> bool:
 
 def launch_template(plan: Plan) -> str:
     """The launcher's template, or the one for containers that are reached by ssh."""
-    launcher = plan.launch.launcher
-    in_containers = is_over_ssh(plan) and not launcher.over_ssh
-    return f"launch/{launcher.name}{'_in_docker' if in_containers else ''}.sh.j2"
+    launch = plan.launch
+    in_containers = is_over_ssh(plan) and not launch.launcher.over_ssh
+    return f"launch/{launch.template}{'_in_docker' if in_containers else ''}.sh.j2"
 
 
 def _inside(plan: Plan) -> dict[str, Any]:

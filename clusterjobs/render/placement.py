@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clusterjobs.counted import counted
+from clusterjobs.plan.gpu_requests import requests_gpus
 from clusterjobs.plan.packing import port_stride
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.shell import ShellText
@@ -17,6 +18,8 @@ def placement_context(plan: Plan) -> dict[str, Any]:
         "nodes": shape.nodes,
         "all_nodes": plan.placement.all_nodes,
         "nodes_in_words": ShellText(counted(plan.placement.all_nodes, "node")),
+        "gpus_per_node": shape.gpus_per_node,
+        "has_gpus_unrequested": shape.gpus_per_node > 0 and not requests_gpus(plan.job.directives),
         "ranks_per_node": shape.ranks_per_node,
         "world_size": shape.world_size,
         "is_packed": per_node > 1,

@@ -10,7 +10,8 @@ from typing import Any
 from clusterjobs.errors import Problem, in_order
 from clusterjobs.spec.defaults import Defaults
 from clusterjobs.spec.layers import merge
-from clusterjobs.spec.validate import OptionModels, validate
+from clusterjobs.spec.option_models import OptionModels
+from clusterjobs.spec.validate import validate
 
 
 def value_problems(defaults: Defaults, option_models: OptionModels) -> list[Problem]:

@@ -13,9 +13,9 @@ from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.extends import KEY as EXTENDS
 from clusterjobs.spec.layers import Layer, Origin, Source
+from clusterjobs.spec.option_models import OptionModels
 from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.slurm_names import slurm_name
-from clusterjobs.spec.validate import OptionModels
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted, look_at
 
@@ -134,9 +134,8 @@ class _Checks:
 
     def _is_key(self, key: str) -> bool:
         """Whether a spec can have this key; frameworks are imported only if it is none of all."""
-        models = self._option_models
         return key in Experiment.model_fields or any(
-            key in model.model_fields for model in models.values() if model
+            key == other for other, _ in self._option_models.all_keys()
         )
 
     def _unknown_key(self, path: Path) -> Problem:
@@ -148,8 +147,7 @@ class _Checks:
 
     @functools.cached_property
     def _all_keys(self) -> list[str]:
-        models = [one for one in self._option_models.values() if one]
-        return [*Experiment.model_fields, *(key for one in models for key in one.model_fields)]
+        return [*Experiment.model_fields, *(key for key, _ in self._option_models.all_keys())]
 
     def _unknown_section(self, key: str) -> Problem:
         if self._is_key(key):

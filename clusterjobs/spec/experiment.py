@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec import commands, field_types, images
-from clusterjobs.spec.field_types import Budget, Count, CountOrNone
+from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.need_keys import Needs
 from clusterjobs.spec.role_keys import Roles
@@ -62,10 +62,19 @@ class Software(SpecModel):
 
 
 class Parallel(SpecModel):
-    """Model parallelism: the number of GPUs that share one copy of the model."""
+    """Model parallelism: the number of GPUs that share one copy of the model.
+
+    `virtual_pipeline`: parts of the model on each pipeline rank. `context`: ranks that share a
+    sequence. `expert`: ranks that share the experts of a layer. `sequence`: the tensor ranks also
+    divide the activations between their layers.
+    """
 
     tensor: Count = 1
     pipeline: Count = 1
+    virtual_pipeline: Count = 1
+    context: Count = 1
+    expert: Count = 1
+    sequence: field_types.Flag = False
 
 
 class Model(SpecModel):
@@ -254,10 +263,10 @@ class Experiment(SpecModel):
 
     name: field_types.JobName
     cluster: field_types.Plain
-    queue: field_types.Plain | None = None
+    queue: field_types.Queue | None = None
     instance_type: field_types.Plain | None = None
     nodes: Count = 1
-    gpus_per_node: CountOrNone | None = None
+    gpus_per_node: field_types.GpuCount | None = None
     ranks_per_node: Count | None = None
     cpus_per_task: Count | None = None
     time_limit: field_types.TimeLimit | None = None

@@ -11,7 +11,15 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from clusterjobs.slurm_time import is_slurm_time, seconds_of
 from clusterjobs.spec.references import as_text, has_variable, show, without_points
@@ -267,8 +275,44 @@ def integer(value: Any) -> Any:
     return int(value)
 
 
+class Gpus(int):
+    """A number of GPUs; `type` as in Slurm's Gres, "" if the spec names none."""
+
+    type = ""
+
+
+_TYPED_GPUS = re.compile(r"([A-Za-z][\w.-]*):([0-9]{1,6})", re.ASCII)
+
+
+def gpus(value: Any, checked: ValidatorFunctionWrapHandler) -> Gpus:
+    """`4`, or with Slurm's type of the GPUs, `a100:4`."""
+    if value is False:
+        raise ValueError(
+            "expected a number: to request no GPUs from Slurm, write sbatch: {gpus-per-node: false}"
+        )
+    typed = _TYPED_GPUS.fullmatch(value) if isinstance(value, str) else None
+    number = Gpus(checked(int(typed[2]) if typed else value))
+    number.type = typed[1] if typed else ""
+    return number
+
+
+def gpu_type(number: int | None) -> str:
+    """The type that `gpus_per_node` names, else ""."""
+    return number.type if isinstance(number, Gpus) else ""
+
+
+def queue(value: Any) -> str:
+    """The name of a queue."""
+    if value is False:
+        raise ValueError(
+            "expected a name: to write no --partition, write sbatch: {partition: false}"
+        )
+    return plain(value)
+
+
 Text = Annotated[str, BeforeValidator(scalar_text)]
 Plain = Annotated[str, BeforeValidator(plain)]
+Queue = Annotated[str, BeforeValidator(queue)]
 Path = Annotated[str, BeforeValidator(path)]
 SearchPath = Annotated[str, BeforeValidator(search_path)]
 Interface = Annotated[str, BeforeValidator(interface)]
@@ -288,6 +332,7 @@ ArgumentName = Annotated[str, AfterValidator(argument_name)]
 ArgumentValue = Annotated[str | bool | tuple[str, ...], BeforeValidator(argument)]
 Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(integer)]
 CountOrNone = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(integer)]
+GpuCount = Annotated[CountOrNone, WrapValidator(gpus)]
 Budget = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(integer)]
 Port = Annotated[int, Field(ge=1, le=65_535), BeforeValidator(integer)]
 Stage = Annotated[int, Field(ge=0, le=3), BeforeValidator(integer)]

@@ -18,6 +18,7 @@ from clusterjobs.spec.extends import Reader, load_bases, no_reader, spec_layer
 from clusterjobs.spec.layers import Layer, Merged, Source
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.need_references import NeedReader, no_needs
+from clusterjobs.spec.option_models import OptionModels
 from clusterjobs.spec.point_folders import with_own_folders
 from clusterjobs.spec.point_problems import Found, of_points
 from clusterjobs.spec.remaining import remaining_experiment
@@ -25,7 +26,7 @@ from clusterjobs.spec.secrets import find_secrets
 from clusterjobs.spec.selection import Layered, ReadQueues, Selection, no_queues
 from clusterjobs.spec.settings import Setting, apply_setting, read_setting
 from clusterjobs.spec.sweep_keys import KEY, Sweep
-from clusterjobs.spec.validate import OptionModels, validate
+from clusterjobs.spec.validate import Validated, validate
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document
 
@@ -53,6 +54,7 @@ class Below(NamedTuple):
 class Spec(NamedTuple):
     """A loaded spec: the experiment, its framework's options, and the origin of each value.
 
+    `launcher_options` are those of every launcher that the spec has options of, by its name.
     `layers` are what was merged, without `--set`; `merged` is before references were expanded, and
     `expanded` after it. `point` is None without a sweep. `notes` have to be shown with the plan's
     warnings.
@@ -66,6 +68,7 @@ class Spec(NamedTuple):
     point: Point | None = None
     notes: tuple[Problem, ...] = ()
     expanded: Mapping[str, Any] = {}
+    launcher_options: Mapping[str, SpecModel] = {}
 
     def files(self, role: str) -> tuple[tuple[str, str], ...]:
         """(file, text) of the files with that role in the spec, each once."""
@@ -147,6 +150,18 @@ def _without_unset_sweep(found: Layered) -> Layered:
     return found._replace(merged=found.merged._replace(data=kept))
 
 
+def _spec(valid: Validated, found: Layered) -> Spec:
+    assert valid.experiment is not None
+    return Spec(
+        valid.experiment,
+        valid.options,
+        found.merged.source,
+        found.merged,
+        found.layers,
+        launcher_options=valid.launcher_options,
+    )
+
+
 class _Read:
     """A spec that is read and merged, and not yet validated."""
 
@@ -178,14 +193,14 @@ class _Read:
         source, problems = found.merged.source, found.problems
         data = expand_references(data, source, problems, read_need=self._read_need)
         wanted = {**data, KEY: sweep} if sweep else data
-        experiment, options = validate(wanted, source, self._option_models, problems)
-        if problems or experiment is None:
+        valid = validate(wanted, source, self._option_models, problems)
+        if problems or valid.experiment is None:
             remaining = needs_rest and remaining_experiment(
                 wanted, problems, source, self._option_models
             )
-            rest = Spec(*remaining, source, found.merged, found.layers) if remaining else None
+            rest = _spec(remaining, found) if remaining else None
             raise BrokenSpecError(in_order(problems), rest)
-        return Spec(experiment, options, source, found.merged, found.layers, expanded=data)
+        return _spec(valid, found)._replace(expanded=data)
 
     def points(self, first_only: bool = False) -> tuple[Spec, ...]:
         """The spec of each point, or only of the first. Raises BrokenSpecError."""

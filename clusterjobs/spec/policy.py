@@ -12,6 +12,7 @@ from pydantic import Discriminator, Tag, model_validator
 from clusterjobs.errors import InputError, Location, Problem, in_order, one_problem
 from clusterjobs.spec.field_types import Count, CountOrNone
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.option_models import OptionModels
 from clusterjobs.spec.policy_types import (
     Checks,
     Hours,
@@ -23,7 +24,7 @@ from clusterjobs.spec.policy_types import (
     Time,
 )
 from clusterjobs.spec.spec_keys import UnknownKeyError, check_key
-from clusterjobs.spec.validate import OptionModels, check_model
+from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted
 

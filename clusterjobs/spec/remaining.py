@@ -10,9 +10,8 @@ from typing import Any
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem
-from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.validate import OptionModels, validate
+from clusterjobs.spec.option_models import OptionModels
+from clusterjobs.spec.validate import Validated, validate
 from clusterjobs.yaml.document import Path, dotted
 
 _ROUNDS = 5  # removing a value can leave a mapping without a required key
@@ -21,14 +20,14 @@ _MANY = 100  # enough for one round of corrections; each takes time
 
 def remaining_experiment(
     data: Any, problems: Sequence[Problem], source: Locator, option_models: OptionModels
-) -> tuple[Experiment, SpecModel | None] | None:
+) -> Validated | None:
     """What the models make of `data` without the values that have problems; None if nothing."""
     for _ in range(_ROUNDS if len(problems) <= _MANY else 0):
         data = _without(data, {problem.path for problem in problems})
         found: list[Problem] = []
-        experiment, options = validate({"name": "unnamed", **data}, source, option_models, found)
-        if experiment and not found:
-            return experiment, options
+        valid = validate({"name": "unnamed", **data}, source, option_models, found)
+        if valid.experiment and not found:
+            return valid
         problems = found
     return None
 

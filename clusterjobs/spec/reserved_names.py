@@ -17,7 +17,7 @@ _OF_THE_SCRIPT = re.compile(
     "alive|attempt|background_pids|budgets|checks|child|child_status|command|container"
     "|container_env|container_mounts|decision|during|excluded|exit_minutes|exit_second"
     "|export_pid|exports|failed|folders|hostfile|hosts|inside|interface|job|job_dir|kept"
-    "|launcher|lifeline|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node"
+    "|launcher|launcher_options|lifeline|limit|log_writer|mounts|mpirun|name|names|nodes|old|on_every_node"
     "|pending|pids|point_index|point_label|point_name|python|python_variables|ranks|reason"
     "|requeue|result|role_pids|role_watch|signal|slot|slurm_job_id|srun_options|ssh_dir|states|status|step|token"
     "|trusted|waiting|with_interface"

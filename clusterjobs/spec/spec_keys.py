@@ -5,6 +5,7 @@ It knows the models of a spec; it must not know what a key is named for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +13,8 @@ from clusterjobs.errors import did_you_mean, nearest
 from clusterjobs.slurm_options import Program, known_options
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.option_models import OptionModels
 from clusterjobs.spec.slurm_names import key_of_option
-from clusterjobs.spec.validate import OptionModels
 
 _MISSPELT = 0.8  # a less similar option may be one of a plugin
 
@@ -49,20 +50,16 @@ def check_key(name: str, option_models: OptionModels) -> None:
 
 
 def _top_level(name: str, option_models: OptionModels) -> Any:
-    for key, found in _keys(Experiment):
+    for key, found in itertools.chain(_keys(Experiment), option_models.all_keys()):
         if key == name:
             return found
-    for model in option_models.values():  # imports the frameworks, so only when it is needed
-        for key, found in _keys(model) if model else ():
-            if key == name:
-                return found
     return None
 
 
 def _about_top_level(name: str, option_models: OptionModels) -> str:
     """The nearest key, or the nearest option of sbatch as `sbatch.account`."""
     own = [key for key, _ in _keys(Experiment)]
-    own += [key for model in option_models.values() if model for key, _ in _keys(model)]
+    own += [key for key, _ in option_models.all_keys()]
     if instead := key_of_option(name.replace("_", "-")):
         return f"write {instead}"
     option = nearest(name.replace("_", "-"), known_options("sbatch").takes_value, _MISSPELT)

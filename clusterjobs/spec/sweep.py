@@ -13,11 +13,12 @@ from clusterjobs.errors import Problem
 from clusterjobs.spec.expand_references import expand_references, expanded_text
 from clusterjobs.spec.layers import Merged
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.option_models import OptionModels
 from clusterjobs.spec.points import Point, SweptValue, make_points
 from clusterjobs.spec.settings import Setting, path_of
 from clusterjobs.spec.spec_keys import UnknownKeyError, check_key
 from clusterjobs.spec.sweep_keys import KEY, Sweep
-from clusterjobs.spec.validate import OptionModels, check_model
+from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml.document import MAX_DEPTH, Path, dotted
 
 # Sections with keys and values of the points: references in these are expanded in each point.

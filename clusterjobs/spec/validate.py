@@ -5,50 +5,76 @@ It knows pydantic's errors and the spec's positions; it must not know the meanin
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import ValidationError, create_model
 
 from clusterjobs.diagnostics import Locator
 from clusterjobs.errors import Problem, did_you_mean
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.option_models import OptionModels
 from clusterjobs.spec.references import as_text
 from clusterjobs.spec.renamed_keys import renamed_key
 from clusterjobs.spec.slurm_names import slurm_name
 from clusterjobs.yaml.document import Path, dotted
 
-OptionModels = Mapping[str, type[SpecModel] | None]
+
+class Validated(NamedTuple):
+    """A spec's models. `launcher_options`: those of every launcher that it has options of."""
+
+    experiment: Experiment | None
+    options: SpecModel | None
+    launcher_options: Mapping[str, SpecModel]
 
 
 def validate(
     data: dict[str, Any], source: Locator, option_models: OptionModels, problems: list[Problem]
-) -> tuple[Experiment | None, SpecModel | None]:
-    """The experiment and its framework's options; errors are added to `problems`.
+) -> Validated:
+    """The experiment, and the options of its framework and launcher; errors go into `problems`.
 
     If the framework is unknown, the keys of all frameworks pass: one mistake, one message.
     """
     written = data.get("framework")
     framework = written if isinstance(written, str) else ""
-    model = option_models.get(framework)
+    model = option_models.frameworks.get(framework)
     own = set(model.model_fields) if model else set()
-    foreign = _foreign_keys(data, own, option_models)
-    common = {key: value for key, value in data.items() if key not in own and key not in foreign}
-    experiment = _build(Experiment, common, data, source, problems, own)
+    launchers = {
+        key: found
+        for key in data
+        if key not in own and key not in Experiment.model_fields
+        if (found := option_models.launchers.get(key))
+    }
+    further = {*own, *launchers}
+    foreign = _foreign_keys(data, further, option_models)
+    common = {key: data[key] for key in data if key not in further and key not in foreign}
+    experiment = _build(Experiment, common, data, source, problems, further)
     options = None
     if model:
         options = _build(
             model, {key: data[key] for key in data if key in own}, data, source, problems, own
         )
-    if framework in option_models:
+    of_launchers = {
+        key: getattr(built, key)
+        for key, found in launchers.items()
+        if (built := _build(_below(key, found), {key: data[key]}, data, source, problems, further))
+    }
+    if framework in option_models.frameworks:
         problems += [_foreign_problem(key, framework, source, option_models) for key in foreign]
     reported = {problem.path for problem in problems}
     required = {key: value for key, value in data.items() if key not in _NULL_IS_A_VALUE}
     nulls = [path for path in _nulls(required, ()) if dotted(path) not in reported]
     problems += [_null_problem(path, source) for path in nulls]
-    return experiment, options
+    return Validated(experiment, options, of_launchers)
+
+
+@functools.cache
+def _below(key: str, model: type[SpecModel]) -> type[SpecModel]:
+    """A model with one key, so that errors have the path from the top of the spec."""
+    return create_model("Below", __base__=SpecModel, **{key: (model, ...)})  # type: ignore[call-overload, no-any-return]
 
 
 def check_model(
@@ -85,7 +111,7 @@ def _null_problem(path: Path, source: Locator) -> Problem:
 def _foreign_keys(data: Mapping[str, Any], own: set[str], option_models: OptionModels) -> list[str]:
     """The keys of other frameworks, which are imported only if a key is unknown."""
     unknown = [key for key in data if key not in own and key not in Experiment.model_fields]
-    models = option_models.values() if unknown else ()
+    models = option_models.frameworks.values() if unknown else ()
     known = {name for model in models if model for name in model.model_fields}
     return [key for key in unknown if key in known]
 
@@ -93,7 +119,8 @@ def _foreign_keys(data: Mapping[str, Any], own: set[str], option_models: OptionM
 def _foreign_problem(
     key: str, framework: str, source: Locator, option_models: OptionModels
 ) -> Problem:
-    owners = [name for name, model in option_models.items() if model and key in model.model_fields]
+    models = option_models.frameworks.items()
+    owners = [name for name, model in models if model and key in model.model_fields]
     return Problem(
         f"{framework} has no key {key}",
         source.locate_key((key,)),

@@ -79,7 +79,8 @@ Numbers = tuple[int, ...]  # world, tensor, pipeline, data parallel, micro, accu
 
 def _planned(plan: Plan) -> Numbers:
     assert plan.batch
-    return (plan.placement.shape.world_size, *plan.parallelism, *plan.batch)
+    ranks = plan.parallelism
+    return (plan.placement.shape.world_size, ranks.tensor, ranks.pipeline, ranks.data, *plan.batch)
 
 
 def ds_config_of(plan: Plan) -> dict[str, Any]:

@@ -62,6 +62,13 @@ def test_its_launcher_runs_python_behind_a_prefix(clusterjobs, folder) -> None:
     assert "\n    nice -n 5\n    python3 train.py\n" in text
 
 
+def test_its_launcher_has_options_of_its_own(clusterjobs, folder) -> None:
+    keys = {"framework": "my-trainer", "accelerate": {"mixed_precision": "bf16"}}
+    text = render(clusterjobs, folder, **keys)
+    assert "\n  launcher_options=(\n    --mixed_precision=bf16\n  )\n" in text
+    assert 'node "${launcher_options[@]}" "${command[@]}"' in text
+
+
 def test_the_manifest_has_its_template(clusterjobs, folder) -> None:
     render(clusterjobs, folder, framework="my-trainer")
     manifest = json.loads((folder / "out" / "manifest.json").read_text())
@@ -82,6 +89,15 @@ def test_the_manifest_has_its_template(clusterjobs, folder) -> None:
         ({"framework": "my-trainer", "trainer": {"stepz": 1}}, "did you mean steps?"),
         ({"framework": "my-trainer", "args": {"steps": 1}}, "steps is derived from trainer.steps"),
         ({"framework": "torchrun", "trainer": {}}, "choose a framework that has it: my-trainer"),
+        ({"framework": "my-trainer", "accelerate": {"mixed_precison": 1}}, "mixed_precision?"),
+        (
+            {"framework": "torchrun", "accelerate": {}},
+            "accelerate: these are options of the launcher accelerate, and this job uses torchrun",
+        ),
+        (
+            {"framework": "my-trainer", "nodes": 1, "ranks_per_node": 1, "accelerate": {}},
+            "launcher: accelerate needs two ranks or more",
+        ),
     ],
 )
 def test_its_names_are_in_the_messages(clusterjobs, folder, keys, message: str) -> None:

@@ -22,8 +22,9 @@ LISTS_NAMES = """
 import json, sys
 from clusterjobs.frameworks import FRAMEWORKS, option_models
 from clusterjobs.launchers import LAUNCHERS
-names = [*FRAMEWORKS, *option_models(), *LAUNCHERS]
-assert "torchrun" in FRAMEWORKS and "torchrun" in LAUNCHERS and "torchrun" in option_models()
+models = option_models()
+names = [*FRAMEWORKS, *models.frameworks, *models.launchers, *LAUNCHERS]
+assert "torchrun" in FRAMEWORKS and "torchrun" in LAUNCHERS and "torchrun" in models.frameworks
 folders = ("clusterjobs.frameworks.", "clusterjobs.launchers.")
 print(json.dumps([name for name in sys.modules if name.startswith(folders)]))
 """

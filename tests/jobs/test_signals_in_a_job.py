@@ -207,4 +207,5 @@ def test_records_agree_with_slurm(jobs: Jobs, fault_counts: collections.Counter[
 def test_records_agree_with_slurm_after_300_signals(
     jobs: Jobs, fault_counts: collections.Counter[str]
 ) -> None:
-    check(jobs, some_cases(300), fault_counts)
+    # The first ten have run above, and have left their files in the lab.
+    check(jobs, some_cases(310)[10:], fault_counts)

@@ -136,7 +136,7 @@ def test_tensor_ranks_that_no_program_is_told_of_are_refused(framework: str) -> 
     (problem,) = about_parallel(**keys, parallel={"tensor": 2})
     assert (problem.path, problem.warning) == ("parallel.tensor", framework != "deepspeed")
     assert "{tensor-parallel: " in problem.hint
-    for useless in ({"epochs": 2}, {"zero-stage": 2}, {"sequence-parallel": 2}, {"tp": 4}):
+    for useless in ({"epochs": 2}, {"zero-stage": 2}, {"sequence-parallel": 2}):
         assert about_parallel(**keys, parallel={"tensor": 2}, args=useless)
     assert not about_parallel(**keys, parallel={"tensor": 2}, args={"tp-size": 2})
     assert not about_parallel(**keys, parallel={"tensor": 2}, args=["--tensor-parallel=2"])
@@ -148,7 +148,73 @@ def test_tensor_ranks_that_no_program_is_told_of_are_refused(framework: str) -> 
 def test_a_command_that_names_its_tensor_ranks_is_accepted() -> None:
     keys = {"framework": "command", "script": None, "parallel": {"tensor": 4}}
     assert not about_parallel(**keys, command=["./train", "--tp", "4"])
-    assert about_parallel(**keys, command=["./train", "--tp", "8"])
+    (problem,) = problems_of(CONFIG, **keys, command=["./train", "--tp", "8"])
+    assert problem.path == "command[1]"
+    assert problem.what == "tp: 8, but parallel.tensor (exp.yaml:1) is 4"
+
+
+@pytest.mark.parametrize(
+    ("parallel", "args", "contradicted"),
+    [
+        ({"tensor": 8}, {"tensor-model-parallel-size": 4}, "args.tensor-model-parallel-size"),
+        ({"tensor": 8}, ["--tp_size=4"], "args[0]"),
+        ({"pipeline": 2}, {"pp": 4}, "args.pp"),
+        ({"context": 2}, {"context-parallel-size": 1}, "args.context-parallel-size"),
+        ({"tensor": 1}, {"tp": 2}, "args.tp"),
+        ({"tensor": 8}, {"tp": 8, "tensorboard-interval": 10}, ""),
+        ({"context": 2}, {"context-parallel": 2, "context-size": 4096, "cp": 100}, ""),
+        ({"tensor": 2}, {"tp": "{{ parameters.TP }}"}, ""),
+    ],
+)
+def test_an_argument_with_another_size_than_parallel_is_refused(
+    parallel: dict[str, int], args: Any, contradicted: str
+) -> None:
+    found = errors_of(nodes=2, parallel=parallel, args=args, parameters={"TP": 2})
+    assert [one.path for one in found] == [contradicted] * bool(contradicted)
+    assert all("{{ parallel." in one.hint for one in found)
+
+
+def test_an_argument_without_parallel_is_compared_where_the_batch_counts_copies() -> None:
+    args = {"tensor-model-parallel-size": 4}
+    assert not errors_of(args=args)
+    (problem,) = errors_of(args=args, batch={"micro": 1})
+    assert problem.what == "tensor-model-parallel-size: 4, but parallel.tensor is 1"
+
+
+@pytest.mark.parametrize(
+    ("framework", "key"),
+    [
+        ("torchrun", "expert"),
+        ("deepspeed", "context"),
+        ("megatron-deepspeed", "virtual_pipeline"),
+        ("gpt-neox", "sequence"),
+        ("fairseq", "tensor"),
+        ("horovod", "pipeline"),
+    ],
+)
+def test_a_key_of_parallel_that_the_framework_does_not_have_is_refused(
+    framework: str, key: str
+) -> None:
+    files = {"configs": ["a.yml"]} if framework == "gpt-neox" else {}
+    found = errors_of(
+        framework=framework, parallel={key: True if key == "sequence" else 2}, **files
+    )
+    (problem,) = [one for one in found if one.path == f"parallel.{key}"]
+    assert problem.what == f"{key} is not supported with framework: {framework}"
+    assert problem.hint.startswith("remove it, or choose a framework that has it: ")
+
+
+def test_context_ranks_share_a_copy_of_the_model() -> None:
+    keys: dict[str, Any] = {
+        "nodes": 2,
+        "batch": {"micro": 4},
+        "args": {"cp": "{{ parallel.context }}"},
+    }
+    plan = plan_of(CONFIG, parallel={"context": 4}, **keys)
+    assert (plan.parallelism.data, plan.batch and plan.batch.global_) == (4, 16)
+    assert plan.launch.words[-2:] == ("--cp", "4")
+    (problem,) = errors_of(parallel={"context": 5}, args={"cp-size": 5})
+    assert problem.what.startswith("8 ranks cannot be divided by tensor 1 x pipeline 1 x context 5")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ def check_spec(
     """Check everything but the single arguments. `given`: fairseq's keys that are in `args`."""
     _check_program(experiment, fairseq, diagnostics)
     _check_kind(experiment, fairseq, diagnostics)
-    _check_parallel(experiment, diagnostics)
     _check_batch(experiment, fairseq, given, diagnostics)
     _check_bucket(experiment, fairseq, diagnostics)
     _check_precision(experiment, fairseq, diagnostics)
@@ -81,16 +80,6 @@ def _check_kind(experiment: Experiment, fairseq: Settings, diagnostics: Diagnost
             f"not supported for {fairseq.arch}, only for roberta* and transformer_lm*",
             "remove it, and use fairseq's own arguments: args: {encoder-layers: 24}",
         )
-
-
-def _check_parallel(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    for key in ("tensor", "pipeline"):
-        if (size := getattr(experiment.parallel, key)) > 1:
-            diagnostics.problem(
-                ("parallel", key),
-                f"{key}: {size}, but fairseq trains data parallel: each rank holds the whole model",
-                f"remove it, or framework: megatron-deepspeed, which has {key} parallelism",
-            )
 
 
 def _check_batch(

@@ -60,6 +60,7 @@ class Fairseq(Framework):
     )
     launchers = ("srun", "torchrun")
     options = Options
+    parallel_keys = ()
     log_lines = (_INNER,)
     reads_precision = True
 
