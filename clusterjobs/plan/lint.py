@@ -215,6 +215,8 @@ def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
         yield from ((("args", key), text) for text in texts if isinstance(text, str))
     for word in experiment.command or ():
         yield ("command",), word
+    for name, role in experiment.roles.items():
+        yield from ((("roles", name, "command"), word) for word in role.command)
 
 
 def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:

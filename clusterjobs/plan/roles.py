@@ -38,15 +38,27 @@ class Role(NamedTuple):
     port: int | None
     ready_seconds: int
 
-    @property
-    def last(self) -> int:
-        """The number of its last node."""
-        return self.first + self.nodes - 1
+    def where(self, all_nodes: int) -> str:
+        """`node 3 of 3, port 8000`."""
+        first, last = self.first + 1, self.first + self.nodes
+        nodes = f"node {first}" if self.nodes == 1 else f"nodes {first}-{last}"
+        return f"{nodes} of {all_nodes}" + (f", port {self.port}" if self.port else "")
 
     @property
     def log(self) -> str:
         """The file in the job's folder that has its output."""
         return f"{self.name}.log"
+
+
+def role_data(role: Role) -> dict[str, str | int | None]:
+    """What `plan --json` and plan.json say of a role. `first_node`: counted from 0."""
+    return {
+        "name": role.name,
+        "first_node": role.first,
+        "nodes": role.nodes,
+        "port": role.port,
+        "log": role.log,
+    }
 
 
 def plan_roles(
@@ -109,11 +121,8 @@ def _options(name: str, role: SpecRole) -> Iterator[Directive]:
 
 
 def _record(role: Role, placement: Placement, provenance: Provenance) -> None:
-    first, last = role.first + 1, role.last + 1
-    where = f"node {first}" if role.nodes == 1 else f"nodes {first}-{last}"
-    port = f", port {role.port}" if role.port else ""
     provenance.record(
         f"roles.{role.name}",
-        f"{where} of {placement.all_nodes}{port}",
+        role.where(placement.all_nodes),
         f"after the nodes that train; its address is ${addr_variable(role.name)}",
     )

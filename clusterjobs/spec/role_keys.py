@@ -26,7 +26,7 @@ def role_name(value: str) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError(
             "the name of a role has at most 30 small letters, digits and _, and starts with a "
-            "letter: server"
+            "letter: write server"
         )
     if reason := _RESERVED.get(value):
         raise ValueError(f"{value} is reserved: {reason}, so choose another name")

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from clusterjobs.spec.role_keys import Role
 
 TRAINING_NODES = "CLUSTERJOBS_TRAINING_NODES"  # the nodes that train, with commas
-_REFERENCE = re.compile(r"([^.]+)\.(addr|addrs)")
 _VARIABLE = re.compile(r"CLUSTERJOBS_[A-Z0-9_]+_(?:ADDR|NODES)")
 
 
@@ -35,6 +34,10 @@ def port_variable(role: str) -> str:
     return f"CLUSTERJOBS_{role.upper()}_PORT"
 
 
+# What a reference may name, beside the keys of a role.
+_ADDRESSES = {"addr": addr_variable, "addrs": nodes_variable}
+
+
 def role_variables(roles: Mapping[str, Role]) -> Iterator[str]:
     """The names of all variables with addresses; none without roles."""
     if roles:
@@ -46,19 +49,23 @@ def role_variables(roles: Mapping[str, Role]) -> Iterator[str]:
 
 
 def role_address(name: str, roles: Any) -> str | None:
-    """The mark for `{{ roles.<name> }}`, if that is an address; else None.
+    """The mark for `{{ roles.<name> }}`, if that is an address; None if it is a key of the role.
 
     `addr` is the first node of the role, `addrs` all of them. Raises BadReferenceError.
     """
-    match = _REFERENCE.fullmatch(name)
-    if match is None:
-        return None
-    known = list(map(str, roles)) if isinstance(roles, Mapping) else []
-    role, what = match[1], match[2]
+    role, _, what = name.partition(".")
+    known = roles if isinstance(roles, Mapping) else {}
     if role not in known:
-        hint = did_you_mean(role, known) if known else f"add `roles: {{{role}: {{command: ...}}}}`"
+        add = f"add `roles: {{{role}: {{command: ...}}}}`"
+        hint = did_you_mean(role, list(map(str, known))) if known else add
         raise BadReferenceError(f"there is no role {role}", hint)
-    return variable(addr_variable(role) if what == "addr" else nodes_variable(role))
+    if what in _ADDRESSES:
+        return variable(_ADDRESSES[what](role))
+    keys = known[role] if isinstance(known[role], Mapping) else {}
+    if what.partition(".")[0] not in keys:
+        hint = did_you_mean(what, [*_ADDRESSES, *map(str, keys)])
+        raise BadReferenceError(f"roles.{name} is not given", hint)
+    return None
 
 
 def is_address(name: str) -> bool:
