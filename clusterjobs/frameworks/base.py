@@ -83,20 +83,29 @@ class DataPath(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Everything that a framework may use."""
+    """Everything that a framework may use.
+
+    `gpu_model`: NVIDIA's name (`H100`), if it is known. `texts`: file name -> text, as in `completed`.
+    """
 
     experiment: Experiment
     options: SpecModel | None
     shape: Shape
     parallelism: Parallelism
     samples: Samples | None
+    gpu_model: str | None = None
+    texts: Mapping[str, str] = {}
 
 
 class ConfigFile(NamedTuple):
-    """A file that the framework reads: written into the job's folder, and shown to the user."""
+    """A file that the framework reads: written into the job's folder, and shown to the user.
+
+    `folder`: a folder in the job's folder that is made for it.
+    """
 
     name: str
     text: str
+    folder: str = ""
 
 
 class Variable(NamedTuple):
@@ -119,6 +128,7 @@ class Program(NamedTuple):
 
     `interface`: the network interface that the launcher must let the ranks use. `origins`: derived
     arguments, as written or as argparse stores them, and the key of the spec that each comes from.
+    `programs`: programs for the nodes (clusterjobs/node/) that it needs.
     """
 
     command: tuple[str, ...]
@@ -127,6 +137,7 @@ class Program(NamedTuple):
     environment: tuple[Variable, ...] = ()
     interface: str | None = None
     origins: Mapping[str, str] = {}
+    programs: tuple[str, ...] = ()
 
 
 class LogLine(NamedTuple):
@@ -147,11 +158,14 @@ class Saving(NamedTuple):
     `stop_channel`: "file", it looks for the file CLUSTERJOBS_STOP_FILE; "clock", it is started with
     the number of minutes after which it stops; "never", it cannot be asked, and saves at its own
     interval. `marker`: a file in the checkpoints' folder, written after each complete checkpoint.
+    `resume_option`: the option with which it resumes from a folder `checkpoint-N` of Hugging Face's
+    Trainer; "" for a program that finds its newest checkpoint itself.
     """
 
     stop_channel: Literal["file", "clock", "never"]
     reason: str
     marker: str | None = None
+    resume_option: str = ""
 
 
 OWN_SCRIPT = Saving("file", "the script is yours, and can look for a file at every step")
@@ -210,10 +224,9 @@ class Framework(abc.ABC):
         ]
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
-        """The user's own config files, relative to `workdir`.
+        """The user's own config files, relative to the spec's folder or to `workdir`.
 
-        They are on the cluster. Copies on this machine are checked, and nothing that is rendered
-        depends on them.
+        Their texts are in `Task.texts`, if the files are on this machine.
         """
         return ()
 

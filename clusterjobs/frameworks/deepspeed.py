@@ -6,7 +6,7 @@ Both come from the spec's `batch`, `precision` and `zero`, so that they cannot d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -31,22 +31,25 @@ from clusterjobs.frameworks.base import (
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
     THROUGHPUT,
+    Further,
     Zero,
     check_zero,
     config_text,
     derived_config,
     extensions_folder,
 )
+from clusterjobs.frameworks.ds_config_file import DsConfigKeys, config_file, own_keys
 from clusterjobs.frameworks.rules import Finding, check_rules, rule
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.model import SpecModel
 
 
 class Options(SpecModel):
-    """`zero`, and `ds_config` for the keys of DeepSpeed's config that are not derived."""
+    """`zero`, and `ds_config` for the keys of DeepSpeed's config that are not derived, or a file
+    that has them."""
 
     zero: Zero | None = None
-    ds_config: dict[str, Any] = Field(default_factory=dict)
+    ds_config: DsConfigKeys = Field(default_factory=dict)
 
 
 class DeepSpeed(Framework):
@@ -61,6 +64,10 @@ class DeepSpeed(Framework):
     packages = ("torch", "deepspeed")
     compiles_extensions = True
 
+    def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
+        assert isinstance(options, Options)
+        return config_file(options.ds_config)
+
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
@@ -74,11 +81,12 @@ class DeepSpeed(Framework):
             "DeepSpeed does not divide layers among ranks: each rank is data parallel",
             diagnostics,
         )
-        check_rules(RULES, _Settings(given_arguments(task.experiment), options), diagnostics)
+        own = own_keys(options.ds_config, task.texts, diagnostics)
+        check_rules(RULES, _Settings(given_arguments(task.experiment), own), diagnostics)
         check_zero(options.zero, task.experiment.parallel.pipeline, diagnostics)
-        config = config_text(
-            task, derived_config(task, options.zero), options.ds_config, diagnostics, provenance
-        )
+        further = Further(is_file=isinstance(options.ds_config, str))
+        derived = derived_config(task, options.zero)
+        config = config_text(task, derived, own, diagnostics, provenance, further)
         if script is None:
             return None
         command = (
@@ -105,10 +113,10 @@ _ORIGINS = {
 
 
 class _Settings(NamedTuple):
-    """The arguments of the script, and DeepSpeed's keys."""
+    """The arguments of the script, and DeepSpeed's own keys."""
 
     arguments: list[Argument]
-    options: Options
+    own: Mapping[str, Any]
 
 
 # Where a script has an argument of this name, it is the same setting as DeepSpeed's key.
@@ -131,7 +139,7 @@ _SAME = {
 def two_values(settings: _Settings) -> Iterator[Finding]:
     for argument in settings.arguments:
         path = _SAME.get(argument.key, ())
-        value: Any = settings.options.ds_config
+        value: Any = settings.own
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None
         if path and isinstance(value, (int, float)) and _differs(argument, value):

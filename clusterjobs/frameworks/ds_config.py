@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import TOKEN, LogLine, Task, Variable
@@ -61,20 +61,43 @@ def derived_config(task: Task, zero: Zero | None) -> dict[str, Any]:
     return config
 
 
+class Further(NamedTuple):
+    """What a config may contain beside the keys that are not derived.
+
+    `is_file`: values that agree with the derived ones, since the file is used elsewhere, too.
+    `keeps_auto`: "auto", which Hugging Face's Trainer and Accelerate replace. `has_own_batch`: the
+    program gets the batch sizes elsewhere, too, so that the spec need not have them.
+    """
+
+    is_file: bool = False
+    keeps_auto: bool = False
+    has_own_batch: bool = False
+
+
+NOTHING_FURTHER = Further()
+
+
 def config_text(
     task: Task,
     derived: Mapping[str, Any],
     own: Mapping[str, Any],
     diagnostics: Diagnostics,
     provenance: Provenance,
+    further: Further = NOTHING_FURTHER,
 ) -> str:
     """The text of ds_config.json: `derived` first, then the spec's own keys."""
-    _check_own_config(own, diagnostics)
-    stage = derived.get("zero_optimization", {}).get("stage")
-    check_keys(DsConfig(own, stage, task.experiment.precision), diagnostics)
-    check_batch(task, diagnostics)
+    _check_own_config(own, derived, further, diagnostics)
+    merged = _merged(derived, own)
+    zero = merged.get("zero_optimization")
+    stage = zero.get("stage") if isinstance(zero, dict) else None
+    check_keys(
+        DsConfig(own, stage if isinstance(stage, int) else None, task.experiment.precision),
+        diagnostics,
+    )
+    if not further.has_own_batch:
+        check_batch(task, diagnostics)
     record_batch(task, "ds_config.train_batch_size", provenance)
-    return json_text(_merged(derived, own))
+    return json_text(merged)
 
 
 def json_text(config: Mapping[str, Any]) -> str:
@@ -129,18 +152,39 @@ _WRITE_INSTEAD = {
 }
 
 
-def _check_own_config(own: Mapping[str, Any], diagnostics: Diagnostics) -> None:
+def _check_own_config(
+    own: Mapping[str, Any], derived: Mapping[str, Any], further: Further, diagnostics: Diagnostics
+) -> None:
     """Refuse keys that the plan derives, and values that JSON cannot hold."""
+    known = {dotted(path): value for path, value in leaves(derived, ())}
     for path, value in leaves(own, ()):
         key = dotted(path)
-        if key in _WRITE_INSTEAD:
+        if value == "auto":
+            if not further.keeps_auto:
+                diagnostics.problem(
+                    ("ds_config", *path),
+                    'only Hugging Face\'s Trainer and Accelerate replace "auto": DeepSpeed would '
+                    "use its default, or fail",
+                    "write a value, or framework: huggingface or accelerate",
+                )
+        elif key not in _WRITE_INSTEAD:
+            check_json("ds_config", path, value, diagnostics)
+        elif not (further.is_file and _agrees(key, value, known)):
+            what = f"{key} is derived"
+            if further.is_file and key in known:
+                what = f"{key} is {value} here, and {known[key]} according to the spec"
             diagnostics.problem(
                 ("ds_config", *path),
-                f"{key} is derived",
+                what,
                 f"write {_WRITE_INSTEAD[key]} instead, so that the plan can check it",
             )
-        else:
-            check_json("ds_config", path, value, diagnostics)
+
+
+def _agrees(key: str, value: Any, known: Mapping[str, Any]) -> bool:
+    """Whether a derived key has the derived value, or one that the spec leaves open."""
+    if key == "zero_optimization.stage" and key not in known:
+        return True
+    return bool(known.get(key, False if key.endswith(".enabled") else None) == value)
 
 
 def check_json(key: str, path: Path, value: Any, diagnostics: Diagnostics) -> None:

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.yaml.document import Path
 
-T = TypeVar("T")
+T = TypeVar("T", contravariant=True)  # a rule about what is in common is one about each
 
 
 class Finding(NamedTuple):

@@ -56,6 +56,7 @@ class Launcher(NamedTuple):
     `calls_srun`: the script calls srun for the ranks, with the spec's `srun` options.
     `over_ssh`: it reaches the other nodes by ssh.
     `takes_first_gpus`: it numbers GPUs from 0, whichever GPUs Slurm has allocated.
+    `runs_commands`: it can start any command as the ranks, for steps `per: rank`.
     `shares_nodes`: it starts ranks by srun alone, on a share of a node, beside other points.
     `label_setting`: the setting in a spec that makes it label each line with its rank.
     `sets_node_rank`: its template begins with blocks/inside.sh.j2 on every node, which puts the
@@ -79,6 +80,7 @@ class Launcher(NamedTuple):
     calls_srun: bool = True
     over_ssh: bool = False
     takes_first_gpus: bool = False
+    runs_commands: bool = True
     shares_nodes: bool = False
     label_setting: str = ""
     sets_node_rank: bool = False

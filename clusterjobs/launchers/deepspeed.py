@@ -24,6 +24,7 @@ DEEPSPEED_PDSH = Launcher(
     "deepspeed-pdsh",
     "one deepspeed starts the ranks of all nodes over pdsh and ssh",
     over_ssh=True,
+    runs_commands=False,
     takes_first_gpus=True,
     refused_runtimes=dict.fromkeys(RUNTIMES, _OUTSIDE),
     programs=SSH_PROGRAMS,

@@ -13,6 +13,7 @@ DEEPY = Launcher(
     "deepy.py has DeepSpeed start the ranks with srun",
     task_per_rank=True,
     calls_srun=False,
+    runs_commands=False,
     refused_runtimes={"pyxis": _NO_SRUN, "apptainer": _NO_SRUN},
     ssh_inside=("docker",),
     reason_inside="deepy.py has DeepSpeed start the ranks by ssh",

@@ -12,6 +12,7 @@ HOROVODRUN = Launcher(
     "horovodrun",
     "one horovodrun starts the ranks of all nodes over ssh",
     over_ssh=True,
+    runs_commands=False,
     takes_first_gpus=True,
     refused_runtimes={"pyxis": _OUTSIDE, "apptainer": _OUTSIDE},
     ssh_inside=("docker",),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from clusterjobs.cluster.facts import BucketLink
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
+from clusterjobs.frameworks.base import JOB_DIR, Saving, folder_on_the_node
 from clusterjobs.plan.storage import Storage, is_below
 from clusterjobs.plan.sweep import POINT
 from clusterjobs.provenance import Provenance
@@ -38,12 +38,14 @@ class Checkpoints(NamedTuple):
 
     `marker`: a file that the training rewrites after each complete checkpoint. `path` and
     `marker` are None if unknown. `links`: exports of `path` that the file system makes.
+    `resume_option`: passed to the program with the newest complete `checkpoint-N`, if there is one.
     """
 
     path: str | None
     marker: str | None
     exports: tuple[Export, ...]
     links: tuple[BucketLink, ...]
+    resume_option: str = ""
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -57,20 +59,27 @@ class Checkpoints(NamedTuple):
 
 def plan_checkpoints(
     experiment: spec.Experiment,
-    marker: str | None,
+    saving: Saving,
     storage: Storage,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Checkpoints:
-    """The section `checkpoints`. `marker`: the framework's own, if it writes one."""
+    """The section `checkpoints`. `saving`: the framework's."""
     checkpoints, exports = experiment.checkpoints, list[Export | BucketLink]()
-    path = None
+    path, marker = None, saving.marker
     if checkpoints:
         path, marker = folder_on_the_node(checkpoints.path), checkpoints.marker or marker
         _check_marker(checkpoints.marker, diagnostics)
         _check_via(checkpoints, storage, diagnostics)
         name = experiment.name
         exports += _export(checkpoints, name, storage, diagnostics, provenance)
+        if saving.resume_option:
+            provenance.record(
+                "resume",
+                f"{saving.resume_option} with the newest complete checkpoint-N, if there is one",
+                "the Trainer resumes only from a checkpoint that it is given",
+                "transformers, Trainer.train",
+            )
     if experiment.logs.overwrite and not experiment.logs.export:
         _report_missing_export("logs", diagnostics)
     if experiment.logs.export:
@@ -80,6 +89,7 @@ def plan_checkpoints(
         f"{path}/{expanding(marker)}" if path and marker else None,
         tuple(one for one in exports if isinstance(one, Export)),
         tuple(one for one in exports if isinstance(one, BucketLink)),
+        saving.resume_option if path else "",
     )
 
 

@@ -23,8 +23,6 @@ from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import expanding, variable
 from clusterjobs.spec.role_references import role_variables
 
-HERE = variable("PWD")  # the script changes to workdir first, so this is where the ranks run
-
 
 class Container(NamedTuple):
     """How the ranks run in containers.
@@ -62,7 +60,7 @@ def plan_container(
         return None
     check_container(wanted, placement, launcher, diagnostics)
     check_venv(venv, experiment.parameters, diagnostics)
-    folders = needed_folders(facts, job, checkpoints, experiment.data)
+    folders = needed_folders(wanted, facts, job, checkpoints, experiment.data)
     mounts = plan_mounts(wanted, folders, placement.fabric, diagnostics, provenance)
     uses_hosts = wanted.efa == "host" and placement.fabric == "efa"
     return Container(
@@ -91,10 +89,15 @@ def _names(environment: Environment, venv: str | None) -> Iterator[str]:
 # ------------------------------------------------------------------ options of each runtime
 
 
+def _folder_of_ranks(container: spec.Container) -> str:
+    """By default the script's own folder: it changes to `workdir` first."""
+    return expanding(container.workdir) if container.workdir else variable("PWD")
+
+
 def _pyxis(container: spec.Container) -> Iterator[Directive]:
     yield Directive("container-image", expanding(container.image), "software.container")
     yield Directive("container-mounts", variable("container_mounts"), "")
-    yield Directive("container-workdir", HERE, "else the image's own")
+    yield Directive("container-workdir", _folder_of_ranks(container), "else the image's own")
     yield Directive("container-env", variable("container_env"), "else the image's values win")
     if container.home:
         yield Directive("container-mount-home", True, "software.container.home")
@@ -114,7 +117,7 @@ def _apptainer(container: spec.Container, placement: Placement) -> Iterator[Dire
     if container.writable:
         yield Directive("writable-tmpfs", True, "software.container.writable; in memory, 64 MB")
     yield Directive("no-eval", True, "else a shell evaluates the values of variables")
-    yield Directive("pwd", HERE, "where the job runs")
+    yield Directive("pwd", _folder_of_ranks(container), "where the job runs")
 
 
 def _docker(
@@ -131,7 +134,7 @@ def _docker(
         "shm-size", _shm(container, placement, provenance), "Docker's own 64 MB break NCCL"
     )
     yield Directive("ulimit", "memlock=-1:-1", "EFA and NCCL pin memory")
-    yield Directive("workdir", HERE, "where the job runs")
+    yield Directive("workdir", _folder_of_ranks(container), "where the job runs")
 
 
 def _shm(container: spec.Container, placement: Placement, provenance: Provenance) -> str:

@@ -99,13 +99,18 @@ Folder = tuple[Path, str, str]  # the key of the spec that needs it, the folder,
 
 
 def needed_folders(
-    facts: ClusterFacts, job: Job, checkpoints: str | None, data: Sequence[spec.Data]
+    container: spec.Container,
+    facts: ClusterFacts,
+    job: Job,
+    checkpoints: str | None,
+    data: Sequence[spec.Data],
 ) -> Iterator[Folder]:
     """The folders that the job needs inside."""
     key = ("software", "container")
     for mount in facts.mounts:
         yield key, mount.path, f"shared storage of {facts.name}"
-    yield ("workdir",), job.workdir or folder_on_the_node("."), "where the program runs"
+    if job.workdir or not container.workdir:
+        yield ("workdir",), job.workdir or folder_on_the_node("."), "where the program runs"
     logs = job.folder.rpartition("/")[0]
     folder = JOB_DIR if has_variable(logs) else logs
     yield ("logs", "path"), folder, "the job's own folder: its configs and records"

@@ -61,25 +61,27 @@ def srun_options(
     own: Mapping[str, str | bool], by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
 ) -> tuple[Directive, ...]:
     """The options of the training's srun. `by_pyxis`: it also starts the containers."""
-    shape, ntasks, has_roles = placement.shape, placement.ntasks_per_node, placement.role_nodes > 0
-    planned = "as planned, even if sbatch got other options"
-    derived = [
-        Directive("nodes", shape.nodes, planned),
-        Directive("ntasks", shape.nodes * ntasks, planned),
-        Directive("ntasks-per-node", ntasks, planned),
-        Directive("label", True, "every line says which task wrote it"),
-        Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout"),
-        Directive("wait", 0, "a rank may go on after the others, to save or to evaluate"),
-        Directive("cpu-bind", "none", "threads may move; data loaders need it"),
-    ]
-    if (cpus := placement.cpus_per_task) is not None:
-        derived.append(Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02"))
-    if has_roles:
-        nodes = variable(TRAINING_NODES)
-        derived.append(Directive("nodelist", nodes, "the other nodes have roles"))
-    derived += _share_of_a_node(placement)
-    check_srun(own, by_pyxis, has_roles, diagnostics)
+    derived = [*derived_srun_options(placement)]
+    check_srun(own, by_pyxis, placement.role_nodes > 0, diagnostics)
     return _with_own("srun", derived, own, diagnostics)
+
+
+def derived_srun_options(placement: Placement) -> Iterator[Directive]:
+    """Those that follow from the placement."""
+    shape, ntasks = placement.shape, placement.ntasks_per_node
+    planned = "as planned, even if sbatch got other options"
+    yield Directive("nodes", shape.nodes, planned)
+    yield Directive("ntasks", shape.nodes * ntasks, planned)
+    yield Directive("ntasks-per-node", ntasks, planned)
+    yield Directive("label", True, "every line says which task wrote it")
+    yield Directive("kill-on-bad-exit", 1, "one dead task ends the step, not a timeout")
+    yield Directive("wait", 0, "a rank may go on after the others, to save or to evaluate")
+    yield Directive("cpu-bind", "none", "threads may move; data loaders need it")
+    if (cpus := placement.cpus_per_task) is not None:
+        yield Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02")
+    if placement.role_nodes:
+        yield Directive("nodelist", variable(TRAINING_NODES), "the other nodes have roles")
+    yield from _share_of_a_node(placement)
 
 
 def _share_of_a_node(placement: Placement) -> Iterator[Directive]:

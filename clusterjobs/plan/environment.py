@@ -19,6 +19,7 @@ from clusterjobs.plan.node_rank import is_of_the_node
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.secrets import Secret
 from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.module_items import command_and_names
 from clusterjobs.spec.references import expanding
 
 EFA_LIBRARIES = ":".join(
@@ -32,9 +33,17 @@ EFA_LIBRARIES = ":".join(
 )
 
 
+class ModuleCall(NamedTuple):
+    """A call of `module`, for example `load` with the names of two modules."""
+
+    command: str
+    names: tuple[str, ...]
+
+
 class Environment(NamedTuple):
     """What the job unsets from the inherited environment, and what it sets.
 
+    `source`: files of bash that the script reads before it changes to the working folder.
     `kept_slurm`: patterns of the SLURM_ variables that are kept. `conda` and `venv` are None if
     there is none, or if the container has its own. `software_setup` and `setup`: the user's own
     lines of bash.
@@ -45,7 +54,8 @@ class Environment(NamedTuple):
     unset_prefixes: tuple[str, ...]
     variables: tuple[Variable, ...]
     secrets: tuple[Secret, ...]
-    modules: tuple[str, ...]
+    source: tuple[str, ...]
+    modules: tuple[ModuleCall, ...]
     conda: str | None
     venv: str | None
     software_setup: tuple[str, ...]
@@ -72,12 +82,23 @@ def plan_environment(
         PREFIXES,
         tuple(_variables(env, software, placement, tuple(itertools.chain(*further)), diagnostics)),
         secrets,
-        software.modules,
+        tuple(map(folder_on_the_node, software.source)),
+        tuple(_module_calls(software.modules)),
         software.conda and expanding(software.conda),
         folder_on_the_node(software.venv) if software.venv and not software.container else None,
         software.setup,
         setup,
     )
+
+
+def _module_calls(items: Iterable[str]) -> Iterator[ModuleCall]:
+    """Modules that are loaded one after the other are loaded by one call."""
+    calls = map(command_and_names, items)
+    for command, group in itertools.groupby(calls, key=lambda one: one[0]):
+        if command == "load":
+            yield ModuleCall(command, tuple(name for _, names in group for name in names))
+        else:
+            yield from (ModuleCall(command, names) for _, names in group)
 
 
 def _variables(
@@ -94,7 +115,7 @@ def _variables(
     derived += further
     if container := software.container:
         # What is on the node's LD_LIBRARY_PATH is not in the image.
-        derived = [one for one in derived if not one.append]
+        derived = [one for one in derived if one.name != "LD_LIBRARY_PATH"]
         if container.runtime == "pyxis" and placement.shape.gpus_per_node:
             derived += _NVIDIA
     yield from (one for one in derived if not one.append and one.name not in own)

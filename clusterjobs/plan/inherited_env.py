@@ -81,8 +81,10 @@ _HANDED_ON = {
 
 def own_slurm_variables(directives: Iterable[Directive]) -> tuple[str, ...]:
     """Patterns of the SLURM_ variables that describe this job; all others are unset."""
+    # SPANK plugins of sbatch pass their options to srun and to the ranks as variables: spank(8).
+    # Those of options, _SLURM_SPANK_OPTION_*, do not begin with SLURM_ and are never unset.
     handed = (_HANDED_ON[one.name] for one in directives if one.name in _HANDED_ON)
-    return (*_SBATCH_SETS, *sorted(handed))
+    return (*_SBATCH_SETS, *sorted(handed), "SLURM_SPANK_*")
 
 
 def is_unset(name: str) -> bool:

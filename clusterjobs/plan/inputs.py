@@ -73,7 +73,8 @@ def _on_the_node(paths: Iterable[str], experiment: Experiment) -> Iterator[tuple
         is_whole = path.startswith(("/", "\0"))
         whole = path if is_whole else f"{experiment.workdir or '.'}/{path}"
         # In a container, only `workdir` is sure to have the same path as outside.
-        if not (experiment.software.container and is_whole):
+        container = experiment.software.container
+        if not (container and (is_whole or container.workdir)):
             yield path, bool(experiment.before) or _is_staged(whole, experiment.data)
 
 

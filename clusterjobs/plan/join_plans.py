@@ -25,7 +25,8 @@ TEXTS: Mapping[str, str] = {
     "job.parameters.*.default": "",
     "environment.variables.*.value": "",
     "environment.secrets.*.file": "",
-    "environment.modules.*": "module",
+    "environment.source.*": "source",
+    "environment.modules.*.names.*": "module",
     "environment.conda": "conda",
     "environment.venv": "venv",
     "files.configs.*.text": "",
@@ -37,9 +38,11 @@ TEXTS: Mapping[str, str] = {
     "container.mounts.*.target": "mount_target",
     "container.options.*.value": "",
     "container.venv": "venv",
-    "steps.before.*.words.*": "",
-    "steps.after.*.words.*": "",
-    "steps.sidecars.*.words.*": "",
+    **{
+        f"steps.{key}.*.{text}": name
+        for key in ("before", "after", "always", "sidecars")
+        for text, name in (("words.*", ""), ("name", "step_name"), ("srun_options.*.value", ""))
+    },
     "launch.prefix.*": "",
     "launch.words.*": "",
     "launch.own_options.*": "",
@@ -58,7 +61,8 @@ _INFORMATION = frozenset(
         *("environment.variables.*.reason", "environment.variables.*.source"),
         *("preflight.checks.*.reason", "staging.inputs.*.where", "container.mounts.*.reason"),
         *("container.options.*.reason", "launch.srun_options.*.reason", "launch.origins"),
-        *("roles.*.options.*.reason",),
+        *(f"steps.{key}.*.srun_options.*.reason" for key in ("before", "after", "sidecars")),
+        "roles.*.options.*.reason",
     )
 )
 

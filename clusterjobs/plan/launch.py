@@ -92,7 +92,7 @@ def plan_launch(
         options.template(launcher.name) if options else launcher.name,
         program.interface,
         SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,
-        SSH_PROGRAMS if ssh_inside else launcher.programs,
+        (*(SSH_PROGRAMS if ssh_inside else launcher.programs), *program.programs),
     )
 
 

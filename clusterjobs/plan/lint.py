@@ -36,7 +36,9 @@ def check_intentions(
     _check_network(placement, facts, diagnostics)
     _check_shared_folders(_folders(experiment), facts, diagnostics)
     _check_checkpoints_of_an_attempt(experiment.checkpoints, diagnostics)
-    _check_relative_checkpoints(experiment.checkpoints, experiment.workdir, diagnostics)
+    container = experiment.software.container
+    workdir = experiment.workdir or (container.workdir if container else None)
+    _check_relative_checkpoints(experiment.checkpoints, workdir, diagnostics)
     if not framework.reads_precision and _is_not_passed_on(experiment.precision, experiment.args):
         diagnostics.problem(
             ("precision",),
@@ -223,6 +225,8 @@ def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     yield ("logs", "path"), experiment.logs.path
     for key in ("workdir", "script"):
         yield (key,), getattr(experiment, key) or ""
+    for index, file in enumerate(experiment.software.source):
+        yield ("software", "source", index), file
     for key in ("venv", "conda"):
         yield ("software", key), getattr(experiment.software, key) or ""
     if experiment.checkpoints:

@@ -70,7 +70,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_model(numbers.model, parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
     wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
-    task = Task(wanted, spec.options, placement.shape, parallelism, batch)
+    gpu_model = placement.node_type.gpu_model
+    task = Task(wanted, spec.options, placement.shape, parallelism, batch, gpu_model, texts or {})
     program = framework.program(task, *both) or _NO_PROGRAM
 
     restarts = plan_restarts(
@@ -92,7 +93,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_data_paths(data_paths, placement.shape.nodes, wanted, storage, diagnostics)
     check_own_folders(wanted, diagnostics)
     staging = plan_staging(wanted.data, wanted.name, inputs, storage, *both)
-    checkpoints = plan_checkpoints(wanted, framework.saving.marker, storage, *both)
+    checkpoints = plan_checkpoints(wanted, framework.saving, storage, *both)
     preflight = plan_preflight(
         wanted.preflight,
         wanted.software,
@@ -119,6 +120,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
     launch = plan_launch(wanted, program, launcher, launcher_options, placement, container, *both)
+    steps = plan_steps(wanted, launch, placement, container, diagnostics)
     roles = plan_roles(wanted, launcher, placement, container, *both)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
@@ -137,7 +139,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         preflight=preflight,
         staging=staging,
         container=container,
-        steps=plan_steps(wanted.before, wanted.after, wanted.sidecars),
+        steps=steps,
         launch=launch,
         roles=roles,
         checkpoints=checkpoints,

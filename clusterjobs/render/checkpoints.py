@@ -7,6 +7,7 @@ from typing import Any
 from clusterjobs.plan.checkpoints import Checkpoints, Export
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
+from clusterjobs.render.lines import NOTHING
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.references import not_required
 
@@ -22,6 +23,12 @@ def checkpoints_context(plan: Plan) -> dict[str, Any]:
         "exports": [_export(one) for one in checkpoints.exports],
         "is_recorded_here": checkpoints.path is not None and plan.restarts is None,
         "newest": _newest(checkpoints),
+        "has_resume": bool(checkpoints.resume_option),
+        "resume_option": shell.quote(checkpoints.resume_option),
+        "folder": shell.quote(checkpoints.path or ""),
+        "newest_option": ShellText(f' --newest="$({_newest(checkpoints)})"')
+        if checkpoints.resume_option
+        else NOTHING,
         # The job may fail before the parameters and the environment are set.
         "attempt_options": ShellText(" ".join(map(_if_set, options))),
     }
@@ -29,6 +36,8 @@ def checkpoints_context(plan: Plan) -> dict[str, Any]:
 
 def _newest(checkpoints: Checkpoints) -> ShellText:
     """A command that prints the name of the newest checkpoint, as attempt.py finds it."""
+    if checkpoints.resume_option:
+        return ShellText(f"newest_checkpoint {_if_set(checkpoints.path or '.')}")
     if checkpoints.marker:
         marker = _if_set(checkpoints.marker)
         return ShellText(f"timeout 10 head -c 1024 -- {marker} 2>/dev/null | head -n 1")

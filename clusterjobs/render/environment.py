@@ -7,6 +7,7 @@ import textwrap
 from typing import Any
 
 from clusterjobs.frameworks.base import TOKEN, Variable
+from clusterjobs.plan.environment import ModuleCall
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.secrets import Secret
 from clusterjobs.render import shell
@@ -25,7 +26,9 @@ def environment_context(plan: Plan) -> dict[str, Any]:
         "has_token": any(TOKEN in one.value for one in environment.variables),
         "secrets": [_secret(one) for one in environment.secrets],
         "has_modules": bool(environment.modules),
-        "modules": command_text(environment.modules),
+        "modules": [_module_call(one) for one in environment.modules],
+        "has_source": bool(environment.source),
+        "source": command_text(environment.source),
         "has_conda": environment.conda is not None,
         "conda": shell.quote(environment.conda or ""),
         "has_venv": environment.venv is not None,
@@ -53,11 +56,17 @@ def _own_code(key: str, lines: tuple[str, ...]) -> list[dict[str, ShellText]]:
     return [{"key": ShellText(key), "code": code, "end": shell.heredoc_word(code)}]
 
 
+def _module_call(one: ModuleCall) -> ShellText:
+    names = f" {command_text(one.names)}" if one.names else ""
+    return ShellText(f"module {one.command}{names}")
+
+
 def _export(variable: Variable) -> list[ShellText]:
     name = variable.name
     value = shell.quote(variable.value, unset="-" if variable.expand else "")
     if variable.append:
-        value = ShellText(f'"${{{name}:+${name}:}}{value}"')
+        inner = value.strip('"')  # of a value with variables
+        value = ShellText(f'"${{{name}:+${name}:}}{inner}"')
     line = ShellText(f"export {name}={value}")
     return [line] if variable.expand else with_reason(line, variable.reason)
 

@@ -8,6 +8,7 @@ from clusterjobs import resources
 from clusterjobs.frameworks.base import ConfigFile
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
+from clusterjobs.render.lines import NOTHING
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.references import has_variable
 
@@ -49,7 +50,13 @@ def _config(file: ConfigFile) -> dict[str, ShellText]:
     """A file with variables, of a sweep, is written by a here-document that expands them."""
     document = shell.expanding_document if has_variable(file.text) else shell.verbatim
     text = document(file.text.rstrip("\n"))
-    return {"name": shell.quote(file.name), "text": text, "end": shell.heredoc_word(text)}
+    name = f"{file.folder}/{file.name}" if file.folder else file.name
+    return {
+        "name": shell.quote(name),
+        "folder": shell.quote(file.folder) if file.folder else NOTHING,
+        "text": text,
+        "end": shell.heredoc_word(text),
+    }
 
 
 def _program(name: str) -> dict[str, ShellText]:

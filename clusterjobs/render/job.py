@@ -11,11 +11,12 @@ from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 from clusterjobs.render.files import has_watchdog
 from clusterjobs.render.shell import ShellText
+from clusterjobs.render.steps import ends_its_steps
 
 
 def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str, Any]:
     """What the header and the block `job` print."""
-    job = plan.job
+    job, runs_children = plan.job, bool(plan.preflight or plan.staging.data)
     rendered_from = spec_file + "".join(f" --set {shell.quote(item)}" for item in settings)
     return {
         "title": shell.comment(f"{job.name}: {job.title}"),
@@ -31,7 +32,8 @@ def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str
         "is_packed": plan.placement.per_node > 1,
         "has_watchdog": has_watchdog(plan),
         "reports_data": bool(plan.staging.data or plan.checkpoints.exports),
-        "has_children": bool(plan.preflight or plan.staging.data),
+        "has_children": runs_children or ends_its_steps(plan),
+        "runs_children": runs_children,
         "may_hold_itself": plan.preflight is not None and plan.preflight.excludes_bad_nodes,
     }
 

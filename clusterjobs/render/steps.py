@@ -6,27 +6,125 @@ from typing import Any
 
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.steps import Step
-from clusterjobs.render.lines import command_text, once_per_node, program_text
+from clusterjobs.render import shell
+from clusterjobs.render.launch import launch_context
+from clusterjobs.render.lines import WIDTH, command_text, once_per_node, program_text
 from clusterjobs.render.preflight import nccl_judge, nccl_watch
 from clusterjobs.render.shell import ShellText
 from clusterjobs.render.site.templates import SiteTemplates
 
 
 def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
-    """What the blocks `before` and `after` print."""
-    steps, nodes = plan.steps, plan.placement.all_nodes
-    after = [*nccl_judge(plan), *(_step(step, nodes) for step in steps.after)]
-    sidecars = [*nccl_watch(plan), *(_step(step, nodes) for step in steps.sidecars)]
+    """What the blocks `before` and `after` print, and the functions for steps."""
+    steps = plan.steps
+    after = [
+        *map(_plain, nccl_judge(plan)),
+        *(_step(one, plan, number) for number, one in enumerate(steps.after)),
+    ]
+    sidecars = [*map(_plain, nccl_watch(plan)), *(_step(one, plan) for one in steps.sidecars)]
+    named = [one for one in (*steps.before, *steps.after) if one.name]
     return {
-        "before": [_step(step, nodes) for step in steps.before],
+        "before": [_step(one, plan, number) for number, one in enumerate(steps.before)],
         "sidecars": sidecars,
         "after": after,
+        "always": [_step(one, plan) for one in steps.always],
         "has_after": bool(after or site.insertions("after_launch")),
         "has_background": bool(sidecars or plan.restarts),
+        "has_functions": bool(named or steps.always),
+        "has_named": bool(named),
+        "decision": ShellText('"${decision:-stop}"' if plan.restarts else "stop"),
+        "has_ranks": any(one.launcher for one in named),
+        "has_limits": any(one.timeout_seconds for one in named),
+        "has_once": any(one.once for one in named),
+        "has_bandwidth": any(one.min_bus_bandwidth for one in named),
+        "has_always": bool(steps.always),
     }
 
 
-def _step(step: Step, nodes: int) -> ShellText:
-    if not step.per_node:
+def ends_its_steps(plan: Plan) -> bool:
+    """Whether `finish` has to end a step that is not one of ranks."""
+    steps = (*plan.steps.before, *plan.steps.after)
+    return any(one.name and not one.launcher for one in steps)
+
+
+def _plain(text: ShellText) -> dict[str, Any]:
+    return {
+        "text": text,
+        "is_named": False,
+        "is_apart": False,
+        "is_of_ranks": False,
+        "is_inside": False,
+    }
+
+
+def _step(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
+    """`number`: of a step in its list, from 0."""
+    within = plan if step.inside else plan._replace(container=None)
+    launcher = step.launcher or plan.launch.launcher
+    further = (*plan.launch.launcher_options, launcher.no_python_option)
+    options = further if launcher is plan.launch.launcher else ()
+    launch = plan.launch._replace(
+        launcher=launcher,
+        words=step.words,
+        srun_options=step.srun_options,
+        launcher_options=tuple(dict.fromkeys(filter(None, options))),
+    )
+    return {
+        **_plain(_text(step, plan)),
+        "is_named": bool(step.name),
+        "is_apart": bool(step.name and number),
+        "is_of_ranks": step.launcher is not None,
+        "is_inside": step.inside,
+        "name": shell.quote(step.name),
+        "settings": _settings(step, plan, number),
+        "command": command_text(step.words),
+        "seconds": step.timeout_seconds,
+        "options": _lines(_options(step, plan)),
+        "srun": ShellText(" \\\n    ".join(_lines([ShellText("srun"), *_options(step, plan)]))),
+        "launch": launch_context(within._replace(launch=launch)),
+    }
+
+
+def _text(step: Step, plan: Plan) -> ShellText:
+    """The command of a step that is neither of ranks nor inside a container."""
+    if step.per != "node":
         return program_text(step.words)
-    return ShellText(f"srun {once_per_node(nodes)} {command_text(step.words)}")
+    once = once_per_node(plan.placement.all_nodes)
+    return ShellText(f"srun {once} {command_text(step.words)}")
+
+
+def _options(step: Step, plan: Plan) -> list[ShellText]:
+    """Options of srun for ranks, or for a step inside a container."""
+    container = plan.container
+    if step.launcher:
+        return [shell.option(one.name, one.value) for one in step.srun_options]
+    if not step.inside or container is None:
+        return []
+    nodes = plan.placement.all_nodes if step.per == "node" else 1
+    pyxis = container.options if container.runtime == "pyxis" else ()
+    further = [shell.option(one.name, one.value) for one in pyxis]
+    once = once_per_node(nodes).replace("\\\n", "").split()
+    return [*map(ShellText, once), *further]
+
+
+def _lines(options: list[ShellText]) -> list[ShellText]:
+    """Several options on a line: the launch below explains those that it shares."""
+    lines: list[str] = []
+    for one in options:
+        if lines and len(lines[-1]) + len(one) < WIDTH - 12:
+            lines[-1] += f" {one}"
+        else:
+            lines.append(one)
+    return [ShellText(one) for one in lines]
+
+
+def _settings(step: Step, plan: Plan, number: int) -> ShellText:
+    """What `run_step` reads, beside the name: ` once=2 step_seconds=600`."""
+    reports = plan.placement.all_nodes if step.per == "node" else 1
+    settings = [
+        ("once", (number + 1) * step.once),
+        ("step_seconds", step.timeout_seconds),
+        ("min_bus_bandwidth", step.min_bus_bandwidth),
+        ("reports", reports * bool(step.min_bus_bandwidth)),
+    ]
+    return ShellText("".join(f" {name}={value}" for name, value in settings if value))

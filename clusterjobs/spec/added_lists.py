@@ -15,6 +15,7 @@ from clusterjobs.yaml.document import Path, dotted
 LISTS: dict[Path, bool] = {
     ("setup",): True,
     ("software", "setup"): True,
+    ("software", "source"): False,
     ("software", "modules"): False,
     ("software", "container", "mounts"): False,
     ("data",): False,

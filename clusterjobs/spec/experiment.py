@@ -12,9 +12,11 @@ from pydantic import BeforeValidator, Field
 from clusterjobs.spec import commands, field_types, images
 from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.module_items import ModuleItem
 from clusterjobs.spec.need_keys import Needs
 from clusterjobs.spec.role_keys import Roles
 from clusterjobs.spec.seconds import Seconds
+from clusterjobs.spec.step_keys import Steps
 from clusterjobs.spec.sweep_keys import Sweep
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
@@ -32,7 +34,8 @@ class Container(SpecModel):
     """The image that the ranks run in, and its runtime.
 
     `efa`: use the EFA libraries of the image or of the host. `shm`: the size of /dev/shm, where the
-    runtime does not share the node's.
+    runtime does not share the node's. `workdir`: the folder inside where the ranks run; by default
+    that of the job.
     """
 
     runtime: Literal["pyxis", "apptainer", "docker"]
@@ -40,6 +43,7 @@ class Container(SpecModel):
     mounts: Annotated[
         tuple[Annotated[Mount, BeforeValidator(images.mount)], ...], Field(max_length=_MAX_ITEMS)
     ] = ()
+    workdir: images.FolderInside | None = None
     efa: Literal["image", "host"] = "image"
     shm: images.Size | None = None
     writable: bool = False
@@ -49,13 +53,15 @@ class Container(SpecModel):
 class Software(SpecModel):
     """The software environment of the job: module files first, then conda or a venv.
 
+    `source`: files of bash that are read before the job changes to `workdir`.
     `requires`: Python packages and the versions, or their beginnings, that the preflight checks.
     With a container, `venv` is a folder inside it.
     """
 
     venv: field_types.SearchPath | None = None
     conda: field_types.Path | None = None
-    modules: tuple[field_types.ModuleName, ...] = ()
+    modules: tuple[ModuleItem, ...] = ()
+    source: tuple[field_types.Path, ...] = ()
     setup: commands.Code = ()
     requires: dict[field_types.PackageName, field_types.PackageVersion] = {}
     container: Container | None = None
@@ -184,17 +190,6 @@ def _secrets(value: Any) -> Any:
     return {name: {} for name in value}
 
 
-def _step(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"command": value}
-
-
-class Step(SpecModel):
-    """A command before, after or beside the training, once per job or once per node."""
-
-    command: commands.Command
-    per: Literal["job", "node"] = "job"
-
-
 PreflightCheck = Literal[
     "gpus",
     "efa",
@@ -250,9 +245,6 @@ class Parameter(SpecModel):
     default: field_types.Text
     type: Literal["text", "integer", "number"] | None = None
     choices: tuple[field_types.Text, ...] = ()
-
-
-Steps = tuple[Annotated[Step, BeforeValidator(_step)], ...]
 
 
 class Experiment(SpecModel):

@@ -73,17 +73,6 @@ def search_path(value: Any) -> str:
     return text
 
 
-_MODULE = re.compile(r"[\w@%+=,./][\w@%+=:,./~^()-]*")
-
-
-def module_name(value: Any) -> str:
-    """The name of a module file. Old module commands pass it to a shell unquoted."""
-    text = plain(value)
-    if not _MODULE.fullmatch(text):
-        raise ValueError("not a module name: remove spaces, quotes and other shell characters")
-    return text
-
-
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _VERSION = re.compile(r"\d+(?:\.[0-9A-Za-z]+)*", re.ASCII)
 
@@ -316,7 +305,6 @@ Queue = Annotated[str, BeforeValidator(queue)]
 Path = Annotated[str, BeforeValidator(path)]
 SearchPath = Annotated[str, BeforeValidator(search_path)]
 Interface = Annotated[str, BeforeValidator(interface)]
-ModuleName = Annotated[str, BeforeValidator(module_name)]
 Repository = Annotated[str, BeforeValidator(repository)]
 ExportTarget = Annotated[str, BeforeValidator(export_target)]
 Flag = Annotated[bool, BeforeValidator(flag)]

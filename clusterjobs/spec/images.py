@@ -91,6 +91,14 @@ def mount_path(value: Any) -> str:
     return text
 
 
+def folder_inside(value: Any) -> str:
+    """An absolute path inside the container."""
+    text = path(_fixed(value, "a folder of the image"))
+    if not text.startswith("/"):
+        raise ValueError("a folder inside the container must be absolute: write /workspace")
+    return text
+
+
 # The image's own folders, and the kernel's.
 _IMAGE_FOLDERS = re.compile(
     "/|/(?:bin|boot|dev|etc|lib|lib32|lib64|opt|root|run|sbin|usr|usr/local|var)|/(?:proc|sys)(?:/.*)?"
@@ -122,4 +130,5 @@ def size(value: Any) -> str:
 Image = Annotated[str, BeforeValidator(image)]
 MountPath = Annotated[str, BeforeValidator(mount_path)]
 MountTarget = Annotated[str, BeforeValidator(mount_target)]
+FolderInside = Annotated[str, BeforeValidator(folder_inside)]
 Size = Annotated[str, BeforeValidator(size)]

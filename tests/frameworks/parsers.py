@@ -26,12 +26,14 @@ def _is_number(text: str, kind: type) -> bool:
     return True
 
 
-def megatron_arguments(plan: Plan, strict: bool = True) -> dict[str, str]:
+def megatron_arguments(
+    plan: Plan, strict: bool = True, framework: str = "megatron-deepspeed"
+) -> dict[str, str]:
     """The command's arguments by name, as argparse would read them: no abbreviation, no doubles.
 
     `strict`: there is no other flag than the described ones; forks have more.
     """
-    known = table("megatron-deepspeed").types
+    known = table(framework).types
     found: dict[str, str] = {}
     name = ""
     for word in plan.launch.words[plan.launch.words.index("pretrain_gpt.py") + 1 :]:

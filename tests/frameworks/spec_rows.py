@@ -110,6 +110,17 @@ def _megatron(plan: Plan) -> Numbers:
     return world, tensor, pipeline, data, micro, total // (micro * data), total
 
 
+def _megatron_lm(plan: Plan) -> Numbers:
+    """As validate_args computes them, with Slurm's number of ranks."""
+    arguments = megatron_arguments(plan, framework="megatron-lm")
+    world = plan.placement.shape.nodes * plan.placement.shape.ranks_per_node
+    tensor = int(arguments["tensor-model-parallel-size"])
+    pipeline = int(arguments["pipeline-model-parallel-size"])
+    data = world // (tensor * pipeline * int(arguments.get("context-parallel-size", 1)))
+    micro, total = int(arguments["micro-batch-size"]), int(arguments["global-batch-size"])
+    return world, tensor, pipeline, data, micro, total // (micro * data), total
+
+
 def _gpt_neox(plan: Plan, files: Mapping[str, str]) -> Numbers:
     """As calculate_derived computes them, with the number of GPUs in the host file."""
     (launch,) = plan.files.configs
@@ -153,5 +164,10 @@ def numbers_of(row: Row) -> Numbers:
     plan, framework = plan_of_row(row), row.spec["framework"]
     if framework == "gpt-neox":
         return _gpt_neox(plan, row.files)
-    readers = {"megatron-deepspeed": _megatron, "deepspeed": _deepspeed, "fairseq": _fairseq}
+    readers = {
+        "megatron-deepspeed": _megatron,
+        "megatron-lm": _megatron_lm,
+        "deepspeed": _deepspeed,
+        "fairseq": _fairseq,
+    }
     return readers.get(framework, _planned)(plan)

@@ -14,12 +14,14 @@ from clusterjobs.frameworks.fairseq import argument_rules, training_rules
 from clusterjobs.frameworks.gpt_neox.model_rules import MODEL_RULES
 from clusterjobs.frameworks.gpt_neox.training_rules import TRAINING_RULES
 from clusterjobs.frameworks.megatron_deepspeed.framework import RULES
+from clusterjobs.frameworks.megatron_lm.framework import RULES as MEGATRON_LM_RULES
 from clusterjobs.frameworks.rules import Rule
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "frameworks" / "mistakes.md"
 RULE_SETS: dict[str, Iterable[Rule[Any]]] = {
     "deepspeed": (*ds_config_rules.RULES, *deepspeed.RULES),
     "megatron-deepspeed": RULES,
+    "megatron-lm": MEGATRON_LM_RULES,
     "gpt-neox": (*TRAINING_RULES, *MODEL_RULES),
     "fairseq": (*argument_rules.ARGUMENT_RULES, *training_rules.TRAINING_RULES),
 }

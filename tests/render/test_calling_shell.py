@@ -171,6 +171,13 @@ def test_a_job_runs_the_same_in_500_environments(
     check_many(500, clean, tmp_path, fault_counts)
 
 
+def test_the_options_of_spank_plugins_reach_the_ranks(tmp_path: pathlib.Path) -> None:
+    names = ("SLURM_SPANK_SHIFTER_IMAGE", "_SLURM_SPANK_OPTION_pyxis_container_image")
+    text = script(command=["bash", "-c", f"echo seen: ${names[0]} ${names[1]}"])
+    run = run_script(tmp_path, text, environment=dict.fromkeys(names, "a/b:1"))
+    assert "seen: a/b:1 a/b:1" in run.log
+
+
 def test_functions_that_hide_no_command_are_kept(tmp_path: pathlib.Path) -> None:
     """As `module`, which the shells of login nodes export."""
     keys = {"command": ["true"], "setup": ["module load cuda"], "logs": str(tmp_path / "logs")}

@@ -11,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from clusterjobs.spec import commands, field_types, images, reserved_names
+from clusterjobs.spec.module_items import module_item
 from clusterjobs.spec.references import variable
 
 P = variable("LR")
@@ -50,7 +51,9 @@ P = variable("LR")
         (reserved_names.parameter_name, "LR_2", "LR_2"),
         (field_types.directive_name, "mail-type", "mail-type"),
         (field_types.search_path, "/a", "/a"),
-        (field_types.module_name, "gcc/12.2~x(a)", "gcc/12.2~x(a)"),
+        (module_item, "gcc/12.2~x(a)", "gcc/12.2~x(a)"),
+        (module_item, "swap gcc/12 gcc/13", "swap gcc/12 gcc/13"),
+        (module_item, "--force purge", "--force purge"),
         (field_types.package_name, "flash_attn-2.x", "flash_attn-2.x"),
         (field_types.package_version, 2.5, "2.5"),
         (field_types.package_version, "2.6.0rc1", "2.6.0rc1"),
@@ -138,10 +141,15 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.path, "a\0b\nc", "line break"),
         (field_types.search_path, "/a:b", "rename the folder"),
         (field_types.search_path, "~/a", "${HOME}"),
-        (field_types.module_name, "a b", "not a module name"),
-        (field_types.module_name, "-a", "not a module name"),
-        (field_types.module_name, "a;b", "not a module name"),
-        (field_types.module_name, "", "before the job runs"),
+        (module_item, "a b", "not a module name"),
+        (module_item, "use", "for example use /opt/modulefiles"),
+        (module_item, "purge all", "for example purge"),
+        (module_item, "module load gcc", "write gcc"),
+        (module_item, "load gcc", "write gcc"),
+        (module_item, "use /a b;c", "not a module name"),
+        (module_item, "-a", "not a module name"),
+        (module_item, "a;b", "not a module name"),
+        (module_item, "", "before the job runs"),
         (field_types.package_name, "-r", "a package name"),
         (field_types.package_name, "a b", "a package name"),
         (field_types.package_version, ">=2", "its beginning"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -72,11 +72,16 @@ def check_arguments(
     experiment: Experiment, diagnostics: Diagnostics, known: Table, refused: Container[str] = ()
 ) -> None:
     """Compare the spec's `args` with the table, as argparse would; not those `refused` already."""
-    for argument in given_arguments(experiment):
-        if argument.key in refused:
-            continue
+    given = [one for one in given_arguments(experiment) if one.key not in refused]
+    for finding in argument_findings(given, known):
+        diagnostics.problem(*finding)
+
+
+def argument_findings(arguments: Iterable[Argument], known: Table) -> Iterator[Finding]:
+    """Compare arguments with the table."""
+    for argument in arguments:
         if finding := _argument_finding(argument, known):
-            diagnostics.problem(*finding)
+            yield finding
 
 
 def _argument_finding(argument: Argument, known: Table) -> Finding | None:

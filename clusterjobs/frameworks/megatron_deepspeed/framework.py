@@ -23,7 +23,6 @@ from clusterjobs.frameworks.base import (
     Framework,
     LogLine,
     Program,
-    Saving,
     Task,
 )
 from clusterjobs.frameworks.ds_config import (
@@ -33,19 +32,24 @@ from clusterjobs.frameworks.ds_config import (
 )
 from clusterjobs.frameworks.ds_config_rules import DsConfig
 from clusterjobs.frameworks.flags import check_arguments, table
-from clusterjobs.frameworks.megatron_deepspeed import model_rules, schedule_rules, silent_rules
+from clusterjobs.frameworks.megatron import model_rules as common_rules
+from clusterjobs.frameworks.megatron import schedule_rules
+from clusterjobs.frameworks.megatron.command_line import SAVING, origins_of
+from clusterjobs.frameworks.megatron.data_paths import data_paths_of
+from clusterjobs.frameworks.megatron_deepspeed import model_rules, silent_rules
 from clusterjobs.frameworks.megatron_deepspeed.agreement import agree
 from clusterjobs.frameworks.megatron_deepspeed.command_line import (
     derived_arguments,
     environment,
     own_config,
 )
-from clusterjobs.frameworks.megatron_deepspeed.given import given_of
+from clusterjobs.frameworks.megatron_deepspeed.given import Given, given_of
 from clusterjobs.frameworks.megatron_deepspeed.options import Options
-from clusterjobs.frameworks.rules import check_rules
+from clusterjobs.frameworks.rules import Rule, check_rules
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.yaml.document import Path
 
 _ITERATION = LogLine(  # the rank that holds the pipeline's last stage writes it
     r"iteration +(?P<step>\d+)/ *(?P<steps>\d+) \| consumed samples: +(?P<samples>\d+) \| .*?"
@@ -66,12 +70,7 @@ class MegatronDeepSpeed(Framework):
     """`framework: megatron-deepspeed`."""
 
     name = "megatron-deepspeed"
-    # Not by its signal handler: SIGTERM would also end PyTorch's data loaders.
-    saving = Saving(
-        "clock",
-        "--exit-duration-in-mins makes all ranks save and exit in the same iteration",
-        "latest_checkpointed_iteration.txt",
-    )
+    saving = SAVING
     launchers = ("srun", "torchrun", "deepspeed", "deepspeed-pdsh")
     options = Options
     log_lines = (_ITERATION,)
@@ -117,13 +116,7 @@ class MegatronDeepSpeed(Framework):
     def data_paths(
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Iterator[DataPath]:
-        flags = {one.key: one for one in given_arguments(experiment)}
-        for name in _USED_BY_ALL_NODES:
-            flag = flags.get(name)
-            indexed = name in _INDEXED and "data_cache_path" not in flags
-            for word in flag.values if flag else ():
-                if flag and word.startswith("/"):
-                    yield DataPath(flag.path, word, indexed)
+        return data_paths_of(experiment)
 
 
 def _check_arguments(
@@ -138,39 +131,18 @@ def _check_arguments(
     check_rules(RULES, given, diagnostics)
 
 
-RULES = (*schedule_rules.RULES, *model_rules.RULES, *silent_rules.RULES)
-
-# The first node writes an index of the data beside it, or into data-cache-path.
-_INDEXED = ("data_path", "train_data_path", "valid_data_path", "test_data_path")
-_USED_BY_ALL_NODES = (
-    *_INDEXED,
-    "data_cache_path",
-    "save",
-    "load",
-    "vocab_file",
-    "merge_file",
-    "tokenizer_model",
+RULES: tuple[Rule[Given], ...] = (
+    *schedule_rules.RULES,
+    *common_rules.RULES,
+    *model_rules.RULES,
+    *silent_rules.RULES,
 )
 
 
 # ------------------------------------------------------------------ refused arguments
 
-_DERIVED_FROM: dict[str, tuple[str, ...]] = {
-    "num_layers": ("model", "layers"),
-    "encoder_num_layers": ("model", "layers"),
-    "hidden_size": ("model", "hidden"),
-    "num_attention_heads": ("model", "heads"),
-    "seq_length": ("model", "sequence"),
-    "encoder_seq_length": ("model", "sequence"),
-    "tensor_model_parallel_size": ("parallel", "tensor"),
-    "model_parallel_size": ("parallel", "tensor"),
-    "pipeline_model_parallel_size": ("parallel", "pipeline"),
+_DERIVED_FROM: dict[str, Path] = {
     "no_pipeline_parallel": ("parallel", "pipeline"),
-    "micro_batch_size": ("batch", "micro"),
-    "batch_size": ("batch", "micro"),
-    "global_batch_size": ("batch", "global"),
-    "fp16": ("precision",),
-    "bf16": ("precision",),
     "zero_stage": ("zero", "stage"),
     "checkpoint_activations": ("activation_checkpointing",),
     "checkpoint_num_layers": ("activation_checkpointing", "layers"),
@@ -180,27 +152,11 @@ _DERIVED_FROM: dict[str, tuple[str, ...]] = {
     "deepspeed": ("framework",),
     "deepspeed_config": ("ds_config",),
 }
-# Options of deepspeed and torchrun; after the script they are the script's, which has none of them.
-_OF_THE_LAUNCHER = (
-    *("include", "exclude", "hostfile", "num_gpus", "num_nodes", "launcher", "launcher_args"),
-    *("master_addr", "master_port", "nproc_per_node", "nnodes", "node_rank"),
-)
-_BY_RESTARTS = {"exit_duration_in_mins": ("restarts",)}
-_BY_CHECKPOINTS = {"save": ("checkpoints", "path"), "load": ("checkpoints", "path")}
 
 
 def _origins(experiment: Experiment, diagnostics: Diagnostics) -> dict[str, str]:
-    derived = {
-        **_DERIVED_FROM,
-        **(_BY_CHECKPOINTS if experiment.checkpoints else {}),
-        **(_BY_RESTARTS if experiment.restarts else {}),
-    }
-    origins = {name: diagnostics.describe_key(path) for name, path in derived.items()}
-    ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"
     return {
-        **origins,
-        **dict.fromkeys(_OF_THE_LAUNCHER, ranks),
-        "local_rank": "the launcher, which sets LOCAL_RANK",
+        **origins_of(experiment, _DERIVED_FROM, diagnostics),
         "ds_sequence_parallel_size": "parallel, which has tensor and pipeline only",
     }
 

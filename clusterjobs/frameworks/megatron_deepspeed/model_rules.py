@@ -40,15 +40,6 @@ def key_value_heads_per_rank(given: Given) -> Iterator[Finding]:
         yield given.finding("num_key_value_heads", what, f"a multiple of {tensor}")
 
 
-@rule("`max-position-embeddings` below the sequence length", "it asserts that it is not", _VALIDATE)
-def positions(given: Given) -> Iterator[Finding]:
-    most, model = given.number("max_position_embeddings"), given.task.experiment.model
-    if most is not None and model and most < model.sequence:
-        what = f"{most:g} positions, and sequences of {model.sequence} tokens"
-        hint = f"{model.sequence} or more, or remove it: then it is the sequence length"
-        yield given.finding("max_position_embeddings", what, hint)
-
-
 @rule(
     "`num-layers-per-virtual-pipeline-stage` with fewer than three stages, or that does not divide "
     "the layers",
@@ -64,46 +55,6 @@ def virtual_stages(given: Given) -> Iterator[Finding]:
     elif layers and model and model.layers % layers:
         what = f"{model.layers} layers are not a multiple of {layers:g}"
         yield given.finding(name, what, f"a divisor of {model.layers}")
-
-
-@rule(
-    "`fp16-lm-cross-entropy` without fp16, `fp32-residual-connection` without fp16 or bf16",
-    "it asserts the precision",
-    _VALIDATE,
-)
-def precision_of_flags(given: Given) -> Iterator[Finding]:
-    precision = given.task.experiment.precision
-    needed = {"fp16_lm_cross_entropy": ("fp16",), "fp32_residual_connection": ("fp16", "bf16")}
-    for name, precisions in needed.items():
-        if given.has(name) and precision not in precisions:
-            what = f"needs precision: {' or '.join(precisions)}"
-            yield given.finding(name, what, f"add precision: {precisions[0]}, or remove it")
-
-
-@rule(
-    "`recompute-granularity: selective` with `recompute-method`",
-    "it asserts that there is none",
-    _VALIDATE,
-)
-def selective_recomputation(given: Given) -> Iterator[Finding]:
-    is_selective = given.has("recompute_activations")
-    is_selective |= given.text("recompute_granularity") == "selective"
-    if is_selective and given.has("recompute_method"):
-        what = "selective recomputation has no method"
-        yield given.finding("recompute_method", what, "remove it, or recompute-granularity: full")
-
-
-@rule(
-    "`distribute-saved-activations` without tensor ranks, full granularity and a method",
-    "it asserts all three",
-    _VALIDATE,
-)
-def distributed_activations(given: Given) -> Iterator[Finding]:
-    is_full = given.text("recompute_granularity") == "full" and given.has("recompute_method")
-    is_possible = is_full and given.task.parallelism.tensor > 1
-    if given.has("distribute_saved_activations") and not is_possible:
-        what = "needs tensor ranks, recompute-granularity: full and a recompute-method"
-        yield given.finding("distribute_saved_activations", what, "add them, or remove it")
 
 
 @rule(
@@ -141,40 +92,11 @@ def cpu_optimizer_of_another_kind(given: Given) -> Iterator[Finding]:
         yield given.finding("optimizer", "cpu-optimizer is for adam alone", "optimizer: adam")
 
 
-_NEEDED_BY_TOKENIZER = {
-    "GPT2BPETokenizer": ("vocab_file", "merge_file"),
-    "BertWordPieceLowerCase": ("vocab_file",),
-    "BertWordPieceCase": ("vocab_file",),
-    "SentencePieceTokenizer": ("tokenizer_model",),
-    "GPTSentencePieceTokenizer": ("tokenizer_model",),
-    "HFTokenizer": ("tokenizer_model",),
-}
-
-
-@rule(
-    "a `tokenizer-type` without its files",
-    "it asserts vocab-file, merge-file or tokenizer-model",
-    "megatron/tokenizer/tokenizer.py",
-)
-def files_of_the_tokenizer(given: Given) -> Iterator[Finding]:
-    kind = given.text("tokenizer_type") or ""
-    for name in _NEEDED_BY_TOKENIZER.get(kind, ()):
-        if not given.has(name):
-            flag = name.replace("_", "-")
-            what = f"{kind} needs {flag}"
-            yield given.finding("tokenizer_type", what, f"add `{flag}: /fsx/...` to args")
-
-
 RULES: tuple[Rule[Given], ...] = (
     key_value_heads,
     key_value_heads_per_rank,
-    positions,
     virtual_stages,
-    precision_of_flags,
-    selective_recomputation,
-    distributed_activations,
     gradients_in_fp32,
     offload_without_cpu_optimizer,
     cpu_optimizer_of_another_kind,
-    files_of_the_tokenizer,
 )

@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--budget", action="append", default=[], metavar="REASON=COUNT")
     parser.add_argument("--checkpoints", help="the folder of the checkpoints")
     parser.add_argument("--marker", help="a file that names the newest checkpoint")
+    parser.add_argument("--newest", help="the newest checkpoint, where the script has found it")
     parser.add_argument("--reason", type=_known)
     parser.add_argument("--exit-code", type=int)
     parser.add_argument("--nodes", default="")
@@ -77,7 +78,9 @@ class Job:
         self.attempt = options.attempt
         self.budgets = {name: int(count) for name, _, count in _pairs(options.budget)}
         self.log = os.path.join(options.folder, "attempts.jsonl")
-        self.checkpoint = newest_checkpoint(options.checkpoints, options.marker)
+        self.checkpoint = options.newest
+        if options.newest is None:
+            self.checkpoint = newest_checkpoint(options.checkpoints, options.marker)
         self.is_recorded = False
 
     # ---------------------------------------------------------------- begin

@@ -36,9 +36,10 @@ main() {
   done
 
   # ---- roles: the first nodes train, the others have roles -----------------------------------
-  join_names CLUSTERJOBS_TRAINING_NODES "${nodes[@]:0:1}"
-  join_names CLUSTERJOBS_SERVER_NODES "${nodes[@]:1:1}"
-  export CLUSTERJOBS_SERVER_ADDR=${nodes[1]}
+  all_nodes=("${nodes[@]}") nodes=("${nodes[@]:0:1}")
+  join_names CLUSTERJOBS_TRAINING_NODES "${nodes[@]}"
+  join_names CLUSTERJOBS_SERVER_NODES "${all_nodes[@]:1:1}"
+  export CLUSTERJOBS_SERVER_ADDR=${all_nodes[1]}
   export CLUSTERJOBS_SERVER_PORT=8000
 
   # ---- environment ---------------------------------------------------------------------------
@@ -120,8 +121,7 @@ END
     [[ -x $VIRTUAL_ENV/bin/python3 ]] || { echo "no virtual environment at $VIRTUAL_ENV" >&2; exit 1; }
     export PATH="$VIRTUAL_ENV/bin:$PATH"
     exec "$@"' server python3 -m http.server 8000 <&"$lifeline"
-  wait_for_role server 8000 600 "${nodes[@]:1:1}"
-  nodes=("${nodes[@]:0:1}") # from here on, those that train
+  wait_for_role server 8000 600 "${all_nodes[@]:1:1}"
 
   # ---- launch: one deepspeed per node starts the node's ranks --------------------------------
   command=(
@@ -225,6 +225,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
   kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
+  kept+='|SPANK_.*'
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
   unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"

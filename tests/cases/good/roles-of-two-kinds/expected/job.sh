@@ -36,12 +36,13 @@ main() {
   done
 
   # ---- roles: the first nodes train, the others have roles -----------------------------------
-  join_names CLUSTERJOBS_TRAINING_NODES "${nodes[@]:0:2}"
-  join_names CLUSTERJOBS_ACTORS_NODES "${nodes[@]:2:2}"
-  export CLUSTERJOBS_ACTORS_ADDR=${nodes[2]}
+  all_nodes=("${nodes[@]}") nodes=("${nodes[@]:0:2}")
+  join_names CLUSTERJOBS_TRAINING_NODES "${nodes[@]}"
+  join_names CLUSTERJOBS_ACTORS_NODES "${all_nodes[@]:2:2}"
+  export CLUSTERJOBS_ACTORS_ADDR=${all_nodes[2]}
   export CLUSTERJOBS_ACTORS_PORT=5000
-  join_names CLUSTERJOBS_COLLECTOR_NODES "${nodes[@]:4:1}"
-  export CLUSTERJOBS_COLLECTOR_ADDR=${nodes[4]}
+  join_names CLUSTERJOBS_COLLECTOR_NODES "${all_nodes[@]:4:1}"
+  export CLUSTERJOBS_COLLECTOR_ADDR=${all_nodes[4]}
 
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=12 # CPUs of one rank; by default every rank uses all
@@ -119,8 +120,7 @@ END
   )
   start_role collector srun "${srun_options[@]}" bash -c '
     exec "$@"' collector ./collect --to /fsx/collected
-  wait_for_role actors 5000 60 "${nodes[@]:2:2}"
-  nodes=("${nodes[@]:0:2}") # from here on, those that train
+  wait_for_role actors 5000 60 "${all_nodes[@]:2:2}"
 
   # ---- launch: one deepspeed starts the ranks of all nodes over pdsh and ssh -----------------
   command=(
@@ -243,6 +243,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
   kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
+  kept+='|SPANK_.*'
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
   unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"

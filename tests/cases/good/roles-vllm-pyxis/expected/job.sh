@@ -38,9 +38,10 @@ main() {
   done
 
   # ---- roles: the first nodes train, the others have roles -----------------------------------
-  join_names CLUSTERJOBS_TRAINING_NODES "${nodes[@]:0:2}"
-  join_names CLUSTERJOBS_SERVER_NODES "${nodes[@]:2:1}"
-  export CLUSTERJOBS_SERVER_ADDR=${nodes[2]}
+  all_nodes=("${nodes[@]}") nodes=("${nodes[@]:0:2}")
+  join_names CLUSTERJOBS_TRAINING_NODES "${nodes[@]}"
+  join_names CLUSTERJOBS_SERVER_NODES "${all_nodes[@]:2:1}"
+  export CLUSTERJOBS_SERVER_ADDR=${all_nodes[2]}
   export CLUSTERJOBS_SERVER_PORT=8000
 
   # ---- environment ---------------------------------------------------------------------------
@@ -97,10 +98,6 @@ main() {
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------
   [[ -r train_grpo.py ]] || fail "no script train_grpo.py in $PWD: correct the spec's script or workdir, or put it there"
 
-  # ---- beside the training, until the job ends -----------------------------------------------
-  "$python" -BEsS "$job_dir/nccl_log.py" watch "$slurm_job_id" "$job_dir/nccl" 16 &
-  background_pids+=("$!")
-
   # ---- container: pyxis starts it on every node, by srun -------------------------------------
   mounts=( # from the node into the container
     /fsx:/fsx # shared storage of p5-h100
@@ -116,6 +113,10 @@ main() {
   )
   container_mounts=$(IFS=, && printf '%s' "${mounts[*]}")
   container_env=$(IFS=, && printf '%s' "${inside[*]}")
+
+  # ---- beside the training, until the job ends -----------------------------------------------
+  "$python" -BEsS "$job_dir/nccl_log.py" watch "$slurm_job_id" "$job_dir/nccl" 16 &
+  background_pids+=("$!")
 
   # ---- server: on 1 node, until the training ends --------------------------------------------
   srun_options=(
@@ -137,8 +138,7 @@ main() {
   start_role server srun "${srun_options[@]}" bash -c '
     unset NCCL_DEBUG_FILE # the preflight reads the log of the training alone
     exec "$@"' server env VLLM_SERVER_DEV_MODE=1 vllm serve Qwen/Qwen2.5-7B --port 8000 --tensor-parallel-size 8 --weight-transfer-config '{"backend": "nccl"}'
-  wait_for_role server 8000 1800 "${nodes[@]:2:1}"
-  nodes=("${nodes[@]:0:2}") # from here on, those that train
+  wait_for_role server 8000 1800 "${all_nodes[@]:2:1}"
 
   # ---- launch: one torchrun per node starts the node's ranks ---------------------------------
   command=(
@@ -256,6 +256,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
   kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
+  kept+='|SPANK_.*'
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
   unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"
@@ -518,7 +519,7 @@ find_python() { # prints the system's own, which is on no shared folder, or else
 
 check_nodes() {
   rm -f -- "$job_dir/bad_nodes"
-  run_child "$python" -BEsS "$job_dir/preflight.py" "${nodes[@]}" -- "${checks[@]}" -- \
+  run_child "$python" -BEsS "$job_dir/preflight.py" "${all_nodes[@]}" -- "${checks[@]}" -- \
     srun --overlap --cpu-bind=none --mpi=none --input=none --chdir=/ --kill-on-bad-exit=0 \
     --nodes=3 --ntasks=3 --ntasks-per-node=1
   (( child_status )) || return 0

@@ -1,6 +1,6 @@
-"""Rules about Megatron-DeepSpeed's arguments: how long it trains, learning rate, checkpoints.
+"""Rules about Megatron's arguments: how long it trains, learning rate, batch, checkpoints.
 
-Source: deepspeedai/Megatron-DeepSpeed, megatron/arguments.py (validate_args), where none is named.
+The files of the sources are in megatron/ of Megatron-DeepSpeed, megatron/training/ of Megatron-LM.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterjobs.counted import counted
-from clusterjobs.frameworks.megatron_deepspeed.given import Given
+from clusterjobs.frameworks.given import GivenArguments as Given
 from clusterjobs.frameworks.rules import Finding, Rule, rule
 
 _OF_TASKS = ("task", "epochs")  # tasks/main.py: its epochs give the length, some need no lr
-_VALIDATE = "megatron/arguments.py, validate_args"
-_SCHEDULER = "megatron/optimizer_param_scheduler.py"
-_TRAINING = "megatron/training.py, get_optimizer_param_scheduler"
+_VALIDATE = "arguments.py, validate_args"
+_SCHEDULER = "optimizer_param_scheduler.py"
+_TRAINING = "training.py, get_optimizer_param_scheduler"
 
 
 @rule("`train-iters` and `train-samples` together", "it asserts that one is missing", _VALIDATE)
@@ -96,7 +96,7 @@ def warmup_beyond_decay(given: Given) -> Iterator[Finding]:
         yield given.finding("lr_warmup_fraction", what, "write for example 0.01")
 
 
-@rule("no `lr`", "the optimizer fails: its learning rate is None", "megatron/optimizer/__init__.py")
+@rule("no `lr`", "the optimizer fails: its learning rate is None", "optimizer/__init__.py")
 def no_learning_rate(given: Given) -> Iterator[Finding]:
     if not any(given.has(name) for name in ("lr", "inference", *_OF_TASKS)):
         what = "lr is missing: the learning rate"
@@ -130,7 +130,7 @@ def weight_decay_style(given: Given) -> Iterator[Finding]:
 @rule(
     "`rampup-batch-size` without three values, or that does not reach the global batch size",
     "it asserts them",
-    "megatron/microbatches.py",
+    "microbatches.py",
 )
 def ramp(given: Given) -> Iterator[Finding]:
     flag, samples = given.arguments.get("rampup_batch_size"), given.task.samples
@@ -158,14 +158,14 @@ def save_without_interval(given: Given) -> Iterator[Finding]:
         yield Finding(
             ("checkpoints",) if experiment.checkpoints else given.path("save"),
             "save-interval is missing: how often a checkpoint is saved",
-            "add `save-interval: 1000` (iterations) to args; megatron/arguments.py asserts it",
+            "add `save-interval: 1000` (iterations) to args; Megatron asserts it",
         )
 
 
 @rule(
     "`save-interval` without `checkpoints` or `save`",
     "it trains to the end and saves nothing",
-    "megatron/training.py, train",
+    "training.py, train",
     warning=True,
 )
 def interval_without_save(given: Given) -> Iterator[Finding]:
@@ -178,7 +178,7 @@ def interval_without_save(given: Given) -> Iterator[Finding]:
 @rule(
     "`save-interval` longer than the training",
     "it saves at the end alone",
-    "megatron/training.py, train",
+    "training.py, train",
     warning=True,
 )
 def interval_beyond_the_end(given: Given) -> Iterator[Finding]:

@@ -1,0 +1,83 @@
+"""A script with Composer's Trainer: started by composer, torchrun or srun.
+
+Source: Composer 0.32.1, composer/utils/dist.py and composer/trainer/trainer.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import (
+    arguments_of,
+    check_parallel_arguments,
+    given_arguments,
+    refuse_arguments,
+    script_of,
+)
+from clusterjobs.frameworks.base import OWN_SCRIPT, Framework, Program, Task, Variable
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment
+
+# Composer asks for NODE_RANK, which only its own launcher sets.
+_WITH_NODE_RANK = ("bash", "-c", 'NODE_RANK=$SLURM_NODEID exec "$@"', "rank", "python3")
+
+
+class Composer(Framework):
+    """`framework: composer`."""
+
+    name = "composer"
+    launchers = ("composer", "torchrun", "srun")
+    saving = OWN_SCRIPT._replace(
+        reason="the script is yours: a callback of yours calls state.stop_training()"
+    )
+    parallel_keys = ("tensor", "pipeline", "context")
+    packages = ("torch", "composer")
+
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
+        experiment = task.experiment
+        by_composer = experiment.launcher in (None, "composer")
+        script = script_of(experiment, diagnostics)
+        check_parallel_arguments(experiment, diagnostics)
+        refuse_arguments(experiment, diagnostics, _of_the_launcher(diagnostics))
+        if by_composer:
+            _check_expansion(experiment, diagnostics)
+        if script is None:
+            return None
+        command = (script, *arguments_of(experiment))
+        return Program(
+            command if by_composer else (*_WITH_NODE_RANK, *command),
+            is_python=by_composer,
+            environment=tuple(_environment(experiment)),
+        )
+
+
+def _of_the_launcher(diagnostics: Diagnostics) -> dict[str, str]:
+    """Options of the launcher; after the script they would be the script's."""
+    ranks = f"{diagnostics.describe_key(('nodes',))} and ranks_per_node"
+    names = ("nproc", "world_size", "node_rank", "base_rank", "master_addr", "master_port")
+    return dict.fromkeys(names, ranks)
+
+
+def _check_expansion(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    """Its launcher expands `$NAME` and `~` in every argument, with the variables of the rank."""
+    for argument in given_arguments(experiment):
+        for value in argument.values:
+            if "$" in value or value.startswith("~"):
+                diagnostics.problem(
+                    argument.path,
+                    f"composer would expand {value} as a shell does, and pass on the result",
+                    "launcher: torchrun, which changes no argument",
+                    warning=True,
+                )
+
+
+def _environment(experiment: Experiment) -> Iterator[Variable]:
+    yield Variable(
+        "COMPOSER_RUN_NAME",
+        experiment.name,
+        "the same in each attempt, for Trainer(autoresume=True)",
+        "Composer composer/trainer/trainer.py",
+    )

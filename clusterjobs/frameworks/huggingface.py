@@ -1,0 +1,128 @@
+"""A script with Hugging Face's Trainer, or one of TRL's: `framework: huggingface`.
+
+The Trainer gets its settings as arguments (TrainingArguments) and files that they name.
+Source: transformers 5.23, training_args.py and trainer.py; trl 1.16, trainer/base_config.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.accelerate import (
+    Options,
+    check_division,
+    deepspeed_file,
+    launch_file,
+)
+from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
+from clusterjobs.frameworks.base import (
+    JOB_DIR,
+    OWN_SCRIPT,
+    ConfigFile,
+    Framework,
+    Program,
+    Task,
+    folder_on_the_node,
+)
+from clusterjobs.frameworks.ds_config import CONFIG_NAME, extensions_folder, json_text
+from clusterjobs.frameworks.ds_config_file import config_file
+from clusterjobs.frameworks.fsdp import trainer_config, trainer_option
+from clusterjobs.frameworks.huggingface_rules import RULES, TrainerArguments
+from clusterjobs.frameworks.rules import check_rules
+from clusterjobs.launchers.accelerate import ACCELERATE
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec.model import SpecModel
+
+FSDP_CONFIG_NAME = "fsdp_config.json"
+RESUME_OPTION = "--resume_from_checkpoint"
+
+
+class HuggingFace(Framework):
+    """`framework: huggingface`."""
+
+    name = "huggingface"
+    launchers = ("torchrun", "srun", "accelerate")
+    options = Options
+    saving = OWN_SCRIPT._replace(
+        reason="the script is yours: a TrainerCallback can look for a file at every step",
+        resume_option=RESUME_OPTION,
+    )
+    reads_precision = True
+    packages = ("torch", "transformers", "accelerate")
+
+    def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
+        assert isinstance(options, Options)
+        return config_file(options.ds_config)
+
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
+        options = task.options
+        assert isinstance(options, Options)
+        script = script_of(task.experiment, diagnostics)
+        origins = _origins(task)
+        refuse_arguments(task.experiment, diagnostics, origins)
+        check_division(task, options, diagnostics)
+        files = list(deepspeed_file(task, options, diagnostics, provenance))
+        check_rules(RULES, TrainerArguments.of(task, options, files), diagnostics)
+        if script is None:
+            return None
+        if options.fsdp:
+            files.append(ConfigFile(FSDP_CONFIG_NAME, json_text(trainer_config(options.fsdp))))
+        if task.experiment.launcher == ACCELERATE.name:
+            files.append(launch_file(task, None))
+        return Program(
+            (script, *arguments_of(task.experiment), *_derived(task, options)),
+            is_python=True,
+            files=tuple(files),
+            environment=(extensions_folder(),) if options.uses_deepspeed else (),
+            origins=origins,
+        )
+
+
+def _derived(task: Task, options: Options) -> Iterator[str]:
+    """The arguments that follow from the spec."""
+    experiment = task.experiment
+    if samples := task.samples:
+        yield from ("--per_device_train_batch_size", str(samples.micro))
+        yield from ("--gradient_accumulation_steps", str(samples.accumulation))
+    if precision := experiment.precision:  # TRL's scripts use bf16 unless they are told not to
+        yield from (f"--{precision}", "True") if precision != "fp32" else ("--bf16", "False")
+    if experiment.checkpoints:
+        yield from ("--output_dir", folder_on_the_node(experiment.checkpoints.path))
+    if options.uses_deepspeed:
+        yield from ("--deepspeed", f"{JOB_DIR}/{CONFIG_NAME}")
+    elif options.fsdp:
+        yield from ("--fsdp", trainer_option(options.fsdp))
+        yield from ("--fsdp_config", f"{JOB_DIR}/{FSDP_CONFIG_NAME}")
+    elif not task.shape.gpus_per_node:  # without it, every rank would train for itself
+        yield from ("--use_cpu", "True")
+
+
+_BATCH = "batch"
+_ORIGINS = {
+    "bf16": "precision",
+    "fp16": "precision",
+    "deepspeed": "zero and ds_config",
+    "fsdp": "the key fsdp",
+    "fsdp_config": "the key fsdp",
+    "use_cpu": "the number of GPUs",
+    "no_cuda": "the number of GPUs",
+    "local_rank": "the launcher, which sets LOCAL_RANK",
+}
+_OF_BATCH = (
+    *("per_device_train_batch_size", "per_gpu_train_batch_size", "gradient_accumulation_steps"),
+    "auto_find_batch_size",
+)
+
+
+def _origins(task: Task) -> dict[str, str]:
+    """The derived arguments, and the key of the spec that each comes from."""
+    origins = dict(_ORIGINS)
+    if task.experiment.batch:
+        origins |= dict.fromkeys(_OF_BATCH, _BATCH)
+    if task.experiment.checkpoints:
+        origins["output_dir"] = "checkpoints.path"
+        origins["resume_from_checkpoint"] = "the newest checkpoint in checkpoints.path"
+    return origins

@@ -1,0 +1,1 @@
+"""PyTorch Lightning: its variables, flags and checkpoints."""

@@ -1,0 +1,1 @@
+"""What Megatron-LM and Megatron-DeepSpeed, its fork, have in common."""

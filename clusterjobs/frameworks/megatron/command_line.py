@@ -1,0 +1,109 @@
+"""Megatron's flags that a spec's keys become, and the keys that they come from.
+
+Must not know what may be wrong with them. Source: arguments.py of both Megatrons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import argument_key, argument_names
+from clusterjobs.frameworks.base import EXIT_MINUTES, Saving, Task, folder_on_the_node
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.yaml.document import Path
+
+# Not by its signal handler: under torchrun, the ranks get SIGKILL 30 s after SIGTERM, and
+# Megatron-DeepSpeed's data loaders end by it.
+SAVING = Saving(
+    "clock",
+    "--exit-duration-in-mins makes all ranks save and exit in the same iteration",
+    "latest_checkpointed_iteration.txt",
+)
+
+
+def model_arguments(experiment: Experiment, has_positions: bool) -> Iterator[str]:
+    """The model's size, and its precision."""
+    if model := experiment.model:
+        yield from ("--num-layers", str(model.layers), "--hidden-size", str(model.hidden))
+        yield from ("--num-attention-heads", str(model.heads))
+        yield from ("--seq-length", str(model.sequence))
+        if has_positions and "max_position_embeddings" not in _names(experiment):
+            yield from ("--max-position-embeddings", str(model.sequence))
+    if experiment.precision in ("fp16", "bf16"):
+        yield f"--{experiment.precision}"
+
+
+def _names(experiment: Experiment) -> set[str]:
+    return {argument_key(name) for _, name in argument_names(experiment)}
+
+
+def parallel_arguments(task: Task) -> Iterator[str]:
+    """The sizes that both have."""
+    yield from ("--tensor-model-parallel-size", str(task.parallelism.tensor))
+    yield from ("--pipeline-model-parallel-size", str(task.parallelism.pipeline))
+
+
+def batch_arguments(task: Task) -> Iterator[str]:
+    """The batch of one rank, and of all."""
+    if samples := task.samples:
+        yield from ("--micro-batch-size", str(samples.micro))
+        yield from ("--global-batch-size", str(samples.global_))
+
+
+def checkpoint_arguments(experiment: Experiment) -> Iterator[str]:
+    """Resume from the newest checkpoint in the folder; start anew if there is none."""
+    if experiment.checkpoints:
+        folder = folder_on_the_node(experiment.checkpoints.path)
+        yield from ("--save", folder, "--load", folder)
+    if experiment.restarts:
+        yield from ("--exit-duration-in-mins", EXIT_MINUTES)
+
+
+# ------------------------------------------------------------------ refused arguments
+
+DERIVED_FROM: dict[str, Path] = {
+    "num_layers": ("model", "layers"),
+    "encoder_num_layers": ("model", "layers"),
+    "hidden_size": ("model", "hidden"),
+    "num_attention_heads": ("model", "heads"),
+    "seq_length": ("model", "sequence"),
+    "encoder_seq_length": ("model", "sequence"),
+    "tensor_model_parallel_size": ("parallel", "tensor"),
+    "model_parallel_size": ("parallel", "tensor"),
+    "pipeline_model_parallel_size": ("parallel", "pipeline"),
+    "micro_batch_size": ("batch", "micro"),
+    "batch_size": ("batch", "micro"),
+    "global_batch_size": ("batch", "global"),
+    "fp16": ("precision",),
+    "bf16": ("precision",),
+}
+# Options of deepspeed and torchrun; after the script they are the script's, which has none of them.
+_OF_THE_LAUNCHER = (
+    *("include", "exclude", "hostfile", "num_gpus", "num_nodes", "launcher", "launcher_args"),
+    *("master_addr", "master_port", "nproc_per_node", "nnodes", "node_rank"),
+)
+_BY_RESTARTS: dict[str, Path] = {"exit_duration_in_mins": ("restarts",)}
+_BY_CHECKPOINTS: dict[str, Path] = {
+    "save": ("checkpoints", "path"),
+    "load": ("checkpoints", "path"),
+}
+
+
+def origins_of(
+    experiment: Experiment, further: dict[str, Path], diagnostics: Diagnostics
+) -> dict[str, str]:
+    """Arguments that `args` may not have, and the keys that they follow from."""
+    derived = {
+        **DERIVED_FROM,
+        **further,
+        **(_BY_CHECKPOINTS if experiment.checkpoints else {}),
+        **(_BY_RESTARTS if experiment.restarts else {}),
+    }
+    origins = {name: diagnostics.describe_key(path) for name, path in derived.items()}
+    ranks = f"{diagnostics.describe_key(('nodes',))} and the launcher"
+    return {
+        **origins,
+        **dict.fromkeys(_OF_THE_LAUNCHER, ranks),
+        "local_rank": "the launcher, which sets LOCAL_RANK",
+    }

@@ -1,0 +1,1 @@
+"""Megatron-LM, on Megatron Core: its command line, and the rules of its argument parser."""

@@ -1,0 +1,60 @@
+"""Megatron-LM's flags and variables that a spec's keys become.
+
+Must not know what may be wrong with them. Source of the flags: megatron/training/arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterjobs.frameworks.base import Task, Variable
+from clusterjobs.frameworks.megatron.command_line import (
+    batch_arguments,
+    checkpoint_arguments,
+    model_arguments,
+    parallel_arguments,
+)
+from clusterjobs.frameworks.megatron_lm.connections import NAME, needs_one_connection
+from clusterjobs.yaml.document import Path
+
+
+def derived_arguments(task: Task) -> Iterator[str]:
+    """The flags that follow from the spec's other keys."""
+    yield from model_arguments(task.experiment, has_positions=True)
+    yield from parallel_arguments(task)
+    yield from _further_parallel_arguments(task)
+    yield from batch_arguments(task)
+    yield from checkpoint_arguments(task.experiment)
+
+
+def _further_parallel_arguments(task: Task) -> Iterator[str]:
+    parallel = task.parallelism
+    if parallel.virtual_pipeline > 1:
+        yield from ("--num-virtual-stages-per-pipeline-rank", str(parallel.virtual_pipeline))
+    if parallel.context > 1:
+        yield from ("--context-parallel-size", str(parallel.context))
+    if parallel.expert > 1:
+        yield from ("--expert-model-parallel-size", str(parallel.expert))
+    if parallel.sequence and parallel.tensor > 1:
+        yield "--sequence-parallel"
+
+
+DERIVED_FROM: dict[str, Path] = {
+    "num_virtual_stages_per_pipeline_rank": ("parallel", "virtual_pipeline"),
+    "num_layers_per_virtual_pipeline_stage": ("parallel", "virtual_pipeline"),
+    "context_parallel_size": ("parallel", "context"),
+    "expert_model_parallel_size": ("parallel", "expert"),
+    "sequence_parallel": ("parallel", "sequence"),
+}
+
+
+def environment(task: Task) -> Iterator[Variable]:
+    """What no launcher sets."""
+    if needs_one_connection(task):
+        yield Variable(
+            NAME,
+            "1",
+            "with tensor or context ranks, kernels must start in the order of their launch; "
+            "Blackwell GPUs do not need it",
+            "Megatron-LM megatron/training/arguments.py, validate_args",
+        )

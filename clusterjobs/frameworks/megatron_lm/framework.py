@@ -1,0 +1,117 @@
+"""Megatron-LM's pretraining scripts: a command line that its argument parser accepts.
+
+Source of the flags: NVIDIA/Megatron-LM, megatron/training/arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import (
+    argument_key,
+    argument_names,
+    arguments_of,
+    given_arguments,
+    refuse_arguments,
+    script_of,
+)
+from clusterjobs.frameworks.base import DataPath, Division, Framework, LogLine, Program, Task
+from clusterjobs.frameworks.flags import check_arguments, table
+from clusterjobs.frameworks.given import GivenArguments
+from clusterjobs.frameworks.megatron import model_rules, schedule_rules
+from clusterjobs.frameworks.megatron.command_line import SAVING, origins_of
+from clusterjobs.frameworks.megatron.data_paths import data_paths_of
+from clusterjobs.frameworks.megatron_lm import (
+    expert_rules,
+    memory_rules,
+    parallel_rules,
+    run_rules,
+)
+from clusterjobs.frameworks.megatron_lm.command_line import (
+    DERIVED_FROM,
+    derived_arguments,
+    environment,
+)
+from clusterjobs.frameworks.rules import Rule, check_rules
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model import SpecModel
+
+_ITERATION = LogLine(  # the last rank writes it; the throughput only with --log-throughput
+    r"iteration +(?P<step>\d+)/ *(?P<steps>\d+) \| consumed samples: +(?P<samples>\d+) \| .*?"
+    r"elapsed time per iteration \(ms\): (?P<milliseconds>[\d.]+) \| "
+    r"(?:throughput per GPU \(TFLOP/s/GPU\): (?P<tflops_per_gpu>[\d.]+) \| )?.*?"
+    r"global batch size: +(?P<global_batch>\d+) \| lm loss: (?P<loss>\S+) \| .*?"
+    r"grad norm: (?P<gradient_norm>[\d.]+) \| .*?number of skipped iterations",
+    " [2026-11-22 18:48:17.123456] iteration       50/    5000 | consumed samples:        51200 | "
+    " elapsed time per iteration (ms): 1674.3 | throughput per GPU (TFLOP/s/GPU): 412.6 | "
+    "learning rate: 1.500000E-04 | global batch size:  1024 | lm loss: 6.681113E+00 | "
+    "loss scale: 1.0 | grad norm: 1.214 | number of skipped iterations:   0 | "
+    "number of nan iterations:   0 |",
+    "Megatron-LM megatron/training/training.py, training_log",
+)
+RULES: tuple[Rule[GivenArguments], ...] = (
+    *parallel_rules.RULES,
+    *expert_rules.RULES,
+    *memory_rules.RULES,
+    *run_rules.RULES,
+    *schedule_rules.RULES,
+    *model_rules.RULES,
+)
+_MODELS_OF_THEIR_OWN = ("use_checkpoint_args", "yaml_cfg")
+
+
+class MegatronLm(Framework):
+    """`framework: megatron-lm`."""
+
+    name = "megatron-lm"
+    saving = SAVING
+    launchers = ("torchrun", "srun")
+    parallel_keys = ("tensor", "pipeline", "virtual_pipeline", "context", "expert", "sequence")
+    log_lines = (_ITERATION,)
+    reads_precision = True
+    packages = ("torch",)  # not megatron-core, which a checkout of Megatron-LM brings
+
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
+        experiment = task.experiment
+        script = script_of(experiment, diagnostics)
+        _check_sizes(experiment, diagnostics)
+        origins = origins_of(experiment, DERIVED_FROM, diagnostics)
+        refuse_arguments(experiment, diagnostics, origins)
+        check_arguments(experiment, diagnostics, table(self.name), origins)
+        given = {one.key: one for one in given_arguments(experiment)}
+        check_rules(RULES, GivenArguments(task, given), diagnostics)
+        if script is None:
+            return None
+        return Program(
+            (script, *derived_arguments(task), *arguments_of(experiment)),
+            is_python=True,
+            environment=tuple(environment(task)),
+            origins={
+                "max_position_embeddings": diagnostics.describe_key(("model", "sequence")),
+                **origins,
+            },
+        )
+
+    def division(self, experiment: Experiment) -> Division:
+        """The stages of the pipeline are checked by a rule: Megatron-LM asserts equal ones."""
+        flags = {one.key for one in given_arguments(experiment)}
+        return Division(any_head_size="kv_channels" in flags, beside_layers=None)
+
+    def data_paths(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Iterable[DataPath]:
+        return data_paths_of(experiment)
+
+
+def _check_sizes(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    names = {argument_key(name) for _, name in argument_names(experiment)}
+    if experiment.model is None and not names & set(_MODELS_OF_THEIR_OWN):
+        example = "{layers: 24, hidden: 1024, heads: 16, sequence: 1024}"
+        diagnostics.missing("model", "model is missing", f"add `model: {example}`")
+    if experiment.batch is None:
+        what = "batch is missing: Megatron-LM asserts a micro batch size"
+        diagnostics.missing("batch", what, "add `batch: {micro: 8, global: 128}`")

@@ -1,0 +1,185 @@
+"""torchtitan's trainer: its config, and the settings that follow from the spec as overrides.
+
+Version 0.3 takes `--module` and `--config`, versions up to 0.2 take `--job.config_file`; the
+overrides have the same names in both. Source: torchtitan 0.3.0 and 0.2.2, config/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import (
+    arguments_of,
+    given_arguments,
+    refuse_arguments,
+)
+from clusterjobs.frameworks.base import (
+    Framework,
+    Program,
+    Saving,
+    Task,
+    folder_on_the_node,
+)
+from clusterjobs.frameworks.flags import argument_findings, table
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec import field_types
+from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.references import expanding
+from clusterjobs.yaml.document import Path
+
+
+class Settings(SpecModel):
+    """`module` and `config`: the model and its config function, of version 0.3.
+
+    `config_file`: the TOML file of versions up to 0.2.
+    """
+
+    module: field_types.Plain | None = None
+    config: field_types.Plain | None = None
+    config_file: field_types.Path | None = None
+
+
+class Options(SpecModel):
+    """`torchtitan`: its keys beside the common ones of a spec."""
+
+    torchtitan: Settings = Settings()
+
+
+class Torchtitan(Framework):
+    """`framework: torchtitan`."""
+
+    name = "torchtitan"
+    launchers = ("torchrun", "srun")
+    parallel_keys = ("tensor", "pipeline", "context", "expert")
+    options = Options
+    saving = Saving("never", "it saves every checkpoint.interval steps, and looks for no file")
+    reads_precision = True
+    packages = ("torch",)
+
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
+        options, experiment = task.options, task.experiment
+        assert isinstance(options, Options)
+        titan = options.torchtitan
+        _check_config(titan, diagnostics)
+        if experiment.command is not None:
+            what = "torchtitan runs a script or its own trainer, not a command"
+            diagnostics.problem(("command",), what, "remove it, or write script: train.py")
+        overrides = list(_overrides(task))
+        origins = {name: diagnostics.describe_key(key) for name, _, key in overrides}
+        _check_arguments(task, titan, origins, diagnostics)
+        script = experiment.script
+        trainer = (expanding(script),) if script else ("-m", "torchtitan.train")
+        derived = (word for name, value, _ in overrides for word in (f"--{name}", *value))
+        return Program(
+            (*trainer, *_config(titan), *derived, *arguments_of(experiment)),
+            is_python=True,
+            origins={f"--{name}": origin for name, origin in origins.items()},
+        )
+
+
+def _config(titan: Settings) -> Iterator[str]:
+    if titan.config_file:
+        yield from ("--job.config_file", expanding(titan.config_file))
+    if titan.module:
+        yield from ("--module", titan.module)
+    if titan.config:
+        yield from ("--config", titan.config)
+
+
+def _overrides(task: Task) -> Iterator[tuple[str, tuple[str, ...], Path]]:
+    """An override, its value, and the key of the spec that it follows from."""
+    experiment, parallel = task.experiment, task.parallelism
+    for key in _DEGREES if _has_sizes(task) else ():
+        size = str(getattr(parallel, key))
+        yield f"parallelism.{key}_parallel_degree", (size,), ("parallel", key)
+    if parallel.expert > 1:
+        name = "parallelism.expert_parallel_degree"
+        yield name, (str(parallel.expert),), ("parallel", "expert")
+    if samples := task.samples:
+        yield "training.local_batch_size", (str(samples.micro),), ("batch", "micro")
+        yield "training.global_batch_size", (str(samples.global_),), ("batch", "global")
+    if experiment.precision in _PRECISIONS:
+        dtype = _PRECISIONS[experiment.precision]
+        yield "training.mixed_precision_param", (dtype,), ("precision",)
+    if experiment.checkpoints:
+        folder = folder_on_the_node(experiment.checkpoints.path)
+        yield "checkpoint.enable", (), ("checkpoints",)
+        yield "checkpoint.folder", (folder,), ("checkpoints", "path")
+
+
+def _has_sizes(task: Task) -> bool:
+    """Whether the spec decides how the ranks are divided; else the config does."""
+    return task.samples is not None or "parallel" in task.experiment.model_fields_set
+
+
+_DEGREES = ("tensor", "pipeline", "context")  # they divide the ranks
+_PRECISIONS = {"fp32": "float32", "bf16": "bfloat16"}
+
+
+# ------------------------------------------------------------------ checks
+
+
+def _check_config(titan: Settings, diagnostics: Diagnostics) -> None:
+    old, new = titan.config_file is not None, bool(titan.module or titan.config)
+    example = "{module: llama3, config: llama3_8b} (0.3), or {config_file: llama3_8b.toml} (0.2)"
+    if old and new:
+        what = "config_file is of torchtitan up to 0.2, module and config are of 0.3"
+        diagnostics.problem(("torchtitan", "config_file"), what, f"one of them: {example}")
+    elif new and not (titan.module and titan.config):
+        missing = "config" if titan.module else "module"
+        what = f"torchtitan 0.3 needs module and config: {missing} is missing"
+        diagnostics.problem(("torchtitan",), what, f"write torchtitan: {example}")
+    elif not old and not new:
+        diagnostics.missing(
+            "torchtitan", "torchtitan has no config", f"add `torchtitan: {example}`"
+        )
+
+
+def _check_arguments(
+    task: Task, titan: Settings, origins: dict[str, str], diagnostics: Diagnostics
+) -> None:
+    experiment = task.experiment
+    keys = {"module": "module", "config": "config", "job.config_file": "config_file"}
+    of_config = {name: diagnostics.describe_key(("torchtitan", key)) for name, key in keys.items()}
+    refused = {**origins, **of_config}
+    refuse_arguments(experiment, diagnostics, refused)
+    known = table("torchtitan-0.2" if titan.config_file else "torchtitan")
+    given = [one for one in given_arguments(experiment) if one.key not in refused]
+    underscored = [one._replace(name=one.key) for one in given]  # tyro takes - and _ alike
+    for finding in argument_findings(underscored, known):
+        diagnostics.problem(*finding)
+    if experiment.precision == "fp16":
+        what = "torchtitan trains in bfloat16 or float32"
+        diagnostics.problem(("precision",), what, "precision: bf16")
+    _check_data_parallel(task, diagnostics)
+
+
+def _check_data_parallel(task: Task, diagnostics: Diagnostics) -> None:
+    """Torchtitan asserts that replicas x shards x the other degrees are the world size."""
+    given = {argument.key: argument for argument in given_arguments(task.experiment)}
+    shards = given.get("parallelism.data_parallel_shard_degree")
+    replicas = given.get("parallelism.data_parallel_replicate_degree")
+    if not _has_sizes(task):
+        return
+    copies = _size(replicas.values if replicas else ("1",))
+    parts = _size(shards.values if shards else ("-1",))
+    data = task.parallelism.data
+    if copies is None or parts is None:
+        return
+    fits = data % copies == 0 if parts == -1 else copies * parts == data
+    if not fits and (found := shards or replicas):
+        diagnostics.problem(
+            found.path,
+            f"{copies} replicas of {'any number of' if parts == -1 else parts} shards do not make "
+            f"the {data} data parallel ranks",
+            f"parallelism.data_parallel_shard_degree: -1, and replicas that divide {data}",
+        )
+
+
+def _size(values: tuple[str, ...]) -> int | None:
+    text = values[0] if len(values) == 1 else ""
+    size = int(text) if text.removeprefix("-").isdecimal() and len(text) < 10 else 0
+    return size if size > 0 or size == -1 else None

@@ -1,0 +1,16 @@
+"""Hugging Face Accelerate's launcher, one per node. Source: accelerate 1.15, commands/launch.py."""
+
+from __future__ import annotations
+
+from clusterjobs.launchers.base import Launcher
+
+CONFIG_NAME = "accelerate.json"  # in the job's folder, a config file of every framework it starts
+
+ACCELERATE = Launcher(
+    "accelerate",
+    "one accelerate launch per node starts the node's ranks",
+    starts_python=True,
+    no_python_option="--no_python",
+    shares_nodes=True,
+    sets_node_rank=True,
+)

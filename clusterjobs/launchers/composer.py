@@ -1,0 +1,54 @@
+"""MosaicML's composer, one per node, and its own options.
+
+Source: Composer 0.32.1, composer/cli/launcher.py.
+"""
+
+from __future__ import annotations
+
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.launchers.base import Launched, Launcher, LauncherOptions
+from clusterjobs.spec import field_types
+from clusterjobs.spec.references import expanding
+
+
+class Options(LauncherOptions):
+    """`stdout` and `stderr`: files for the output of all ranks but the first of each node.
+
+    Composer replaces `{rank}` in them, and others. `verbose`: also print what it starts.
+    """
+
+    stdout: field_types.Path | None = None
+    stderr: field_types.Path | None = None
+    verbose: field_types.Flag = False
+
+    def words(self, launched: Launched, diagnostics: Diagnostics) -> tuple[str, ...]:
+        """The options, in the order of `composer --help`."""
+        for key in ("stdout", "stderr"):
+            _check_is_per_rank(key, getattr(self, key), launched, diagnostics)
+        return (
+            *([f"--stdout={expanding(self.stdout)}"] if self.stdout else []),
+            *([f"--stderr={expanding(self.stderr)}"] if self.stderr else []),
+            *(["--verbose"] if self.verbose else []),
+        )
+
+
+def _check_is_per_rank(
+    key: str, path: str | None, launched: Launched, diagnostics: Diagnostics
+) -> None:
+    if path and launched.nodes * launched.ranks_per_node > 1 and "{rank}" not in path:
+        diagnostics.problem(
+            ("composer", key),
+            f"{path} has no {{rank}}: the ranks would write into one file",
+            f"{key}: {path}.{{rank}}",
+        )
+
+
+COMPOSER = Launcher(
+    "composer",
+    "one composer per node starts the node's ranks",
+    starts_python=True,
+    no_python_option="--command_mode",
+    shares_nodes=True,
+    sets_node_rank=True,
+    options=Options,
+)

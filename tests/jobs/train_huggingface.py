@@ -1,0 +1,108 @@
+"""Trains a tiny random Llama with Hugging Face's Trainer; nothing comes from a hub.
+
+`--as_gpus`: Accelerate uses DeepSpeed and FSDP on GPUs alone, so that these ranks, which have gloo
+and CPUs, are shown to it as if they had GPUs. `--hold_at STEP`: a training from the beginning waits
+there until it is asked to stop.
+"""
+
+import os
+import pathlib
+import socket
+import sys
+import time
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from transformers import (
+    HfArgumentParser,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+
+class StopBeforeTheTimeLimit(TrainerCallback):
+    """Saves and ends once the job script has written its stop file; all ranks agree on the step."""
+
+    def on_step_end(self, args, state, control, **kwargs):
+        stop = torch.tensor(int(os.path.exists(os.environ.get("CLUSTERJOBS_STOP_FILE", ""))))
+        stop = stop.to(args.device)
+        torch.distributed.all_reduce(stop, op=torch.distributed.ReduceOp.MAX)
+        if stop:
+            control.should_save = control.should_training_stop = True
+
+
+class Report(TrainerCallback):
+    """Prints each step's loss, and holds the first training where the test interrupts it."""
+
+    def __init__(self, hold_at: int) -> None:
+        self.hold_at = hold_at
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if state.is_world_process_zero and "loss" in logs:
+            print(f"step {state.global_step} loss {float(logs['loss'])!r}", flush=True)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == self.hold_at and args.resume_from_checkpoint is None:
+            print("held", flush=True)
+            while not pathlib.Path(os.environ["CLUSTERJOBS_STOP_FILE"]).exists():
+                time.sleep(0.05)
+
+
+class Tokens(torch.utils.data.Dataset):
+    """Each item depends on its index alone."""
+
+    def __len__(self):
+        return 4096
+
+    def __getitem__(self, index):
+        generator = torch.Generator().manual_seed(index)
+        tokens = torch.randint(64, (16,), generator=generator)
+        return {"input_ids": tokens, "labels": tokens}
+
+
+@dataclass
+class OwnArguments:
+    as_gpus: bool = False
+    hold_at: int = 0
+
+
+def show_as_gpus() -> None:
+    from accelerate.state import PartialState
+    from accelerate.utils import DistributedType
+
+    PartialState._prepare_backend = lambda *_: ("gloo", DistributedType.MULTI_GPU)
+    PartialState.set_device = lambda self: setattr(self, "device", torch.device("cpu"))
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    parser = HfArgumentParser((TrainingArguments, OwnArguments))
+    if "--as_gpus" in sys.argv:
+        show_as_gpus()
+    args, own = parser.parse_args_into_dataclasses()
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "vocab_size": 64, "max_position_embeddings": 32}
+    model = LlamaForCausalLM(LlamaConfig(**sizes, **heads))
+    callbacks = [Report(own.hold_at), StopBeforeTheTimeLimit()]
+    trainer = Trainer(model=model, args=args, train_dataset=Tokens(), callbacks=callbacks)
+    print(
+        f"rank {dist.get_rank()} of {dist.get_world_size()} on {socket.gethostname()}: Trainer "
+        f"has {args.world_size} ranks, {trainer.accelerator.distributed_type.value}",
+        flush=True,
+    )
+    trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    if dist.get_rank() == 0:
+        kind = type(trainer.model_wrapped).__name__
+        print(f"{kind} ended at step {trainer.state.global_step}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
+    sys.stdout.flush()
+    os._exit(0)  # in a normal exit, a thread of PyTorch sometimes aborts the interpreter
