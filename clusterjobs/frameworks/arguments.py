@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
@@ -118,20 +119,30 @@ def argument_key(name: str) -> str:
     return name.lstrip("-").partition("=")[0].replace("-", "_")
 
 
+_REMOVE = "remove it: clusterjobs sets it"
+
+
 def refuse_arguments(
-    experiment: Experiment, diagnostics: Diagnostics, derived: Mapping[str, str]
+    experiment: Experiment,
+    diagnostics: Diagnostics,
+    derived: Mapping[str, str],
+    hints: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Refuse `args` that clusterjobs sets itself: {key: where the value comes from}."""
+    """Refuse `args` that clusterjobs sets itself: {key: where the value comes from}.
+
+    `hints`: {key: where to write the value}, for those that the spec must have in place of them.
+    """
     for position, name in argument_names(experiment):
         if (key := argument_key(name)) in derived:
-            refuse_derived(position, name, derived[key], diagnostics)
+            hint = hints.get(key, _REMOVE)
+            refuse_derived(position, name, derived[key], diagnostics, hint)
 
 
-def refuse_derived(position: str | int, name: str, origin: str, diagnostics: Diagnostics) -> None:
+def refuse_derived(
+    position: str | int, name: str, origin: str, diagnostics: Diagnostics, hint: str = _REMOVE
+) -> None:
     """Refuse one argument of `args`, because its value follows from `origin`."""
-    diagnostics.problem(
-        ("args", position), f"{name} is derived from {origin}", "remove it: clusterjobs sets it"
-    )
+    diagnostics.problem(("args", position), f"{name} is derived from {origin}", hint)
 
 
 class _Names(NamedTuple):

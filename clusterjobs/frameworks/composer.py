@@ -11,7 +11,6 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import (
     arguments_of,
     check_parallel_arguments,
-    given_arguments,
     refuse_arguments,
     script_of,
 )
@@ -42,8 +41,6 @@ class Composer(Framework):
         script = script_of(experiment, diagnostics)
         check_parallel_arguments(experiment, diagnostics)
         refuse_arguments(experiment, diagnostics, _of_the_launcher(diagnostics))
-        if by_composer:
-            _check_expansion(experiment, diagnostics)
         if script is None:
             return None
         command = (script, *arguments_of(experiment))
@@ -59,19 +56,6 @@ def _of_the_launcher(diagnostics: Diagnostics) -> dict[str, str]:
     ranks = f"{diagnostics.describe_key(('nodes',))} and ranks_per_node"
     names = ("nproc", "world_size", "node_rank", "base_rank", "master_addr", "master_port")
     return dict.fromkeys(names, ranks)
-
-
-def _check_expansion(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    """Its launcher expands `$NAME` and `~` in every argument, with the variables of the rank."""
-    for argument in given_arguments(experiment):
-        for value in argument.values:
-            if "$" in value or value.startswith("~"):
-                diagnostics.problem(
-                    argument.path,
-                    f"composer would expand {value} as a shell does, and pass on the result",
-                    "launcher: torchrun, which changes no argument",
-                    warning=True,
-                )
 
 
 def _environment(experiment: Experiment) -> Iterator[Variable]:

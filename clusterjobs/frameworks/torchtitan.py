@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import (
     arguments_of,
@@ -133,9 +134,7 @@ def _check_config(titan: Settings, diagnostics: Diagnostics) -> None:
         what = f"torchtitan 0.3 needs module and config: {missing} is missing"
         diagnostics.problem(("torchtitan",), what, f"write torchtitan: {example}")
     elif not old and not new:
-        diagnostics.missing(
-            "torchtitan", "torchtitan has no config", f"add `torchtitan: {example}`"
-        )
+        diagnostics.missing("torchtitan", "torchtitan has no config", f"add torchtitan: {example}")
 
 
 def _check_arguments(
@@ -173,8 +172,8 @@ def _check_data_parallel(task: Task, diagnostics: Diagnostics) -> None:
     if not fits and (found := shards or replicas):
         diagnostics.problem(
             found.path,
-            f"{copies} replicas of {'any number of' if parts == -1 else parts} shards do not make "
-            f"the {data} data parallel ranks",
+            f"{counted(copies, 'replica')} of {'any number of' if parts == -1 else parts} shards do "
+            f"not make the {data} data parallel ranks",
             f"parallelism.data_parallel_shard_degree: -1, and replicas that divide {data}",
         )
 

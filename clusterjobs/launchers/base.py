@@ -19,16 +19,24 @@ RUNTIMES = ("pyxis", "apptainer", "docker")  # the container runtimes of a spec
 
 
 class Launched(NamedTuple):
-    """What a launcher's options may depend on. `points`: of a sweep, that share a node."""
+    """What a launcher's options may depend on.
+
+    `ends_by_clock`: the training is told when to end, as `Saving.stop_channel` says.
+    `has_node_rank`: the spec refers to the node's rank.
+    """
 
     experiment: Experiment
     nodes: int
     ranks_per_node: int
-    points: int
+    ends_by_clock: bool = False
+    has_node_rank: bool = False
 
 
 class LauncherOptions(SpecModel):
-    """A launcher's own keys, which stand in the spec under its name: `torchrun: {tee: 3}`."""
+    """A launcher's own keys, which stand in the spec under its name: `torchrun: {tee: 3}`.
+
+    Each has a default, since a spec need not have them.
+    """
 
     def words(
         self,
@@ -40,6 +48,10 @@ class LauncherOptions(SpecModel):
         Shell variables are marked, as in other values (`spec/references.py`).
         """
         return ()
+
+    def text(self) -> str:
+        """What the template prints as `launch.own_text`: letters, digits and _@%+=:,./^- alone."""
+        return ""
 
     def template(self, name: str) -> str:
         """The template of the launch section, without its folder and ending: `name`."""

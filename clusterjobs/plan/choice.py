@@ -51,8 +51,9 @@ def find_launcher(
 def find_launcher_options(
     spec: Spec, launcher: Launcher, diagnostics: Diagnostics
 ) -> LauncherOptions | None:
-    """The launcher's own options. Those of another launcher are a problem in a spec.
+    """The launcher's own options, with their defaults if the spec has none.
 
+    Those of another launcher are a problem in a spec.
     In a defaults.yaml they are not: there they are for the specs that use that launcher.
     """
     for name in spec.launcher_options:
@@ -60,5 +61,5 @@ def find_launcher_options(
             what = f"these are options of the launcher {name}, and this job uses {launcher.name}"
             hint = f"remove it, or write launcher: {name}"
             diagnostics.problem((name,), what, hint, at_key=True)
-    found = spec.launcher_options.get(launcher.name)
+    found = spec.launcher_options.get(launcher.name) or (launcher.options and launcher.options())
     return found if isinstance(found, LauncherOptions) else None

@@ -17,7 +17,7 @@ from clusterjobs.spec.experiment import Data, Experiment
 from clusterjobs.spec.references import expanding
 from clusterjobs.yaml.document import Path, dotted
 
-_INTERPRETERS = ("bash", "python", "python3", "sh")
+INTERPRETERS = ("bash", "python", "python3", "sh")
 
 
 class Input(NamedTuple):
@@ -62,7 +62,7 @@ def _programs(
         if "/" in first:  # a bare name is found on the PATH of the node
             for path, late in _on_the_node([first], experiment):
                 yield Input("program", "command", path, None, late, where, is_run=True)
-        if PurePosixPath(first).name in _INTERPRETERS and rest and not rest[0].startswith("-"):
+        if PurePosixPath(first).name in INTERPRETERS and rest and not rest[0].startswith("-"):
             for path, late in _on_the_node(rest[:1], experiment):
                 yield Input("script", "command", path, None, late, where)
 

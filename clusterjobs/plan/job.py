@@ -13,7 +13,7 @@ from clusterjobs.plan.directives import Directive, sbatch_directives
 from clusterjobs.plan.parameters import Parameter
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.sweep import SweepJob, job_folder
-from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.experiment import Experiment, Logs
 from clusterjobs.spec.references import variable_names
 
 
@@ -21,7 +21,8 @@ class Job(NamedTuple):
     """`title`: "2 nodes x 8 GPUs (p4d.24xlarge), deepspeed started by srun".
 
     `path`: folders of commands that the script needs, whatever PATH the caller has. `folder`: the
-    job's own folder. `workdir`: where the ranks run; None: where sbatch was called.
+    job's own folder. `log_copy`: a file that also gets the lines of job.log. `workdir`: where the
+    ranks run; None: where sbatch was called.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Job(NamedTuple):
     directives: tuple[Directive, ...]
     path: tuple[str, ...]
     folder: str
+    log_copy: str | None
     workdir: str | None
     parameters: tuple[Parameter, ...]
     time_limit: str | None
@@ -47,7 +49,7 @@ def plan_job(
     diagnostics: Diagnostics,
 ) -> Job:
     """The section `job`. `further`: directives that other sections need."""
-    _check_logs(experiment.logs.path, diagnostics)
+    _check_logs(experiment.logs, diagnostics)
     return Job(
         experiment.name,
         cluster.name,
@@ -56,14 +58,21 @@ def plan_job(
         sbatch_directives(experiment, placement, further, diagnostics),
         (*filter(None, [cluster.slurm_commands]), "/usr/bin", "/bin"),
         job_folder(experiment, sweep),
+        folder_on_the_node(experiment.logs.copy_) if experiment.logs.copy_ else None,
         folder_on_the_node(experiment.workdir) if experiment.workdir else None,
         parameters,
         experiment.time_limit,
     )
 
 
-def _check_logs(path: str, diagnostics: Diagnostics) -> None:
-    if {"job_dir", "attempt"}.intersection(variable_names(path)):
+def _check_logs(logs: Logs, diagnostics: Diagnostics) -> None:
+    if "job_dir" in variable_names(logs.copy_ or ""):
+        diagnostics.problem(
+            ("logs", "copy"),
+            "the job's folder has its log already: job.log",
+            "remove it, or write a file elsewhere: /fsx/logs/all.log",
+        )
+    if {"job_dir", "attempt"}.intersection(variable_names(logs.path)):
         diagnostics.problem(
             ("logs", "path"),
             "all attempts of a job share one folder, which is made below this path",

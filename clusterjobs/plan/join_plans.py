@@ -21,6 +21,7 @@ _Path = tuple[str, ...]
 # list -> the name of a variable for them, "" for that of the option or variable it belongs to.
 TEXTS: Mapping[str, str] = {
     "job.folder": "folder",
+    "job.log_copy": "log_copy",
     "job.workdir": "workdir",
     "job.parameters.*.default": "",
     "environment.variables.*.value": "",

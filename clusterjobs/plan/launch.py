@@ -11,9 +11,10 @@ from clusterjobs.frameworks.base import Program, folder_on_the_node
 from clusterjobs.launchers.base import SSH_PROGRAMS, Launched, Launcher, LauncherOptions
 from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, srun_options
-from clusterjobs.plan.node_rank import node_environment
+from clusterjobs.plan.node_rank import node_environment, refers_to_node_rank
 from clusterjobs.plan.packing import port_stride
 from clusterjobs.plan.placement import Placement
+from clusterjobs.plan.restarts import Restarts
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment, Ssh
 from clusterjobs.spec.references import expanding
@@ -32,8 +33,9 @@ class Launch(NamedTuple):
     `srun_options`: those of the ranks' srun; () if the script does not call srun for them.
     `origins`: words of the command, and the keys of the spec that they come from.
     `launcher_options`: its option for a command that is no Python script; `own_options`: those that
-    the spec gives. `template`: of the launch section. `interface`: the ranks' network interface, if
-    the spec names one. `ssh`: None if the job starts its own sshd, or needs none.
+    the spec gives, and `own_text` what the template prints of them. `template`: of the launch
+    section. `interface`: the ranks' network interface, if the spec names one. `ssh`: None if the
+    job starts its own sshd, or needs none.
     """
 
     launcher: Launcher
@@ -44,6 +46,7 @@ class Launch(NamedTuple):
     srun_options: tuple[Directive, ...]
     launcher_options: tuple[str, ...]
     own_options: tuple[str, ...]
+    own_text: str
     template: str
     interface: str | None
     ssh: SshServer | None
@@ -57,6 +60,7 @@ def plan_launch(
     options: LauncherOptions | None,
     placement: Placement,
     container: Container | None,
+    restarts: Restarts | None,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Launch:
@@ -79,7 +83,13 @@ def plan_launch(
     ssh_inside = container is not None and container.ssh_inside
     _record_rendezvous(placement, provenance)
     shape = placement.shape
-    launched = Launched(experiment, shape.nodes, shape.ranks_per_node, placement.per_node)
+    launched = Launched(
+        experiment,
+        shape.nodes,
+        shape.ranks_per_node,
+        ends_by_clock=restarts is not None and restarts.saving.stop_channel == "clock",
+        has_node_rank=refers_to_node_rank(experiment),
+    )
     return Launch(
         launcher,
         launcher.reason_inside if ssh_inside else launcher.reason,
@@ -89,6 +99,7 @@ def plan_launch(
         directives if calls_srun else (),
         (launcher.no_python_option,) if needs_option else (),
         options.words(launched, diagnostics) if options else (),
+        options.text() if options else "",
         options.template(launcher.name) if options else launcher.name,
         program.interface,
         SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,

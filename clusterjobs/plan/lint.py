@@ -223,6 +223,7 @@ def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
 
 def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     yield ("logs", "path"), experiment.logs.path
+    yield ("logs", "copy"), experiment.logs.copy_ or ""
     for key in ("workdir", "script"):
         yield (key,), getattr(experiment, key) or ""
     for index, file in enumerate(experiment.software.source):

@@ -27,8 +27,7 @@ def plan_node_rank(
     experiment: Experiment, launcher: Launcher, diagnostics: Diagnostics
 ) -> tuple[Variable, ...]:
     """The variable, if the spec refers to the node's rank."""
-    used = ("args", "command", "prefix", "env")
-    places = [place for key in used for place in _places(getattr(experiment, key), (key,))]
+    places = _places_in(experiment)
     if places and not launcher.sets_node_rank:
         diagnostics.problem(
             places[0],
@@ -46,6 +45,11 @@ def plan_node_rank(
     return (_STANDS_FOR_IT,) if places else ()
 
 
+def refers_to_node_rank(experiment: Experiment) -> bool:
+    """Whether something that the ranks use refers to the node's rank."""
+    return bool(_places_in(experiment))
+
+
 def is_of_the_node(value: str) -> bool:
     """Whether a value contains the node's rank."""
     return NODE_RANK in variable_names(value)
@@ -57,6 +61,11 @@ def node_environment(env: Mapping[str, str]) -> tuple[str, ...]:
         f"{name}={expanding(value, '')}" for name, value in env.items() if is_of_the_node(value)
     ]
     return ("env", *words) if words else ()
+
+
+def _places_in(experiment: Experiment) -> list[Path]:
+    used = ("args", "command", "prefix", "env")
+    return [place for key in used for place in _places(getattr(experiment, key), (key,))]
 
 
 def _places(value: Any, path: Path) -> Iterator[Path]:

@@ -119,7 +119,9 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     container = plan_container(
         wanted, facts, placement, launcher, job, checkpoints.path, environment, *both
     )
-    launch = plan_launch(wanted, program, launcher, launcher_options, placement, container, *both)
+    launch = plan_launch(
+        wanted, program, launcher, launcher_options, placement, container, restarts, *both
+    )
     steps = plan_steps(wanted, launch, placement, container, diagnostics)
     roles = plan_roles(wanted, launcher, placement, container, *both)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)

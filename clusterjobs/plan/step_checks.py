@@ -5,7 +5,7 @@ It must not know how a script runs a step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
@@ -123,7 +123,7 @@ def _check_container(
 # options, and since Slurm 22.05 one CPU for each task. Source: srun(1), --cpus-per-task.
 _SHAPE = (("--nodes", "-N"), ("--ntasks", "-n"), ("--cpus-per-task", "-c"))
 
-_EFFECTS: dict[tuple[str, ...], str] = {
+_EFFECTS: Mapping[tuple[str, ...], str] = {
     ("--cpus-per-task",): "each task may get only one CPU",
     ("--overlap",): "the training would wait until this step has ended",
 }

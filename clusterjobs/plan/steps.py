@@ -10,6 +10,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.launchers import LAUNCHERS, Launcher
 from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, derived_srun_options
+from clusterjobs.plan.inputs import INTERPRETERS
 from clusterjobs.plan.launch import Launch
 from clusterjobs.plan.node_rank import node_environment
 from clusterjobs.plan.placement import Placement
@@ -19,7 +20,7 @@ from clusterjobs.spec.step_keys import Step as WrittenStep
 from clusterjobs.spec.step_keys import Steps as WrittenSteps
 
 _SECONDS_AT_THE_END = 60  # for a step with `when: always`: the nodes are idle meanwhile
-_PLAIN = re.compile(r"[\w./][\w./-]{0,60}", re.ASCII)
+_SCRIPT = re.compile(r"[\w./][\w./-]{0,60}", re.ASCII)
 _SECONDS_TO_END = 30  # between SIGTERM and SIGKILL, as Slurm's KillWait
 
 
@@ -109,9 +110,11 @@ def _step(
 
 
 def _name(command: tuple[str, ...]) -> str:
-    """The program, and its script: python3 prepare.py."""
-    shown = [word.rpartition("/")[2] for word in command[:2] if _PLAIN.fullmatch(word)]
-    return " ".join(shown) or command[0].rpartition("/")[2]
+    """The program; of an interpreter also its script: python3 prepare.py."""
+    program = command[0].rpartition("/")[2]
+    if program in INTERPRETERS and len(command) > 1 and _SCRIPT.fullmatch(command[1]):
+        return f"{program} {command[1].rpartition('/')[2]}"
+    return program
 
 
 def _environment(experiment: Experiment, per_rank: bool) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ _TITLES: Mapping[str, str] = {
 # Docker passes on only the named variables; the other runtimes pass on all.
 _SLURM_NAMES = (
     *("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NNODES", "SLURM_NODEID"),
-    *("SLURM_RESTART_COUNT", "USER"),
+    *("SLURMD_NODENAME", "SLURM_RESTART_COUNT", "USER"),
 )
 
 

@@ -25,6 +25,8 @@ def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str
         "directives": [shell.directive(one.name, one.value) for one in job.directives],
         "path": shell.quote(":".join(job.path)),
         "folder": shell.quote(job.folder),
+        "has_log_copy": job.log_copy is not None,
+        "log_copy": shell.quote(job.log_copy or ""),
         "has_workdir": job.workdir is not None,
         "workdir": shell.quote(job.workdir or "."),
         "parameters": [_parameter(one) for one in job.parameters],

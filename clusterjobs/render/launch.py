@@ -26,6 +26,7 @@ def launch_context(plan: Plan) -> dict[str, Any]:
         "srun_options": option_lines(launch.srun_options),
         "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),
         "own_options": ShellText('"${launcher_options[@]}" ') if launch.own_options else NOTHING,
+        "own_text": shell.plain(launch.own_text),
         "option_lines": [shell.quote(one) for one in launch.own_options],
         "cpus_per_task": plan.placement.cpus_per_task or 1,
         "has_node_rank": any(one.name == NODE_RANK for one in plan.environment.variables),

@@ -103,6 +103,13 @@ def argument(text: str) -> ShellText:
     return ShellText(text if _SAFE.fullmatch(text) else _literal(text))
 
 
+def plain(text: str) -> ShellText:
+    """Text that is the same inside any quotes. Raises UnquotedError for other text."""
+    if text and not _SAFE.fullmatch(text):
+        raise UnquotedError(f"{text!r} has other characters than letters, digits and _@%+=:,./^-")
+    return ShellText(text)
+
+
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\'"}
 
 

@@ -18,16 +18,16 @@ def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
     """What the blocks `before` and `after` print, and the functions for steps."""
     steps = plan.steps
     after = [
-        *map(_plain, nccl_judge(plan)),
+        *_own(nccl_judge(plan), plan),
         *(_step(one, plan, number) for number, one in enumerate(steps.after)),
     ]
-    sidecars = [*map(_plain, nccl_watch(plan)), *(_step(one, plan) for one in steps.sidecars)]
+    sidecars = [*_own(nccl_watch(plan), plan), *(_step(one, plan) for one in steps.sidecars)]
     named = [one for one in (*steps.before, *steps.after) if one.name]
     return {
         "before": [_step(one, plan, number) for number, one in enumerate(steps.before)],
         "sidecars": sidecars,
         "after": after,
-        "always": [_step(one, plan) for one in steps.always],
+        "always": [_last(one, plan) for one in steps.always],
         "has_after": bool(after or site.insertions("after_launch")),
         "has_background": bool(sidecars or plan.restarts),
         "has_functions": bool(named or steps.always),
@@ -42,19 +42,18 @@ def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
 
 
 def ends_its_steps(plan: Plan) -> bool:
-    """Whether `finish` has to end a step that is not one of ranks."""
-    steps = (*plan.steps.before, *plan.steps.after)
-    return any(one.name and not one.launcher for one in steps)
+    """Whether `finish` may have to end a step."""
+    return any(one.name for one in (*plan.steps.before, *plan.steps.after))
 
 
-def _plain(text: ShellText) -> dict[str, Any]:
-    return {
-        "text": text,
-        "is_named": False,
-        "is_apart": False,
-        "is_of_ranks": False,
-        "is_inside": False,
-    }
+def _last(step: Step, plan: Plan) -> dict[str, Any]:
+    text, name = _text(step, plan), shell.quote(step.name)
+    return {"name": name, "seconds": step.timeout_seconds, "text": text}
+
+
+def _own(commands: list[ShellText], plan: Plan) -> list[dict[str, Any]]:
+    """Commands of the job's own, beside those of the spec."""
+    return [{**_step(Step(("true",)), plan), "text": text} for text in commands]
 
 
 def _step(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
@@ -68,15 +67,20 @@ def _step(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
         words=step.words,
         srun_options=step.srun_options,
         launcher_options=tuple(dict.fromkeys(filter(None, options))),
+        own_options=(),  # restarts and logs of the training
+        own_text="",
+        template=launcher.name,
     )
     return {
-        **_plain(_text(step, plan)),
+        "text": _text(step, plan),
         "is_named": bool(step.name),
         "is_apart": bool(step.name and number),
         "is_of_ranks": step.launcher is not None,
         "is_inside": step.inside,
         "name": shell.quote(step.name),
-        "settings": _settings(step, plan, number),
+        "once": (number + 1) * step.once,
+        "min_bus_bandwidth": step.min_bus_bandwidth,
+        "reports": plan.placement.all_nodes if step.per == "node" else 1,
         "command": command_text(step.words),
         "seconds": step.timeout_seconds,
         "options": _lines(_options(step, plan)),
@@ -116,15 +120,3 @@ def _lines(options: list[ShellText]) -> list[ShellText]:
         else:
             lines.append(one)
     return [ShellText(one) for one in lines]
-
-
-def _settings(step: Step, plan: Plan, number: int) -> ShellText:
-    """What `run_step` reads, beside the name: ` once=2 step_seconds=600`."""
-    reports = plan.placement.all_nodes if step.per == "node" else 1
-    settings = [
-        ("once", (number + 1) * step.once),
-        ("step_seconds", step.timeout_seconds),
-        ("min_bus_bandwidth", step.min_bus_bandwidth),
-        ("reports", reports * bool(step.min_bus_bandwidth)),
-    ]
-    return ShellText("".join(f" {name}={value}" for name, value in settings if value))

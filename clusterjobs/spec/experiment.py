@@ -131,9 +131,13 @@ def _logs(value: Any) -> Any:
 
 
 class Logs(SpecModel):
-    """The folder that gets a folder per job, named by the job id, and where these are copied to."""
+    """The folder that gets a folder per job, named by the job id, and where these are copied to.
+
+    `copy`: a file to which every job appends the lines of its log.
+    """
 
     path: field_types.Path = "logs"
+    copy_: field_types.Path | None = Field(default=None, alias="copy")
     export: field_types.ExportTarget | None = None
     overwrite: field_types.Flag = False
 

@@ -24,6 +24,8 @@ EXTRA: dict[str, dict[str, Any]] = {
     },
     "gpt-neox": {**BATCH, "configs": ["a.yml"]},
     "megatron-deepspeed": {**BATCH, "model": MODEL, "args": {"train-iters": 10, "lr": 0.1}},
+    "megatron-lm": {**BATCH, "model": MODEL, "args": {"train-iters": 10, "lr": 0.1}},
+    "torchtitan": {"torchtitan": {"module": "llama3", "config": "llama3_8b"}},
 }
 
 
@@ -49,12 +51,16 @@ def test_a_launcher_that_numbers_gpus_from_0_needs_whole_nodes(
 
 DECLARED = {  # packages that preflight looks for, whether CUDA code is compiled, precision is read
     "command": ("", False, False),
+    "composer": ("torch,composer", False, False),
     "deepspeed": ("torch,deepspeed", True, True),
     "fairseq": ("", False, True),
     "gpt-neox": ("torch,deepspeed", True, True),
     "horovod": ("", False, False),
+    "lightning": ("torch", False, True),
     "megatron-deepspeed": ("torch,deepspeed", True, True),
+    "megatron-lm": ("torch", False, True),
     "torchrun": ("torch", False, False),
+    "torchtitan": ("torch", False, True),
 }
 
 

@@ -16,6 +16,7 @@ NUMBERS = {
     "gpt-neox": {"step": "10", "samples_per_second": "51.234", "tflops_per_gpu": "112.3"},
     "horovod": {"step": "3", "samples_per_second": "1642.4"},
     "megatron-deepspeed": {"step": "2", "samples_per_second": "50.451", "milliseconds": "79.3"},
+    "megatron-lm": {"step": "50", "tflops_per_gpu": "412.6", "loss": "6.681113E+00"},
 }
 
 

@@ -81,7 +81,7 @@ def test_the_manifest_has_its_template(clusterjobs, folder) -> None:
         ({"framework": "my-trainr"}, "hint: did you mean my-trainer?"),
         ({"framework": "my-trainer", "launcher": "acelerate"}, "hint: did you mean accelerate?"),
         ({"framework": "torchrun", "launcher": "acelerate"}, "hint: did you mean accelerate?"),
-        ({"framework": "nonesuch"}, "megatron-deepspeed, my-trainer, torchrun"),
+        ({"framework": "nonesuch"}, "my-trainer, torchrun"),
         (
             {"framework": "command", "script": None, "command": "a", "launcher": "accelerate"},
             "launcher: command is not started by accelerate",

@@ -12,6 +12,7 @@ from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.gpt_neox.launch_config import ORIGINS, OURS
 from clusterjobs.frameworks.megatron.command_line import DERIVED_FROM
 from clusterjobs.frameworks.megatron_deepspeed.framework import _DERIVED_FROM
+from clusterjobs.frameworks.megatron_lm import command_line
 
 PAGES = pathlib.Path(__file__).parents[2] / "docs" / "frameworks"
 NAMES = sorted(FRAMEWORKS)
@@ -48,8 +49,13 @@ def test_every_key_of_the_launch_file_is_on_the_page() -> None:
     assert [key for key in (*ORIGINS, *OURS) if f"`{key}" not in page] == []
 
 
-def test_every_flag_that_is_rendered_is_on_the_page() -> None:
-    page = text_of("megatron-deepspeed").replace("-", "_")
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("megatron-deepspeed", _DERIVED_FROM), ("megatron-lm", command_line.DERIVED_FROM)],
+)
+def test_every_flag_that_is_rendered_is_on_the_page(name: str, own: dict[str, object]) -> None:
+    page = text_of(name).replace("-", "_")
     old = {"encoder_num_layers", "encoder_seq_length", "model_parallel_size", "batch_size"}
-    ours = {*DERIVED_FROM, *_DERIVED_FROM} - old - {"deepspeed", "deepspeed_config"}
+    old |= {"num_layers_per_virtual_pipeline_stage"}
+    ours = {*DERIVED_FROM, *own} - old - {"deepspeed", "deepspeed_config"}
     assert [flag for flag in sorted(ours) if f"`__{flag}`" not in page] == []

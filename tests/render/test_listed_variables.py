@@ -14,7 +14,7 @@ from clusterjobs.render.site.variables import KINDS, variables
 
 SHAPE = template_variables(packaged_samples())
 # A loop of one template that includes another one gives it this variable.
-LOOPED = {"own", "inserted"}
+LOOPED = {"own", "inserted", "step"}
 
 
 def test_the_samples_have_a_value_for_every_variable() -> None:

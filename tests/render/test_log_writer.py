@@ -48,3 +48,28 @@ def test_a_writer_that_is_killed_while_the_job_ends_changes_nothing(
     squeue = f'{KILLS[kill]}; echo "RUNNING:None"'
     run = run_script(tmp_path, script(**keys), stand_ins={"squeue": squeue})
     assert (run.code, run.reasons, run.requeues) == (7, ["failure"], restarts), run.log
+
+
+def test_a_log_of_all_jobs_gets_the_lines_of_each(tmp_path: pathlib.Path) -> None:
+    copy = tmp_path / "new folder" / "all.log"
+    text = script(logs={"copy": str(copy)}, command=["echo", "a rank's line"])
+    for _ in range(2):
+        assert run_script(tmp_path, text).reasons == ["completed"]
+    job_log = (tmp_path / "logs" / "4711" / "job.log").read_text()
+    assert copy.read_text() == job_log
+    assert job_log.count("a rank's line") == 2
+
+
+def test_a_log_of_all_jobs_is_for_its_owner_alone_if_there_are_secrets(
+    tmp_path: pathlib.Path,
+) -> None:
+    copy = tmp_path / "all.log"
+    copy.touch(mode=0o644)
+    text = script(logs={"copy": str(copy)}, command=["true"], secrets=["A_KEY"])
+    assert run_script(tmp_path, text, environment={"A_KEY": "x"}).reasons == ["completed"]
+    assert copy.stat().st_mode & 0o077 == 0
+    copy.unlink()
+    copy.mkdir()
+    run = run_script(tmp_path, text, environment={"A_KEY": "x"})
+    assert run.code == 1
+    assert f"cannot protect {copy} from being read by others" in run.log

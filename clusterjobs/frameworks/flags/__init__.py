@@ -191,7 +191,7 @@ def _unknown(path: Path, name: str, known: Table, dashes: str = "") -> Finding |
     near = known.nearest(name)
     if near is None and not known.refuses_unknown:
         return None
-    last = near and near.rpartition(".")[2]
+    last = near if dashes or near is None else near.rpartition(".")[2]
     hint = f"did you mean {dashes}{last}?" if last else "remove it, or write the key that is meant"
     what = f"{known.program} has no {'flag' if dashes else 'key'} {dashes}{name}"
     return Finding(path, what, hint, warning=not known.refuses_unknown, at_key=True)

@@ -5,10 +5,10 @@ Must not know what may be wrong with them. Source: arguments.py of both Megatron
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import argument_key, argument_names
+from clusterjobs.frameworks.arguments import argument_key, argument_names, given_arguments
 from clusterjobs.frameworks.base import EXIT_MINUTES, Saving, Task, folder_on_the_node
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.yaml.document import Path
@@ -78,6 +78,20 @@ DERIVED_FROM: dict[str, Path] = {
     "fp16": ("precision",),
     "bf16": ("precision",),
 }
+
+
+def size_hints(experiment: Experiment, derived: Mapping[str, Path]) -> dict[str, str]:
+    """For sizes in `args` that `parallel` does not have: where to write them."""
+    hints = {}
+    for one in given_arguments(experiment):
+        section, *key = map(str, derived.get(one.key, ("",)))
+        value = one.values[0] if len(one.values) == 1 else "true"
+        is_size = section == "parallel" and (value.isdecimal() or not one.values)
+        if is_size and key[0] not in experiment.parallel.model_fields_set:
+            hints[one.key] = f"remove it, and write parallel: {{{key[0]}: {value}}}"
+    return hints
+
+
 # Options of deepspeed and torchrun; after the script they are the script's, which has none of them.
 _OF_THE_LAUNCHER = (
     *("include", "exclude", "hostfile", "num_gpus", "num_nodes", "launcher", "launcher_args"),

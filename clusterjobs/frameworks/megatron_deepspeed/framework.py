@@ -34,7 +34,12 @@ from clusterjobs.frameworks.ds_config_rules import DsConfig
 from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.megatron import model_rules as common_rules
 from clusterjobs.frameworks.megatron import schedule_rules
-from clusterjobs.frameworks.megatron.command_line import SAVING, origins_of
+from clusterjobs.frameworks.megatron.command_line import (
+    DERIVED_FROM,
+    SAVING,
+    origins_of,
+    size_hints,
+)
 from clusterjobs.frameworks.megatron.data_paths import data_paths_of
 from clusterjobs.frameworks.megatron_deepspeed import model_rules, silent_rules
 from clusterjobs.frameworks.megatron_deepspeed.agreement import agree
@@ -123,7 +128,7 @@ def _check_arguments(
     task: Task, options: Options, derived: Mapping[str, str], diagnostics: Diagnostics
 ) -> None:
     experiment = task.experiment
-    refuse_arguments(experiment, diagnostics, derived)
+    refuse_arguments(experiment, diagnostics, derived, size_hints(experiment, DERIVED_FROM))
     check_arguments(experiment, diagnostics, table("megatron-deepspeed"), derived)
     check_zero(options.zero, experiment.parallel.pipeline, diagnostics)
     config = DsConfig(options.ds_config, options.zero.stage, experiment.precision)

@@ -54,7 +54,6 @@ def environment(task: Task) -> Iterator[Variable]:
         yield Variable(
             NAME,
             "1",
-            "with tensor or context ranks, kernels must start in the order of their launch; "
-            "Blackwell GPUs do not need it",
+            "tensor and context ranks need kernels in launch order; Blackwell does not",
             "Megatron-LM megatron/training/arguments.py, validate_args",
         )

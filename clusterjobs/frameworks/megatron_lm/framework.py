@@ -20,7 +20,8 @@ from clusterjobs.frameworks.base import DataPath, Division, Framework, LogLine, 
 from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.given import GivenArguments
 from clusterjobs.frameworks.megatron import model_rules, schedule_rules
-from clusterjobs.frameworks.megatron.command_line import SAVING, origins_of
+from clusterjobs.frameworks.megatron.command_line import DERIVED_FROM as COMMON_ORIGINS
+from clusterjobs.frameworks.megatron.command_line import SAVING, origins_of, size_hints
 from clusterjobs.frameworks.megatron.data_paths import data_paths_of
 from clusterjobs.frameworks.megatron_lm import (
     expert_rules,
@@ -59,6 +60,8 @@ RULES: tuple[Rule[GivenArguments], ...] = (
     *schedule_rules.RULES,
     *model_rules.RULES,
 )
+# Not num_layers_per_virtual_pipeline_stage, which counts something else than its key.
+_SIZES = {one: key for one, key in DERIVED_FROM.items() if not one.startswith("num_layers")}
 _MODELS_OF_THEIR_OWN = ("use_checkpoint_args", "yaml_cfg")
 
 
@@ -80,7 +83,8 @@ class MegatronLm(Framework):
         script = script_of(experiment, diagnostics)
         _check_sizes(experiment, diagnostics)
         origins = origins_of(experiment, DERIVED_FROM, diagnostics)
-        refuse_arguments(experiment, diagnostics, origins)
+        hints = size_hints(experiment, {**COMMON_ORIGINS, **_SIZES})
+        refuse_arguments(experiment, diagnostics, origins, hints)
         check_arguments(experiment, diagnostics, table(self.name), origins)
         given = {one.key: one for one in given_arguments(experiment)}
         check_rules(RULES, GivenArguments(task, given), diagnostics)

@@ -34,9 +34,10 @@ def launched_else(scripts: Scripts) -> Iterator[Broken]:
     hint = "end the launcher's template with a command of its own: run_ranks COMMAND..."
     if not lines:
         yield Broken("`run_ranks` is not called", hint, template="blocks/launch.sh.j2")
-    for one in lines[1:]:
+    calls = sum("run_ranks" in one.code for one in scripts.packaged.function("main"))
+    for one in lines[calls:]:  # a step per rank is a call, too
         yield Broken("`run_ranks` is called twice", hint, one.text)
-    for one in lines[:1]:
+    for one in lines[:calls]:
         last = _end_of_command(scripts.site.function("main"), one)
         if not one.code.startswith("run_ranks "):
             yield Broken("`run_ranks` is part of another command", hint, one.text)

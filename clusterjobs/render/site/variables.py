@@ -116,8 +116,11 @@ class Variable(NamedTuple):
     example: str
 
 
-def variables(shape: Shape, prefix: str = "") -> Iterator[Variable]:
-    """All that can be used in a template below this record, in the order of its fields."""
+def variables(shape: Shape, prefix: str = "", top: Shape | None = None) -> Iterator[Variable]:
+    """All that can be used in a template below this record, in the order of its fields.
+
+    Those of a record that `top` has, too, under the same name are listed there alone.
+    """
     for name, one in shape.fields.items():
         full = f"{prefix}{name}"
         kind = f"{one.kind}, or nothing" if one.optional else one.kind
@@ -126,5 +129,6 @@ def variables(shape: Shape, prefix: str = "") -> Iterator[Variable]:
             kind = f"list of {item.kind}s"
         if prefix or one.kind != "record" or one.optional:
             yield Variable(full, kind, one.example or item.example)
-        yield from variables(one, f"{full}.")
-        yield from variables(item, f"{full}[].")
+        if not (top and name in top.fields and one.kind == "record"):
+            yield from variables(one, f"{full}.", top or shape)
+            yield from variables(item, f"{full}[].", top or shape)

@@ -28,7 +28,7 @@ main() {
     set +u # `+u` and `||`: it may be written for shells without `set -eu`
     # shellcheck source=/dev/null
     . "$site_file" || echo "clusterjobs: $site_file ended with exit code $?"
-    set +akvx -euo pipefail
+    set -euo pipefail +akvx
   done
   with_timeout cd -- "$PROJECT/code" # a trial: on a dead mount, the next line would hang
   cd -- "$PROJECT/code"
