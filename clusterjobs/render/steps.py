@@ -29,7 +29,7 @@ def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
         "after": after,
         "always": [_last(one, plan) for one in steps.always],
         "has_after": bool(after or site.insertions("after_launch")),
-        "has_background": bool(sidecars or plan.restarts),
+        "has_background": bool(sidecars or plan.restarts or plan.roles),
         "has_functions": bool(named or steps.always),
         "has_named": bool(named),
         "decision": ShellText('"${decision:-stop}"' if plan.restarts else "stop"),

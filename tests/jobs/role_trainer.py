@@ -29,6 +29,7 @@ if "torch" in sys.argv:
     together = torch.ones(1)
     torch.distributed.all_reduce(together)
     seen["together"] = int(together)
+    torch.distributed.destroy_process_group()  # else a rank may end before another is done
 new = folder / f"{attempt}.{rank}.new"
 new.write_text(json.dumps(seen))
 new.rename(folder / f"{attempt}.{rank}.json")
