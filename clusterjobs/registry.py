@@ -4,7 +4,7 @@ Knows how packages are installed; it must not know what a framework or a launche
 provides an object in its pyproject.toml:
 
     [project.entry-points."clusterjobs.launchers"]
-    accelerate = "my_package.accelerate:ACCELERATE"
+    my-launcher = "my_package.my_launcher:MY_LAUNCHER"
 """
 
 from __future__ import annotations

@@ -54,6 +54,14 @@ class InstanceType(NamedTuple):
         return self.accelerator_cores // (2 if self.accelerator_model == "Trainium2" else 1)
 
     @property
+    def neuron_cores(self) -> int:
+        """The NeuronCores that torch-neuronx can use: not those of the first Inferentia.
+
+        Source: AWS Neuron documentation, PyTorch NeuronX (Inf2, Trn1, Trn2).
+        """
+        return 0 if self.accelerator_model == "Inferentia" else self.accelerator_cores
+
+    @property
     def family(self) -> str:
         """The part before the dot: `p3dn`."""
         return self.name.partition(".")[0]

@@ -18,7 +18,9 @@ class NodeType(NamedTuple):
     of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
     `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
-    `accelerator_ranks` use all of them. `placeholder` stands where the name was to be filled in.
+    `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
+    `cpus_are_cores`: one thread of each core is in use.
+    `placeholder` stands where the name was to be filled in.
     """
 
     name: str
@@ -34,6 +36,8 @@ class NodeType(NamedTuple):
     local_disk_gb: int | None = None
     accelerator: str = ""
     accelerator_ranks: int = 0
+    cpus_are_cores: bool | None = None
+    neuron_cores: int = 0
     placeholder: str = ""
 
 
@@ -94,7 +98,11 @@ class Mount(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The source's own terms, for messages that say what to check or change."""
+    """The source's own terms, for messages that say what to check or change.
+
+    `one_thread_per_core`: how to leave threads idle where Slurm takes each of them for a core; ""
+    where it knows the threads.
+    """
 
     node_facts: str = "cluster"  # the source of a node type's numbers
     node_facts_note: str = ""  # added to it if it does not know a type
@@ -103,6 +111,7 @@ class Terms(NamedTuple):
     exclusive: str = "OverSubscribe=EXCLUSIVE"
     capacity: str = "file system"
     enable_fabric: str = "enable it on the nodes of the queue"
+    one_thread_per_core: str = ""
 
 
 class ClusterFacts(NamedTuple):

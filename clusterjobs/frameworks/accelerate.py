@@ -16,7 +16,6 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import (
     arguments_of,
     refuse_arguments,
-    refuse_parallel,
     script_of,
 )
 from clusterjobs.frameworks.base import JOB_DIR, ConfigFile, Framework, Program, Task, Variable
@@ -63,6 +62,7 @@ class Accelerate(Framework):
     launchers = ("accelerate", "torchrun", "srun")
     options = Options
     reads_precision = True
+    parallel_keys = ()
     packages = ("torch", "accelerate")
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
@@ -93,12 +93,6 @@ class Accelerate(Framework):
 
 def check_division(task: Task, options: Options, diagnostics: Diagnostics) -> None:
     """How the model is divided among the ranks: what excludes what."""
-    refuse_parallel(
-        task.experiment,
-        ("tensor", "pipeline"),
-        "every rank is data parallel",
-        diagnostics,
-    )
     check_fsdp(options.fsdp, options.uses_deepspeed, task, diagnostics)
     check_zero_devices(options.uses_deepspeed, task, diagnostics)
 

@@ -85,7 +85,7 @@ class DataPath(NamedTuple):
 class Task(NamedTuple):
     """Everything that a framework may use.
 
-    `gpu_model`: NVIDIA's name (`H100`), if it is known. `texts`: file name -> text, as in `completed`.
+    `gpu_model`: NVIDIA's name (`H100`), if it is known. `texts`: as in `completed`.
     """
 
     experiment: Experiment
@@ -112,7 +112,8 @@ class Variable(NamedTuple):
     """An environment variable of the ranks, and why it is set.
 
     `expand`: shell variables in the value may be unset, and are then empty. `append`: the value is
-    appended to the variable's present value, as in a search path.
+    appended to the variable's present value, as in a search path. `only_with`: set only if one of
+    these variables has a value.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Variable(NamedTuple):
     source: str = ""
     expand: bool = False
     append: bool = False
+    only_with: tuple[str, ...] = ()
 
 
 class Program(NamedTuple):
@@ -128,7 +130,8 @@ class Program(NamedTuple):
 
     `interface`: the network interface that the launcher must let the ranks use. `origins`: derived
     arguments, as written or as argparse stores them, and the key of the spec that each comes from.
-    `programs`: programs for the nodes (clusterjobs/node/) that it needs.
+    `programs`: programs for the nodes (clusterjobs/node/) that it needs. `links`: paths below the
+    job's folder, where programs are found, too: a folder on PYTHONPATH that holds no others.
     """
 
     command: tuple[str, ...]
@@ -138,6 +141,7 @@ class Program(NamedTuple):
     interface: str | None = None
     origins: Mapping[str, str] = {}
     programs: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 class LogLine(NamedTuple):
@@ -182,6 +186,9 @@ class Framework(abc.ABC):
     `packages`: Python packages that preflight looks for.
     `imports`: modules that it imports on GPUs, and that installed packages alone do not promise.
     `compiles_extensions`: it compiles CUDA code when it starts.
+    `uses_torch`: it reads PyTorch's variables.
+    `one_rank_uses_all_gpus`: a node's only rank uses all GPUs of the job there.
+    `neuron_launchers`: those that can start it on NeuronCores; empty if it does not use them.
     `helpers`: the folder beside its script whose helpers.cpp it compiles with make, "" for none.
     """
 
@@ -195,6 +202,9 @@ class Framework(abc.ABC):
     packages: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     compiles_extensions: bool = False
+    uses_torch: bool = True
+    one_rank_uses_all_gpus: bool = False
+    neuron_launchers: tuple[str, ...] = ()
     helpers: str = ""
 
     @abc.abstractmethod

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments
 from clusterjobs.frameworks.base import Framework, Program, Task
+from clusterjobs.frameworks.mpi_checks import check_mpi
 from clusterjobs.provenance import Provenance
 
 
@@ -12,7 +15,8 @@ class Command(Framework):
     """`framework: command`."""
 
     name = "command"
-    launchers = ("srun", "torchrun")
+    launchers = ("srun", "torchrun", "mpirun")
+    neuron_launchers = launchers
     parallel_keys = ("tensor", "pipeline", "context")
 
     def program(
@@ -26,7 +30,19 @@ class Command(Framework):
                 f"write command: [python3, {experiment.script}], or framework: torchrun",
             )
         check_parallel_arguments(experiment, diagnostics)
+        check_mpi(experiment, task.shape.world_size, diagnostics)
         if experiment.command is None:
             diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")
             return None
         return Program(experiment.command + arguments_of(experiment), is_python=False)
+
+
+_STARTERS = re.compile(
+    r"(?:^|[\s/;&|(])(?:accelerate\s+launch|torchrun|deepspeed|composer|colossalai\s+run"
+    r"|-m\s*(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch))(?:\s|$)"
+)
+
+
+def starts_ranks_itself(command: tuple[str, ...] | None) -> bool:
+    """Whether a command is a launcher, which starts a process for each GPU of its node."""
+    return command is not None and _STARTERS.search(" ".join(command)) is not None

@@ -171,13 +171,11 @@ def _check_own_config(
             check_json("ds_config", path, value, diagnostics)
         elif not (further.is_file and _agrees(key, value, known)):
             what = f"{key} is derived"
+            hint = f"write {_WRITE_INSTEAD[key]} instead, so that the plan can check it"
             if further.is_file and key in known:
                 what = f"{key} is {value} here, and {known[key]} according to the spec"
-            diagnostics.problem(
-                ("ds_config", *path),
-                what,
-                f"write {_WRITE_INSTEAD[key]} instead, so that the plan can check it",
-            )
+                hint = f"remove it, or change {_WRITE_INSTEAD[key].partition(':')[0]} in the spec"
+            diagnostics.problem(("ds_config", *path), what, hint)
 
 
 def _agrees(key: str, value: Any, known: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import InputError
 from clusterjobs.spec.field_types import path as checked_path
-from clusterjobs.spec.references import has_variable
+from clusterjobs.spec.references import expanding, has_variable
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path
 
@@ -61,7 +61,7 @@ def own_keys(
 
 
 def _missing(name: str) -> tuple[str, str]:
-    if has_variable(name):
+    if has_variable(expanding(name)):
         return "the file is read when the job is rendered", "write its path without variables"
     return (
         f"there is no file {name} beside the spec or in workdir",

@@ -14,7 +14,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Task
 from clusterjobs.spec.field_types import Flag
 from clusterjobs.spec.model import SpecModel
-from clusterjobs.spec.references import has_variable
+from clusterjobs.spec.references import show
 
 
 class Fsdp(SpecModel):
@@ -50,10 +50,10 @@ def check_fsdp(fsdp: Fsdp | None, zero: object, task: Task, diagnostics: Diagnos
             "keep fsdp, or zero and ds_config",
         )
     for index, name in enumerate(fsdp.wrap):
-        if has_variable(name) or not name.isidentifier():
+        if not name.isidentifier():
             diagnostics.problem(
                 ("fsdp", "wrap", index),
-                f"{name!r} is not the name of a class",
+                f"{show(name)!r} is not the name of a class",
                 "write the class of the layers: wrap: [LlamaDecoderLayer]",
             )
     if not task.shape.gpus_per_node:
@@ -69,7 +69,7 @@ def check_zero_devices(zero: object, task: Task, diagnostics: Diagnostics) -> No
 def _warn_of_cpus(key: str, diagnostics: Diagnostics) -> None:
     diagnostics.problem(
         (key,),
-        "Accelerate uses it on GPUs alone: on CPUs every rank would train for itself",
+        "Accelerate uses it on GPUs alone: on CPUs the training fails, or every rank trains alone",
         "use a queue with GPUs, or remove it",
         warning=True,
     )
@@ -82,7 +82,7 @@ def accelerate_config(fsdp: Fsdp) -> dict[str, Any]:
         "fsdp_version": fsdp.version,
         "fsdp_reshard_after_forward": fsdp.reshard_after_forward
         if fsdp.version == 2
-        else fsdp.strategy.upper(),
+        else fsdp.strategy,
         **_only_version_1(fsdp),
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
         **by_class,

@@ -5,10 +5,12 @@ Source: Horovod 0.28.1, runner/launch.py and runner/gloo_run.py; its guides to M
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
-from clusterjobs.frameworks.base import Framework, LogLine, Program, Task
+from clusterjobs.frameworks.base import Framework, LogLine, Program, Task, Variable
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
 from clusterjobs.spec.model import SpecModel
@@ -54,7 +56,24 @@ class Horovod(Framework):
         if script is None:
             return None
         command = (script, *arguments_of(task.experiment))
-        return Program(command, is_python=True, interface=options.horovod.interface)
+        return Program(
+            command,
+            is_python=True,
+            interface=options.horovod.interface,
+            environment=tuple(_open_mpi(task)),
+        )
+
+
+def _open_mpi(task: Task) -> Iterator[Variable]:
+    """The ranks only coordinate through MPI, and NCCL sends the gradients: so TCP is enough."""
+    if task.experiment.launcher != "mpirun":
+        return
+    guide = "Horovod's guide to MPI"
+    yield Variable("OMPI_MCA_pml", "ob1", "TCP: with RDMA, Open MPI may crash", guide)
+    yield Variable("OMPI_MCA_btl", "^openib", "likewise", guide)
+    if "OMPI_MCA_btl_tcp_if_include" not in task.experiment.env:  # Open MPI refuses both
+        reason = "these interfaces lead to no other node"
+        yield Variable("OMPI_MCA_btl_tcp_if_exclude", "lo,docker0", reason, guide)
 
 
 def _origins(diagnostics: Diagnostics) -> dict[str, str]:

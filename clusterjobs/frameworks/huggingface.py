@@ -6,7 +6,7 @@ Source: transformers 5.23, training_args.py and trainer.py; trl 1.16, trainer/ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.accelerate import (
@@ -15,7 +15,13 @@ from clusterjobs.frameworks.accelerate import (
     deepspeed_file,
     launch_file,
 )
-from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
+from clusterjobs.frameworks.arguments import (
+    argument_key,
+    argument_names,
+    arguments_of,
+    refuse_derived,
+    script_of,
+)
 from clusterjobs.frameworks.base import (
     JOB_DIR,
     OWN_SCRIPT,
@@ -49,6 +55,7 @@ class HuggingFace(Framework):
         resume_option=RESUME_OPTION,
     )
     reads_precision = True
+    parallel_keys = ()
     packages = ("torch", "transformers", "accelerate")
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
@@ -62,7 +69,8 @@ class HuggingFace(Framework):
         assert isinstance(options, Options)
         script = script_of(task.experiment, diagnostics)
         origins = _origins(task)
-        refuse_arguments(task.experiment, diagnostics, origins)
+        derived = tuple(_derived(task, options))
+        _refuse_arguments(task, origins, derived, diagnostics)
         check_division(task, options, diagnostics)
         files = list(deepspeed_file(task, options, diagnostics, provenance))
         check_rules(RULES, TrainerArguments.of(task, options, files), diagnostics)
@@ -73,7 +81,7 @@ class HuggingFace(Framework):
         if task.experiment.launcher == ACCELERATE.name:
             files.append(launch_file(task, None))
         return Program(
-            (script, *arguments_of(task.experiment), *_derived(task, options)),
+            (script, *arguments_of(task.experiment), *derived),
             is_python=True,
             files=tuple(files),
             environment=(extensions_folder(),) if options.uses_deepspeed else (),
@@ -100,6 +108,26 @@ def _derived(task: Task, options: Options) -> Iterator[str]:
         yield from ("--use_cpu", "True")
 
 
+def _refuse_arguments(
+    task: Task, origins: Mapping[str, str], derived: tuple[str, ...], diagnostics: Diagnostics
+) -> None:
+    """Refuse arguments that are derived, or would be if the spec had their keys."""
+    for position, name in argument_names(task.experiment):
+        key = argument_key(name)
+        if key in _INSTEAD and f"--{key}" not in derived:
+            what = f"{name} is derived from {origins[key]}, which the spec does not have"
+            diagnostics.problem(("args", position), what, f"write {_INSTEAD[key]} in its place")
+        elif key in origins:
+            refuse_derived(position, name, origins[key], diagnostics)
+
+
+_INSTEAD = {
+    "bf16": "precision: bf16",
+    "fp16": "precision: fp16",
+    "deepspeed": "ds_config: and the file's name, or zero: {stage: 2}",
+    "fsdp": "fsdp: {}",
+    "fsdp_config": "fsdp: {}",
+}
 _BATCH = "batch"
 _ORIGINS = {
     "bf16": "precision",

@@ -15,6 +15,7 @@ class Torchrun(Framework):
     launchers = ("torchrun", "srun")
     parallel_keys = ("tensor", "pipeline", "context")
     packages = ("torch",)
+    neuron_launchers = ("torchrun",)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

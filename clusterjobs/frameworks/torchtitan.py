@@ -172,8 +172,8 @@ def _check_data_parallel(task: Task, diagnostics: Diagnostics) -> None:
     if not fits and (found := shards or replicas):
         diagnostics.problem(
             found.path,
-            f"{counted(copies, 'replica')} of {'any number of' if parts == -1 else parts} shards do "
-            f"not make the {data} data parallel ranks",
+            f"{counted(copies, 'replica')} of {'any number of' if parts == -1 else parts} shards "
+            f"do not make the {data} data parallel ranks",
             f"parallelism.data_parallel_shard_degree: -1, and replicas that divide {data}",
         )
 

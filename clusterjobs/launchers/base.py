@@ -15,7 +15,9 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 
 SSH_PROGRAMS = ("ssh_settings.py", "ssh_serve.py", "ssh_interface.py")
-RUNTIMES = ("pyxis", "apptainer", "docker")  # the container runtimes of a spec
+# The container runtimes of a spec, and those that run the ranks as processes of Slurm.
+RUNTIMES = ("pyxis", "apptainer", "singularity", "docker", "shifter")
+BY_SLURM = ("pyxis", "apptainer", "singularity", "shifter")
 
 
 class Launched(NamedTuple):
@@ -47,6 +49,10 @@ class LauncherOptions(SpecModel):
 
         Shell variables are marked, as in other values (`spec/references.py`).
         """
+        return ()
+
+    def variables(self) -> tuple[tuple[str, str, str], ...]:
+        """Environment variables of the job, each with its value and reason."""
         return ()
 
     def text(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import Launcher
+from clusterjobs.launchers.base import BY_SLURM, Launcher
 
 _NO_SRUN = (
     "deepy.py calls srun, and there is none inside a container",
@@ -14,7 +14,7 @@ DEEPY = Launcher(
     task_per_rank=True,
     calls_srun=False,
     runs_commands=False,
-    refused_runtimes={"pyxis": _NO_SRUN, "apptainer": _NO_SRUN},
+    refused_runtimes=dict.fromkeys(BY_SLURM, _NO_SRUN),
     ssh_inside=("docker",),
     reason_inside="deepy.py has DeepSpeed start the ranks by ssh",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterjobs.launchers.base import SSH_PROGRAMS, Launcher
+from clusterjobs.launchers.base import BY_SLURM, SSH_PROGRAMS, Launcher
 
 _OUTSIDE = (
     "horovodrun would start the ranks on the nodes, outside the containers",
@@ -14,7 +14,7 @@ HOROVODRUN = Launcher(
     over_ssh=True,
     runs_commands=False,
     takes_first_gpus=True,
-    refused_runtimes={"pyxis": _OUTSIDE, "apptainer": _OUTSIDE},
+    refused_runtimes=dict.fromkeys(BY_SLURM, _OUTSIDE),
     ssh_inside=("docker",),
     reason_inside="one horovodrun starts the ranks of all nodes over ssh",
     programs=SSH_PROGRAMS,

@@ -1,4 +1,4 @@
-"""Open MPI's mpirun, once: Slurm starts its daemons. Source: Horovod's guide to MPI."""
+"""Open MPI's mpirun, once: Slurm starts its daemons. Source: mpirun(1), Slurm's guide to MPI."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from clusterjobs.launchers.base import RUNTIMES, Launcher
 
 _OUTSIDE = (
     "mpirun would start the ranks on the nodes, outside the containers",
-    "launcher: horovodrun with runtime: docker, or no container",
+    "no container; or srun with srun: {mpi: pmix} for an MPI program, horovodrun with docker for "
+    "Horovod",
 )
 MPIRUN = Launcher(
     "mpirun",

@@ -57,6 +57,8 @@ def _backend(value: Any) -> str:
     return text
 
 
+_LABEL = ("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[rank${rank}]: ", "torchrun's label of a line")
+
 Streams = Annotated[str, BeforeValidator(_streams)]
 Word = Annotated[str, BeforeValidator(_word)]
 Interval = Annotated[float, Field(ge=0.01, le=3600), BeforeValidator(_number)]
@@ -113,6 +115,10 @@ class Options(LauncherOptions):
     def template(self, name: str) -> str:
         """With c10d, torchrun itself numbers the nodes."""
         return name if self.backend == "static" else f"{name}_c10d"
+
+    def variables(self) -> tuple[tuple[str, str, str], ...]:
+        """The label of the ranks' lines: torchrun's own has the role, and not the rank."""
+        return (_LABEL,) if (self.tee or "0") != "0" else ()
 
     def text(self) -> str:
         """The further options of the rendezvous, each after a comma."""

@@ -27,6 +27,8 @@ _TERMS = Terms(
     exclusive="JobExclusiveAllocation",
     capacity="StorageCapacity",
     enable_fabric="Efa: {Enabled: true} in the compute resource of the cluster's config",
+    one_thread_per_core="DisableSimultaneousMultithreading: true in the compute resource leaves "
+    "them idle, and cpus_per_task counts cores",
 )
 
 
@@ -105,6 +107,8 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         local_disk_gb=min(found.nvme_gb for found in types),
         accelerator=f"{device.accelerators} {device.accelerator_model}".removeprefix("0 "),
         accelerator_ranks=device.accelerator_ranks,
+        cpus_are_cores=disable_smt or all(found.threads_per_core == 1 for found in types),
+        neuron_cores=min(found.neuron_cores for found in types),
     )
 
 

@@ -1,7 +1,8 @@
 """The container that the ranks run in: its mounts, its options, the variables set inside.
 
 Sources: pyxis 0.20 (its options, args.c), enroot's hooks and mounts, the user guides of Apptainer
-1.3 and Docker 28; issues of aws-ofi-nccl; NCCL issue 290.
+1.3 and Docker 28; SingularityCE 3.10; Shifter's documentation and shifter.c; issues of
+aws-ofi-nccl; NCCL issue 290.
 """
 
 from __future__ import annotations
@@ -120,6 +121,11 @@ def _apptainer(container: spec.Container, placement: Placement) -> Iterator[Dire
     yield Directive("pwd", _folder_of_ranks(container), "where the job runs")
 
 
+def _shifter(container: spec.Container) -> Iterator[Directive]:
+    yield Directive("image", f"docker:{expanding(container.image)}", "software.container")
+    yield Directive("workdir", _folder_of_ranks(container), "else the image's own")
+
+
 def _docker(
     container: spec.Container, placement: Placement, provenance: Provenance
 ) -> Iterator[Directive]:
@@ -153,6 +159,8 @@ def _options(
 ) -> Iterator[Directive]:
     if container.runtime == "pyxis":
         return _pyxis(container)
-    if container.runtime == "apptainer":
+    if container.runtime in ("apptainer", "singularity"):
         return _apptainer(container, placement)
+    if container.runtime == "shifter":
+        return _shifter(container)
     return _docker(container, placement, provenance)

@@ -50,18 +50,22 @@ _FORMS = {
     "pyxis": re.compile(rf"(?:docker://)?(?:[\w.$-]+@)?(?:{_HOST}#)?{_PATH}{_TAG}"),
     "apptainer": re.compile(rf"(?:docker|oras|library)://(?:{_HOST}/)?{_PATH}{_TAG}"),
     "docker": re.compile(rf"(?:{_HOST}/)?{_PATH}{_TAG}"),
+    "shifter": re.compile(rf"(?!docker:|id:)(?:{_HOST}/)?{_PATH}{_TAG}"),
 }
+_FORMS["singularity"] = _FORMS["apptainer"]
 _EXAMPLES = {
     "pyxis": "nvcr.io#nvidia/pytorch:24.01-py3 (# behind the registry), or /fsx/images/a.sqsh",
     "apptainer": "/fsx/images/a.sif, or docker://nvcr.io/nvidia/pytorch:24.01-py3",
     "docker": "nvcr.io/nvidia/pytorch:24.01-py3",
+    "shifter": "nvcr.io/nvidia/pytorch:24.01-py3 (the script adds docker:)",
 }
+_EXAMPLES["singularity"] = _EXAMPLES["apptainer"]
 _HOST_AS_PATH = re.compile(r"(?:docker://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 
 
 def _check_image(container: Container, diagnostics: Diagnostics) -> None:
     runtime, image = container.runtime, container.image
-    is_file = image.startswith(("/", "${")) and runtime != "docker"
+    is_file = image.startswith(("/", "${")) and runtime not in ("docker", "shifter")
     is_name = bool(_FORMS[runtime].fullmatch(image))
     if runtime == "pyxis" and _HOST_AS_PATH.match(image):
         is_name = False  # enroot would search nvcr.io/nvidia/pytorch on Docker Hub
@@ -76,11 +80,11 @@ def _check_image(container: Container, diagnostics: Diagnostics) -> None:
             "add the tag that you have tested, image:24.01-py3",
             warning=True,
         )
-    elif runtime == "apptainer" and not is_file:
+    elif runtime in ("apptainer", "singularity") and not is_file:
         diagnostics.problem(
             (*_KEY, "image"),
             "every rank of every node would fetch and convert it",
-            f"once: apptainer build /fsx/images/a.sif {image}",
+            f"once: {runtime} build /fsx/images/a.sif {image}",
             warning=True,
         )
 
@@ -95,6 +99,20 @@ def _check_keys(container: Container, diagnostics: Diagnostics) -> None:
     if container.home and container.runtime == "docker":
         hint = "remove it; mounts: ['${HOME}:/inside'] brings it in"
         diagnostics.problem((*_KEY, "home"), "docker does not mount the home folder", hint)
+    if container.runtime == "shifter":
+        for key, (what, hint) in _NOT_IN_SHIFTER.items():
+            if getattr(container, key) not in (False, "image"):
+                diagnostics.problem((*_KEY, key), what, hint)
+
+
+_NOT_IN_SHIFTER = {
+    "home": ("Shifter mounts the folders that the site has configured", "remove it"),
+    "writable": ("images of Shifter are read-only", "remove it; write into a folder of the node"),
+    "efa": (
+        "Shifter takes libraries of the node from the modules of the site",
+        "remove it, and name a module: sbatch: {module: NAME}",
+    ),
+}
 
 
 def check_venv(

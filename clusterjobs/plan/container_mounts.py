@@ -51,6 +51,8 @@ def plan_mounts(
             mounts = [other for other in mounts if other not in same]  # `one` contains them
             mounts.append(one)
             whose[one] = diagnostics.line_of(one.path)
+    if container.runtime == "shifter":  # it mounts what the site shares (siteFs in udiRoot.conf)
+        mounts = [one for one in mounts if one not in automatic]
     for mount in mounts:
         _check_writable(container.runtime, mount, diagnostics)
         if mount in automatic:
@@ -140,7 +142,7 @@ def _of_the_fabric(container: spec.Container, fabric: str) -> Iterator[Mounted]:
 
 def _check_writable(runtime: str, mount: Mounted, diagnostics: Diagnostics) -> None:
     """Refuse paths with the characters that separate mounts or their parts."""
-    separators = ' :,"\\' if runtime == "pyxis" else ':,"'
+    separators = {"pyxis": ' :,"\\', "shifter": ':,;"'}.get(runtime, ':,"')
     for sign in separators:
         if sign in mount.source or sign in mount.target:
             diagnostics.problem(

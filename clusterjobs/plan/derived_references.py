@@ -10,6 +10,7 @@ from typing import Any
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Parallelism, Samples
 from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.env_values import Forced
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.plan_references import AFTER_THE_PLAN, with_values
@@ -44,7 +45,10 @@ def with_derived(
 
     def replaced(value: Any, path: Path) -> Any:
         if isinstance(value, str):
-            return with_values(value, lambda name: text_of(name, path)) if "\0" in value else value
+            if "\0" not in value:
+                return value
+            text = with_values(value, lambda name: text_of(name, path))
+            return Forced(text, value.reason) if isinstance(value, Forced) else text
         if isinstance(value, tuple):
             return tuple(replaced(item, (*path, index)) for index, item in enumerate(value))
         if isinstance(value, dict):

@@ -5,6 +5,7 @@ sbatch refuses an unknown option at submission, srun only when the nodes are run
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from clusterjobs.diagnostics import Diagnostics
@@ -74,6 +75,20 @@ def check_srun(own: _Values, by_pyxis: bool, has_roles: bool, diagnostics: Diagn
     }
     owned = {**_OWNED_SRUN, **further}
     _check("srun", own, owned, diagnostics)
+    _check_mpi_type(own.get("mpi"), diagnostics)
+
+
+# Source: srun(1), --mpi, and Slurm's guide to MPI; `openmpi` was removed, `list` starts nothing.
+_MPI_TYPE = re.compile(r"pmix(_v\d+)?|pmi2|cray_shasta|none")
+
+
+def _check_mpi_type(value: str | bool | None, diagnostics: Diagnostics) -> None:
+    if isinstance(value, str) and not _MPI_TYPE.fullmatch(value):
+        diagnostics.problem(
+            ("srun", "mpi"),
+            f"Slurm has no MPI type {value}",
+            "write pmix for Open MPI, pmi2 for MPICH and Intel MPI, or none",
+        )
 
 
 def check_version(

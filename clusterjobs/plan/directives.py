@@ -10,6 +10,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.arrays import check_array, is_array
 from clusterjobs.plan.directive_checks import check_sbatch, check_srun
 from clusterjobs.plan.gpu_requests import is_gpu_request
+from clusterjobs.plan.hints import HINT, hint_of
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import gpu_type
@@ -58,10 +59,14 @@ def _check_names_of_the_cluster(placement: Placement, diagnostics: Diagnostics) 
 
 
 def srun_options(
-    own: Mapping[str, str | bool], by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
+    experiment: Experiment, by_pyxis: bool, placement: Placement, diagnostics: Diagnostics
 ) -> tuple[Directive, ...]:
     """The options of the training's srun. `by_pyxis`: it also starts the containers."""
+    own, hint = experiment.srun, hint_of(experiment)
     derived = [*derived_srun_options(placement)]
+    if hint is not None:
+        derived = [one for one in derived if one.name != "cpu-bind"]
+        derived.append(Directive(HINT, hint, "sbatch's; it binds each rank to its CPUs"))
     check_srun(own, by_pyxis, placement.role_nodes > 0, diagnostics)
     return _with_own("srun", derived, own, diagnostics)
 

@@ -14,11 +14,13 @@ from clusterjobs.plan.environment_checks import (
     check_software,
     check_variables,
 )
+from clusterjobs.plan.forced_variables import forced_for_ranks
 from clusterjobs.plan.inherited_env import PREFIXES, inherited_variables, own_slurm_variables
 from clusterjobs.plan.node_rank import is_of_the_node
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.secrets import Secret
 from clusterjobs.spec import experiment as spec
+from clusterjobs.spec.env_values import Forced
 from clusterjobs.spec.module_items import command_and_names
 from clusterjobs.spec.references import expanding
 
@@ -70,6 +72,7 @@ def plan_environment(
     placement: Placement,
     directives: Collection[Directive],
     further: Iterable[Iterable[Variable]],
+    uses_torch: bool,
     diagnostics: Diagnostics,
 ) -> Environment:
     """The section `environment`. `further`: variables of other sections; they replace defaults."""
@@ -80,7 +83,11 @@ def plan_environment(
         own_slurm_variables(directives),
         inherited_variables(directives),
         PREFIXES,
-        tuple(_variables(env, software, placement, tuple(itertools.chain(*further)), diagnostics)),
+        tuple(
+            _variables(
+                env, software, placement, tuple(itertools.chain(*further)), uses_torch, diagnostics
+            )
+        ),
         secrets,
         tuple(map(folder_on_the_node, software.source)),
         tuple(_module_calls(software.modules)),
@@ -106,11 +113,13 @@ def _variables(
     software: spec.Software,
     placement: Placement,
     further: tuple[Variable, ...],
+    uses_torch: bool,
     diagnostics: Diagnostics,
 ) -> Iterator[Variable]:
     """Derived variables, then the spec's own, which override them, then those that are appended."""
     replaced = {one.name for one in further}
-    all_derived = _derived(placement, software.requires.get("torch"))
+    torch = (software.requires.get("torch", ""),) if uses_torch else ()
+    all_derived = _derived(placement, *torch)
     derived = [one for one in all_derived if one.name not in replaced]
     derived += further
     if container := software.container:
@@ -120,14 +129,20 @@ def _variables(
             derived += _NVIDIA
     yield from (one for one in derived if not one.append and one.name not in own)
     for name, value in own.items():
-        if is_of_the_node(value):  # set by the command of the ranks
+        if is_of_the_node(value) or name in forced_for_ranks(
+            own
+        ):  # set by the command of the ranks
+            continue
+        if isinstance(value, Forced):
+            yield Variable(name, expanding(value), f"forced: {value.reason}")
             continue
         reason = f"env: {diagnostics.line_of(('env', name))}"
         yield Variable(name, expanding(value), reason, expand=True)
     yield from (one for one in derived if one.append)
 
 
-def _derived(placement: Placement, torch: str | None) -> Iterator[Variable]:
+def _derived(placement: Placement, torch: str | None = None) -> Iterator[Variable]:
+    """`torch`: the version that the spec requires, or its beginning; None: no torch."""
     threads, whose = placement.cpus_per_rank or 1, "CPUs of one rank"
     if placement.shares_cpus:
         whose = "more ranks than CPUs"
@@ -135,9 +150,10 @@ def _derived(placement: Placement, torch: str | None) -> Iterator[Variable]:
     yield Variable("PYTHONUNBUFFERED", "1", "log lines appear when they are written")
     if placement.shape.gpus_per_node:
         yield from _nccl()
-        yield from _flight_recorder(torch)
+        if torch is not None:
+            yield from _flight_recorder(torch)
     if placement.fabric == "efa":
-        yield from _efa()
+        yield from _neuron_efa() if placement.node_type.neuron_cores else _efa()
 
 
 _ENROOT = "enroot: its hook for NVIDIA GPUs"
@@ -154,15 +170,15 @@ def _nccl() -> Iterator[Variable]:
     yield Variable("NCCL_DEBUG", "WARN", "log why a collective failed", _NCCL)
     reason = "for NCCL's first contact; eth0 has other names"
     yield Variable("NCCL_SOCKET_IFNAME", "^lo,docker,veth", reason, _AWS_SAMPLES)
-    yield Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "record which rank waits in a hang", _TORCH)
 
 
-def _flight_recorder(torch: str | None) -> Iterator[Variable]:
+def _flight_recorder(torch: str) -> Iterator[Variable]:
     """torch 2.8 has the first of the new names (pytorch 152563) and warns of the older ones.
 
-    `torch`: the version that the spec requires, or its beginning. Both names without one.
+    Both names without a version.
     """
-    numbers = [int(one) for one in (torch or "").split(".")[:2] if one.isdecimal()]
+    yield Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "record which rank waits in a hang", _TORCH)
+    numbers = [int(one) for one in torch.split(".")[:2] if one.isdecimal()]
     knows_new, knows_old = (
         (numbers >= [2, 8], numbers < [2, 9]) if len(numbers) == 2 else (True, True)
     )
@@ -191,3 +207,16 @@ def _efa() -> Iterator[Variable]:
         _AWS_SAMPLES,
         append=True,
     )
+
+
+def _neuron_efa() -> Iterator[Variable]:
+    """Neuron has collectives of its own, which use libfabric without NCCL."""
+    guide = "AWS Neuron: multi-node execution on trn1"
+    yield Variable("FI_PROVIDER", "efa", "Neuron's collectives between nodes use EFA", guide)
+    reason = "device memory without a copy; libfabric before 1.18 has it off"
+    yield Variable("FI_EFA_USE_DEVICE_RDMA", "1", reason, guide)
+    reason = "data loaders fork; needed by kernels before 5.13"
+    yield Variable("FI_EFA_FORK_SAFE", "1", reason, f"{guide}; libfabric: fi_efa(7)")
+    reason = "libfabric, wherever the AMI has it"
+    folders = "/opt/amazon/efa/lib:/opt/amazon/efa/lib64"
+    yield Variable("LD_LIBRARY_PATH", folders, reason, _AWS_SAMPLES, append=True)

@@ -94,7 +94,11 @@ def check_variables(
                 "remove it: ^lo,docker,veth is set",
                 warning=True,
             )
-        elif name == "FI_EFA_USE_DEVICE_RDMA" and as_text(value) != "0":
+        elif (
+            name == "FI_EFA_USE_DEVICE_RDMA"
+            and as_text(value) != "0"
+            and not placement.node_type.neuron_cores
+        ):
             _check_device_rdma(path, placement, diagnostics)
 
 

@@ -11,6 +11,7 @@ from clusterjobs.frameworks.base import Program, folder_on_the_node
 from clusterjobs.launchers.base import SSH_PROGRAMS, Launched, Launcher, LauncherOptions
 from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, srun_options
+from clusterjobs.plan.forced_variables import forced_for_ranks
 from clusterjobs.plan.node_rank import node_environment, refers_to_node_rank
 from clusterjobs.plan.packing import port_stride
 from clusterjobs.plan.placement import Placement
@@ -34,8 +35,9 @@ class Launch(NamedTuple):
     `origins`: words of the command, and the keys of the spec that they come from.
     `launcher_options`: its option for a command that is no Python script; `own_options`: those that
     the spec gives, and `own_text` what the template prints of them. `template`: of the launch
-    section. `interface`: the ranks' network interface, if the spec names one. `ssh`: None if the
-    job starts its own sshd, or needs none.
+    section. `forced`: reserved variables that the prefix sets, with the reasons. `takes_arguments`:
+    the command gets those of the job script. `interface`: the ranks' network interface, if the spec
+    names one. `ssh`: None if the job starts its own sshd, or needs none.
     """
 
     launcher: Launcher
@@ -47,6 +49,8 @@ class Launch(NamedTuple):
     launcher_options: tuple[str, ...]
     own_options: tuple[str, ...]
     own_text: str
+    forced: Mapping[str, str]
+    takes_arguments: bool
     template: str
     interface: str | None
     ssh: SshServer | None
@@ -68,7 +72,7 @@ def plan_launch(
     ssh, srun, prefix = experiment.ssh, experiment.srun, experiment.prefix
     prefix = (*node_environment(experiment.env), *prefix)
     by_pyxis = container is not None and container.runtime == "pyxis"
-    directives = srun_options(srun, by_pyxis, placement, diagnostics)
+    directives = srun_options(experiment, by_pyxis, placement, diagnostics)
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
     _check_gpus(launcher, placement, diagnostics)
     _check_ssh(ssh, launcher, container, diagnostics)
@@ -100,6 +104,8 @@ def plan_launch(
         (launcher.no_python_option,) if needs_option else (),
         options.words(launched, diagnostics) if options else (),
         options.text() if options else "",
+        {name: one.reason for name, one in forced_for_ranks(experiment.env).items()},
+        experiment.job_arguments,
         options.template(launcher.name) if options else launcher.name,
         program.interface,
         SshServer(ssh.port, ssh.key and folder_on_the_node(ssh.key)) if ssh else None,

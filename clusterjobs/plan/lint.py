@@ -9,6 +9,7 @@ from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
+from clusterjobs.frameworks.command import starts_ranks_itself
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
 from clusterjobs.slurm_time import in_words, seconds_of, slurm_time
@@ -29,8 +30,9 @@ def check_intentions(
     cpus_key = "cpus_per_task" if experiment.cpus_per_task else "ranks_per_node"
     _check_time_limit(experiment.time_limit, diagnostics)
     _check_precision(experiment.precision, placement, diagnostics)
-    if experiment.gpus_per_node != 0:  # a job on CPUs, which whoever wrote the 0 knows
-        _check_idle_gpus(gpus_key, placement, diagnostics)
+    has_launcher = starts_ranks_itself(experiment.command) and placement.shape.ranks_per_node == 1
+    if experiment.gpus_per_node != 0 and not has_launcher:  # 0: on CPUs, knowingly
+        _check_idle_gpus(gpus_key, framework, placement, diagnostics)
     _check_idle_accelerators(experiment.ranks_per_node, placement, diagnostics)
     _check_shared_cpus(cpus_key, placement, diagnostics)
     _check_network(placement, facts, diagnostics)
@@ -39,7 +41,9 @@ def check_intentions(
     container = experiment.software.container
     workdir = experiment.workdir or (container.workdir if container else None)
     _check_relative_checkpoints(experiment.checkpoints, workdir, diagnostics)
-    if not framework.reads_precision and _is_not_passed_on(experiment.precision, experiment.args):
+    if not framework.reads_precision and _is_not_passed_on(
+        experiment.precision, experiment.args, experiment.command or ()
+    ):
         diagnostics.problem(
             ("precision",),
             f"{framework.name} does not pass it on to your program",
@@ -48,11 +52,11 @@ def check_intentions(
         )
 
 
-def _is_not_passed_on(precision: str | None, args: object) -> bool:
-    """Whether `precision` is set, and `args` does not mention it."""
+def _is_not_passed_on(precision: str | None, args: object, command: tuple[str, ...]) -> bool:
+    """Whether `precision` is set, and neither `args` nor `command` mentions it."""
     words = (*args, *args.values()) if isinstance(args, Mapping) else args
     assert isinstance(words, tuple)
-    return precision is not None and not any(precision in str(word) for word in words)
+    return precision is not None and not any(precision in str(word) for word in (*words, *command))
 
 
 def _check_precision(precision: str | None, placement: Placement, diagnostics: Diagnostics) -> None:
@@ -114,9 +118,13 @@ def _check_shared_cpus(key: str, placement: Placement, diagnostics: Diagnostics)
         )
 
 
-def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -> None:
-    has = placement.node_type.gpus
-    used = min(placement.shape.ranks_per_node, placement.shape.gpus_per_node) * placement.per_node
+def _check_idle_gpus(
+    key: str, framework: Framework, placement: Placement, diagnostics: Diagnostics
+) -> None:
+    has, shape = placement.node_type.gpus, placement.shape
+    used = min(shape.ranks_per_node, shape.gpus_per_node) * placement.per_node
+    if framework.one_rank_uses_all_gpus and shape.ranks_per_node == 1:
+        used = shape.gpus_per_node * placement.per_node
     if has and placement.exclusive and used < has:
         diagnostics.problem(
             (key,),
@@ -129,9 +137,10 @@ def _check_idle_gpus(key: str, placement: Placement, diagnostics: Diagnostics) -
 def _check_idle_accelerators(
     ranks: int | None, placement: Placement, diagnostics: Diagnostics
 ) -> None:
-    """Of Trainium and the like: Slurm counts none, so that one rank a node is derived."""
+    """Of devices that Slurm does not count, so that one rank a node is derived."""
     node_type, gpus = placement.node_type, placement.shape.gpus_per_node
-    if ranks is None and not gpus and node_type.accelerator_ranks > 1:
+    has_ranks = node_type.accelerator_ranks > 1 and not node_type.neuron_cores
+    if ranks is None and not gpus and has_ranks:
         diagnostics.problem(
             ("ranks_per_node",),
             f"one rank per node, where a {node_type.name} has {node_type.accelerator}",
@@ -209,16 +218,31 @@ def check_literal_words(experiment: Experiment, diagnostics: Diagnostics) -> Non
             )
 
 
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
+_CODE_FOLLOWS = re.compile(r"-[a-z]*c")
+
+
+def _is_code(before: tuple[str, ...]) -> bool:
+    """Whether the word after these is code of a shell, which expands the variables in it."""
+    has_shell = any(_SHELL.fullmatch(word) for word in before)
+    return has_shell and _CODE_FOLLOWS.fullmatch(before[-1]) is not None
+
+
 def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     arguments = experiment.args
     named = arguments.items() if isinstance(arguments, dict) else enumerate(arguments)
     for key, value in named:
         texts = value if isinstance(value, tuple) else (value,)
         yield from ((("args", key), text) for text in texts if isinstance(text, str))
-    for word in experiment.command or ():
-        yield ("command",), word
+    yield from _of_command(("command",), experiment.command or ())
     for name, role in experiment.roles.items():
-        yield from ((("roles", name, "command"), word) for word in role.command)
+        yield from _of_command(("roles", name, "command"), role.command)
+
+
+def _of_command(path: Path, command: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    for number, word in enumerate(command):
+        if not _is_code(command[:number]):
+            yield path, word
 
 
 def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:

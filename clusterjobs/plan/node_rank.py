@@ -13,6 +13,7 @@ from typing import Any
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import TOKEN, Variable
 from clusterjobs.launchers.base import Launcher
+from clusterjobs.plan.forced_variables import forced_for_ranks
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.plan_references import NODE_RANK
 from clusterjobs.spec.references import expanding, variable_names
@@ -56,9 +57,15 @@ def is_of_the_node(value: str) -> bool:
 
 
 def node_environment(env: Mapping[str, str]) -> tuple[str, ...]:
-    """A command that sets the variables of `env` that differ from node to node; () without any."""
+    """A command that sets those variables of `env` that each rank gets from its own command.
+
+    They differ from node to node, or would be changed by Slurm on the way. () without any.
+    """
+    forced = forced_for_ranks(env)
     words = [
-        f"{name}={expanding(value, '')}" for name, value in env.items() if is_of_the_node(value)
+        f"{name}={expanding(value, '')}"
+        for name, value in env.items()
+        if name in forced or is_of_the_node(value)
     ]
     return ("env", *words) if words else ()
 

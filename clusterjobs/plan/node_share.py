@@ -46,8 +46,10 @@ def refuse_gpus(
 ) -> None:
     has, total = node_type.gpus or 0, wanted * nodes
     if has == 0 and node_type.accelerator:
-        hint = f"remove it, and add ranks_per_node: {node_type.accelerator_ranks}: Slurm counts no "
-        hint += f"{node_type.accelerator.partition(' ')[2]}"
+        ranks, device = node_type.accelerator_ranks, node_type.accelerator.partition(" ")[2]
+        hint = f"remove it, and add ranks_per_node: {ranks}: Slurm counts no {device}"
+        if node_type.neuron_cores:
+            hint = f"remove it: there are {ranks} ranks on a node of {node_type.accelerator}"
     elif has == 0:
         hint = "remove it: this instance type has no GPUs"
     elif total % has or (limit is not None and total // has > limit):
@@ -59,8 +61,19 @@ def refuse_gpus(
 
 
 def plan_ranks_per_node(
-    wanted: int | None, gpus: int, diagnostics: Diagnostics, provenance: Provenance
+    wanted: int | None,
+    gpus: int,
+    node_type: NodeType,
+    diagnostics: Diagnostics,
+    provenance: Provenance,
 ) -> int:
+    if wanted is None and not gpus and node_type.neuron_cores:
+        ranks, cores = node_type.accelerator_ranks, node_type.neuron_cores
+        reason = f"one rank per NeuronCore of {node_type.accelerator}"
+        if cores > ranks:
+            reason = f"Neuron makes {ranks} logical cores of {cores}: one rank for each"
+        source = "AWS Neuron: logical NeuronCore configuration"
+        return provenance.record("ranks_per_node", ranks, reason, source)
     if wanted is None:
         reason = "one rank per GPU" if gpus else "no GPUs: one rank per node"
         return provenance.record("ranks_per_node", gpus or 1, reason)

@@ -64,6 +64,12 @@ def check_packing(
             "array: false gives each point a job of its own, and per_node puts several into one",
             "remove one of them",
         )
+    if experiment.job_arguments:
+        diagnostics.problem(
+            ("job_arguments",),
+            "with sweep.per_node, the script's own argument says which point it runs",
+            "remove it, or sweep.per_node; a parameter is for all points: NAME=value sbatch job.sh",
+        )
     _check_sections(experiment, diagnostics)
 
 

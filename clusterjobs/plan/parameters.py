@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import Variable
 from clusterjobs.plan.inherited_env import is_unset
 from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import has_variable, variable
@@ -39,6 +40,17 @@ def plan_parameters(
     for name, one in parameters.items():
         _check(name, one, env, diagnostics)
     return tuple(_parameter(name, one) for name, one in parameters.items())
+
+
+def variables_of_parameters(
+    parameters: Mapping[str, spec.Parameter], env: Mapping[str, str]
+) -> tuple[Variable, ...]:
+    """The parameters that the ranks also get as environment variables."""
+    return tuple(
+        Variable(name, variable(name), "the parameter")
+        for name, one in parameters.items()
+        if one.env and name not in env
+    )
 
 
 def _parameter(name: str, parameter: spec.Parameter) -> Parameter:

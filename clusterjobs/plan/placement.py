@@ -127,7 +127,7 @@ def _shape(
     )
     if node_type.gpus is not None and gpus > node_type.gpus:
         refuse_gpus(gpus, nodes, node_type, node_limit(groups), diagnostics)
-    ranks = plan_ranks_per_node(experiment.ranks_per_node, gpus, diagnostics, provenance)
+    ranks = plan_ranks_per_node(experiment.ranks_per_node, gpus, node_type, diagnostics, provenance)
     shape = Shape(nodes, ranks, gpus)
     reason = f"{counted(nodes, 'node')} x {counted(ranks, 'rank')}"
     provenance.record("world_size", shape.world_size, reason)

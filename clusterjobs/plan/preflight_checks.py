@@ -82,7 +82,8 @@ def software(
 ) -> Iterator[Possible]:
     """What the job's Python or its container needs."""
     if software.container:  # the image decides what is inside
-        yield Possible("containers", "containers", "", "the ranks run in a container", "pyxis")
+        if software.container.runtime == "pyxis":
+            yield Possible("containers", "containers", "", "the ranks run in a container", "pyxis")
         return
     pins = dict.fromkeys(framework.packages, "") | software.requires
     packages = ",".join(f"{name}=={pin}" if pin else name for name, pin in pins.items())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks import FRAMEWORKS
-from clusterjobs.frameworks.base import Program, Task
+from clusterjobs.frameworks.base import Program, Task, Variable
 from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checkpoints import plan_checkpoints
 from clusterjobs.plan.choice import find_framework, find_launcher, find_launcher_options
@@ -18,10 +18,13 @@ from clusterjobs.plan.directive_checks import check_version
 from clusterjobs.plan.dropped_directives import check_dropped
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
+from clusterjobs.plan.forced_variables import check_forced
+from clusterjobs.plan.hints import check_hint
 from clusterjobs.plan.inputs import plan_inputs
 from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
 from clusterjobs.plan.lint import check_intentions, check_literal_words
+from clusterjobs.plan.neuron_checks import check_neuron
 from clusterjobs.plan.node_rank import plan_node_rank
 from clusterjobs.plan.parallelism import (
     check_model,
@@ -29,7 +32,7 @@ from clusterjobs.plan.parallelism import (
     plan_parallelism,
     supported_parallel,
 )
-from clusterjobs.plan.parameters import plan_parameters
+from clusterjobs.plan.parameters import plan_parameters, variables_of_parameters
 from clusterjobs.plan.placement import plan_placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.preflight import plan_preflight
@@ -104,8 +107,12 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted.script,
         *both,
     )
+    check_forced(wanted.env, launcher, placement, *both)
     node_rank = plan_node_rank(wanted, launcher, diagnostics)
     more = [section.environment for section in (restarts, preflight, program, sweep) if section]
+    of_launcher = (
+        [Variable(*one) for one in launcher_options.variables()] if launcher_options else ()
+    )
     environment = plan_environment(
         wanted.env,
         wanted.software,
@@ -113,7 +120,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         secrets,
         placement,
         job.directives,
-        [*more, node_rank],
+        [*more, node_rank, of_launcher, variables_of_parameters(wanted.parameters, wanted.env)],
+        framework.uses_torch,
         diagnostics,
     )
     container = plan_container(
@@ -124,9 +132,11 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     )
     steps = plan_steps(wanted, launch, placement, container, diagnostics)
     roles = plan_roles(wanted, launcher, placement, container, *both)
+    check_hint(wanted, launcher, placement.node_type, facts.terms, diagnostics)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
+    check_neuron(wanted, framework, launcher, placement, facts, diagnostics)
     check_bucket_access(
         facts.partition(placement.partition), wanted.data, staging, checkpoints, diagnostics
     )
@@ -137,7 +147,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         parallelism=parallelism,
         batch=batch,
         environment=environment,
-        files=plan_files(program.files, checkpoints.path),
+        files=plan_files(program, checkpoints.path),
         preflight=preflight,
         staging=staging,
         container=container,

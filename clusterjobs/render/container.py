@@ -15,7 +15,9 @@ from clusterjobs.render.shell import ShellText, TemplateName
 _TITLES: Mapping[str, str] = {
     "pyxis": "pyxis starts it on every node, by srun",
     "apptainer": "apptainer starts each rank in it",
+    "singularity": "singularity starts each rank in it",
     "docker": "docker starts one on every node",
+    "shifter": "shifter starts each rank in it",
 }
 # Docker passes on only the named variables; the other runtimes pass on all.
 _SLURM_NAMES = (
@@ -32,7 +34,9 @@ def container_context(plan: Plan) -> dict[str, Any] | None:
     runtime = container.runtime
     return {
         "title": heading(f"container: {_TITLES[runtime]}"),
-        "template": TemplateName(f"containers/{runtime}.sh.j2"),
+        "template": TemplateName(f"containers/{_same_options(runtime)}.sh.j2"),
+        "program": ShellText(runtime),
+        "env_prefix": ShellText(f"{runtime.upper()}ENV"),
         "has_functions": runtime == "docker",
         "functions_template": TemplateName("containers/docker_functions.sh.j2"),
         "options": [] if runtime == "pyxis" else option_lines(container.options),
@@ -44,6 +48,11 @@ def container_context(plan: Plan) -> dict[str, Any] | None:
         "ssh_inside": container.ssh_inside,
         "once_per_node": once_per_node(plan.placement.all_nodes),
     }
+
+
+def _same_options(runtime: str) -> str:
+    """Singularity takes Apptainer's options; its variables have its own name."""
+    return "apptainer" if runtime == "singularity" else runtime
 
 
 def _mount(runtime: str, mount: Mounted) -> list[ShellText]:

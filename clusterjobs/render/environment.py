@@ -68,6 +68,9 @@ def _export(variable: Variable) -> list[ShellText]:
         inner = value.strip('"')  # of a value with variables
         value = ShellText(f'"${{{name}:+${name}:}}{inner}"')
     line = ShellText(f"export {name}={value}")
+    if variable.only_with:
+        given = "".join(f"${{{other}:-}}" for other in variable.only_with)
+        line = ShellText(f"[[ -z {given} ]] || {line}")
     return [line] if variable.expand else with_reason(line, variable.reason)
 
 

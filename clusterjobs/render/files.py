@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 from clusterjobs import resources
 from clusterjobs.frameworks.base import ConfigFile
+from clusterjobs.plan.files import Files
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
-from clusterjobs.render.lines import NOTHING
 from clusterjobs.render.shell import ShellText
 from clusterjobs.spec.references import has_variable
 
@@ -21,6 +22,8 @@ def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
         "configs": [_config(file) for file in files.configs if not has_variable(file.text)],
         "point_configs": [_config(file) for file in files.configs if has_variable(file.text)],
         "folders": [shell.quote(one) for one in files.folders],
+        "subfolders": [shell.quote(one) for one in _subfolders(files)],
+        "links": [_link(pathlib.PurePosixPath(one)) for one in files.links],
         "plan_json": shell.verbatim(plan_json),
         "needs_python": plan.restarts is not None or plan.preflight is not None,
         "programs": [_program(name) for name in programs],
@@ -53,10 +56,20 @@ def _config(file: ConfigFile) -> dict[str, ShellText]:
     name = f"{file.folder}/{file.name}" if file.folder else file.name
     return {
         "name": shell.quote(name),
-        "folder": shell.quote(file.folder) if file.folder else NOTHING,
         "text": text,
         "end": shell.heredoc_word(text),
     }
+
+
+def _subfolders(files: Files) -> list[str]:
+    """The folders to make below the job's folder, without the parents of others."""
+    links = [str(pathlib.PurePosixPath(one).parent) for one in files.links]
+    found = {*links, *(file.folder for file in files.configs)} - {""}
+    return sorted(one for one in found if not any(other.startswith(f"{one}/") for other in found))
+
+
+def _link(path: pathlib.PurePosixPath) -> dict[str, ShellText]:
+    return {"folder": shell.quote(str(path.parent)), "program": ShellText(path.name)}
 
 
 def _program(name: str) -> dict[str, ShellText]:

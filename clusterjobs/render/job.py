@@ -32,6 +32,7 @@ def job_context(plan: Plan, spec_file: str, settings: Sequence[str]) -> dict[str
         "parameters": [_parameter(one) for one in job.parameters],
         "removes_old_records": plan.restarts is None,
         "is_packed": plan.placement.per_node > 1,
+        "refuses_arguments": plan.placement.per_node == 1 and not plan.launch.takes_arguments,
         "has_watchdog": has_watchdog(plan),
         "reports_data": bool(plan.staging.data or plan.checkpoints.exports),
         "has_children": runs_children or ends_its_steps(plan),

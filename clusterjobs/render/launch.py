@@ -22,7 +22,7 @@ def launch_context(plan: Plan) -> dict[str, Any]:
         "title": heading(f"launch: {launch.reason}"),
         "template": TemplateName(launch_template(plan)),
         "ends_itself": restarts is not None and restarts.saving.stop_channel == "clock",
-        "command": [*_prefix(launch), *map(command_text, argument_groups(launch.words))],
+        "command": _command(launch),
         "srun_options": option_lines(launch.srun_options),
         "options": ShellText("".join(f"{shell.quote(one)} " for one in launch.launcher_options)),
         "own_options": ShellText('"${launcher_options[@]}" ') if launch.own_options else NOTHING,
@@ -57,9 +57,8 @@ def _inside(plan: Plan) -> dict[str, Any]:
     has_lifeline = runtime == "docker" and not is_over_ssh(plan)
     libraries = container.host_fabric_libraries if container else None
     return {
-        "container": ShellText('"${container[@]}" ')
-        if runtime in ("apptainer", "docker")
-        else NOTHING,
+        "container": ShellText('"${container[@]}" ') if runtime not in ("", "pyxis") else NOTHING,
+        "restores_variables": runtime == "shifter",
         "has_lifeline": has_lifeline,
         "lifeline": ShellText(' <&"$lifeline"') if has_lifeline else NOTHING,
         "has_venv_inside": container is not None and container.venv is not None,
@@ -80,6 +79,16 @@ def _ssh(plan: Plan) -> dict[str, Any]:
         "has_interface": interface is not None,
         "interface": shell.quote(interface or ""),
     }
+
+
+def _command(launch: Launch) -> list[ShellText]:
+    """The lines of the array `command`."""
+    forced = [
+        shell.comment(f"# {name} is forced: {reason}") for name, reason in launch.forced.items()
+    ]
+    words = [command_text(one) for one in argument_groups(launch.words)]
+    own = [ShellText('"$@" # the arguments of this script')] if launch.takes_arguments else []
+    return [*forced, *_prefix(launch), *words, *own]
 
 
 def _prefix(launch: Launch) -> list[ShellText]:

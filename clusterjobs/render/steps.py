@@ -69,6 +69,7 @@ def _step(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
         launcher_options=tuple(dict.fromkeys(filter(None, options))),
         own_options=(),  # restarts and logs of the training
         own_text="",
+        takes_arguments=False,
         template=launcher.name,
     )
     return {

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from clusterjobs.spec import commands, field_types, images
+from clusterjobs.spec.env_values import EnvName, EnvValue
 from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.module_items import ModuleItem
@@ -38,7 +39,7 @@ class Container(SpecModel):
     that of the job.
     """
 
-    runtime: Literal["pyxis", "apptainer", "docker"]
+    runtime: Literal["pyxis", "apptainer", "singularity", "docker", "shifter"]
     image: images.Image
     mounts: Annotated[
         tuple[Annotated[Mount, BeforeValidator(images.mount)], ...], Field(max_length=_MAX_ITEMS)
@@ -244,15 +245,21 @@ def _parameter(value: Any) -> Any:
 
 
 class Parameter(SpecModel):
-    """A value that can be set at submission: `NAME=value sbatch job.sh`."""
+    """A value that can be set at submission: `NAME=value sbatch job.sh`.
+
+    `env`: it is also an environment variable of the ranks.
+    """
 
     default: field_types.Text
+    env: field_types.Flag = False
     type: Literal["text", "integer", "number"] | None = None
     choices: tuple[field_types.Text, ...] = ()
 
 
 class Experiment(SpecModel):
     """One experiment: where it runs, what it runs, and its sizes.
+
+    `job_arguments`: the program gets the arguments of `sbatch job.sh ARGUMENTS` after its own.
 
     The keys of a framework (`zero`) are in the framework's own model.
     """
@@ -274,6 +281,7 @@ class Experiment(SpecModel):
     script: field_types.Path | None = None
     command: commands.Command | None = None
     args: field_types.Arguments = {}
+    job_arguments: field_types.Flag = False
     software: Software = Field(default_factory=Software)
 
     model: Model | None = None
@@ -285,7 +293,7 @@ class Experiment(SpecModel):
     checkpoints: Checkpoints | None = None
     restarts: Restarts | None = None
     logs: Annotated[Logs, BeforeValidator(_logs)] = Field(default_factory=Logs)
-    env: dict[field_types.EnvironmentName, field_types.Text] = {}
+    env: dict[EnvName, EnvValue] = {}
     parameters: dict[
         field_types.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]
     ] = {}

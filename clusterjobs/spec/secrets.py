@@ -66,8 +66,11 @@ def _kind(path: Path, value: str) -> str | None:
 
 
 def _key_of(path: Path) -> str:
-    """The key of a value; of an item of a list, also of choices to draw from, that of the list."""
-    keys = [step for step in path if isinstance(step, str) and step != "choice"]
+    """The key of a value; of an item of a list, also of choices to draw from, that of the list.
+
+    Of `env: {NAME: {value: ...}}` it is the name.
+    """
+    keys = [step for step in path if isinstance(step, str) and step not in ("choice", "value")]
     return keys[-1] if keys else ""
 
 

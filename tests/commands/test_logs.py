@@ -76,7 +76,7 @@ def test_where_only_the_node_is_labelled_this_is_said(
     assert (done.code, done.out) == (0, "b\nd\n")
     assert done.err == (
         "torchrun labels lines with their node: what names no rank is of one of the ranks 2 to 3 "
-        "(to label them: `env: {PET_TEE: 3}` in the spec)\n"
+        "(to label them: `torchrun: {tee: 3}` in the spec)\n"
     )
 
 

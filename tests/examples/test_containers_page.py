@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "containers.md"
-IMAGES = {"pyxis": "a/b:1", "apptainer": "/fsx/a.sif", "docker": "a/b:1"}
+IMAGES = {"pyxis": "a/b:1", "apptainer": "/fsx/a.sif", "docker": "a/b:1", "shifter": "a/b:1"}
+IMAGES["singularity"] = IMAGES["apptainer"]
 KEYS = {
     "srun": {"framework": "deepspeed", "script": "t.py", "batch": {"micro": 1}},
     "deepy": {"framework": "gpt-neox", "script": "t.py", "configs": ["a.yml"]},

@@ -50,12 +50,15 @@ def test_a_launcher_that_numbers_gpus_from_0_needs_whole_nodes(
 
 
 DECLARED = {  # packages that preflight looks for, whether CUDA code is compiled, precision is read
+    "accelerate": ("torch,accelerate", False, True),
     "command": ("", False, False),
     "composer": ("torch,composer", False, False),
     "deepspeed": ("torch,deepspeed", True, True),
     "fairseq": ("", False, True),
     "gpt-neox": ("torch,deepspeed", True, True),
     "horovod": ("", False, False),
+    "huggingface": ("torch,transformers,accelerate", False, True),
+    "jax": ("jax", False, False),
     "lightning": ("torch", False, True),
     "megatron-deepspeed": ("torch,deepspeed", True, True),
     "megatron-lm": ("torch", False, True),

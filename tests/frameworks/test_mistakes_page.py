@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.frameworks import deepspeed, ds_config_rules
+from clusterjobs.frameworks import deepspeed, ds_config_rules, huggingface_rules
 from clusterjobs.frameworks.fairseq import argument_rules, training_rules
 from clusterjobs.frameworks.gpt_neox.model_rules import MODEL_RULES
 from clusterjobs.frameworks.gpt_neox.training_rules import TRAINING_RULES
@@ -23,6 +23,7 @@ RULE_SETS: dict[str, Iterable[Rule[Any]]] = {
     "megatron-deepspeed": RULES,
     "megatron-lm": MEGATRON_LM_RULES,
     "gpt-neox": (*TRAINING_RULES, *MODEL_RULES),
+    "huggingface": huggingface_rules.RULES,
     "fairseq": (*argument_rules.ARGUMENT_RULES, *training_rules.TRAINING_RULES),
 }
 

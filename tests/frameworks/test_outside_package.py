@@ -53,7 +53,7 @@ def test_its_script_is_bash_in_which_shellcheck_finds_nothing(clusterjobs, folde
 
 
 def test_its_launcher_starts_a_framework_that_does_not_know_it(clusterjobs, folder) -> None:
-    assert LAUNCH in render(clusterjobs, folder, framework="torchrun", launcher="accelerate")
+    assert LAUNCH in render(clusterjobs, folder, framework="torchrun", launcher="my-accelerate")
 
 
 def test_its_launcher_runs_python_behind_a_prefix(clusterjobs, folder) -> None:
@@ -63,7 +63,7 @@ def test_its_launcher_runs_python_behind_a_prefix(clusterjobs, folder) -> None:
 
 
 def test_its_launcher_has_options_of_its_own(clusterjobs, folder) -> None:
-    keys = {"framework": "my-trainer", "accelerate": {"mixed_precision": "bf16"}}
+    keys = {"framework": "my-trainer", "my-accelerate": {"mixed_precision": "bf16"}}
     text = render(clusterjobs, folder, **keys)
     assert "\n  launcher_options=(\n    --mixed_precision=bf16\n  )\n" in text
     assert 'node "${launcher_options[@]}" "${command[@]}"' in text
@@ -72,31 +72,37 @@ def test_its_launcher_has_options_of_its_own(clusterjobs, folder) -> None:
 def test_the_manifest_has_its_template(clusterjobs, folder) -> None:
     render(clusterjobs, folder, framework="my-trainer")
     manifest = json.loads((folder / "out" / "manifest.json").read_text())
-    assert "launch/accelerate.sh.j2" in manifest["inputs"]["templates"]
+    assert "launch/my-accelerate.sh.j2" in manifest["inputs"]["templates"]
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
         ({"framework": "my-trainr"}, "hint: did you mean my-trainer?"),
-        ({"framework": "my-trainer", "launcher": "acelerate"}, "hint: did you mean accelerate?"),
-        ({"framework": "torchrun", "launcher": "acelerate"}, "hint: did you mean accelerate?"),
+        (
+            {"framework": "my-trainer", "launcher": "my-acelerate"},
+            "hint: did you mean my-accelerate?",
+        ),
+        (
+            {"framework": "torchrun", "launcher": "my-acelerate"},
+            "hint: did you mean my-accelerate?",
+        ),
         ({"framework": "nonesuch"}, "my-trainer, torchrun"),
         (
-            {"framework": "command", "script": None, "command": "a", "launcher": "accelerate"},
-            "launcher: command is not started by accelerate",
+            {"framework": "command", "script": None, "command": "a", "launcher": "my-accelerate"},
+            "launcher: command is not started by my-accelerate",
         ),
         ({"framework": "my-trainer", "trainer": {"stepz": 1}}, "did you mean steps?"),
         ({"framework": "my-trainer", "args": {"steps": 1}}, "steps is derived from trainer.steps"),
         ({"framework": "torchrun", "trainer": {}}, "choose a framework that has it: my-trainer"),
-        ({"framework": "my-trainer", "accelerate": {"mixed_precison": 1}}, "mixed_precision?"),
+        ({"framework": "my-trainer", "my-accelerate": {"mixed_precison": 1}}, "mixed_precision?"),
         (
-            {"framework": "torchrun", "accelerate": {}},
-            "accelerate: these are options of the launcher accelerate, and this job uses torchrun",
+            {"framework": "torchrun", "my-accelerate": {}},
+            "these are options of the launcher my-accelerate, and this job uses torchrun",
         ),
         (
-            {"framework": "my-trainer", "nodes": 1, "ranks_per_node": 1, "accelerate": {}},
-            "launcher: accelerate needs two ranks or more",
+            {"framework": "my-trainer", "nodes": 1, "ranks_per_node": 1, "my-accelerate": {}},
+            "launcher: my-accelerate needs two ranks or more",
         ),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -32,6 +33,18 @@ def test_the_smallest_spec_of_a_page_renders(
     outcome = clusterjobs("render", "exp.yaml")
     assert outcome.code == 0, outcome.err
     assert f"framework: {name}\n" in specs[0]
+
+
+@pytest.mark.parametrize("name", ["mpi", "trainium"])
+def test_the_spec_of_a_page_about_no_framework_renders(
+    name: str, clusterjobs: Callable[..., object], folder: pathlib.Path
+) -> None:
+    (spec,) = re.findall(r"```yaml\n(name: .*?)```", text_of(name), re.DOTALL)
+    shutil.copytree(PAGES.parents[1] / "examples" / "clusters", folder / "clusters")
+    (folder / "exp.yaml").write_text(spec)
+    outcome = clusterjobs("render", "exp.yaml")
+    assert outcome.code == 0, outcome.err
+    assert "warning" not in outcome.err
 
 
 def test_every_launcher_of_a_framework_is_on_its_page() -> None:

@@ -13,7 +13,7 @@ from clusterjobs.lab.polling import until
 
 STEPS, HOLD_AT = 12, 7
 _LOSS = re.compile(r"step (\d+) loss (\S+)")
-_RANK = re.compile(r"rank (\d) of 4 on (\S+): Trainer has 4 ranks, (\w+)")
+_RANK = re.compile(r"rank (\d) of 4 on (\S+): Trainer has 4 ranks, ([A-Z_]+)")
 
 
 def start(jobs: Jobs, name: str, **keys: Any) -> Running:
@@ -39,12 +39,19 @@ def trainer_keys(**args: Any) -> dict[str, Any]:
     return {"framework": "huggingface", "script": script, "args": {**own, **args}}
 
 
+def own_keys(hold_at: int = 0) -> dict[str, Any]:
+    """The keys of a spec whose script has a loop of its own."""
+    script = str(pathlib.Path(__file__).with_name("train_accelerate.py"))
+    args = ["{{ checkpoints.path }}", str(STEPS), str(hold_at)]
+    return {"framework": "accelerate", "script": script, "args": args}
+
+
 def losses(job: Running) -> list[tuple[int, str]]:
     return [(int(step), loss) for step, loss in _LOSS.findall(job.log())]
 
 
-def assert_resumed(straight: Running, job: Running, at: int = HOLD_AT) -> None:
-    """`job` was interrupted once, at step `at`, and has the losses of `straight`."""
+def assert_resumed(straight: Running, job: Running) -> None:
+    """`job` was interrupted once, at step HOLD_AT, and has the losses of `straight`."""
     until(lambda: "held" in job.log(), TIMEOUT, job.log)
     job.scancel("--batch", "--signal=USR1")
     assert job.wait() == 0, job.log()

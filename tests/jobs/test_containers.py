@@ -20,6 +20,7 @@ pytestmark = pytest.mark.lab
 STAND_INS = pathlib.Path(__file__).with_name("stand_ins")
 SAVER = pathlib.Path(__file__).with_name("save_on_term.py")
 IMAGES = {"pyxis": "nvcr.io#a/b:1", "apptainer": "/fsx/images/a.sif", "docker": "nvcr.io/a/b:1"}
+IMAGES |= {"singularity": "/fsx/images/a.sif", "shifter": "nvcr.io/a/b:1"}
 SECRET = "container-secret-51f0aa"
 HOSTILE = "$(exit 1) `id` 'q' $HOME \\"
 
@@ -54,8 +55,10 @@ COMBINATIONS = [
     ("apptainer", "srun"),
     ("apptainer", "torchrun"),
     ("apptainer", "deepspeed"),
+    ("singularity", "srun"),
     ("docker", "torchrun"),
     ("docker", "deepspeed"),
+    ("shifter", "torchrun"),
 ]
 
 

@@ -6,7 +6,14 @@ Interrupted at a time limit, each resumes from its newest checkpoint with the sa
 from __future__ import annotations
 
 import pytest
-from huggingface_jobs import HOLD_AT, assert_one_training, assert_resumed, start, trainer_keys
+from huggingface_jobs import (
+    HOLD_AT,
+    assert_one_training,
+    assert_resumed,
+    own_keys,
+    start,
+    trainer_keys,
+)
 
 pytest.importorskip("transformers", reason="needs the extra 'train'")
 pytest.importorskip("accelerate", reason="needs the extra 'train'")
@@ -22,3 +29,34 @@ def test_the_trainer_with_fsdp_resumes_with_the_same_losses(jobs) -> None:
     assert_resumed(straight, job)
     assert_one_training(job, jobs, "FSDP")
     assert "from checkpoint checkpoint-7" in job.log()
+
+
+@pytest.mark.faults
+def test_the_trainer_with_zero_2_resumes_with_the_same_losses(jobs) -> None:
+    pytest.importorskip("deepspeed", reason="needs the extra 'train'")
+    keys = {"zero": {"stage": 2}, "ds_config": {"gradient_clipping": "auto"}}
+    straight = start(jobs, "zero-straight", **trainer_keys(as_gpus=True), **keys)
+    assert straight.wait() == 0, straight.log()
+    assert "DeepSpeedEngine ended at step 12" in straight.log()
+    job = start(jobs, "zero", **trainer_keys(as_gpus=True, hold_at=HOLD_AT), **keys)
+    assert_resumed(straight, job)
+    assert_one_training(job, jobs, "DEEPSPEED")
+
+
+@pytest.mark.faults
+def test_the_trainer_on_cpus_is_one_training(jobs) -> None:
+    straight = start(jobs, "cpu-straight", **trainer_keys())
+    assert straight.wait() == 0, straight.log()
+    job = start(jobs, "cpu", **trainer_keys(hold_at=HOLD_AT))
+    assert_resumed(straight, job)
+    assert_one_training(job, jobs, "MULTI_CPU")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("launcher", ["accelerate", "torchrun", "srun"])
+def test_an_accelerator_resumes_with_the_same_losses(jobs, launcher: str) -> None:
+    straight = start(jobs, f"own-straight-{launcher}", launcher=launcher, **own_keys())
+    assert straight.wait() == 0, straight.log()
+    job = start(jobs, f"own-{launcher}", launcher=launcher, **own_keys(HOLD_AT))
+    assert_resumed(straight, job)
+    assert_one_training(job, jobs, "MULTI_CPU")

@@ -16,14 +16,20 @@ from clusterjobs.launchers import LAUNCHERS
 
 pytestmark = pytest.mark.lab
 
-# Their own arguments: test_other_frameworks.py, test_fairseq_trains.py, test_horovod_trains.py.
-ELSEWHERE = ("fairseq", "gpt-neox", "horovod", "megatron-deepspeed")
+# Their own arguments, or programs that are not installed here: test_other_frameworks.py,
+# test_fairseq_trains.py, test_horovod_trains.py, test_lightning_trains.py, test_composer.py,
+# test_torchtitan.py.
+ELSEWHERE = (
+    *("composer", "fairseq", "gpt-neox", "horovod", "lightning", "megatron-deepspeed"),
+    "torchtitan",
+)
 PAIRS = [
     (name, launcher)
     for name, one in FRAMEWORKS.items()
     if name not in ELSEWHERE
     for launcher in one.launchers
     if not LAUNCHERS[launcher].over_ssh  # test_over_ssh.py
+    and launcher != "mpirun"  # test_mpi_trains.py
 ]
 
 

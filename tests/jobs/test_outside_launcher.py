@@ -37,7 +37,7 @@ def test_accelerate_starts_the_ranks_of_two_nodes(
     spec = jobs.spec(
         f"accelerate-{framework}",
         framework=framework,
-        launcher="accelerate",
+        launcher="my-accelerate",
         software={"venv": str(accelerate)},
     )
     ended = jobs.run(spec)

@@ -18,7 +18,7 @@ from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 pytestmark = pytest.mark.lab
 
 CASES = pathlib.Path(__file__).parents[1] / "cases" / "good"
-CLUSTERS = ("p3dn-v100", "p4d-a100", "p5-h100")
+CLUSTERS = ("p3dn-v100", "p4d-a100", "p5-h100", "trn1.yaml")
 NODES = 512
 
 
@@ -39,6 +39,8 @@ def grown(cluster: Cluster) -> Cluster:
 def controller(request, slurm, tmp_path_factory) -> Iterator[tuple[str, Lab]]:
     name = request.param
     file = resources.cluster_configs_dir() / f"{name}.yaml"
+    if name == "trn1.yaml":
+        file = CASES / "trainium" / name
     facts, _ = read_cluster(file.read_text(encoding="utf-8"), str(file), {})
     shape = lab_spec(facts, slurm_partitions(grown(facts)), controller_only=True)
     with running_lab(shape, tmp_path_factory.mktemp(name), slurm) as lab:

@@ -74,7 +74,7 @@ def test_a_crashed_rank_and_a_time_limit_leave_no_trace_in_the_losses(jobs) -> N
         first, second = jobs.lab.facts.nodes
         assert [known[rank]["host"] for rank in range(4)] == [first, first, second, second]
         assert {one["MASTER_ADDR"] for one in known.values()} == {first}
-    assert "1: [trainer1]:rank 3 begins at step 1\n" in job.log()
+    assert "1: [rank3]: rank 3 begins at step 1\n" in job.log()
     logs = jobs.lab.folder.shared("/fsx") / "logs" / job.job_id / "ranks"
     folders = {one.parents[2] for one in logs.glob(f"{job.job_id}_*/attempt_*/1/stdout.log")}
     assert len(folders) == 4  # one for each node and attempt of the job

@@ -6,11 +6,11 @@ there until it is asked to stop.
 """
 
 import os
-import pathlib
 import socket
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -28,8 +28,8 @@ class StopBeforeTheTimeLimit(TrainerCallback):
     """Saves and ends once the job script has written its stop file; all ranks agree on the step."""
 
     def on_step_end(self, args, state, control, **kwargs):
-        stop = torch.tensor(int(os.path.exists(os.environ.get("CLUSTERJOBS_STOP_FILE", ""))))
-        stop = stop.to(args.device)
+        file = os.environ.get("CLUSTERJOBS_STOP_FILE")
+        stop = torch.tensor(int(bool(file) and Path(file).exists()), device=args.device)
         torch.distributed.all_reduce(stop, op=torch.distributed.ReduceOp.MAX)
         if stop:
             control.should_save = control.should_training_stop = True
@@ -43,12 +43,12 @@ class Report(TrainerCallback):
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if state.is_world_process_zero and "loss" in logs:
-            print(f"step {state.global_step} loss {float(logs['loss'])!r}", flush=True)
+            print(f"step {state.global_step} loss {float(logs['loss'])!r}\n", end="", flush=True)
 
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step == self.hold_at and args.resume_from_checkpoint is None:
             print("held", flush=True)
-            while not pathlib.Path(os.environ["CLUSTERJOBS_STOP_FILE"]).exists():
+            while not Path(os.environ["CLUSTERJOBS_STOP_FILE"]).exists():
                 time.sleep(0.05)
 
 
@@ -92,13 +92,14 @@ def main() -> None:
     trainer = Trainer(model=model, args=args, train_dataset=Tokens(), callbacks=callbacks)
     print(
         f"rank {dist.get_rank()} of {dist.get_world_size()} on {socket.gethostname()}: Trainer "
-        f"has {args.world_size} ranks, {trainer.accelerator.distributed_type.value}",
+        f"has {args.world_size} ranks, {trainer.accelerator.distributed_type.value}\n",
+        end="",  # one write: the lines of two ranks are not mixed
         flush=True,
     )
     trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
     if dist.get_rank() == 0:
         kind = type(trainer.model_wrapped).__name__
-        print(f"{kind} ended at step {trainer.state.global_step}", flush=True)
+        print(f"{kind} ended at step {trainer.state.global_step}\n", end="", flush=True)
     dist.destroy_process_group()
 
 

@@ -268,3 +268,12 @@ def test_long_names_of_checkpoints_keep_their_ends(tmp_path: pathlib.Path) -> No
 def test_a_huge_marker_is_cut(tmp_path: pathlib.Path) -> None:
     (tmp_path / "marker").write_text("x" * 10_000_000)
     assert program.newest_checkpoint(None, str(tmp_path / "marker")) == "x" * 200
+
+
+def test_the_script_may_say_which_checkpoint_is_the_newest(job: Job) -> None:
+    job.marker.write_text("of the marker")
+    job.decide("end", 1, "--reason=time_limit", "--newest=checkpoint-40")
+    job.decide("end", 2, "--reason=time_limit", "--newest=")
+    file = job.folder / "attempts.jsonl"
+    found = [json.loads(line)["checkpoint"] for line in file.read_text().splitlines()]
+    assert found == ["checkpoint-40", ""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from plans import config_of, plan_of, queue
 
 
@@ -13,6 +14,30 @@ def test_gpus_that_idle_are_a_warning() -> None:
     assert warned(ranks_per_node=2) == ["ranks_per_node"]
     assert warned(gpus_per_node=4) == ["gpus_per_node"]
     assert warned(gpus_per_node=8) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["accelerate", "launch", "--num_processes", "8", "t.py"],
+        ["/fsx/env/bin/torchrun", "t.py"],
+        ["python3", "-m", "torch.distributed.run", "t.py"],
+        ["bash", "-c", "cd /fsx && deepspeed t.py"],
+    ],
+)
+def test_a_launcher_in_the_command_uses_all_gpus(command: list[str]) -> None:
+    keys = {"framework": "command", "script": None, "command": command}
+    assert warned(ranks_per_node=1, **keys) == []
+    assert warned(ranks_per_node=2, **keys) == ["ranks_per_node"]
+    other = {**keys, "command": ["python3", "deepspeed.py"]}
+    assert warned(ranks_per_node=1, **other) == ["ranks_per_node"]
+
+
+def test_precision_in_the_command_is_passed_on() -> None:
+    command = ["accelerate", "launch", "--mixed_precision=bf16", "t.py"]
+    keys = {"framework": "command", "script": None, "command": command, "ranks_per_node": 1}
+    assert warned(precision="bf16", **keys) == []
+    assert warned(precision="fp16", **keys) == ["precision"]
 
 
 def test_many_nodes_without_efa_are_a_warning_and_one_is_not() -> None:

@@ -226,19 +226,10 @@ def test_no_gpus_on_a_shared_gpu_node_leaves_cpus_to_the_job() -> None:
     assert directives(plan)["cpus-per-task"] == 96
 
 
-@pytest.mark.parametrize(
-    ("kind", "devices", "ranks"),
-    [("trn1.32xlarge", "16 Trainium", 32), ("trn2.48xlarge", "16 Trainium2", 64)],
-)
-def test_one_rank_on_a_node_of_trainium_is_warned_of(kind: str, devices: str, ranks: int) -> None:
-    config = config_of(queue("q", ("n", kind, 4)))
+def test_the_first_inferentia_has_one_rank_per_node_and_a_warning() -> None:
+    config = config_of(queue("q", ("n", "inf1.24xlarge", 4)))
     (warning,) = plan_of(config, nodes=2).warnings
-    assert warning.what == f"one rank per node, where a {kind} has {devices}"
-    assert f"`ranks_per_node: {ranks}`" in warning.hint
-    assert plan_of(config, nodes=2, ranks_per_node=ranks).warnings == ()
+    assert warning.what == "one rank per node, where a inf1.24xlarge has 16 Inferentia"
+    assert "`ranks_per_node: 64`" in warning.hint
+    assert plan_of(config, nodes=2, ranks_per_node=64).warnings == ()
     assert plan_of(config, nodes=2, ranks_per_node=1).warnings == ()
-
-
-def test_trainium_asked_for_as_gpus_is_answered_with_ranks() -> None:
-    problems = problems_of(config_of(queue("q", ("n", "trn1.32xlarge", 4))), gpus_per_node=16)
-    assert problems[0].hint == "remove it, and add ranks_per_node: 32: Slurm counts no Trainium"

@@ -202,3 +202,14 @@ def test_what_only_gpus_need_is_not_checked_without_them() -> None:
 def test_other_frameworks_compile_no_helpers() -> None:
     for keys in ({}, {"framework": "deepspeed", "batch": {"micro": 1}}):
         assert not any(word.startswith(("helpers", "imports")) for word in words_of(**keys))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "image", "checked"),
+    [("pyxis", "a/b:1", True), ("singularity", "/fsx/a.sif", False), ("shifter", "a/b:1", False)],
+)
+def test_pyxis_is_looked_for_only_where_the_ranks_need_it(
+    runtime: str, image: str, checked: bool
+) -> None:
+    container = {"runtime": runtime, "image": image}
+    assert ("containers" in words_of(software={"container": container})) is checked

@@ -12,7 +12,7 @@ import pathlib
 import re
 import signal as signals
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,9 +46,10 @@ def as_yaml(data: object) -> str:
 
 
 def script(spec_file: str = "spec.yaml", cluster_text: str | None = None, **keys: object) -> str:
-    """job.sh of a small spec; a script takes the place of the command."""
+    """job.sh of a small spec; a script takes the place of the command, and None that of neither."""
     cluster = cluster_text or SMALL
     base = {key: value for key, value in BASE.items() if key != "command" or "script" not in keys}
+    keys = {key: value for key, value in keys.items() if (key, value) != ("script", None)}
     text = as_yaml({**base, **keys})
     spec = load_spec(text, spec_file, option_models())
     facts = cluster_facts(read_cluster(cluster, "small.yaml", {})[0])
@@ -87,6 +88,7 @@ def run_script(
     environment: Mapping[str, str | None] | None = None,
     stand_ins: Mapping[str, str] | None = None,
     signal: int | None = None,
+    arguments: Sequence[str] = (),
     **process_options: Any,
 ) -> Run:
     """Run a script in `folder`, where it is also submitted from; further runs add to its logs.
@@ -114,7 +116,7 @@ def run_script(
     }
     options: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **process_options}
     process = subprocess.Popen(
-        ["/bin/bash", folder / "job.sh"],
+        ["/bin/bash", folder / "job.sh", *arguments],
         env={name: value for name, value in given.items() if value is not None},
         cwd=folder,
         preexec_fn=_catch_all_signals,

@@ -215,3 +215,22 @@ def test_a_point_without_a_restart_left_keeps_its_exit_code(tmp_path: pathlib.Pa
     assert (first.code, again.code) == (9, 9)
     assert reasons(tmp_path) == {0: ["failure"], 1: ["completed"]}
     assert lines_of(tmp_path / "ran") == ["1"]
+
+
+def test_each_point_has_steps_of_its_own(tmp_path: pathlib.Path) -> None:
+    """On its ranks before the training, and at its end, however that comes."""
+    tell = 'echo "$0 $CLUSTERJOBS_REASON" >> told.$0'
+    text = packed_script(
+        "exit $((NUMBER * 7))",
+        before=[
+            {"command": ["bash", "-c", "echo $RANK > rank.$NUMBER"], "per": "rank"},
+            {"command": ["touch", "index.{{ point.index }}"], "name": "touch it"},
+        ],
+        after=[{"command": ["bash", "-c", tell, "{{ point.index }}"], "when": "always"}],
+    )
+    run_task(tmp_path, text)
+    assert reasons(tmp_path) == {0: ["completed"], 1: ["failure"]}
+    assert [(tmp_path / f"rank.{one}").read_text() for one in (0, 1)] == ["0\n", "0\n"]
+    assert {one.name for one in tmp_path.glob("index.*")} == {"index.0", "index.1"}
+    told = [(tmp_path / f"told.{one}").read_text() for one in (0, 1)]
+    assert told == ["0 completed\n", "1 failure\n"]

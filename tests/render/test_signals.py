@@ -31,6 +31,8 @@ _KEYS: dict[str, dict[str, object]] = {
     "preflight": {"preflight": True},
     "staging": {"data": [{"source": "/fsx/from", "target": "/fsx/to"}]},
     "before": {"before": [_STEP]},
+    "step": {"before": [{"command": _STEP, "name": "fetch"}]},
+    "step of ranks": {"before": [{"command": _STEP, "per": "rank"}]},
     "training": {"command": _STEP},
     "after": {"after": [_STEP]},
     "finish": {"command": ["false"]},

@@ -53,3 +53,19 @@ def test_modules_are_called_in_the_order_of_the_spec(tmp_path: pathlib.Path) -> 
         "module unload hdf5",
         "module load b",
     ]
+
+
+def test_names_of_files_and_folders_are_never_run(tmp_path: pathlib.Path) -> None:
+    name = "a $(touch executed) `touch executed` 'q' \"d\" ; * é"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "site.sh").write_text("echo the site file")
+    copy = tmp_path / name / "all.log"
+    text = script(
+        command=["true"],
+        software={"source": [str(tmp_path / name / "site.sh")]},
+        logs={"copy": str(copy)},
+    )
+    run = run_script(tmp_path, text)
+    assert run.reasons == ["completed"], run.log
+    assert "the site file" in copy.read_text()
+    assert not list(tmp_path.rglob("executed"))

@@ -41,26 +41,15 @@ from clusterjobs.yaml.document import Path
 _PRECISIONS = {"fp32": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
 _ENTRY_POINTS = """\
 [lightning.pytorch.callbacks_factory]
-clusterjobs = clusterjobs_lightning:for_lightning
+clusterjobs = lightning_callback:for_lightning
 
 [pytorch_lightning.callbacks_factory]
-clusterjobs = clusterjobs_lightning:for_pytorch_lightning
+clusterjobs = lightning_callback:for_pytorch_lightning
 """
 _OF_TRAINER = re.compile(r"trainer\.\w+")  # no key of a class, and no `callbacks+`
 # On PYTHONPATH, so that it holds nothing else: the job's other programs could hide modules.
 _FOLDER = "lightning"
 _PROGRAM = "lightning_callback.py"
-_LOADER = f"""\
-# Lightning loads its callback from here, whose text is {_PROGRAM}, at the end of job.sh.
-import importlib.util
-import pathlib
-
-path = pathlib.Path(__file__).parents[1] / "{_PROGRAM}"
-spec = importlib.util.spec_from_file_location("lightning_callback", path)
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-for_lightning, for_pytorch_lightning = module.for_lightning, module.for_pytorch_lightning
-"""
 
 
 class Settings(SpecModel):
@@ -115,6 +104,7 @@ class Lightning(Framework):
             is_python=True,
             files=tuple(_files(experiment)),
             programs=(_PROGRAM,) if experiment.checkpoints else (),
+            links=(f"{_FOLDER}/{_PROGRAM}",) if experiment.checkpoints else (),
             environment=(*_variables(settings, derived), *_of_the_callback(experiment)),
             origins=origins if settings.cli else {},
         )
@@ -177,7 +167,6 @@ def _variables(settings: Settings, derived: _Derived) -> Iterator[Variable]:
 
 def _files(experiment: Experiment) -> Iterator[ConfigFile]:
     if experiment.checkpoints:
-        yield ConfigFile("clusterjobs_lightning.py", _LOADER, _FOLDER)
         yield ConfigFile("entry_points.txt", _ENTRY_POINTS, f"{_FOLDER}/clusterjobs.dist-info")
 
 

@@ -27,6 +27,7 @@ from clusterjobs.frameworks.base import (
 )
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
+    Further,
     check_zero,
     config_text,
 )
@@ -100,7 +101,9 @@ class MegatronDeepSpeed(Framework):
         _check_arguments(task, options, origins, diagnostics)
         agreed = agree(task.experiment, options.ds_config, diagnostics, provenance)
         derived = {**own_config(task, options), **agreed.config}
-        config = config_text(task, derived, options.ds_config, diagnostics, provenance)
+        own = options.ds_config
+        further = Further(keeps_auto=True)  # SILENT_RULES warn of it
+        config = config_text(task, derived, own, diagnostics, provenance, further)
         if script is None:
             return None
         ours = (*derived_arguments(task, options), *agreed.arguments)

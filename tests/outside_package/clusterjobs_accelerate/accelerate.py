@@ -1,4 +1,4 @@
-"""Hugging Face Accelerate: one `accelerate launch` per node. It needs two ranks or more.
+"""A launcher of this site: one `accelerate launch` per node. It needs two ranks or more.
 
 Source: accelerate 1.15, commands/launch.py; `accelerate launch --help`.
 """
@@ -14,19 +14,19 @@ from clusterjobs.launchers.base import Launched, LauncherOptions
 
 
 class Options(LauncherOptions):
-    """`accelerate: {mixed_precision: bf16}` in a spec."""
+    """`my-accelerate: {mixed_precision: bf16}` in a spec."""
 
     mixed_precision: Literal["no", "fp16", "bf16"] | None = None
 
     def words(self, launched: Launched, diagnostics: Diagnostics) -> tuple[str, ...]:
         if launched.nodes * launched.ranks_per_node == 1:
             hint = "give it more ranks, or write launcher: srun"
-            diagnostics.problem(("launcher",), "accelerate needs two ranks or more", hint)
+            diagnostics.problem(("launcher",), "my-accelerate needs two ranks or more", hint)
         return (f"--mixed_precision={self.mixed_precision}",) if self.mixed_precision else ()
 
 
 ACCELERATE = Launcher(
-    "accelerate",
+    "my-accelerate",
     "one accelerate launch per node starts the node's ranks",
     starts_python=True,
     no_python_option="--no_python",

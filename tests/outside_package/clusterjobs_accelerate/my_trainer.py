@@ -26,7 +26,7 @@ class MyTrainer(Framework):
     """`framework: my-trainer`."""
 
     name = "my-trainer"
-    launchers = ("accelerate", "srun")
+    launchers = ("my-accelerate", "srun")
     options = Options
     reads_precision = True
     packages = ("torch", "accelerate")

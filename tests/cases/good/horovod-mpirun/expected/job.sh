@@ -24,6 +24,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
+  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
   with_timeout cd -- /fsx/code/train # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/train
 
@@ -48,6 +49,9 @@ main() {
   export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$job_dir/nccl-trace-rank-"
   export FI_PROVIDER=efa # plugins before 1.6 do not select it
   export FI_EFA_USE_HUGE_PAGE=0 # with huge pages a fork runs out of memory
+  export OMPI_MCA_pml=ob1 # TCP: with RDMA, Open MPI may crash
+  export OMPI_MCA_btl=^openib # likewise
+  export OMPI_MCA_btl_tcp_if_exclude='lo,docker0' # these interfaces lead to no other node
   # libfabric and its NCCL plugin, wherever the AMI has them
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
@@ -71,12 +75,17 @@ main() {
   # mpirun has Slurm start one daemon on each node, without ssh. The ranks get the environment of
   # this script; each daemon's step gets the whole node, and the threads of a rank may move.
   export SLURM_WHOLE=1 SLURM_CPU_BIND=none
+  [[ $(mpirun --version 2>&1) == *open-mpi.org* ]] ||
+    fail "mpirun is not Open MPI's: $(type -P mpirun || echo none). For other MPIs: launcher: srun, srun: {mpi: pmi2}"
   mpirun=(
     mpirun -np 16 --map-by ppr:8:node --bind-to none --tag-output
-    -mca plm slurm -mca pml ob1 -mca btl ^openib -mca btl_tcp_if_exclude 'lo,docker0'
+    -mca plm slurm
   )
   (( EUID )) || mpirun+=(--allow-run-as-root) # in a container
-  run_ranks "${mpirun[@]}" "${command[@]}"
+  run_ranks "${mpirun[@]}" bash -c '
+    export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK
+    export WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_WORLD_SIZE=8
+    exec "$@"' rank "${command[@]}"
   reason=completed
 }
 

@@ -26,6 +26,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
+  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
   with_timeout cd -- /fsx/code/vit # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/vit
 
@@ -75,25 +76,14 @@ main() {
 
   # ---- files ---------------------------------------------------------------------------------
   with_timeout make_checkpoint_folder /fsx/checkpoints/vit
-  mkdir -p -- "$job_dir"/lightning
-  cat > "$job_dir"/lightning/clusterjobs_lightning.py <<'END'
-# Lightning loads its callback from here, whose text is lightning_callback.py, at the end of job.sh.
-import importlib.util
-import pathlib
-
-path = pathlib.Path(__file__).parents[1] / "lightning_callback.py"
-spec = importlib.util.spec_from_file_location("lightning_callback", path)
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-for_lightning, for_pytorch_lightning = module.for_lightning, module.for_pytorch_lightning
-END
   mkdir -p -- "$job_dir"/lightning/clusterjobs.dist-info
+  ln -sf -- ../lightning_callback.py "$job_dir"/lightning/
   cat > "$job_dir"/lightning/clusterjobs.dist-info/entry_points.txt <<'END'
 [lightning.pytorch.callbacks_factory]
-clusterjobs = clusterjobs_lightning:for_lightning
+clusterjobs = lightning_callback:for_lightning
 
 [pytorch_lightning.callbacks_factory]
-clusterjobs = clusterjobs_lightning:for_pytorch_lightning
+clusterjobs = lightning_callback:for_pytorch_lightning
 END
 
   # ---- inputs: fail now, since a retry would miss the same files -----------------------------

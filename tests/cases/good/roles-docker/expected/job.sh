@@ -24,6 +24,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
+  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
   with_timeout cd -- /fsx/code # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code
 
@@ -178,6 +179,7 @@ start_job() { # JOB_FOLDER
   [[ -z $python_variables ]] || echo "clusterjobs: unset, from the calling shell: $python_variables"
   # For a task of an array: SLURM_JOB_ID may mean the whole array.
   slurm_job_id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}
+  background_pids=()
   declare -gA role_pids=()
   role_watch=''; rm -f -- "$job_dir/stopped.$attempt" # of an old job: a new cluster reuses job ids
   trap finish EXIT
@@ -240,6 +242,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   ranks=$!
   watch_roles &
   role_watch=$!
+  background_pids+=("$role_watch")
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
   trap : PIPE
   ranks=''
@@ -269,7 +272,7 @@ finish() {
   [[ $BASHPID == "$$" ]] || exit "$status" # bash runs this too in a child that a signal ends at its start
   set +e # each step is tried, even if one before it fails
   trap - EXIT; trap '' {1..16} {24..31} {34..64}
-  stop_roles
+  kill -- "${background_pids[@]}" 2>/dev/null
   [[ -n $reason ]] || reason=failure
   [[ $reason != *failure ]] || ask_slurm_for_reason
   case $reason in time_limit) status=124 ;; cancelled) status=143 ;; completed) status=0 ;; esac
@@ -280,6 +283,7 @@ finish() {
   } >> "$job_dir/attempts.jsonl"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  stop_roles
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
   exit "$status"
@@ -373,7 +377,7 @@ signal_steps() { # SIGNAL ranks|roles: to the steps of the ranks, or to those of
   local steps
   mapfile -t steps < <(squeue --noheader --steps --job="$slurm_job_id" --format='%i %j' |
     awk -v whose="$2" '$1 ~ /[.][0-9]+$/ && ($2 ~ /^role-/) == (whose == "roles") { print $1 }')
-  (( ${#steps[@]} )) && scancel --signal="$1" "${steps[@]}"
+  (( ${#steps[@]} )) && scancel --signal="$1" "${steps[@]}" 2>/dev/null # a step may just have ended
 }
 
 # Containers may be left behind by a crash, or still be on their way out: remove those of this user

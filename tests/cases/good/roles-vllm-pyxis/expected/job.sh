@@ -26,6 +26,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
+  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
   with_timeout cd -- /fsx/code/grpo # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/grpo
 
@@ -280,6 +281,7 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   background_pids+=("$!")
   watch_roles &
   role_watch=$!
+  background_pids+=("$role_watch")
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
   trap : PIPE
   ranks=''
@@ -321,7 +323,6 @@ finish() {
   trap - EXIT; trap '' {1..16} {24..31} {34..64}
   trap 'reason=cancelled' TERM
   kill -- "${background_pids[@]}" 2>/dev/null
-  stop_roles
   if [[ -n $child ]]; then
     kill -- "$child" 2>/dev/null
     timeout 10 tail --pid="$child" -f /dev/null
@@ -333,6 +334,7 @@ finish() {
   record_and_decide
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
     "$SLURM_JOB_ID" "$status" "$SECONDS" "$reason"
+  stop_roles
   [[ $decision != restart ]] || requeue || decision=stop
   exec >&- 2>&- # the log is complete once its writer has read the end
   timeout 10 tail --pid="$log_writer" -f /dev/null
@@ -427,7 +429,7 @@ signal_steps() { # SIGNAL ranks|roles: to the steps of the ranks, or to those of
   local steps
   mapfile -t steps < <(squeue --noheader --steps --job="$slurm_job_id" --format='%i %j' |
     awk -v whose="$2" '$1 ~ /[.][0-9]+$/ && ($2 ~ /^role-/) == (whose == "roles") { print $1 }')
-  (( ${#steps[@]} )) && scancel --signal="$1" "${steps[@]}"
+  (( ${#steps[@]} )) && scancel --signal="$1" "${steps[@]}" 2>/dev/null # a step may just have ended
 }
 
 start_attempt() { # record a lost node before this attempt, and stop after one restart too many

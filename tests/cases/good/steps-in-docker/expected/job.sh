@@ -25,6 +25,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
+  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
   with_timeout cd -- /fsx/code # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code
 
@@ -277,9 +278,11 @@ run_step() { # COMMAND...: like a training if `run_ranks` calls it, otherwise SI
   (( min_bus_bandwidth == 0 )) || output=$job_dir/bus_bandwidth
   trap '' PIPE
   (
-    [[ ${FUNCNAME[1]} != run_ranks ]] || trap '' TERM # it may be saving
     [[ -z $output ]] || exec > "$output"
-    trap - PIPE; exec "$@"
+    trap - PIPE
+    [[ ${FUNCNAME[1]} == run_ranks ]] || exec "$@"
+    trap '' TERM # the ranks may be saving
+    "$@"
   ) <&0 &
   pid=$!
   if [[ ${FUNCNAME[1]} == run_ranks ]]; then ranks=$pid; else child=$pid; fi

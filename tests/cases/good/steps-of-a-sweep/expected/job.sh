@@ -29,6 +29,7 @@ main() {
   read_point "${SLURM_ARRAY_TASK_ID-}" \
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
   start_job "/fsx/logs/steps-of-a-sweep/$point_name/$SLURM_JOB_ID" # job.log is written there
+  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -263,8 +264,10 @@ run_step() { # COMMAND...: like a training if `run_ranks` calls it, otherwise SI
   printf 'clusterjobs: step %s starts\n' "$name"
   trap '' PIPE
   (
-    [[ ${FUNCNAME[1]} != run_ranks ]] || trap '' TERM # it may be saving
-    trap - PIPE; exec "$@"
+    trap - PIPE
+    [[ ${FUNCNAME[1]} == run_ranks ]] || exec "$@"
+    trap '' TERM # the ranks may be saving
+    "$@"
   ) <&0 &
   pid=$!
   if [[ ${FUNCNAME[1]} == run_ranks ]]; then ranks=$pid; else child=$pid; fi

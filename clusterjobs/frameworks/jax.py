@@ -1,0 +1,80 @@
+"""A Python script that calls jax.distributed.initialize(), which reads Slurm's variables.
+
+Source: JAX 0.10.2, jax/_src/distributed.py, jax/_src/clusters/cluster.py and slurm_cluster.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterjobs.counted import counted
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments, script_of
+from clusterjobs.frameworks.base import Framework, Program, Shape, Task, Variable
+from clusterjobs.provenance import Provenance
+from clusterjobs.spec.references import variable
+
+_OURS = {
+    "JAX_COORDINATOR_ADDRESS": "MASTER_ADDR and MASTER_PORT",
+    "JAX_LOCAL_DEVICE_IDS": "gpus_per_node and ranks_per_node",
+}
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")  # gRPC knows these in lower case
+_SOURCE = "JAX: jax.distributed.initialize"
+
+
+class Jax(Framework):
+    """`framework: jax`."""
+
+    name = "jax"
+    launchers = ("srun",)
+    packages = ("jax",)
+    parallel_keys = ("tensor", "pipeline", "context", "expert")
+    uses_torch = False
+    one_rank_uses_all_gpus = True
+
+    def program(
+        self, task: Task, diagnostics: Diagnostics, provenance: Provenance
+    ) -> Program | None:
+        script = script_of(task.experiment, diagnostics)
+        check_parallel_arguments(task.experiment, diagnostics)
+        _check_ranks(task.shape, diagnostics)
+        for name in task.experiment.env:
+            if name in _OURS:
+                what = f"{name} is derived from {_OURS[name]}"
+                diagnostics.problem(("env", name), what, "remove it: clusterjobs sets it")
+        if script is None:
+            return None
+        command = (script, *arguments_of(task.experiment))
+        return Program(command, is_python=True, environment=tuple(_environment(task.shape)))
+
+
+def _check_ranks(shape: Shape, diagnostics: Diagnostics) -> None:
+    """A rank gets the one GPU of its own number, or all of the node."""
+    ranks, gpus = shape.ranks_per_node, shape.gpus_per_node
+    if 1 < ranks < gpus:
+        diagnostics.problem(
+            ("ranks_per_node",),
+            f"JAX would use {ranks} of {counted(gpus, 'GPU')}: each rank takes one",
+            f"ranks_per_node: {gpus}, a rank for each GPU; or 1, which gets them all",
+        )
+
+
+def _environment(shape: Shape) -> Iterator[Variable]:
+    address = variable("MASTER_ADDR")
+    yield Variable(
+        "JAX_COORDINATOR_ADDRESS",
+        f"{address}:{variable('MASTER_PORT')}",
+        "a port that is free: JAX's own, 61440 + job id % 4096, may be taken",
+        _SOURCE,
+    )
+    if shape.ranks_per_node == 1 < shape.gpus_per_node:
+        numbers = ",".join(map(str, range(shape.gpus_per_node)))
+        reason = "in Slurm, JAX gives a rank one GPU by default"
+        yield Variable("JAX_LOCAL_DEVICE_IDS", numbers, reason, _SOURCE)
+    yield Variable(
+        "no_grpc_proxy",
+        address,
+        "JAX would call the first node through the proxy, and hang",
+        "gRPC: environment variables",
+        only_with=_PROXIES,
+    )

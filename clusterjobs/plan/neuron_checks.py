@@ -1,0 +1,104 @@
+"""Whether a job can use the NeuronCores of its nodes (Trainium, Inferentia2).
+
+Knows what Slurm and torch-neuronx do with them; it must not know other accelerators.
+Source: AWS Neuron documentation; torch-neuronx, which reads the ranks only if torchrun sets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clusterjobs.cluster.facts import ClusterFacts
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.frameworks.base import Framework
+from clusterjobs.launchers.base import Launcher
+from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.experiment import Experiment
+
+
+def check_neuron(
+    experiment: Experiment,
+    framework: Framework,
+    launcher: Launcher,
+    placement: Placement,
+    facts: ClusterFacts,
+    diagnostics: Diagnostics,
+) -> None:
+    """Report what would leave NeuronCores unused, or give them to two jobs."""
+    if not placement.node_type.neuron_cores:
+        return
+    _check_program(framework, launcher, placement, diagnostics)
+    _check_sharing(placement, diagnostics)
+    _check_network(placement, facts, diagnostics)
+    _check_logical_cores(experiment.env, experiment.ranks_per_node, placement, diagnostics)
+    if experiment.preflight and experiment.preflight.bandwidth_percent:
+        diagnostics.problem(
+            ("preflight", "bandwidth_percent"),
+            "the all-reduce of the preflight does not use NeuronCores",
+            "remove it; AWS Neuron's nccom-test measures their network",
+        )
+
+
+def _check_program(
+    framework: Framework, launcher: Launcher, placement: Placement, diagnostics: Diagnostics
+) -> None:
+    device = placement.node_type.accelerator.partition(" ")[2]
+    if not framework.neuron_launchers:
+        diagnostics.problem(
+            ("framework",),
+            f"{framework.name} is not supported on {device}",
+            "framework: torchrun, for a script with torch-neuronx; or framework: command",
+        )
+    elif launcher.name not in framework.neuron_launchers:
+        diagnostics.problem(
+            ("launcher",),
+            f"torch-neuronx takes its ranks only from torchrun: started by {launcher.name}, they "
+            "would not know of each other",
+            f"launcher: {framework.neuron_launchers[0]}",
+        )
+
+
+def _check_sharing(placement: Placement, diagnostics: Diagnostics) -> None:
+    """They are no GRES of Slurm: every job on a node sees all of them."""
+    if placement.per_node > 1:
+        what, hint = "the points on a node would take the same NeuronCores", "remove it"
+        diagnostics.problem(("sweep", "per_node"), f"{what}: Slurm does not divide them", hint)
+    elif not placement.exclusive:
+        what, hint = "jobs that share a node would take the same NeuronCores", "remove it"
+        diagnostics.problem(("sbatch", "exclusive"), f"{what}: Slurm does not divide them", hint)
+
+
+def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics) -> None:
+    node_type, nodes = placement.node_type, placement.shape.nodes
+    if nodes > 1 and placement.fabric != "efa":
+        diagnostics.problem(
+            ("nodes",),
+            f"Neuron's collectives need EFA between nodes: queue {placement.partition} has none",
+            facts.terms.enable_fabric
+            if node_type.fabric == "efa"
+            else f"nodes: 1, or a larger type: a {node_type.name} has no EFA",
+            warning=True,
+        )
+
+
+def _check_logical_cores(
+    env: Mapping[str, str],
+    ranks_per_node: int | None,
+    placement: Placement,
+    diagnostics: Diagnostics,
+) -> None:
+    node_type = placement.node_type
+    default = str(node_type.neuron_cores // node_type.accelerator_ranks)
+    wanted = env.get("NEURON_LOGICAL_NC_CONFIG", default)
+    if wanted == default:
+        return
+    key, device = ("env", "NEURON_LOGICAL_NC_CONFIG"), node_type.accelerator.partition(" ")[2]
+    if wanted != "1":
+        known = "1" if default == "1" else f"1 and {default}"
+        what = f"{device} has no logical cores of {wanted}: Neuron knows {known}"
+        diagnostics.problem(key, what, f"remove it: {default} is the default")
+    elif ranks_per_node is None:
+        cores = node_type.neuron_cores
+        what = f"each of the {cores} NeuronCores is a device of its own, and there are "
+        what += f"{placement.shape.ranks_per_node} ranks"
+        diagnostics.problem(key, what, f"add `ranks_per_node: {cores}`, or remove it", warning=True)

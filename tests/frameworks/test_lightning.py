@@ -1,0 +1,117 @@
+"""Lightning's own words: the Trainer's arguments, and its variables as Lightning reads them."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from clusterjobs import resources
+from clusterjobs.frameworks import option_models
+from clusterjobs.frameworks.flags import table
+from clusterjobs.parallelcluster.facts import cluster_facts
+from clusterjobs.parallelcluster.read import read_cluster
+from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.resolve import resolve
+from clusterjobs.spec.load import load_spec
+
+READ = """
+import inspect, json
+from lightning.pytorch import Trainer
+from lightning.pytorch.utilities.argparse import _parse_env_variables
+names = list(inspect.signature(Trainer.__init__).parameters)[1:]
+print(json.dumps([vars(_parse_env_variables(Trainer)), names]))
+"""
+
+
+def plan_of(cluster: str = "p4d-a100", **keys: Any) -> Plan:
+    base = {"name": "a", "cluster": cluster, "framework": "lightning", "script": "train.py"}
+    spec = load_spec(json.dumps({**base, **keys}), "exp.yaml", option_models())
+    text = (resources.cluster_configs_dir() / f"{cluster}.yaml").read_text(encoding="utf-8")
+    return resolve(spec, cluster_facts(read_cluster(text, f"{cluster}.yaml", {})[0]))
+
+
+def trainer_variables(plan: Plan) -> dict[str, str]:
+    variables = plan.environment.variables
+    return {one.name: one.value for one in variables if one.name.startswith("PL_TRAINER_")}
+
+
+def test_lightning_reads_the_variables_and_has_the_arguments_of_the_table(
+    tmp_path: pathlib.Path,
+) -> None:
+    pytest.importorskip("lightning", reason="Lightning is not installed")
+    plan = plan_of(
+        nodes=2,
+        precision="bf16",
+        batch={"micro": 2, "accumulation": 3},
+        checkpoints={"path": "/fsx/a"},
+    )
+    environment = {**trainer_variables(plan), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        *([sys.executable, "-c", READ],), env=environment, cwd=tmp_path, capture_output=True
+    )
+    variables, names = json.loads(done.stdout or "[{}, []]")
+    assert variables == {
+        "num_nodes": 2,
+        "devices": 8,
+        "accelerator": "gpu",
+        "precision": "bf16-mixed",
+        "accumulate_grad_batches": 3,
+        "default_root_dir": "/fsx/a",
+    }, done.stderr
+    assert set(table("lightning").types) == {f"trainer.{name}" for name in names}
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, {"NUM_NODES": "1", "DEVICES": "8", "ACCELERATOR": "gpu"}),
+        ({"gpus_per_node": 0, "ranks_per_node": 4}, {"DEVICES": "4", "ACCELERATOR": "cpu"}),
+        ({"nodes": 4, "gpus_per_node": 2}, {"NUM_NODES": "4", "DEVICES": "2"}),
+        ({"precision": "fp16"}, {"PRECISION": "16-mixed"}),
+        ({"precision": "fp32"}, {"PRECISION": "32-true"}),
+    ],
+)
+def test_the_sizes_are_those_of_slurm(keys: dict[str, Any], expected: dict[str, str]) -> None:
+    found = trainer_variables(plan_of(**keys))
+    assert {f"PL_TRAINER_{name}": value for name, value in expected.items()}.items() <= (
+        found.items()
+    )
+
+
+def test_a_cli_has_flags_instead_of_variables() -> None:
+    plan = plan_of(nodes=2, lightning={"cli": "fit"}, args={"trainer.accelerator": "tpu"})
+    assert trainer_variables(plan) == {}
+    words = " ".join(plan.launch.words)
+    assert words.startswith("python3 train.py fit --trainer.num_nodes 2 --trainer.devices 8")
+    assert words.count("--trainer.accelerator") == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"num-nodes": "{{ nodes }}", "devices": "{{ ranks_per_node }}"},
+        {"num_nodes": 2, "devices": 8},
+        {"devices": "auto"},
+    ],
+)
+def test_sizes_that_agree_are_accepted(args: dict[str, Any]) -> None:
+    assert plan_of(nodes=2, ranks_per_node=8, args=args).warnings == ()
+
+
+def test_signals_for_the_script_alone_are_accepted() -> None:
+    assert plan_of(sbatch={"signal": "B:USR1@90"}).warnings == ()
+
+
+def test_a_script_finds_the_callback_beside_what_the_spec_adds() -> None:
+    path = {"env": {"PYTHONPATH": "/fsx/lib"}, "checkpoints": {"path": "/fsx/a"}}
+    variables = [one for one in plan_of(**path).environment.variables if one.name == "PYTHONPATH"]
+    assert [one.append for one in variables] == [False, True]
+    image = {"runtime": "pyxis", "image": "a/b:1"}
+    inside = plan_of(**path, software={"container": image}).environment.variables
+    assert [one.append for one in inside if one.name == "PYTHONPATH"] == [False, True]
+    assert not [one for one in inside if one.name == "LD_LIBRARY_PATH"]
