@@ -26,6 +26,7 @@ BESIDE = {
 
 def run(folder: pathlib.Path, train: str, serve: str, **keys: Any) -> Run:
     role = {"command": ["bash", "-c", serve], **keys.pop("role", {})}
+    patience = keys.pop("patience", "0.1")  # of the script, with ranks whose role has ended
     of_run = {key: keys.pop(key) for key in ("state", "why", "signal") if key in keys}
     text = script(
         cluster_text=pathlib.Path(folder / "three.yaml").read_text(),
@@ -33,7 +34,7 @@ def run(folder: pathlib.Path, train: str, serve: str, **keys: Any) -> Run:
         nodes=3,
         roles={"server": role},
         **keys,
-    ).replace("pause 10 #", "pause 0.1 #")
+    ).replace("pause 10 #", f"pause {patience} #")
     environment = {"SLURM_CPUS_ON_NODE": "4"}
     return run_script(folder, text, environment=environment, stand_ins=BESIDE, **of_run)
 
@@ -94,7 +95,7 @@ def test_a_training_that_a_dead_server_made_fail_is_no_failure_of_its_own(
 
 
 def test_a_training_that_ends_well_after_its_server_has_completed(here: pathlib.Path) -> None:
-    ended = run(here, "until [[ -e gone ]]; do sleep 0.1; done", "touch gone")
+    ended = run(here, "until [[ -e gone ]]; do sleep 0.1; done", "touch gone", patience="100")
     assert (ended.code, ended.reasons) == (0, ["completed"]), ended.log
 
 
