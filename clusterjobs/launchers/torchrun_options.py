@@ -59,6 +59,10 @@ def _backend(value: Any) -> str:
 
 _LABEL = ("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[rank${rank}]: ", "torchrun's label of a line")
 
+# Else torch 2.5 and later keep one store, in which restarted ranks find the addresses of ended ones:
+# pytorch 135712, and seen with torch 2.13 on two nodes.
+_NEW_STORE = ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "a new store for restarted ranks")
+
 Streams = Annotated[str, BeforeValidator(_streams)]
 Word = Annotated[str, BeforeValidator(_word)]
 Interval = Annotated[float, Field(ge=0.01, le=3600), BeforeValidator(_number)]
@@ -117,8 +121,12 @@ class Options(LauncherOptions):
         return name if self.backend == "static" else f"{name}_c10d"
 
     def variables(self) -> tuple[tuple[str, str, str], ...]:
-        """The label of the ranks' lines: torchrun's own has the role, and not the rank."""
-        return (_LABEL,) if (self.tee or "0") != "0" else ()
+        """A store that restarts can use, and the label of the ranks' lines.
+
+        torchrun's own label has the role, and not the rank.
+        """
+        found = [] if self.backend == "static" else [_NEW_STORE]
+        return (*found, _LABEL) if (self.tee or "0") != "0" else tuple(found)
 
     def text(self) -> str:
         """The further options of the rendezvous, each after a comma."""

@@ -40,6 +40,7 @@ main() {
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   # once this file is there: save a checkpoint and end
   export CLUSTERJOBS_STOP_FILE="$job_dir/stop"
+  export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # a new store for restarted ranks
   export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='[rank${rank}]: ' # torchrun's label of a line
 
   start_attempt
@@ -73,7 +74,6 @@ main() {
   )
   export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
-    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # else restarted ranks read the addresses of ended ones
     exec torchrun --nnodes=2 --nproc-per-node=2 --local-addr="$SLURMD_NODENAME" \
       --rdzv-backend=c10d --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
       --rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout=900" "$@"' \
