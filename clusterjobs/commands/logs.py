@@ -14,8 +14,9 @@ from clusterjobs.commands.missing_record import no_record_note
 from clusterjobs.commands.options import spec_argument
 from clusterjobs.commands.rank_labels import rank_choice
 from clusterjobs.commands.show import printable
-from clusterjobs.errors import InputError, one_problem
+from clusterjobs.errors import InputError, did_you_mean, one_problem
 from clusterjobs.jobs.records import read_folder, unrecorded_attempts
+from clusterjobs.jobs.roles import job_roles
 from clusterjobs.slurm.queue import Queued, known_jobs
 
 _EXAMPLES = """\b
@@ -23,6 +24,7 @@ Examples:
   clusterjobs logs exp.yaml
   clusterjobs logs exp.yaml 1234 --follow
   clusterjobs logs exp.yaml --rank 3 --tail 100
+  clusterjobs logs exp.yaml --role server          (of a job with roles)
   clusterjobs logs sweep.yaml 7
   clusterjobs logs sweep.yaml lr=3e-4,micro=8 --follow
 """
@@ -37,18 +39,26 @@ Examples:
     metavar="N",
     help="Print only the lines of rank N, without the launcher's labels.",
 )
+@click.option("--role", metavar="NAME", help="Print the log of this role instead.")
 @click.option(
     "-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Start with the last N lines."
 )
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job has ended.")
 def logs(
-    spec: pathlib.Path, which: str | None, rank: int | None, tail: int | None, follow: bool
+    spec: pathlib.Path,
+    which: str | None,
+    rank: int | None,
+    role: str | None,
+    tail: int | None,
+    follow: bool,
 ) -> None:
     """Print the log of a job of SPEC, with all its attempts.
 
     POINT is a point of a sweep: its index, its name, or a part of its name. Without POINT or
     JOB_ID: the log of the newest job; of a sweep, a list of its points.
     """
+    if role is not None and (follow or rank is not None):
+        raise click.UsageError("--role cannot be combined with --follow or --rank")
     try:
         chosen = chosen_log(spec, which)
     except NoPointError as error:
@@ -64,6 +74,9 @@ def logs(
 
     job = job_with_id(chosen.job_id, chosen.jobs or ())
     log = chosen.base / (job.job_id if job else chosen.job_id) / "job.log"
+    if role is not None:
+        LogPrinter(_log_of_role(log.parent, role), None, tail).finish()
+        return
     if follow:
         if chosen.jobs is None:
             click.echo("there is no Slurm here: this is the log as it is now", err=True)
@@ -84,6 +97,14 @@ def _print_unstarted(chosen: ChosenLog) -> None:
         raise one_problem(note, hint=f"scontrol show job {chosen.job_id}")
     click.echo(printable(note), err=True)
     LogPrinter(chosen.unstarted.output).finish()
+
+
+def _log_of_role(folder: pathlib.Path, role: str) -> pathlib.Path:
+    roles = {one["role"]: one["log"] for one in job_roles(folder)}
+    if role not in roles:
+        hint = did_you_mean(role, list(roles)) if roles else "roles are in `roles:` of the spec"
+        raise one_problem(f"job {folder.name} has no role {role}", hint=hint)
+    return pathlib.Path(roles[role])
 
 
 def _no_log(chosen: ChosenLog, job: Queued | None, log: pathlib.Path) -> InputError:

@@ -17,6 +17,7 @@ from clusterjobs.commands.show import print_json, show_problems, table
 from clusterjobs.commands.summary import summary
 from clusterjobs.frameworks.arguments import argument_key
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.roles import Role, role_data
 from clusterjobs.render.launch import argument_groups
 from clusterjobs.render.shell import quote
 from clusterjobs.spec.references import show
@@ -124,7 +125,14 @@ def _sections(plan: Plan) -> list[tuple[str, list[_Row]]]:
             [(v.name, show(v.value), _with_source(v.reason, v.source)) for v in variables],
         ),
         ("command", list(_command(plan))),
+        *((f"role {role.name}", list(_role(role))) for role in plan.roles),
     ]
+
+
+def _role(role: Role) -> Iterator[_Row]:
+    yield _joined(role.words), "", f"roles.{role.name}.command"
+    for one in role.options:
+        yield f"--{one.name}", _flag(one.value), one.reason
 
 
 def _command(plan: Plan) -> Iterator[_Row]:
@@ -147,7 +155,9 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def _flag(value: str | int | bool) -> str | int:
-    return "" if value is True else value
+    if value is True:
+        return ""
+    return show(value) if isinstance(value, str) else value
 
 
 def _with_source(reason: str, source: str) -> str:
@@ -177,6 +187,7 @@ def plan_data(project: Project) -> dict[str, Any]:
             "accumulation": batch.accumulation,
             "global": batch.global_,
         },
+        "roles": [role_data(role) for role in plan.roles],
         "merged": [
             {"name": one.name, "value": one.value, "origin": one.origin, "from": one.role}
             for one in _merged(project)

@@ -33,6 +33,7 @@ def summary(plan: Plan) -> str:
                 f"{batch.accumulation} x data parallel {plan.parallelism.data}",
             )
         )
+    rows += [(role.name, role.where(plan.placement.all_nodes)) for role in plan.roles]
     if plan.container:
         rows.append(("container", f"{show(plan.container.image)}, by {plan.container.runtime}"))
     rows.append(("time limit", _time_limit(job.time_limit)))

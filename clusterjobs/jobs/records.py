@@ -26,7 +26,7 @@ NO_RECORD = "no_record"  # the reason of an attempt that began, and whose end no
 class Attempt:
     """One attempt of a job. `seconds` of its script, `ended` in seconds since 1970; None: unknown.
 
-    `reason` is one of `attempt.REASONS`, or NO_RECORD.
+    `reason` is one of `attempt.REASONS`, `failure of ROLE`, or NO_RECORD.
     """
 
     number: int

@@ -22,6 +22,7 @@ from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.references import expanding, variable
+from clusterjobs.spec.role_references import role_variables
 
 
 class Container(NamedTuple):
@@ -68,7 +69,7 @@ def plan_container(
         expanding(wanted.image),
         mounts,
         tuple(_options(wanted, placement, provenance)),
-        tuple(_names(environment, venv)),
+        (*_names(environment, venv), *role_variables(experiment.roles)),
         wanted.runtime in launcher.ssh_inside,
         venv and expanding(venv),
         EFA_LIBRARIES if uses_hosts else None,

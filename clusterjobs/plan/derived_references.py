@@ -27,7 +27,7 @@ def with_derived(
     """The experiment, in which every such reference is replaced by its value."""
     shape = placement.shape
     values = {
-        "nodes": shape.nodes,
+        "nodes": placement.all_nodes,
         "gpus_per_node": shape.gpus_per_node,
         "ranks_per_node": shape.ranks_per_node,
         "cpus_per_task": placement.cpus_per_task,

@@ -45,6 +45,7 @@ _OWNED_SRUN = {
     **_OWNED_SBATCH,
     "multi-prog": "command",
 }
+_OWNED_BY_ROLES = dict.fromkeys(("exclude", "nodelist", "relative", "job-name"), "roles")
 _OWNED_BY_PYXIS = dict.fromkeys(
     (
         *("container-image", "container-mounts", "container-workdir", "container-env"),
@@ -66,9 +67,13 @@ def check_sbatch(own: _Values, has_restarts: bool, diagnostics: Diagnostics) -> 
     _check("sbatch", own, owned, diagnostics)
 
 
-def check_srun(own: _Values, by_pyxis: bool, diagnostics: Diagnostics) -> None:
+def check_srun(own: _Values, by_pyxis: bool, has_roles: bool, diagnostics: Diagnostics) -> None:
     """The spec's `srun`; `by_pyxis`: it starts the containers, too."""
-    owned = {**_OWNED_SRUN, **(_OWNED_BY_PYXIS if by_pyxis else {})}
+    further = {
+        **(_OWNED_BY_PYXIS if by_pyxis else {}),
+        **(_OWNED_BY_ROLES if has_roles else {}),
+    }
+    owned = {**_OWNED_SRUN, **further}
     _check("srun", own, owned, diagnostics)
     _check_mpi_type(own.get("mpi"), diagnostics)
 

@@ -15,6 +15,7 @@ from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.field_types import gpu_type
 from clusterjobs.spec.references import variable
+from clusterjobs.spec.role_references import TRAINING_NODES
 
 
 class Directive(NamedTuple):
@@ -66,7 +67,7 @@ def srun_options(
     if hint is not None:
         derived = [one for one in derived if one.name != "cpu-bind"]
         derived.append(Directive(HINT, hint, "sbatch's; it binds each rank to its CPUs"))
-    check_srun(own, by_pyxis, diagnostics)
+    check_srun(own, by_pyxis, placement.role_nodes > 0, diagnostics)
     return _with_own("srun", derived, own, diagnostics)
 
 
@@ -83,6 +84,8 @@ def derived_srun_options(placement: Placement) -> Iterator[Directive]:
     yield Directive("cpu-bind", "none", "threads may move; data loaders need it")
     if (cpus := placement.cpus_per_task) is not None:
         yield Directive("cpus-per-task", cpus, "not inherited in Slurm 22.05-23.02")
+    if placement.role_nodes:
+        yield Directive("nodelist", variable(TRAINING_NODES), "the other nodes have roles")
     yield from _share_of_a_node(placement)
 
 
@@ -101,7 +104,7 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
     shape = placement.shape
     yield Directive("job-name", experiment.name, "name")
     yield Directive("partition", placement.partition, "queue")
-    yield Directive("nodes", shape.nodes, "nodes")
+    yield Directive("nodes", placement.all_nodes, "nodes")
     points = placement.per_node
     each = " x sweep.per_node" if points > 1 else ""
     yield Directive("ntasks-per-node", points * placement.ntasks_per_node, f"launcher{each}")

@@ -54,7 +54,7 @@ def plan_job(
         experiment.name,
         cluster.name,
         experiment.framework,
-        _title(placement, experiment.framework, launcher),
+        _title(placement, experiment, launcher),
         sbatch_directives(experiment, placement, further, diagnostics),
         (*filter(None, [cluster.slurm_commands]), "/usr/bin", "/bin"),
         job_folder(experiment, sweep),
@@ -80,12 +80,15 @@ def _check_logs(logs: Logs, diagnostics: Diagnostics) -> None:
         )
 
 
-def _title(placement: Placement, framework: str, launcher: str) -> str:
+def _title(placement: Placement, experiment: Experiment, launcher: str) -> str:
     shape, node_type = placement.shape, placement.node_type.name
     gpus, ranks = counted(shape.gpus_per_node, "GPU"), counted(shape.ranks_per_node, "rank")
     each = gpus if shape.gpus_per_node else ranks
     if placement.per_node > 1:
         each = f"{placement.per_node} points x {each}"
     node = f" ({node_type})" if node_type else ""
+    nodes, framework = f"{counted(shape.nodes, 'node')} x {each}{node}", experiment.framework
+    if experiment.roles:
+        nodes += f" + {counted(placement.role_nodes, 'node')} for {', '.join(experiment.roles)}"
     starter = "its own launcher" if launcher == framework else launcher
-    return f"{counted(shape.nodes, 'node')} x {each}{node}, {framework} started by {starter}"
+    return f"{nodes}, {framework} started by {starter}"

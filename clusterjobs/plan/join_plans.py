@@ -48,6 +48,8 @@ TEXTS: Mapping[str, str] = {
     "launch.words.*": "",
     "launch.own_options.*": "",
     "launch.srun_options.*.value": "",
+    "roles.*.words.*": "",
+    "roles.*.options.*.value": "",
     "checkpoints.path": "checkpoints",
     "checkpoints.marker": "marker",
     "checkpoints.exports.*.source": "export_source",
@@ -61,6 +63,7 @@ _INFORMATION = frozenset(
         *("preflight.checks.*.reason", "staging.inputs.*.where", "container.mounts.*.reason"),
         *("container.options.*.reason", "launch.srun_options.*.reason", "launch.origins"),
         *(f"steps.{key}.*.srun_options.*.reason" for key in ("before", "after", "sidecars")),
+        "roles.*.options.*.reason",
     )
 )
 

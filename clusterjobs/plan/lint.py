@@ -152,7 +152,7 @@ def _check_idle_accelerators(
 
 def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics) -> None:
     """Warn about GPU nodes that do not use their fast network."""
-    node_type, nodes = placement.node_type, placement.shape.nodes
+    node_type, nodes = placement.node_type, placement.all_nodes
     fabric = node_type.fabric
     if nodes > 1 and node_type.gpus and fabric and placement.fabric != fabric:
         diagnostics.problem(
@@ -234,10 +234,15 @@ def _literal_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:
     for key, value in named:
         texts = value if isinstance(value, tuple) else (value,)
         yield from ((("args", key), text) for text in texts if isinstance(text, str))
-    command = experiment.command or ()
+    yield from _of_command(("command",), experiment.command or ())
+    for name, role in experiment.roles.items():
+        yield from _of_command(("roles", name, "command"), role.command)
+
+
+def _of_command(path: Path, command: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     for number, word in enumerate(command):
         if not _is_code(command[:number]):
-            yield ("command",), word
+            yield path, word
 
 
 def _expanded_words(experiment: Experiment) -> Iterator[tuple[Path, str]]:

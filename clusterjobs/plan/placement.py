@@ -18,6 +18,7 @@ from clusterjobs.plan.node_share import (
 )
 from clusterjobs.plan.nodes import constraint_of, find_groups, find_partition, node_limit
 from clusterjobs.plan.packing import check_packing, points_per_node
+from clusterjobs.plan.role_nodes import nodes_of_roles, plan_training_nodes
 from clusterjobs.provenance import Provenance
 from clusterjobs.slurm_time import seconds_of, slurm_time
 from clusterjobs.spec.experiment import Experiment
@@ -26,9 +27,10 @@ from clusterjobs.spec.experiment import Experiment
 class Placement(NamedTuple):
     """The job's share of the cluster. `cpus_per_task` as Slurm counts them; None if unknown.
 
-    `fabric`: the network between the nodes, "efa" or another; "" if unknown. `constraint`: the
-    Slurm features to request if the partition has several node types, else "". `per_node`: points
-    of a sweep side by side on one node; all else is the share of one point.
+    `shape`: of the training. `fabric`: the network between the nodes, "efa" or another; "" if
+    unknown. `constraint`: the Slurm features to request if the partition has several node types,
+    else "". `per_node`: points of a sweep side by side on one node; all else is the share of one
+    point. `role_nodes`: nodes that do not train.
     """
 
     shape: Shape
@@ -40,6 +42,12 @@ class Placement(NamedTuple):
     ntasks_per_node: int
     cpus_per_task: int | None
     per_node: int = 1
+    role_nodes: int = 0
+
+    @property
+    def all_nodes(self) -> int:
+        """The nodes of the job: those that train, then those of the roles."""
+        return self.shape.nodes + self.role_nodes
 
     @property
     def cpus(self) -> int | None:
@@ -95,6 +103,7 @@ def plan_placement(
             experiment, node_type, share, ntasks * per_node, diagnostics, provenance
         ),
         per_node,
+        nodes_of_roles(experiment),
     )
     check_packing(experiment, launcher, placement, diagnostics)
     check_gpu_requests(
@@ -111,8 +120,8 @@ def _shape(
     provenance: Provenance,
 ) -> Shape:
     """The numbers of nodes, ranks and GPUs."""
-    nodes, node_type = experiment.nodes, groups[0].node_type
-    per_node = points_per_node(experiment)
+    nodes = plan_training_nodes(experiment, diagnostics, provenance)
+    node_type, per_node = groups[0].node_type, points_per_node(experiment)
     gpus = plan_gpus_per_node(
         gpus_wanted(experiment), node_type, per_node, terms, diagnostics, provenance
     )

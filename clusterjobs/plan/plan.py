@@ -20,6 +20,7 @@ from clusterjobs.plan.launch import Launch
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.preflight import Preflight
 from clusterjobs.plan.restarts import Restarts
+from clusterjobs.plan.roles import Role
 from clusterjobs.plan.staging import Staging
 from clusterjobs.plan.steps import Steps
 from clusterjobs.plan.sweep import SweepJob
@@ -40,6 +41,7 @@ class Plan(NamedTuple):
     container: Container | None
     steps: Steps
     launch: Launch
+    roles: tuple[Role, ...]
     checkpoints: Checkpoints
     restarts: Restarts | None
     sweep: SweepJob | None

@@ -61,8 +61,9 @@ class JobValues:
         wanted = self.spec.experiment
         if self.plan is None:
             return Usage(wanted.nodes, wanted.gpus_per_node, wanted.time_limit)
-        shape, points = self.plan.placement.shape, self.plan.placement.per_node
-        return Usage(shape.nodes, points * shape.gpus_per_node, self.plan.job.time_limit)
+        placement = self.plan.placement
+        gpus = placement.per_node * placement.shape.gpus_per_node
+        return Usage(placement.all_nodes, gpus, self.plan.job.time_limit)
 
     def is_written(self, key: str) -> bool:
         """Whether the spec, or a default, gives the key a value; `false` leaves an option out."""

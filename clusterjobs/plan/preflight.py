@@ -100,7 +100,7 @@ def plan_preflight(
         return None
     possible = [
         *hardware(placement, facts.terms.node_facts),
-        *storage(wish.free_gib, checkpoints, placement.shape.nodes, facts),
+        *storage(wish.free_gib, checkpoints, placement.all_nodes, facts),
         *network(),
         *software_checks(software, framework, placement, script),
     ]
@@ -163,7 +163,7 @@ def _all_reduce(
         return None
     if percent > 100:
         diagnostics.problem(key, f"{percent} % is more than the network gives", "a half is 50")
-    elif placement.shape.nodes == 1:
+    elif placement.all_nodes == 1:
         diagnostics.problem(key, "there is no network within one node", "remove it", warning=True)
     elif contained:
         what = (
@@ -182,8 +182,9 @@ def _all_reduce(
 def _task_per_rank(placement: Placement) -> Iterator[Directive]:
     """Options of an srun with one task per rank, whatever the launcher starts."""
     shape = placement.shape
-    yield Directive("nodes", shape.nodes, "all of the job's")
-    yield Directive("ntasks", shape.world_size, "a task for each rank")
+    ntasks = placement.all_nodes * shape.ranks_per_node
+    yield Directive("nodes", placement.all_nodes, "all of the job's")
+    yield Directive("ntasks", ntasks, "a task for each rank")
     yield Directive("ntasks-per-node", shape.ranks_per_node, "likewise")
     yield Directive("overlap", True, "beside what else this job may run")
     yield Directive("cpu-bind", "none", "as for the training")

@@ -37,6 +37,7 @@ from clusterjobs.plan.placement import plan_placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.preflight import plan_preflight
 from clusterjobs.plan.restarts import plan_restarts
+from clusterjobs.plan.roles import plan_roles
 from clusterjobs.plan.secrets import plan_secrets
 from clusterjobs.plan.staging import plan_staging
 from clusterjobs.plan.staging_checks import check_own_folders
@@ -130,6 +131,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         wanted, program, launcher, launcher_options, placement, container, restarts, *both
     )
     steps = plan_steps(wanted, launch, placement, container, diagnostics)
+    roles = plan_roles(wanted, launcher, placement, container, *both)
     check_hint(wanted, launcher, placement.node_type, facts.terms, diagnostics)
     check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
     check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
@@ -151,6 +153,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         container=container,
         steps=steps,
         launch=launch,
+        roles=roles,
         checkpoints=checkpoints,
         restarts=restarts,
         sweep=sweep,

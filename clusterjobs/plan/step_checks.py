@@ -58,37 +58,35 @@ def _check_list(key: str, path: Path, step: Step, diagnostics: Diagnostics) -> N
 def _check_launcher(
     key: str, path: Path, step: Step, own: Launcher, diagnostics: Diagnostics
 ) -> None:
-    if step.per != "rank":
-        if step.launcher:
-            diagnostics.problem(
-                (*path, "launcher"), f"per: {step.per} needs no launcher", "add per: rank"
-            )
-        return
-    launcher = LAUNCHERS[step.launcher] if step.launcher else own
+    if step.per == "rank":
+        launcher = LAUNCHERS[step.launcher] if step.launcher else own
+        _check_ranks(key, path, step, launcher, diagnostics)
+    elif step.launcher:
+        what = f"per: {step.per} needs no launcher"
+        diagnostics.problem((*path, "launcher"), what, "add per: rank")
+
+
+_BY_SRUN = "add launcher: srun to this step, which starts one task per rank; or per: node"
+
+
+def _check_ranks(
+    key: str, path: Path, step: Step, launcher: Launcher, diagnostics: Diagnostics
+) -> None:
+    per, name = (*path, "per"), launcher.name
     if step.when == "always":
-        diagnostics.problem(
-            (*path, "per"),
-            "no ranks can be started once a job is cancelled or at its time limit",
-            "per: node, or leave out when: always",
-        )
+        what = "no ranks can be started once a job is cancelled or at its time limit"
+        diagnostics.problem(per, what, "per: node, or leave out when: always")
     elif not launcher.runs_commands:
-        diagnostics.problem(
-            (*path, "per"),
-            f"{launcher.name} starts only the training",
-            "add launcher: srun to this step, which starts one task per rank; or per: node",
-        )
+        diagnostics.problem(per, f"{name} starts only the training", _BY_SRUN)
+    elif key == "sidecars" and name != "srun":
+        what = f"{name} would use MASTER_PORT beside the training, which uses it"
+        diagnostics.problem(per, what, _BY_SRUN)
     elif step.min_bus_bandwidth and not launcher.task_per_rank:
         diagnostics.problem(
             (*path, "min_bus_bandwidth"),
-            f"nccl-tests gets its ranks from MPI, and {launcher.name} starts no MPI program",
+            f"nccl-tests gets its ranks from MPI, and {name} starts no MPI program",
             "add launcher: srun to this step, and srun: {mpi: pmix}; or per: node with -g 8",
             warning=True,
-        )
-    elif key == "sidecars" and launcher.name != "srun":
-        diagnostics.problem(
-            (*path, "per"),
-            f"{launcher.name} would use MASTER_PORT beside the training, which uses it",
-            "add launcher: srun to this step, which starts one task per rank; or per: node",
         )
 
 

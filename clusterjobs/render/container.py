@@ -46,7 +46,7 @@ def container_context(plan: Plan) -> dict[str, Any] | None:
         "has_venv": container.venv is not None,
         "venv": shell.quote(container.venv or ""),
         "ssh_inside": container.ssh_inside,
-        "once_per_node": once_per_node(plan.placement.shape.nodes),
+        "once_per_node": once_per_node(plan.placement.all_nodes),
     }
 
 

@@ -16,7 +16,8 @@ def placement_context(plan: Plan) -> dict[str, Any]:
     shape, per_node = plan.placement.shape, plan.placement.per_node
     return {
         "nodes": shape.nodes,
-        "nodes_in_words": ShellText(counted(shape.nodes, "node")),
+        "all_nodes": plan.placement.all_nodes,
+        "nodes_in_words": ShellText(counted(plan.placement.all_nodes, "node")),
         "gpus_per_node": shape.gpus_per_node,
         "has_gpus_unrequested": shape.gpus_per_node > 0 and not requests_gpus(plan.job.directives),
         "ranks_per_node": shape.ranks_per_node,

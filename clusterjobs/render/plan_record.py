@@ -13,6 +13,7 @@ from typing import Any
 from clusterjobs import __version__
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.point_table import PointPlan, PointTable
+from clusterjobs.plan.roles import role_data
 from clusterjobs.render.inputs import Inputs, digest
 from clusterjobs.spec.references import as_text, show, variable
 
@@ -33,6 +34,8 @@ def plan_json(plan: Plan, inputs: Inputs, point: PointPlan | None = None) -> str
         one.name: show(one.value) if isinstance(one.value, str) else one.value
         for one in plan.derived
     }
+    if plan.roles:
+        record["roles"] = [role_data(role) for role in plan.roles]
     text = json.dumps(record)
     if point is None or plan.sweep is None:
         return text

@@ -28,6 +28,7 @@ def preflight_context(plan: Plan) -> dict[str, Any] | None:
             for one in preflight.checks
             for line in with_reason(shell.quote(one.word), one.reason)
         ],
+        "nodes": ShellText('"${all_nodes[@]}"' if plan.roles else '"${nodes[@]}"'),
         "has_all_reduce": preflight.all_reduce is not None,
         "all_reduce_options": option_lines(reduced.srun_options),
         "all_reduce_arguments": command_text(arguments),

@@ -6,6 +6,7 @@ from typing import Any
 
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.shell import ShellText
+from clusterjobs.spec.role_references import TRAINING_NODES
 
 
 def restarts_context(plan: Plan) -> dict[str, Any] | None:
@@ -18,6 +19,7 @@ def restarts_context(plan: Plan) -> dict[str, Any] | None:
         "failure": restarts.failure,
         "node_failure": restarts.node_failure,
         "stalled": restarts.stalled,
+        "nodelist_option": ShellText(f' --nodelist="${TRAINING_NODES}"' if plan.roles else ""),
         "stall_option": ShellText(
             f" --stall-seconds={restarts.stall_seconds}" if restarts.stall_seconds else ""
         ),

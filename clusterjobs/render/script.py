@@ -18,6 +18,7 @@ from clusterjobs.render.plan_record import joined_records, plan_json
 from clusterjobs.render.points import points_context
 from clusterjobs.render.preflight import preflight_context
 from clusterjobs.render.restarts import restarts_context
+from clusterjobs.render.roles import roles_context
 from clusterjobs.render.site.templates import (
     PACKAGED,
     SiteFile,
@@ -75,6 +76,7 @@ def template_context(plan: Plan, inputs: Inputs, table: PointTable | None = None
         "container": container_context(plan),
         "launch": launch_context(plan),
         "restarts": restarts_context(plan),
+        "roles": roles_context(plan),
         "points": points_context(plan, table, record),
         "site": site_context(inputs.templates),
     }

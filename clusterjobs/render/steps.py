@@ -29,7 +29,7 @@ def steps_context(plan: Plan, site: SiteTemplates) -> dict[str, Any]:
         "after": after,
         "always": [_last(one, plan) for one in steps.always],
         "has_after": bool(after or site.insertions("after_launch")),
-        "has_background": bool(sidecars or plan.restarts),
+        "has_background": bool(sidecars or plan.restarts or plan.roles),
         "has_functions": bool(named or steps.always),
         "has_named": bool(named),
         "decision": ShellText('"${decision:-stop}"' if plan.restarts else "stop"),
@@ -81,7 +81,7 @@ def _step(step: Step, plan: Plan, number: int = 0) -> dict[str, Any]:
         "name": shell.quote(step.name),
         "once": (number + 1) * step.once,
         "min_bus_bandwidth": step.min_bus_bandwidth,
-        "reports": plan.placement.shape.nodes if step.per == "node" else 1,
+        "reports": plan.placement.all_nodes if step.per == "node" else 1,
         "command": command_text(step.words),
         "seconds": step.timeout_seconds,
         "options": _lines(_options(step, plan)),
@@ -94,7 +94,7 @@ def _text(step: Step, plan: Plan) -> ShellText:
     """The command of a step that is neither of ranks nor inside a container."""
     if step.per != "node":
         return program_text(step.words)
-    once = once_per_node(plan.placement.shape.nodes)
+    once = once_per_node(plan.placement.all_nodes)
     return ShellText(f"srun {once} {command_text(step.words)}")
 
 
@@ -105,7 +105,7 @@ def _options(step: Step, plan: Plan) -> list[ShellText]:
         return [shell.option(one.name, one.value) for one in step.srun_options]
     if not step.inside or container is None:
         return []
-    nodes = plan.placement.shape.nodes if step.per == "node" else 1
+    nodes = plan.placement.all_nodes if step.per == "node" else 1
     pyxis = container.options if container.runtime == "pyxis" else ()
     further = [shell.option(one.name, one.value) for one in pyxis]
     once = once_per_node(nodes).replace("\\\n", "").split()

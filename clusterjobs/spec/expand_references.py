@@ -27,6 +27,7 @@ from clusterjobs.spec.references import (
     names_in,
     variable,
 )
+from clusterjobs.spec.role_references import role_address
 from clusterjobs.yaml.document import Path, dotted, look_at
 
 # References in code are not expanded: the value would be executed.
@@ -118,6 +119,8 @@ class _Values:
             return self._node_variable(rest)
         if head == NEEDS:
             return self._of_a_need(rest)
+        if head == "roles" and (address := role_address(rest, self._data.get("roles"))):
+            return address
         return self._looked_up(name)
 
     def _looked_up(self, name: str) -> Scalar:

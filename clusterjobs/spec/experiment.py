@@ -15,6 +15,7 @@ from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.module_items import ModuleItem
 from clusterjobs.spec.need_keys import Needs
+from clusterjobs.spec.role_keys import Roles
 from clusterjobs.spec.seconds import Seconds
 from clusterjobs.spec.step_keys import Steps
 from clusterjobs.spec.sweep_keys import Sweep
@@ -308,6 +309,7 @@ class Experiment(SpecModel):
     after: Steps = ()
     sidecars: Steps = ()
     prefix: commands.Command = ()
+    roles: Roles = {}
 
     sweep: Sweep | None = None
     needs: Needs = ()

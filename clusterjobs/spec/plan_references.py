@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clusterjobs.spec.references import BadReferenceError, variable_names
+from clusterjobs.spec.role_references import is_address
 from clusterjobs.yaml.document import Path
 
 _NODES = ("cluster", "queue", "instance_type")
@@ -43,6 +44,7 @@ AFTER_THE_PLAN = (  # read when all derived values are known
     "before",
     "after",
     "sidecars",
+    "roles",
     "checkpoints",
 )
 _MARK = re.compile("\0([a-z_]+):=\0")
@@ -77,6 +79,11 @@ def check_place(path: Path, value: Any, way: Callable[[str], list[str]]) -> None
                 f"{name} cannot be used here: it is computed after this key is read",
                 f"write the value here; {name} can be used in {_list(AFTER_THE_PLAN)}",
             )
+    if key not in AFTER_THE_PLAN and any(map(is_address, variable_names(value))):
+        raise BadReferenceError(
+            "the address of a role cannot be used here: this key is read before it is known",
+            f"use it in {_list(AFTER_THE_PLAN)}",
+        )
     if NODE_RANK in variable_names(value) and key not in _OF_THE_RANKS:
         raise BadReferenceError(
             "job.node_rank differs on each node: "

@@ -98,6 +98,31 @@ def test_a_damaged_plan_does_not_say_the_ranks(
     assert "does not say how many ranks there are" in done.err
 
 
+def test_the_log_of_a_role(clusterjobs: Callable[..., Any], folder: pathlib.Path) -> None:
+    job = folder / "logs/7"
+    write_job(job, LOG)
+    without = clusterjobs("logs", "exp.yaml", "--role", "server")
+    assert without.err.startswith("job 7 has no role server\n")
+    plan = json.loads((job / "plan.json").read_text())
+    roles: list[object] = [{"name": "server", "first_node": 2, "nodes": 1, "port": 8000}]
+    (job / "plan.json").write_text(json.dumps({**plan, "roles": [*roles, {"name": 7}, "x"]}))
+    assert clusterjobs("logs", "exp.yaml", "--role", "server").out == ""
+    (job / "server.log").write_text("0: up\n0: asked\n")
+    assert clusterjobs("logs", "exp.yaml", "--role", "server", "--tail", "1").out == "0: asked\n"
+    wrong = clusterjobs("logs", "exp.yaml", "--role", "sever")
+    assert (wrong.code, wrong.err) == (
+        1,
+        "job 7 has no role sever\n   hint: did you mean server?\n",
+    )
+    assert clusterjobs("logs", "exp.yaml", "--role", "server", "--follow").code == 2
+    shown = clusterjobs("status", "exp.yaml", "7").out
+    assert f"role    nodes  port  log\nserver  3      8000  {job}/server.log\n" in shown
+    data = json.loads(clusterjobs("status", "exp.yaml", "7", "--json").out)
+    assert data["jobs"][0]["roles"] == [
+        {"role": "server", "nodes": "3", "port": 8000, "log": f"{job}/server.log"}
+    ]
+
+
 @pytest.fixture
 def points(folder: pathlib.Path) -> list[str]:
     """The points of sweep.yaml; the first has completed, and the last was never submitted."""

@@ -46,6 +46,7 @@ def test_the_plan_for_scripts_keeps_its_names(
         "world_size": 16,
         "data_parallel": 16,
         "batch": {"micro": 4, "accumulation": 2, "global": 128},
+        "roles": [],
         "merged": [],
     }
     assert list(sections) == ["derived", "sbatch", "srun", "environment", "command"]
@@ -166,3 +167,26 @@ def test_the_table_of_the_command_shows_where_an_argument_comes_from(
     table = planned(clusterjobs, args={"lr": "1e-4"}).partition("\ncommand\n")[2]
     rows = [line.split() for line in table.splitlines()]
     assert ["--lr", "1e-4", "args.lr", "(exp.yaml:10)"] in rows
+
+
+def test_a_plan_with_roles_counts_the_training_and_shows_both(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    serve = ["./serve", "--host", "{{ roles.server.addr }}", "--of", "{{ nodes }}"]
+    roles = {"roles": {"server": {"command": serve, "nodes": 2, "port": 8000}}, "nodes": 4}
+    data = json.loads(planned(clusterjobs, "--json", **roles))
+    assert (data["nodes"], data["world_size"], data["batch"]["accumulation"]) == (2, 16, 2)
+    log = "server.log"
+    assert data["roles"] == [
+        {"name": "server", "first_node": 2, "nodes": 2, "port": 8000, "log": log}
+    ]
+    rows = {row["name"]: row["value"] for row in data["sections"]["sbatch"]}
+    assert rows["--nodes"] == 4
+    command, *options = data["sections"]["role server"]
+    assert command["name"] == './serve --host "$CLUSTERJOBS_SERVER_ADDR" --of 4'
+    assert all(row["reason"] for row in options)
+    text = planned(clusterjobs, **roles)
+    assert "ranks:       16 = nodes 2 x ranks per node 8\n" in text
+    assert "server:      nodes 3-4 of 4, port 8000\n" in text
+    assert "2 nodes x 8 GPUs (p4d.24xlarge) + 2 nodes for server, deepspeed" in text
+    assert "\0" not in text

@@ -19,6 +19,8 @@ KEYS = {
 }
 KEYS |= dict.fromkeys(("torchrun", "deepspeed", "deepspeed-pdsh"), KEYS["srun"])
 KEYS["mpirun"] = KEYS["horovodrun"]
+KEYS["accelerate"] = {"framework": "accelerate", "script": "t.py"}
+KEYS["composer"] = {"framework": "composer", "script": "t.py"}
 
 
 def specs() -> Iterator[dict[str, object]]:

@@ -54,6 +54,11 @@ WORDS = {
         *("#SBATCH --nodes=64", "--tensor-model-parallel-size 8", "--num-layers 96"),
         *("--pipeline-model-parallel-size 16", "--hidden-size 12288", "--bf16"),
     ),
+    "mixtral-8x7b": (
+        *("#SBATCH --nodes=8", "--num-layers 32", "--num-experts 8", "--moe-router-topk 2"),
+        *("--pipeline-model-parallel-size 4", "--num-virtual-stages-per-pipeline-rank 8"),
+        *("--expert-model-parallel-size 8", "--global-batch-size 256", "--nproc-per-node=8"),
+    ),
     "tiny-gpt-sweep": ("#SBATCH --array=0-5%2", '--lr "$lr"', "4e-3  4 ", "1e-3  8 "),
 }
 CONFIGS = {  # train_batch_size, micro batch, accumulation

@@ -10,6 +10,7 @@ No GPU and no second process: the world is torch's fake process group, of any si
 from __future__ import annotations
 
 import json
+import pathlib
 import sys
 import warnings
 from collections.abc import Mapping
@@ -20,8 +21,7 @@ from megatron.core import num_microbatches_calculator, parallel_state
 from megatron.core.transformer import TransformerConfig
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from clusterjobs.frameworks.flags import table
-
+FLAGS = pathlib.Path(__file__).parents[2] / "clusterjobs/frameworks/flags/megatron-lm.json"
 _SAME = (  # arguments whose names are fields of the config
     *("hidden_size", "num_attention_heads", "kv_channels", "ffn_hidden_size", "fp16", "bf16"),
     *("num_layers", "tensor_model_parallel_size", "pipeline_model_parallel_size"),
@@ -38,7 +38,7 @@ _SAME = (  # arguments whose names are fields of the config
 
 def read(words: list[str]) -> dict[str, Any]:
     """The arguments with the types of the table; every one must be known."""
-    types, found, name = table("megatron-lm").types, {}, ""
+    types, found, name = json.loads(FLAGS.read_text())["flags"], {}, ""
     for word in words:
         if word.startswith("--"):
             name, _, value = word[2:].partition("=")
@@ -57,8 +57,8 @@ def _value(kind: str | list[str], words: list[str]) -> Any:
     return {"integer": int, "number": float}.get(str(kind), str)(word)
 
 
-def config_of(given: Mapping[str, Any]) -> TransformerConfig:
-    """The config of the model, as Megatron-LM makes it of its arguments."""
+def config_of(given: Mapping[str, Any], **more: Any) -> TransformerConfig:
+    """The config of the model, as Megatron-LM makes it of its arguments, and `more` of its keys."""
     keys = {name: given[name] for name in _SAME if name in given}
     parameters = torch.bfloat16 if given.get("bf16") else torch.float32
     tensor = given["tensor_model_parallel_size"]
@@ -81,7 +81,7 @@ def config_of(given: Mapping[str, Any]) -> TransformerConfig:
     }
     if given.get("group_query_attention"):
         keys["num_query_groups"] = given["num_query_groups"]
-    return TransformerConfig(**keys)
+    return TransformerConfig(**keys, **more)
 
 
 def _virtual(given: Mapping[str, Any]) -> int | None:

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.lab
 
 # Their own arguments, or programs that are not installed here: test_other_frameworks.py,
 # test_fairseq_trains.py, test_horovod_trains.py, test_lightning_trains.py, test_composer.py,
-# test_torchtitan.py.
+# test_torchtitan.py, test_megatron_core_trains.py.
 ELSEWHERE = (
     *("composer", "fairseq", "gpt-neox", "horovod", "lightning", "megatron-deepspeed"),
-    "torchtitan",
+    *("megatron-lm", "torchtitan"),
 )
 PAIRS = [
     (name, launcher)

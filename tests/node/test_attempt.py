@@ -90,6 +90,14 @@ def test_other_ends_are_recorded_and_not_restarted(job: Job, reason: str) -> Non
     assert job.reasons() == [reason]
 
 
+def test_a_role_that_ended_counts_as_a_failure(job: Job) -> None:
+    for number, reason in enumerate(("failure of server", "failure", "failure of judge"), 1):
+        assert job.end(number, reason, f"step-{number}") == "restart"
+    assert job.said == "requeued after failure of judge, from checkpoint step-3"
+    assert job.end(4, "failure of server", "step-99") == "stop"
+    assert job.said == "no restart: restarts.failure allows 3"
+
+
 def test_two_restarts_without_a_newer_checkpoint_are_the_last(job: Job) -> None:
     assert [job.end(number, "failure", "step-9") for number in (1, 2)] == ["restart"] * 2
     assert job.end(3, "time_limit", "step-9") == "stop"
@@ -183,7 +191,10 @@ def test_the_budget_of_lost_nodes_ends(job: Job) -> None:
     assert job.said == "no restart: restarts.node_failure allows 2"
 
 
-@pytest.mark.parametrize("reason", ["time_limit", "failure", "bad_node", "stalled", "node_failure"])
+@pytest.mark.parametrize(
+    "reason",
+    ["time_limit", "failure", "failure of server", "bad_node", "stalled", "node_failure"],
+)
 def test_an_attempt_that_was_requeued_by_its_script_was_not_lost(job: Job, reason: str) -> None:
     job.begin(1)
     job.end(1, reason, "step-1")

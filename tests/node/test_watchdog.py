@@ -28,6 +28,7 @@ class World:
         self.act: Callable[[], None] = lambda: None
         self.act_during_stacks: Callable[[], object] = lambda: None
         self.asked: list[float] = []
+        self.asked_with: list[str] = []  # the last question
         self.requests: list[str] = []
         self.stopped_at: float | None = None
 
@@ -40,6 +41,7 @@ class World:
     def output(self, words: list[str], timeout: float) -> str:
         if words[0] == "srun" and "count" in words:
             self.asked.append(self.now)
+            self.asked_with = words
             return self.answers()
         self.stopped_at = self.stopped_at or self.now
         self.requests.append(words[0])
@@ -118,6 +120,12 @@ def test_any_progress_within_stall_seconds_is_no_stall(watch, world: World, how:
     world.act = every(world, STALL - 120, write)
     assert watch(f"--stall-seconds={STALL}").reason() == ""
     assert world.requests == []
+
+
+def test_nodes_of_roles_are_not_asked(watch, world: World) -> None:
+    assert not any(word.startswith("--nodelist") for word in watch().asked_with)
+    world.now, world.ranks = 0.0, subprocess.Popen(["sleep", "1000"])
+    assert "--nodelist=node-1,node-2" in watch("--nodelist=node-1,node-2").asked_with
 
 
 def test_a_compilation_of_20_minutes_with_a_heartbeat_is_no_stall(watch, world: World) -> None:

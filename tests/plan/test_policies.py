@@ -252,3 +252,10 @@ def test_pattern_of_many_stars_is_compared_in_time() -> None:
 def test_bad_policy_is_an_error_before_any_job_is_compared() -> None:
     with pytest.raises(InputError):
         broken({})
+
+
+def test_a_rule_can_forbid_an_option_of_a_launcher() -> None:
+    rule = {"forbid": ["torchrun.max_restarts"]}
+    assert said(rule, torchrun={"tee": 3}) == []
+    keys = {"checkpoints": {"path": "/fsx/c"}, "torchrun": {"max_restarts": 2}}
+    assert [one.path for one in broken(rule, **keys)] == ["torchrun.max_restarts"]

@@ -28,3 +28,19 @@ def test_the_first_node_is_called_without_a_proxy(
     run = run_script(tmp_path, text, environment={**none, **environment})
     assert run.code == 0, run.log
     assert f"no_grpc_proxy is {seen}" in run.log
+
+
+@pytest.mark.parametrize(("proxy", "seen"), [("http://proxy:3128", "node-1"), (None, "unset")])
+def test_a_container_gets_it_only_if_there_is_a_proxy(
+    proxy: str | None, seen: str, tmp_path: pathlib.Path
+) -> None:
+    show = 'echo "in the container it is ${APPTAINERENV_no_grpc_proxy-unset}"'
+    container = {"runtime": "apptainer", "image": f"{tmp_path}/jax.sif"}
+    for name in ("jax.sif", "t.py"):
+        (tmp_path / name).touch()
+    text = script(framework="jax", script="t.py", software={"container": container})
+    none = dict.fromkeys(("https_proxy", "grpc_proxy", "no_grpc_proxy"))
+    environment = {**none, "http_proxy": proxy}
+    run = run_script(tmp_path, text, environment=environment, stand_ins={"apptainer": show})
+    assert run.code == 0, run.log
+    assert f"in the container it is {seen}" in run.log

@@ -83,6 +83,14 @@ def test_a_task_without_points_says_so(tmp_path: pathlib.Path) -> None:
     assert (run.code, run.log) == (1, "clusterjobs: no points for task 9\n")
 
 
+def test_an_argument_that_is_no_point_ends_the_job_before_the_program(
+    tmp_path: pathlib.Path,
+) -> None:
+    run = run_task(tmp_path, packed_script("touch ran"), arguments=["--seed"])
+    assert (run.code, (tmp_path / "ran").exists()) == (1, False)
+    assert run.log == "clusterjobs: no point '--seed': submit the script without arguments\n"
+
+
 def test_a_script_that_was_not_submitted_as_an_array_says_so(tmp_path: pathlib.Path) -> None:
     run = run_script(tmp_path, packed_script("true"))
     assert run.code != 0

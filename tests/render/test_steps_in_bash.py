@@ -1,43 +1,20 @@
-"""Steps in rendered scripts, run in bash beside stand-ins: names, timeouts, limits, every end."""
+"""Steps in rendered scripts, run in bash beside stand-ins: names, ranks, restarts, signals."""
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import signal
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from script_runs import Run, run_script, script
-
-RESTARTS = {"failure": 2, "time_limit": 2}
-WAIT = "touch started; until [[ -e signalled ]]; do sleep 0.05; done"
+from script_runs import Run
+from step_runs import WAIT, run_steps, step, trained, with_restarts
 
 
 @pytest.fixture
 def run(tmp_path: pathlib.Path) -> Callable[..., Run]:
-    """Run a small spec whose training leaves the file `trained`."""
-
-    def run_spec(training: str = "touch trained", more: Any = None, **keys: Any) -> Run:
-        text = script(nodes=1, command=["bash", "-c", training], **keys)
-        options = {"environment": {}, **(more or {})}
-        options["environment"] = {"SLURM_CPUS_ON_NODE": "2", **options["environment"]}
-        return run_script(tmp_path, text, **options)
-
-    return run_spec
-
-
-def with_restarts(tmp_path: pathlib.Path) -> dict[str, Any]:
-    checkpoints = {"path": str(tmp_path / "checkpoints")}
-    return {"checkpoints": checkpoints, "restarts": RESTARTS, "time_limit": "1-00:00:00"}
-
-
-def step(code: str, **keys: Any) -> dict[str, Any]:
-    return {"command": ["bash", "-c", code], **keys}
-
-
-def trained(end: Run) -> bool:
-    return (end.folder / "trained").exists()
+    return functools.partial(run_steps, tmp_path)
 
 
 # ------------------------------------------------------------------ names, ranks, timeouts
@@ -139,6 +116,12 @@ def test_ranks_of_a_step_may_save_after_a_sigterm(run, tmp_path: pathlib.Path, w
     assert trained(end) == (where == "after")
 
 
+def test_what_starts_the_ranks_of_a_step_ignores_sigterm_while_they_may_save(run) -> None:
+    end = run(before=[step("kill -TERM $$; touch saved", per="rank")])
+    assert end.code == 0, end.log
+    assert (end.folder / "saved").exists()
+
+
 def test_a_step_that_is_no_training_is_ended_by_a_sigterm(run) -> None:
     code = "trap 'touch ended; exit' TERM; touch started; while :; do sleep 0.05; done"
     end = run(before=[step(code, name="fetch")], more={"signal": signal.SIGTERM})
@@ -167,116 +150,3 @@ def test_a_step_beside_the_time_limit_restarts_the_job(run, tmp_path: pathlib.Pa
     keys = {"before": [step(code, name="fetch")], **with_restarts(tmp_path)}
     end = run(more={"signal": signal.SIGUSR1}, **keys)
     assert (end.code, end.reasons, end.requeues) == (124, ["time_limit"], 1), end.log
-
-
-# ------------------------------------------------------------------ nccl-tests
-
-
-def reports(*averages: str) -> str:
-    """What nccl-tests prints. Source: NVIDIA/nccl-tests, src/common.cu."""
-    lines = [
-        "# Out of bounds values : 0 OK",
-        *(f"# Avg bus bandwidth    : {one} " for one in averages),
-        "#",
-    ]
-    return f"printf '%s\\n' {' '.join(repr(one) for one in lines)}"
-
-
-@pytest.mark.parametrize("per", ["job", "node", "rank"])
-def test_a_fast_network_starts_the_training(run, per: str) -> None:
-    end = run(before=[step(reports("301.25"), name="NCCL", per=per, min_bus_bandwidth=300)])
-    assert end.code == 0, end.log
-    assert "step NCCL: bus bandwidth 301.25 GB/s, and at least 300 are wanted" in end.log
-    assert "# Avg bus bandwidth    : 301.25" in end.log
-    assert trained(end)
-
-
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        (reports("47.4509"), "47.4509 GB/s is less than min_bus_bandwidth, 300 GB/s"),
-        (reports("9e+01"), "9e+01 GB/s is less than"),
-        (reports("-nan"), "-nan GB/s is less than"),
-        (reports("1000", "1000"), "2 separate tests instead of 1: nccl-tests needs MPI=1"),
-        ("echo 9000", "0 of 1 lines '# Avg bus bandwidth' were printed"),
-    ],
-)
-def test_a_slow_network_ends_the_job_before_the_training(
-    run, tmp_path: pathlib.Path, code: str, message: str
-) -> None:
-    test = step(code, name="NCCL test", per="rank", min_bus_bandwidth=300)
-    end = run(before=[test], **with_restarts(tmp_path))
-    assert (end.code, end.reasons, end.requeues) == (69, ["not_started"], 0), end.log
-    assert f"clusterjobs: step NCCL test: {message}" in end.log
-    assert not trained(end)
-
-
-def test_a_test_that_fails_shows_what_it_has_printed(run) -> None:
-    code = "echo NCCL WARN no device; exit 2"
-    end = run(before=[step(code, per="rank", min_bus_bandwidth=300)])
-    assert (end.code, end.reasons) == (2, ["failure"]), end.log
-    assert "NCCL WARN no device" in end.log
-
-
-# ------------------------------------------------------------------ when: always
-
-TELL = 'echo "$CLUSTERJOBS_REASON $CLUSTERJOBS_EXIT_CODE $CLUSTERJOBS_DECISION" >> told; exit 5'
-
-
-@pytest.mark.parametrize(("training", "code"), [("true", 0), ("exit 7", 7)])
-def test_a_step_runs_at_every_end_and_changes_no_exit_code(run, training: str, code: int) -> None:
-    after = [step("touch well"), step(TELL, when="always", name="alert")]
-    end = run(training, after=after)
-    reason = "failure" if code else "completed"
-    assert (end.code, end.reasons, end.recorded) == (code, [reason], [code]), end.log
-    assert (end.folder / "told").read_text() == f"{reason} {code} stop\n"
-    assert (end.folder / "well").exists() == (code == 0)
-    assert "step alert ended with exit code 5" in end.log
-    assert f"job 4711 ended with exit code {code} after" in end.log.splitlines()[-1]
-
-
-def test_a_step_at_the_end_knows_whether_the_job_goes_on(run, tmp_path: pathlib.Path) -> None:
-    end = run("exit 7", after=[step(TELL, when="always")], **with_restarts(tmp_path))
-    assert (end.code, end.requeues) == (7, 1), end.log
-    assert (tmp_path / "told").read_text() == "failure 7 restart\n"
-
-
-def test_a_step_runs_at_the_end_of_a_job_that_did_not_start(run) -> None:
-    end = run(workdir="/nowhere", after=[step("true", when="always", name="tidy")])
-    assert (end.code, end.reasons) == (1, ["not_started"]), end.log
-    assert "step tidy starts" in end.log
-
-
-def test_a_step_at_the_end_runs_after_a_failing_step(run) -> None:
-    after = [step("exit 9", name="test"), step(TELL, when="always")]
-    end = run(after=after)
-    assert (end.code, end.reasons) == (9, ["after_failure"]), end.log
-    assert (end.folder / "told").read_text() == "after_failure 9 stop\n"
-
-
-def test_a_step_at_the_end_that_hangs_is_ended(run) -> None:
-    always = [
-        step("sleep 1000", when="always", name="slow", timeout_seconds=1),
-        step(TELL, when="always"),
-    ]
-    end = run("exit 7", after=always)
-    assert (end.code, end.reasons) == (7, ["failure"]), end.log
-    assert "step slow ended with exit code 124 (timeout: 1 s)" in end.log
-    assert (end.folder / "told").exists()
-
-
-def test_a_cancelled_job_runs_its_last_steps_in_the_time_that_slurm_leaves(run) -> None:
-    always = [step("echo x > told", when="always", name="tidy", timeout_seconds=600)]
-    always.append(step("exit 3", when="always", name="late", timeout_seconds=600))
-    end = run(WAIT, after=always, more={"signal": signal.SIGTERM})
-    assert (end.code, end.reasons) == (143, ["cancelled"]), end.log
-    assert (end.folder / "told").exists()
-    left = end.log.partition("step late ended with exit code 3 (timeout: ")[2].partition(" s)")[0]
-    assert 0 < int(left) <= 15, end.log
-
-
-def test_an_unset_variable_in_a_last_step_changes_no_exit_code(run) -> None:
-    after = [step("true {{ env.NOWHERE_SET }}", when="always"), step(TELL, when="always")]
-    end = run("exit 7", after=after)
-    assert (end.code, end.reasons) == (7, ["failure"]), end.log
-    assert "job 4711 ended with exit code 7" in end.log

@@ -23,6 +23,7 @@ from clusterjobs.jobs.records import (
     read_folder,
     unrecorded_attempts,
 )
+from clusterjobs.jobs.roles import job_roles
 from clusterjobs.jobs.tracebacks import MOST, first_traceback
 from clusterjobs.slurm.queue import Queued
 from clusterjobs.slurm.reasons import in_words
@@ -76,6 +77,7 @@ def job_data(place: JobPlace, queue: Queue) -> JobData:
         "attempts": [asdict(one) for one in attempts],
         "data": [asdict(one) for one in records.data],
         "exports": [asdict(one) | {"incomplete": one.is_incomplete} for one in records.exports],
+        "roles": job_roles(place.folder) if place.folder else [],
         "cut": records.cut,
         "traceback": None,
     }

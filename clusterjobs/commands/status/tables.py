@@ -18,6 +18,7 @@ _JOB_HEAD = ("job", "state", "attempts", "step", "last checkpoint", "why")
 _ATTEMPT_HEAD = ("attempt", "why it ended", "exit code", "last checkpoint", "seconds", "nodes")
 _DATA_HEAD = ("data", "node", "how it stands")
 _EXPORT_HEAD = ("export", "how it stands")
+_ROLE_HEAD = ("role", "nodes", "port", "log")
 _MOST_CELL = 60  # characters of a value in the table of points
 _MOST_TEXT = 300  # of several words
 
@@ -41,8 +42,10 @@ def _array(array: str, mark: str, tasks: Sequence[int]) -> str:
 
 
 def job_details(job: JobData) -> Iterator[str]:
-    """A table of its attempts, and of its data and exports if there are any."""
+    """A table of its attempts, and of its roles, data and exports if there are any."""
     yield table([_ATTEMPT_HEAD, *map(_attempt_row, job["attempts"])])
+    if job["roles"]:
+        yield table([_ROLE_HEAD, *(_cells(one, *_ROLE_HEAD) for one in job["roles"])])
     if job["data"]:
         yield table([_DATA_HEAD, *(_cells(one, "what", "node", "said") for one in job["data"])])
     if job["exports"]:

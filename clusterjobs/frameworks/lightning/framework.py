@@ -8,17 +8,14 @@ pytorch/trainer/connectors/signal_connector.py and checkpoint_connector.py.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import (
-    Argument,
     arguments_of,
     check_parallel_arguments,
     given_arguments,
-    refuse_arguments,
     script_of,
 )
 from clusterjobs.frameworks.base import (
@@ -31,7 +28,12 @@ from clusterjobs.frameworks.base import (
     Variable,
     folder_on_the_node,
 )
-from clusterjobs.frameworks.flags import argument_findings, table
+from clusterjobs.frameworks.lightning.checks import (
+    check_cli_arguments,
+    check_name,
+    check_requeue,
+    check_sizes,
+)
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
@@ -46,7 +48,6 @@ clusterjobs = lightning_callback:for_lightning
 [pytorch_lightning.callbacks_factory]
 clusterjobs = lightning_callback:for_pytorch_lightning
 """
-_OF_TRAINER = re.compile(r"trainer\.\w+")  # no key of a class, and no `callbacks+`
 # On PYTHONPATH, so that it holds nothing else: the job's other programs could hide modules.
 _FOLDER = "lightning"
 _PROGRAM = "lightning_callback.py"
@@ -88,10 +89,14 @@ class Lightning(Framework):
         settings = options.lightning
         script = script_of(experiment, diagnostics)
         check_parallel_arguments(experiment, diagnostics)
-        derived = _trainer_settings(task)
-        _check_arguments(experiment, settings, derived, diagnostics)
-        _check_requeue(experiment, diagnostics)
-        _check_name(experiment, diagnostics)
+        derived = list(_settings(task))
+        if settings.cli:
+            keys = {name: key for name, _, key in derived}
+            check_cli_arguments(experiment, keys, diagnostics)
+        else:
+            check_sizes(experiment, {name: value for name, value, _ in derived}, diagnostics)
+        check_requeue(experiment, diagnostics)
+        check_name(experiment, diagnostics)
         if settings.config and not settings.cli:
             what = "only a LightningCLI reads config files"
             diagnostics.problem(("lightning", "config"), what, "add cli: fit, or remove it")
@@ -113,10 +118,6 @@ class Lightning(Framework):
 # ------------------------------------------------------------------ what the Trainer gets
 
 _Derived = list[tuple[str, str, Path]]  # an argument of the Trainer, its value, the spec's key
-
-
-def _trainer_settings(task: Task) -> _Derived:
-    return list(_settings(task))
 
 
 def _settings(task: Task) -> Iterator[tuple[str, str, Path]]:
@@ -183,67 +184,4 @@ def _of_the_callback(experiment: Experiment) -> Iterator[Variable]:
             "Lightning loads the callback from here, by its entry point",
             "Lightning fabric/utilities/registry.py",
             append=True,
-        )
-
-
-# ------------------------------------------------------------------ checks
-
-
-def _check_arguments(
-    experiment: Experiment, settings: Settings, derived: _Derived, diagnostics: Diagnostics
-) -> None:
-    if settings.cli:
-        refused = {f"trainer.{name}": diagnostics.describe_key(path) for name, _, path in derived}
-        refuse_arguments(experiment, diagnostics, refused)
-        of_trainer = [
-            argument
-            for argument in given_arguments(experiment)
-            if _OF_TRAINER.fullmatch(argument.key) and argument.key not in refused
-        ]
-        for finding in argument_findings(of_trainer, table("lightning")):
-            diagnostics.problem(*finding)
-        return
-    sizes = {name: value for name, value, _ in derived}
-    for argument in given_arguments(experiment):
-        _check_size(argument, sizes, diagnostics)
-
-
-def _check_size(argument: Argument, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:
-    """Sizes of a script's own argument parser, by the Trainer's names."""
-    key = argument.key.removeprefix("trainer.")
-    value = argument.values[0] if argument.values else ""
-    if key in ("num_nodes", "devices") and value.isdecimal() and value != sizes[key]:
-        reference = {"num_nodes": "nodes", "devices": "ranks_per_node"}[key]
-        diagnostics.problem(
-            argument.path,
-            f"{argument.name}: {value}, but the job has {reference} {sizes[key]}, and Lightning "
-            "compares them",
-            f'remove it, or write {argument.name}: "{{{{ {reference} }}}}"',
-        )
-
-
-def _check_requeue(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    """No signal may reach Lightning: it would requeue the job, or end in the middle of a step."""
-    if experiment.restarts and experiment.restarts.signal:
-        diagnostics.problem(
-            ("restarts", "signal"),
-            f"{experiment.restarts.signal} would end Lightning's ranks before they save",
-            "remove it: the callback looks for the stop file after each step",
-        )
-    signal = str(experiment.sbatch.get("signal", ""))
-    if signal and not signal.upper().startswith(("B:", "RB:", "BR:")):
-        diagnostics.problem(
-            ("sbatch", "signal"),
-            f"{signal} would reach Lightning, which requeues the job itself, beside the script",
-            "remove it, and write restarts: {time_limit: 20}",
-        )
-
-
-def _check_name(experiment: Experiment, diagnostics: Diagnostics) -> None:
-    if experiment.name in ("bash", "interactive"):
-        diagnostics.problem(
-            ("name",),
-            f"Lightning takes a job named {experiment.name} for an interactive one, and every "
-            "rank would train a model of its own",
-            f"another name: {experiment.name}-run",
         )

@@ -31,6 +31,8 @@ REASONS = (
 )
 # The script requeues the job after these.
 RESTARTED = ("time_limit", "failure", "node_failure", "stalled", "bad_node")
+# `failure of server`: a role of the job ended before its training.
+OF_A_ROLE = "failure of "
 MOST_WITHOUT_PROGRESS = 3  # attempts without a newer checkpoint: another one would not get further
 
 
@@ -50,11 +52,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--checkpoints", help="the folder of the checkpoints")
     parser.add_argument("--marker", help="a file that names the newest checkpoint")
     parser.add_argument("--newest", help="the newest checkpoint, where the script has found it")
-    parser.add_argument("--reason", choices=REASONS)
+    parser.add_argument("--reason", type=_known)
     parser.add_argument("--exit-code", type=int)
     parser.add_argument("--nodes", default="")
     parser.add_argument("--seconds", type=int)
     return parser
+
+
+def _known(reason: str) -> str:
+    if kind(reason) not in REASONS:
+        raise argparse.ArgumentTypeError(f"unknown: {reason}")
+    return reason
+
+
+def kind(reason: Any) -> str:
+    """One of REASONS: how a failure is counted does not depend on the role."""
+    return "failure" if str(reason).startswith(OF_A_ROLE) else str(reason)
 
 
 class Job:
@@ -105,7 +118,7 @@ class Job:
         """Whether the attempt ended for a reason after which the script requeues the job."""
         records = self._records()
         last = records[-1] if records else {}
-        return last.get("attempt") == attempt and last.get("reason") in RESTARTED
+        return last.get("attempt") == attempt and kind(last.get("reason")) in RESTARTED
 
     # ---------------------------------------------------------------- end
 
@@ -142,9 +155,9 @@ class Job:
             say(f"{self.log}: {error.strerror}")
 
     def _may_restart(self, reason: str) -> bool:
-        if reason not in self.budgets:
+        if kind(reason) not in self.budgets:
             return False
-        refusal = self._refusal(reason)
+        refusal = self._refusal(kind(reason))
         if refusal:
             say(f"no restart: {refusal}")
         return refusal is None
@@ -154,7 +167,7 @@ class Job:
         if not self.is_recorded:
             return f"{self.log} cannot be written"  # else restarts could not be counted
         attempts = latest_by_attempt(self._records())
-        used = sum(record["reason"] == reason for record in attempts)
+        used = sum(kind(record["reason"]) == reason for record in attempts)
         if used > self.budgets[reason]:
             return f"restarts.{reason} allows {self.budgets[reason]}"
         # An attempt that ends at a bad node does not train.

@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--job", required=True, help="the job's id for scancel")
     parser.add_argument("--attempt", required=True)
     parser.add_argument("--nodes", type=int, required=True)
+    parser.add_argument("--nodelist", help="which nodes of the job; by default, all")
     parser.add_argument("--stall-seconds", type=float, help="without progress; off by default")
     parser.add_argument("--checkpoints", help="the folder of the checkpoints")
     parser.add_argument("--marker", help="a file that names the newest checkpoint")
@@ -133,7 +134,9 @@ class Watchdog:
         options, nodes = self.options, str(self.options.nodes)
         program = os.path.join(options.folder, "watchdog_ranks.py")
         command = (sys.executable, "-BEsS", program, what, options.folder, options.attempt)
-        output = _output([*SRUN, f"--nodes={nodes}", f"--ntasks={nodes}", *command], timeout)
+        where = [f"--nodelist={options.nodelist}"] if options.nodelist else []
+        srun = (*SRUN, f"--nodes={nodes}", f"--ntasks={nodes}", *where)
+        output = _output([*srun, *command], timeout)
         return [int(line) for line in output.split() if line.isdigit()]
 
     def _end_stall(self, why: str) -> None:

@@ -26,6 +26,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
+  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
   with_timeout cd -- /fsx/code/Megatron-LM # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/Megatron-LM
 
@@ -189,6 +190,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   kept+='ARRAY_.*|CLUSTER_NAME|CONF|CONF_SERVER|CPUS_ON_NODE|GPUS_ON_NODE|GTIDS|JOB_.*|JOBID'
   kept+='|NNODES|NODEID|NODELIST|NPROCS|NTASKS|RESTART_COUNT|SUBMIT_.*|TASKS_PER_NODE|TASK_PID'
   kept+='|TOPOLOGY_.*|WORKING_CLUSTER|CPUS_PER_TASK|GPUS_PER_NODE|MEM_PER_NODE|NTASKS_PER_NODE'
+  kept+='|SPANK_.*'
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
   unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"

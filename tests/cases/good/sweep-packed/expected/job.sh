@@ -28,7 +28,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 main() {
   # Runs one point of this task: `run_pack` starts the script once for each point, with $1 = TASK.SLOT.
   # Sets point_name, lr, optimizer, content, point_index from the table below.
-  read_point "${1-}" || fail "no point '${1-}'"
+  read_point "${1-}" || fail "no point '${1-}': submit the script without arguments"
   point_label=${point_name#*-} # unchanged if the sweep gets more points
   start_job "/fsx/logs/lr/$point_name/$SLURM_JOB_ID" # job.log is written there
 
