@@ -18,7 +18,7 @@ _OF_THE_SCRIPT = re.compile(
     "|container|container_env|container_mounts|decision|during|excluded|exit_minutes"
     "|exit_second|export_pid|exports|failed|folders|found|hostfile|hosts|inside"
     "|interface|job|job_dir|kept|launcher|launcher_options|lifeline|limit|log_copy"
-    "|log_writer|lowest|min_bus_bandwidth|mounts|mpirun|name|names|nodes|old"
+    "|log_writer|lowest|min_bus_bandwidth|mounts|mpirun|name|names|newest|nodes|old"
     "|on_every_node|once|output|pending|pid|pids|point_index|point_label|point_name"
     "|problem|python|python_variables|ranks|reason|reports|requeue|result|role_pids"
     "|role_watch|signal|site_file|slot|slurm_job_id|srun_options|ssh_dir|started|states"
