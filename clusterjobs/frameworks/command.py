@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments
 from clusterjobs.frameworks.base import Framework, Program, Task
@@ -35,14 +33,3 @@ class Command(Framework):
             diagnostics.missing("command", "command is missing", "add `command: [./train, --fast]`")
             return None
         return Program(experiment.command + arguments_of(experiment), is_python=False)
-
-
-_STARTERS = re.compile(
-    r"(?:^|[\s/;&|(])(?:accelerate\s+launch|torchrun|deepspeed|composer|colossalai\s+run"
-    r"|-m\s*(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch))(?:\s|$)"
-)
-
-
-def starts_ranks_itself(command: tuple[str, ...] | None) -> bool:
-    """Whether a command is a launcher, which starts a process for each GPU of its node."""
-    return command is not None and _STARTERS.search(" ".join(command)) is not None

@@ -9,7 +9,7 @@ from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
-from clusterjobs.frameworks.command import starts_ranks_itself
+from clusterjobs.frameworks.launcher_commands import starts_ranks_itself
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
 from clusterjobs.slurm_time import in_words, seconds_of, slurm_time

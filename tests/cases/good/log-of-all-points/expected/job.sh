@@ -145,7 +145,7 @@ make_safe_folder() { # FOLDER: nobody outside your groups has made it, or can pu
 
 make_log_copy() { # FILE: in a folder where nobody else can put a link in its place
   make_safe_folder "${1%/*}"
-  { (umask 077 && : >> "$1") && chmod go= -- "$1"; } || fail "cannot protect $1 from being read by others"
+  { (umask 077 && : >> "$1") && chmod go= -- "$1"; } || fail "cannot make $1 private"
 }
 
 with_timeout() { # COMMAND...: abandoned after 60 s, since a process on a dead mount cannot be killed
