@@ -59,7 +59,7 @@ def _backend(value: Any) -> str:
 
 _LABEL = ("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[rank${rank}]: ", "torchrun's label of a line")
 
-# Else torch 2.5 and later keep one store, in which restarted ranks find the addresses of ended ones:
+# Else torch 2.5 and later keep one store, where restarted ranks find the addresses of ended ones:
 # pytorch 135712, and seen with torch 2.13 on two nodes.
 _NEW_STORE = ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "a new store for restarted ranks")
 
