@@ -72,4 +72,4 @@ def test_a_log_of_all_jobs_is_for_its_owner_alone_if_there_are_secrets(
     copy.mkdir()
     run = run_script(tmp_path, text, environment={"A_KEY": "x"})
     assert run.code == 1
-    assert f"cannot protect {copy} from being read by others" in run.log
+    assert f"cannot make {copy} private" in run.log
