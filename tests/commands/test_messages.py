@@ -37,6 +37,8 @@ CONFIG = resources.cluster_configs_dir() / "p4d-a100.yaml"
         ("modules: [purge, a/1]", "unknown key modules", "write software: {modules: [purge, a/1]}"),
         ("modules:\n- a/1", "unknown key modules", "write software: {modules: ...}"),
         ("container: {image: x}", "container is an option of", "write software: {container: {runt"),
+        ("before: [module load a/1]", "module is a function of a shell", "software: {modules: ["),
+        ("setup: []\nafter: [conda activate a]", "conda is a function", "software: {conda: NAME}"),
         ("conda: /fsx/c", "unknown key conda", "write software: {conda: /fsx/c}"),
         ("micro: 8", "unknown key micro", "write batch: {micro: 8}"),
         ("zero: 3", "expected a mapping", "write zero: {stage: 3}"),
