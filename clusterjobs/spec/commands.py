@@ -39,7 +39,17 @@ def command(value: Any) -> tuple[str, ...]:
     if not words or not words[0]:
         raise ValueError("the command is empty: write a program and its arguments, ./train --fast")
     _require_program(words[0])
+    if key := _SHELL_FUNCTIONS.get(words[:2]) or _SHELL_FUNCTIONS.get(words[:1]):
+        raise ValueError(f"{words[0]} is a function of a shell, not a program: write {key}")
     return words
+
+
+# They would change the environment of a shell; a script has these functions only from its profile.
+_SHELL_FUNCTIONS = {
+    ("module",): "software: {modules: [NAME/VERSION]}",
+    ("ml",): "software: {modules: [NAME/VERSION]}",
+    ("conda", "activate"): "software: {conda: NAME}",
+}
 
 
 # Builtins that bash would run in the script's own process instead of a program of that name.
