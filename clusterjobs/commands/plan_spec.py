@@ -31,7 +31,7 @@ def plan_spec(
         plan = resolve(loaded, source.facts, configs)
     except InputError as error:
         problems += error.problems
-    broken = policies.check(loaded, plan, source.facts.name)
+    broken = policies.check(loaded, plan, source.facts)
     if plan is None or problems or any(not one.warning for one in broken):
         warnings = plan.warnings if plan else ()
         raise InputError(in_order([*problems, *broken, *warnings]))

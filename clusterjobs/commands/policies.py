@@ -18,6 +18,7 @@ from clusterjobs.commands.site_folders import POLICY_FILE, SiteFolders
 from clusterjobs.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from clusterjobs.cluster.facts import ClusterFacts
     from clusterjobs.plan.plan import Plan
     from clusterjobs.plan.policy_values import User
     from clusterjobs.spec.load import Spec
@@ -31,7 +32,7 @@ class Policies:
     site: SiteFolders
     user: User | None = None
 
-    def check(self, spec: Spec, plan: Plan | None, cluster: str) -> tuple[Problem, ...]:
+    def check(self, spec: Spec, plan: Plan | None, cluster: ClusterFacts) -> tuple[Problem, ...]:
         """The rules that the job breaks, and the problems of the policies themselves.
 
         `plan` is None if the job could not be planned.
@@ -45,7 +46,8 @@ class Policies:
         from clusterjobs.plan.policies import check_policies
         from clusterjobs.plan.policy_values import JobValues
 
-        return check_policies(rules, JobValues(spec, plan, cluster, self._supposed_user))
+        job = JobValues(spec, plan, cluster.name, self._supposed_user, cluster.default_partition)
+        return check_policies(rules, job)
 
     @functools.cached_property  # a sweep has many points
     def _rules(self) -> tuple[SiteRule, ...]:

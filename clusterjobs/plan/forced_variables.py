@@ -9,7 +9,7 @@ from clusterjobs.launchers.base import Launcher
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.env_values import Forced
-from clusterjobs.spec.references import show
+from clusterjobs.spec.references import has_variable, show
 from clusterjobs.spec.reserved_names import FORCEABLE, FORCED_FOR_RANKS, RESERVED_NAMES
 
 
@@ -37,8 +37,14 @@ def check_forced(
         elif name in FORCED_FOR_RANKS and not launcher.runs_commands:
             what = f"{launcher.name} may start the ranks without this {name}"
             diagnostics.problem(path, what, "remove it, or choose another launcher", at_key=True)
+        elif name == "MASTER_PORT" and not (has_variable(value) or _is_port(value)):
+            diagnostics.problem(path, f"{show(value)} is not a port", "write 1024 to 65535")
         else:
             provenance.record(f"env.{name}", show(value), f"forced: {value.reason}")
+
+
+def _is_port(value: str) -> bool:
+    return value.isascii() and value.isdecimal() and len(value) <= 5 and 0 < int(value) <= 65535
 
 
 def forced_for_ranks(env: Mapping[str, str]) -> Mapping[str, Forced]:

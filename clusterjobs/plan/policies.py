@@ -56,22 +56,25 @@ def _problem(one: SiteRule, violation: _Violation, job: JobValues) -> Problem:
 
 
 def _applies(rule: Rule, job: JobValues) -> bool:
-    if rule.when and not _is_selected(rule.when, job, unknown=False):
+    if rule.when and not _is_selected(rule.when, job, exempts=False):
         return False
-    return not (rule.unless and _is_selected(rule.unless, job, unknown=True))
+    return not (rule.unless and _is_selected(rule.unless, job, exempts=True))
 
 
-def _is_selected(selection: Selection, job: JobValues, unknown: bool) -> bool:
-    """`unknown`: what a comparison gives if the job's queue is unknown."""
+def _is_selected(selection: Selection, job: JobValues, exempts: bool) -> bool:
+    """`exempts`: an unknown queue fits; of two possible queues both must fit, and not only one."""
     compared = [
         (selection.clusters, [job.cluster]),
         (selection.groups, job.user.groups),
         (selection.users, [job.user.name]),
         (selection.frameworks, [job.spec.experiment.framework]),
     ]
-    if selection.queues and job.queue is None:
-        return unknown
-    compared.append((selection.queues, [job.queue or ""]))
+    if selection.queues:
+        if not job.queues:
+            return exempts
+        every = all if exempts else any
+        if not every(_match(selection.queues, [one]) for one in job.queues):
+            return False
     return all(_match(patterns, values) for patterns, values in compared if patterns)
 
 

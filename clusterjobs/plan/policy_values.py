@@ -43,17 +43,24 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True)
 class JobValues:
-    """One job. `plan` is None if it could not be planned; `cluster` is the cluster's name."""
+    """One job. `plan` is None if it could not be planned; `cluster` is the cluster's name.
+
+    `default_queue`: Slurm's, of jobs that name none; "" if unknown.
+    """
 
     spec: Spec
     plan: Plan | None
     cluster: str
     user: User
+    default_queue: str = ""
 
     @property
-    def queue(self) -> str | None:
-        """None if the spec does not name it and there is no plan."""
-        return self.plan.placement.partition if self.plan else self.spec.experiment.queue
+    def queues(self) -> tuple[str, ...]:
+        """The planned one, and Slurm's default if the script names none; empty if unknown."""
+        planned = self.plan.placement.partition if self.plan else self.spec.experiment.queue
+        is_dropped = self.spec.experiment.sbatch.get("partition") is False
+        found = (planned, self.default_queue if is_dropped else None)
+        return tuple(dict.fromkeys(filter(None, found))) if planned else ()
 
     @functools.cached_property
     def usage(self) -> Usage:
@@ -77,6 +84,8 @@ class JobValues:
         """Each value of the key as text: items of a list, names in a mapping, derived values."""
         for path, value in _find(self._effective, key.split("."), ()):
             yield from _texts(value, path)
+            if key == "queue":
+                yield from ((path, show(one)) for one in self.queues[1:])
 
     def reason(self, path: Path) -> str:
         """Why the job has the value, if it is derived; "" if it is written."""

@@ -21,7 +21,7 @@ _OF_THE_SCRIPT = re.compile(
     "|log_writer|lowest|min_bus_bandwidth|mounts|mpirun|name|names|newest|node|nodes|old"
     "|on_every_node|once|output|pending|pid|pids|point_index|point_label|point_name|port"
     "|problem|python|python_variables|ranks|reason|reports|requeue|result|role|role_pids"
-    "|role_watch|sent|signal|site_file|slot|slurm_job_id|srun_options|ssh_dir|started"
+    "|role_watch|script_arguments|script_folder|sent|signal|site_file|slot|slurm_job_id|srun_options|ssh_dir|started"
     "|states|status|step|step_seconds|steps|time_left|token|trusted|waiting"
     "|with_interface"
 )

@@ -26,7 +26,11 @@ ANN = User("ann", frozenset({"students", "users"}))
 
 
 def broken(
-    rule: dict[str, Any], user: User = ANN, planned: bool = True, **keys: object
+    rule: dict[str, Any],
+    user: User = ANN,
+    planned: bool = True,
+    default_queue: str = "",
+    **keys: object,
 ) -> list[Problem]:
     """What a job of BASE with these keys breaks of one rule."""
     policy = {"rules": [{"name": "one", "message": "Do it.", **rule}]}
@@ -37,7 +41,7 @@ def broken(
     text = (resources.cluster_configs_dir() / name).read_text(encoding="utf-8")
     facts = cluster_facts(read_cluster(text, name, {})[0])
     plan = resolve(spec, facts) if planned else None
-    return list(check_policies(rules, JobValues(spec, plan, facts.name, user)))
+    return list(check_policies(rules, JobValues(spec, plan, facts.name, user, default_queue)))
 
 
 def said(*arguments: Any, **keys: Any) -> list[str]:
@@ -173,6 +177,21 @@ def test_derived_value_is_shown_with_its_reason() -> None:
     rule = {"forbid": {"queue": "train"}}
     assert said(rule) == ["queue: 'train' is forbidden (derived: the only GPU queue of p4d-a100)"]
     assert said(rule, queue="train") == ["queue: 'train' is forbidden"]
+
+
+def test_a_job_that_names_no_queue_may_run_in_the_planned_one_and_in_slurms_default() -> None:
+    """`sbatch: {partition: false}`: Slurm chooses, or the options of sbatch."""
+    dropped: dict[str, Any] = {"sbatch": {"partition": False}, "default_queue": "p5"}
+    for queue in ("train", "p5"):
+        assert len(broken({"forbid": {"queue": queue}}, **dropped)) == 1
+        assert broken({"allow": {"queue": queue}}, **dropped)
+        assert broken({"when": {"queues": [queue]}, "require": ["after"]}, **dropped)
+        assert broken({"unless": {"queues": [queue]}, "require": ["after"]}, **dropped)
+    assert not broken({"unless": {"queues": ["train", "p5"]}, "require": ["after"]}, **dropped)
+    assert not broken({"forbid": {"queue": "p5"}}, default_queue="p5")  # not dropped
+    assert said({"forbid": {"queue": "p5"}}, queue="train", **dropped) == [
+        "queue: 'p5' is forbidden"
+    ]
 
 
 def test_rules_about_values_that_no_plan_has_made_are_left_out() -> None:

@@ -71,3 +71,17 @@ def test_a_mount_that_is_given_again_is_mounted_once(
 def test_shifter_gets_the_image_with_its_type(tmp_path: pathlib.Path) -> None:
     options, _ = options_of(tmp_path, "shifter", image="nvcr.io/nvidia/pytorch:24.01-py3")
     assert "--image=docker:nvcr.io/nvidia/pytorch:24.01-py3" in options
+
+
+def test_variables_of_a_role_pass_through_shifter(tmp_path: pathlib.Path) -> None:
+    """Whatever the role is called: the script has names of its own for what shifter passes on."""
+    text = script(
+        nodes=2,
+        command=["bash", "-c", 'echo "role at <$CLUSTERJOBS_INSIDE_ADDR>, <${ADDR-}>"; touch done'],
+        roles={"inside": {"command": ["bash", "-c", "until [[ -e done ]]; do sleep 0.1; done"]}},
+        software={"container": {"runtime": "shifter", "image": "a/b:1"}},
+        launcher="srun",
+    )
+    stand_ins = {**STAND_INS["shifter"], "scontrol": "printf '%s\\n' node-1 node-2"}
+    run = run_script(tmp_path, text, stand_ins=stand_ins, environment={"SLURM_CPUS_ON_NODE": "4"})
+    assert "role at <node-2>, <>" in run.log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -72,4 +73,13 @@ def test_a_log_of_all_jobs_is_for_its_owner_alone_if_there_are_secrets(
     copy.mkdir()
     run = run_script(tmp_path, text, environment={"A_KEY": "x"})
     assert run.code == 1
-    assert f"cannot make {copy} private" in run.log
+    assert f"{copy} is not a regular file" in run.log
+
+
+def test_a_log_of_all_jobs_is_a_regular_file(tmp_path: pathlib.Path) -> None:
+    """A FIFO whose reader has ended would block every line of the job."""
+    os.mkfifo(tmp_path / "fifo")
+    for copy in (str(tmp_path / "fifo"), "/dev/null", str(tmp_path)):
+        run = run_script(tmp_path, script(logs={"copy": copy}))
+        assert run.code == 1
+        assert f"{copy} is not a regular file (logs.copy)" in run.log

@@ -34,6 +34,33 @@ def test_a_site_file_is_read_before_workdir(tmp_path: pathlib.Path) -> None:
     assert "e" in options
 
 
+HOSTILE = """\
+echo "arguments of the file: <$*>"
+set -- others; cd /; IFS=:
+set -Cf
+trap 'echo the trap of the file' EXIT
+"""
+
+
+def test_a_site_file_changes_neither_arguments_nor_folder_nor_the_end(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "site.sh").write_text(HOSTILE)
+    text = script(
+        command=["bash", "-c", 'echo "rank in $PWD: <$1>"; exit 7', "rank"],
+        software={"source": ["site.sh"]},
+        setup=['echo "options: $-"'],
+        job_arguments=True,
+    )
+    run = run_script(tmp_path, text, arguments=["a b"])
+    assert "arguments of the file: <>" in run.log
+    assert f"rank in {tmp_path}: <a b>" in run.log
+    assert (run.code, run.reasons, run.recorded) == (7, ["failure"], [7]), run.log
+    assert not set("Cf") & set(run.log.partition("options: ")[2].split()[0])
+    refused = run_script(tmp_path, script(command=["true"], software={"source": ["site.sh"]}))
+    assert refused.reasons[-1] == "completed", refused.log
+
+
 def test_a_missing_site_file_ends_the_job_before_it_starts(tmp_path: pathlib.Path) -> None:
     run = run_script(tmp_path, script(software={"source": ["/nowhere/site.sh"]}))
     assert run.reasons == ["not_started"]

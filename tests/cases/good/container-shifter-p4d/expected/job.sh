@@ -70,9 +70,9 @@ main() {
     WANDB_MODE A_KEY
   )
   # The image's variables win: the job's get other names outside, and their own again inside.
-  unset "${!CLUSTERJOBS_INSIDE_@}"
+  unset "${!CLUSTERJOBS__@}"
   for name in "${inside[@]}"; do
-    export "CLUSTERJOBS_INSIDE_$name=${!name}"
+    [[ ! -v $name ]] || export "CLUSTERJOBS__$name=${!name}"
   done
   container=(
     shifter
@@ -94,8 +94,8 @@ main() {
     --cpus-per-task=96 # not inherited in Slurm 22.05-23.02
   )
   run_ranks srun "${srun_options[@]}" "${container[@]}" bash -c '
-    for name in "${!CLUSTERJOBS_INSIDE_@}"; do
-      export "${name#CLUSTERJOBS_INSIDE_}=${!name}"
+    for name in "${!CLUSTERJOBS__@}"; do
+      export "${name#CLUSTERJOBS__}=${!name}"
       unset "$name"
     done
     exec torchrun --nnodes=2 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \

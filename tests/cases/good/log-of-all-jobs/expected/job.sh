@@ -116,6 +116,7 @@ make_safe_folder() { # FOLDER: nobody outside your groups has made it, or can pu
 
 make_log_copy() { # FILE: in a folder where nobody else can put a link in its place
   make_safe_folder "${1%/*}"
+  [[ ! -e $1 || -f $1 ]] || fail "$1 is not a regular file (logs.copy)" # a FIFO may block the log for ever
   : >> "$1" || fail "cannot write to $1"
 }
 
