@@ -92,6 +92,24 @@ def test_the_newest_complete_checkpoint_of_any_folder_is_found(callback: Any) ->
     assert callback.ckpt_path == str(callback.folder / "sharded.ckpt")
 
 
+@pytest.mark.parametrize(
+    ("part", "last"), [("__0_0.distcp", "meta.pt"), ("checkpoint/rank.pt", "latest")]
+)
+def test_a_folder_that_is_cut_off_is_not_resumed(callback: Any, part: str, last: str) -> None:
+    save(callback.folder / "step=10.ckpt", 1000)
+    sharded = callback.folder / "step=20.ckpt"
+    (sharded / part).parent.mkdir(parents=True)
+    (sharded / part).touch()
+    assert callback.ckpt_path == str(callback.folder / "step=10.ckpt")
+    (sharded / last).touch()
+    assert callback.ckpt_path == str(sharded)
+
+
+def test_a_trial_of_lightnings_tuner_is_not_resumed(callback: Any) -> None:
+    save(callback.folder / ".lr_find_1.ckpt")
+    assert callback.ckpt_path == ""
+
+
 @pytest.mark.parametrize("saves_folder", [False, True])
 def test_it_saves_once_after_a_step_and_ends(
     callback: Any, saves_folder: bool, tmp_path: pathlib.Path
