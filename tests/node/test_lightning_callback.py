@@ -141,6 +141,16 @@ def test_the_marker_follows_the_checkpoints_of_others(callback: Any) -> None:
     assert (callback.folder / "latest.txt").read_text() == "step=1\n"
 
 
+def test_a_marker_that_cannot_be_written_does_not_end_the_training(
+    callback: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (callback.folder / "latest.txt").mkdir()
+    trainer = Trainer(callback)
+    callback.on_save_checkpoint(trainer, None, {})
+    trainer.train(1)
+    assert "latest.txt is not written" in capsys.readouterr().out
+
+
 def test_lightnings_own_requeue_is_switched_off(callback: Any) -> None:
     trainer = Trainer(callback)
     trainer.train(1)

@@ -112,8 +112,11 @@ class Checkpoints:
         if self.was_saved and trainer.is_global_zero:
             marker = self.folder / "latest.txt"
             text = marker.with_name(".latest.txt.new")
-            text.write_text(f"step={trainer.global_step}\n")
-            text.replace(marker)
+            try:
+                text.write_text(f"step={trainer.global_step}\n")
+                text.replace(marker)
+            except OSError as error:  # a training can go on without it
+                print(f"clusterjobs: {marker} is not written: {error}", flush=True)
         self.was_saved = False
 
 
