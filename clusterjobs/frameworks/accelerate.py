@@ -70,6 +70,7 @@ class Accelerate(Framework):
     launchers = ("accelerate", "torchrun", "srun")
     options = Options
     reads_precision = True
+    reads_variables = ("ACCELERATE_", "FSDP_")
     parallel_keys = ()
     packages = ("torch", "accelerate")
 

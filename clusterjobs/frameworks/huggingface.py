@@ -56,6 +56,7 @@ class HuggingFace(Framework):
         resume_option=RESUME_OPTION,
     )
     reads_precision = True
+    reads_variables = ("ACCELERATE_", "FSDP_")
     parallel_keys = ()
     packages = ("torch", "transformers", "accelerate")
 

@@ -37,6 +37,7 @@ class Jax(Framework):
     packages = ("jax",)
     parallel_keys = ("tensor", "pipeline", "context", "expert")
     uses_torch = False
+    reads_variables = ("JAX_COORDINATOR_", "JAX_LOCAL_DEVICE_IDS", "JAX_NUM_PROC", "JAX_PROCESS_ID")
     one_rank_uses_all_gpus = True
 
     def program(

@@ -134,3 +134,12 @@ def test_a_file_in_args_does_not_replace_the_derived_flags(args: Any) -> None:
 def test_a_variable_that_contradicts_the_spec_is_refused(framework: str, name: str) -> None:
     with pytest.raises(InputError, match=f"{name} is derived from"):
         plan_of(framework=framework, env={name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("framework", "prefix"),
+    [("lightning", "PL_TRAINER_"), ("jax", "JAX_PROCESS_ID"), ("accelerate", "ACCELERATE_")],
+)
+def test_settings_of_the_calling_shell_are_unset(framework: str, prefix: str) -> None:
+    assert prefix in plan_of(framework=framework).environment.unset_prefixes
+    assert prefix not in plan_of(framework="torchrun").environment.unset_prefixes

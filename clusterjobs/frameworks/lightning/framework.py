@@ -80,6 +80,7 @@ class Lightning(Framework):
         "latest.txt",
     )
     reads_precision = True
+    reads_variables = ("PL_TRAINER_",)
     packages = ("torch",)
 
     def program(
