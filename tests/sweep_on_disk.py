@@ -32,7 +32,9 @@ class SweepOnDisk:
         self.spec.write_text(SPEC.format(logs=folder / "logs", values=values))
         loaded = SpecFiles(self.spec).load_points()
         self.points = [one.point for one in loaded if one.point]
-        self.contents = {one.point.name: content_hash(one.expanded) for one in loaded if one.point}
+        self.contents = {
+            one.point.name: content_hash(one.expanded, {}) for one in loaded if one.point
+        }
         self.folder.mkdir(parents=True)
 
     def submitted(self, array: str, tasks: range, **more: Any) -> None:

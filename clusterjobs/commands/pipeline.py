@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
 from clusterjobs.commands.missing import missing_inputs
-from clusterjobs.commands.plan_spec import plan_spec, read_configs, unfit_problems
+from clusterjobs.commands.own_configs import OwnConfigs
+from clusterjobs.commands.plan_spec import plan_spec, unfit_problems
 from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import unsafe_logs
 from clusterjobs.commands.site_folders import SiteFolders
@@ -21,7 +22,6 @@ from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
-from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import BrokenSpecError, Spec
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def render_inputs(
         tuple(map(_named, loaded.files("default"))),
         tuple(map(_named, loaded.files("base"))),
         read_site_templates(files.site),
-        content_hash(loaded.expanded),
+        OwnConfigs(files.spec).content(loaded),
     )
 
 
@@ -208,7 +208,7 @@ def _plan(
     loaded: Spec, source: ConfigSource, spec: pathlib.Path, policies: Policies, to_write: bool
 ) -> Plan:
     try:
-        return plan_spec(loaded, source, policies, read_configs(loaded, spec))
+        return plan_spec(loaded, source, policies, OwnConfigs(spec).texts(loaded))
     except InputError as error:
         unfit = unfit_problems(source) if to_write else ()
         raise InputError(in_order([*error.problems, *unfit])) from None

@@ -5,17 +5,14 @@ It must not know where specs and clusters come from, nor what is rendered.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Mapping
 
 from clusterjobs.cluster.source import ClusterSource
-from clusterjobs.commands.files import read_text
-from clusterjobs.commands.lab_paths import on_this_machine
 from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shell_check import code_problems
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.plan.plan import Plan
-from clusterjobs.plan.resolve import config_files, resolve
+from clusterjobs.plan.resolve import resolve
 from clusterjobs.spec.load import Spec
 
 
@@ -24,7 +21,7 @@ def plan_spec(
 ) -> Plan:
     """The plan. Raises InputError with the problems of code, policies and the spec together.
 
-    `configs`: see `read_configs`.
+    `configs`: see `commands/own_configs.py`.
     """
     problems, plan = [*code_problems(loaded)], None
     try:
@@ -45,15 +42,3 @@ def unfit_problems(source: ClusterSource) -> tuple[Problem, ...]:
     except InputError as error:
         return error.problems
     return ()
-
-
-def read_configs(loaded: Spec, spec: pathlib.Path) -> dict[str, str]:
-    """The program's own config files found on this machine, beside the spec or in workdir."""
-    workdir = on_this_machine(spec.parent / (loaded.experiment.workdir or "."))
-    folders = [spec.parent, workdir]
-    found: dict[str, str] = {}
-    for name in config_files(loaded):
-        places = [folder / name for folder in folders if (folder / name).is_file()]
-        if places:
-            found[name] = read_text(places[0])
-    return found

@@ -16,6 +16,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import (
     arguments_of,
     refuse_arguments,
+    refuse_variables,
     script_of,
 )
 from clusterjobs.frameworks.base import JOB_DIR, ConfigFile, Framework, Program, Task, Variable
@@ -40,6 +41,13 @@ from clusterjobs.provenance import Provenance
 from clusterjobs.spec.model import SpecModel
 
 _SOURCE = "accelerate: utils/launch.py"
+_OURS = {
+    "ACCELERATE_MIXED_PRECISION": "precision",
+    "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "batch",
+    "ACCELERATE_DEEPSPEED_CONFIG_FILE": "zero and ds_config",
+    "ACCELERATE_USE_DEEPSPEED": "zero and ds_config",
+    "ACCELERATE_USE_FSDP": "the key fsdp",
+}
 
 
 class Options(SpecModel):
@@ -62,6 +70,7 @@ class Accelerate(Framework):
     launchers = ("accelerate", "torchrun", "srun")
     options = Options
     reads_precision = True
+    reads_variables = ("ACCELERATE_", "FSDP_")
     parallel_keys = ()
     packages = ("torch", "accelerate")
 
@@ -76,6 +85,7 @@ class Accelerate(Framework):
         assert isinstance(options, Options)
         script = script_of(task.experiment, diagnostics)
         refuse_arguments(task.experiment, diagnostics, {"local_rank": "the launcher"})
+        refuse_variables(task.experiment, _OURS, diagnostics)
         check_division(task, options, diagnostics)
         files = list(deepspeed_file(task, options, diagnostics, provenance))
         if script is None:
@@ -104,7 +114,7 @@ def deepspeed_file(
     if not options.uses_deepspeed:
         return
     own = own_keys(options.ds_config, task.texts, diagnostics)
-    zero = options.zero or (None if "zero_optimization" in own else Zero(stage=0))
+    zero = options.zero or (None if own.get("zero_optimization") else Zero(stage=0))
     derived = derived_config(task, zero)
     if task.samples is None:
         derived = {**_AUTO_BATCH, **derived}

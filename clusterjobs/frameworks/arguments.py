@@ -145,6 +145,16 @@ def refuse_derived(
     diagnostics.problem(("args", position), f"{name} is derived from {origin}", hint)
 
 
+def refuse_variables(
+    experiment: Experiment, derived: Mapping[str, str], diagnostics: Diagnostics
+) -> None:
+    """Refuse `env` that clusterjobs sets itself: {name: where the value comes from}."""
+    for name in experiment.env:
+        if name in derived:
+            what = f"{name} is derived from {derived[name]}"
+            diagnostics.problem(("env", name), what, _REMOVE)
+
+
 class _Names(NamedTuple):
     """How scripts name a size of `parallel`: any mention of it, and the size itself."""
 

@@ -187,6 +187,7 @@ class Framework(abc.ABC):
     `imports`: modules that it imports on GPUs, and that installed packages alone do not promise.
     `compiles_extensions`: it compiles CUDA code when it starts.
     `uses_torch`: it reads PyTorch's variables.
+    `reads_variables`: prefixes of variables that it reads as settings, unset if they are inherited.
     `one_rank_uses_all_gpus`: a node's only rank uses all GPUs of the job there.
     `neuron_launchers`: those that can start it on NeuronCores; empty if it does not use them.
     `helpers`: the folder beside its script whose helpers.cpp it compiles with make, "" for none.
@@ -203,6 +204,7 @@ class Framework(abc.ABC):
     imports: tuple[str, ...] = ()
     compiles_extensions: bool = False
     uses_torch: bool = True
+    reads_variables: tuple[str, ...] = ()
     one_rank_uses_all_gpus: bool = False
     neuron_launchers: tuple[str, ...] = ()
     helpers: str = ""

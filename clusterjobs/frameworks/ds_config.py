@@ -213,8 +213,11 @@ def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Both; a key without a value in `more` ("auto", null) keeps that of `base`."""
     result = dict(base)
     for key, value in more.items():
+        if key in base and (value is None or value == "auto"):
+            continue
         inner = result.get(key)
         is_both = isinstance(inner, dict) and isinstance(value, dict)
         result[key] = _merged(inner or {}, value) if is_both else value

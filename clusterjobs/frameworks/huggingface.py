@@ -20,6 +20,7 @@ from clusterjobs.frameworks.arguments import (
     argument_names,
     arguments_of,
     refuse_derived,
+    refuse_variables,
     script_of,
 )
 from clusterjobs.frameworks.base import (
@@ -55,6 +56,7 @@ class HuggingFace(Framework):
         resume_option=RESUME_OPTION,
     )
     reads_precision = True
+    reads_variables = ("ACCELERATE_", "FSDP_")
     parallel_keys = ()
     packages = ("torch", "transformers", "accelerate")
 
@@ -71,6 +73,7 @@ class HuggingFace(Framework):
         origins = _origins(task)
         derived = tuple(_derived(task, options))
         _refuse_arguments(task, origins, derived, diagnostics)
+        refuse_variables(task.experiment, _VARIABLES, diagnostics)
         check_division(task, options, diagnostics)
         files = list(deepspeed_file(task, options, diagnostics, provenance))
         check_rules(RULES, TrainerArguments.of(task, options, files), diagnostics)
@@ -129,6 +132,12 @@ _INSTEAD = {
     "deepspeed": "ds_config: and the file's name, or zero: {stage: 2}",
     "fsdp": "fsdp: {}",
     "fsdp_config": "fsdp: {}",
+}
+# The Trainer's Accelerator reads them, also without an argument for it.
+_VARIABLES = {
+    "ACCELERATE_MIXED_PRECISION": "precision",
+    "ACCELERATE_USE_DEEPSPEED": "zero and ds_config",
+    "ACCELERATE_USE_FSDP": "the key fsdp",
 }
 _BATCH = "batch"
 _ORIGINS = {

@@ -9,7 +9,12 @@ from collections.abc import Iterator
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments, script_of
+from clusterjobs.frameworks.arguments import (
+    arguments_of,
+    check_parallel_arguments,
+    refuse_variables,
+    script_of,
+)
 from clusterjobs.frameworks.base import Framework, Program, Shape, Task, Variable
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.references import variable
@@ -17,6 +22,8 @@ from clusterjobs.spec.references import variable
 _OURS = {
     "JAX_COORDINATOR_ADDRESS": "MASTER_ADDR and MASTER_PORT",
     "JAX_LOCAL_DEVICE_IDS": "gpus_per_node and ranks_per_node",
+    "JAX_NUM_PROCESSES": "nodes and ranks_per_node",
+    "JAX_PROCESS_ID": "SLURM_PROCID, and one value would make every rank the same",
 }
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")  # gRPC knows these in lower case
 _SOURCE = "JAX: jax.distributed.initialize"
@@ -30,6 +37,7 @@ class Jax(Framework):
     packages = ("jax",)
     parallel_keys = ("tensor", "pipeline", "context", "expert")
     uses_torch = False
+    reads_variables = ("JAX_COORDINATOR_", "JAX_LOCAL_DEVICE_IDS", "JAX_NUM_PROC", "JAX_PROCESS_ID")
     one_rank_uses_all_gpus = True
 
     def program(
@@ -38,10 +46,7 @@ class Jax(Framework):
         script = script_of(task.experiment, diagnostics)
         check_parallel_arguments(task.experiment, diagnostics)
         _check_ranks(task.shape, diagnostics)
-        for name in task.experiment.env:
-            if name in _OURS:
-                what = f"{name} is derived from {_OURS[name]}"
-                diagnostics.problem(("env", name), what, "remove it: clusterjobs sets it")
+        refuse_variables(task.experiment, _OURS, diagnostics)
         if script is None:
             return None
         command = (script, *arguments_of(task.experiment))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
-from clusterjobs.frameworks.base import JOB_DIR, Variable, folder_on_the_node
+from clusterjobs.frameworks.base import JOB_DIR, Framework, Variable, folder_on_the_node
 from clusterjobs.plan.directives import Directive
 from clusterjobs.plan.environment_checks import (
     check_references,
@@ -72,17 +72,18 @@ def plan_environment(
     placement: Placement,
     directives: Collection[Directive],
     further: Iterable[Iterable[Variable]],
-    uses_torch: bool,
+    framework: Framework,
     diagnostics: Diagnostics,
 ) -> Environment:
     """The section `environment`. `further`: variables of other sections; they replace defaults."""
+    uses_torch = framework.uses_torch
     check_software(software, diagnostics)
     check_variables(env, software.container is not None, placement, diagnostics)
     check_references(env, diagnostics)
     return Environment(
         own_slurm_variables(directives),
         inherited_variables(directives),
-        PREFIXES,
+        (*PREFIXES, *framework.reads_variables),
         tuple(
             _variables(
                 env, software, placement, tuple(itertools.chain(*further)), uses_torch, diagnostics

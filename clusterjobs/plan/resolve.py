@@ -121,7 +121,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         placement,
         job.directives,
         [*more, node_rank, of_launcher, variables_of_parameters(wanted.parameters, wanted.env)],
-        framework.uses_torch,
+        framework,
         diagnostics,
     )
     container = plan_container(

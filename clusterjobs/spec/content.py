@@ -16,11 +16,14 @@ _SCHEDULING = frozenset(
 )
 
 
-def content_hash(values: Mapping[str, Any]) -> str:
-    """16 hex digits of the merged spec with its references expanded.
+def content_hash(values: Mapping[str, Any], configs: Mapping[str, str]) -> str:
+    """16 hex digits of the merged spec with its references expanded, and of its config files.
 
-    A completed job with another content has to run again.
+    `configs`: name -> text of the program's own config files. A completed job with another content
+    has to run again.
     """
-    kept = {key: value for key, value in values.items() if key not in _SCHEDULING}
-    text = json.dumps(kept, sort_keys=True, separators=(",", ":"), default=str)
+    kept: Any = {key: value for key, value in values.items() if key not in _SCHEDULING}
+    # Without config files, the hash is that of jobs which earlier versions have recorded.
+    whole = [kept, dict(configs)] if configs else kept
+    text = json.dumps(whole, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

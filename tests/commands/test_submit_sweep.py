@@ -283,6 +283,24 @@ def test_a_point_whose_other_values_changed_runs_again(
     assert arrays(slurm) == ["0-2"]
 
 
+def test_a_point_whose_config_file_changed_runs_again(
+    clusterjobs: Run, slurm: StandInSlurm
+) -> None:
+    config = pathlib.Path("ds.json")
+    config.write_text('{"gradient_clipping": 1.0}')
+    batch = {"micro": 1, "global": 4}
+    keys = {"framework": "deepspeed", "command": None, "script": "t.py", "ds_config": "ds.json"}
+    spec = spec_of(batch=batch, nodes=2, ranks_per_node=2, **keys)
+    write({key: value for key, value in spec.items() if value is not None})
+    for name in all_names():
+        end(name, "7")
+    assert states(clusterjobs) == ["completed"] * 3
+    config.write_text('{"gradient_clipping": 2.0}')
+    assert states(clusterjobs) == ["changed"] * 3
+    (sweep,) = json.loads(clusterjobs("status", "exp.yaml", "--json").out)["sweeps"]
+    assert sweep["counts"] == {"changed": 3}
+
+
 def test_slurm_has_forgotten_the_jobs(clusterjobs: Run, slurm: StandInSlurm) -> None:
     clusterjobs("submit", "exp.yaml")
     slurm.set_queue()

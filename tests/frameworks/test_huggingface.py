@@ -133,6 +133,27 @@ def ds_config(plan: Plan) -> Any:
     return json.loads(text)
 
 
+@pytest.mark.parametrize(
+    "left_open",
+    [
+        {"train_batch_size": "auto", "gradient_accumulation_steps": "auto"},
+        {"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": "auto"}},
+        {"bf16": None, "zero_optimization": None},
+    ],
+)
+def test_a_value_that_a_file_leaves_open_is_the_derived_one(left_open: dict[str, Any]) -> None:
+    """With bf16 "auto" and no argument for it, Accelerate would train in fp32."""
+    keys = {"precision": "bf16", "zero": {"stage": 3}, "ds_config": "ds.json"}
+    config = ds_config(plan_of("accelerate", {"ds.json": json.dumps(left_open)}, **keys))
+    assert config == {
+        "train_batch_size": 256,
+        "train_micro_batch_size_per_gpu": 4,
+        "gradient_accumulation_steps": 4,
+        "bf16": {"enabled": True},
+        "zero_optimization": {"stage": 3},
+    }
+
+
 def test_the_file_is_part_of_the_plan_and_keeps_auto() -> None:
     file = {"zero_optimization": {"stage": 3}, "gradient_clipping": "auto", "x": None}
     plan = plan_of("huggingface", {"a.json": json.dumps(file)}, ds_config="a.json")
@@ -201,3 +222,9 @@ def test_ranks_on_cpus_are_told_so_and_train_together() -> None:
         plan = plan_of("accelerate", launcher=launcher, **cpus)
         assert variables_of(plan)["ACCELERATE_USE_CPU"] == "true"
     assert "ACCELERATE_USE_CPU" not in variables_of(plan_of("accelerate"))
+
+
+@pytest.mark.parametrize("framework", ["huggingface", "accelerate"])
+def test_a_variable_that_contradicts_the_spec_is_refused(framework: str) -> None:
+    with pytest.raises(InputError, match="ACCELERATE_MIXED_PRECISION is derived from precision"):
+        plan_of(framework, precision="bf16", env={"ACCELERATE_MIXED_PRECISION": "fp16"})

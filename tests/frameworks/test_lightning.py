@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from clusterjobs import resources
+from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.frameworks.flags import table
 from clusterjobs.parallelcluster.facts import cluster_facts
@@ -115,3 +116,30 @@ def test_a_script_finds_the_callback_beside_what_the_spec_adds() -> None:
     inside = plan_of(**path, software={"container": image}).environment.variables
     assert [one.append for one in inside if one.name == "PYTHONPATH"] == [False, True]
     assert not [one for one in inside if one.name == "LD_LIBRARY_PATH"]
+
+
+@pytest.mark.parametrize(
+    "args", [{"config": "a.yaml"}, {"trainer": "a.yaml"}, ["--config=a.yaml"], ["--trainer", "a"]]
+)
+def test_a_file_in_args_does_not_replace_the_derived_flags(args: Any) -> None:
+    with pytest.raises(InputError, match="would replace the derived settings"):
+        plan_of(lightning={"cli": "fit"}, args=args)
+    plan_of(args=args)
+
+
+@pytest.mark.parametrize(
+    ("framework", "name"),
+    [("lightning", "PL_TRAINER_DEVICES"), ("jax", "JAX_PROCESS_ID"), ("jax", "JAX_NUM_PROCESSES")],
+)
+def test_a_variable_that_contradicts_the_spec_is_refused(framework: str, name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is derived from"):
+        plan_of(framework=framework, env={name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("framework", "prefix"),
+    [("lightning", "PL_TRAINER_"), ("jax", "JAX_PROCESS_ID"), ("accelerate", "ACCELERATE_")],
+)
+def test_settings_of_the_calling_shell_are_unset(framework: str, prefix: str) -> None:
+    assert prefix in plan_of(framework=framework).environment.unset_prefixes
+    assert prefix not in plan_of(framework="torchrun").environment.unset_prefixes

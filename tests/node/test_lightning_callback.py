@@ -92,6 +92,24 @@ def test_the_newest_complete_checkpoint_of_any_folder_is_found(callback: Any) ->
     assert callback.ckpt_path == str(callback.folder / "sharded.ckpt")
 
 
+@pytest.mark.parametrize(
+    ("part", "last"), [("__0_0.distcp", "meta.pt"), ("checkpoint/rank.pt", "latest")]
+)
+def test_a_folder_that_is_cut_off_is_not_resumed(callback: Any, part: str, last: str) -> None:
+    save(callback.folder / "step=10.ckpt", 1000)
+    sharded = callback.folder / "step=20.ckpt"
+    (sharded / part).parent.mkdir(parents=True)
+    (sharded / part).touch()
+    assert callback.ckpt_path == str(callback.folder / "step=10.ckpt")
+    (sharded / last).touch()
+    assert callback.ckpt_path == str(sharded)
+
+
+def test_a_trial_of_lightnings_tuner_is_not_resumed(callback: Any) -> None:
+    save(callback.folder / ".lr_find_1.ckpt")
+    assert callback.ckpt_path == ""
+
+
 @pytest.mark.parametrize("saves_folder", [False, True])
 def test_it_saves_once_after_a_step_and_ends(
     callback: Any, saves_folder: bool, tmp_path: pathlib.Path
@@ -121,6 +139,16 @@ def test_the_marker_follows_the_checkpoints_of_others(callback: Any) -> None:
     assert not (callback.folder / "latest.txt").exists(), "it is not written yet"
     callback.on_train_batch_start(trainer, None, None, 0)
     assert (callback.folder / "latest.txt").read_text() == "step=1\n"
+
+
+def test_a_marker_that_cannot_be_written_does_not_end_the_training(
+    callback: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (callback.folder / "latest.txt").mkdir()
+    trainer = Trainer(callback)
+    callback.on_save_checkpoint(trainer, None, {})
+    trainer.train(1)
+    assert "latest.txt is not written" in capsys.readouterr().out
 
 
 def test_lightnings_own_requeue_is_switched_off(callback: Any) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from clusterjobs.commands.own_configs import OwnConfigs
 from clusterjobs.commands.status.job import log_patterns
 from clusterjobs.commands.status.queue import Queue
 from clusterjobs.commands.submit.sweep_folder import sweep_folder, sweep_name
@@ -23,7 +24,6 @@ from clusterjobs.jobs.submissions import SUBMISSIONS, Submission, needed_specs, 
 from clusterjobs.jobs.sweeps import MISSING, PENDING, RUNNING, STATES, PointState, sweep_states
 from clusterjobs.slurm.queue import by_id
 from clusterjobs.slurm.reasons import in_words
-from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import Spec
 
 
@@ -151,9 +151,9 @@ def is_sweep_folder(folder: pathlib.Path) -> bool:
 
 def spec_sweep(spec: pathlib.Path, points: Sequence[Spec]) -> Sweep:
     """The sweep of a spec, by its points."""
-    experiment = points[0].experiment
+    experiment, configs = points[0].experiment, OwnConfigs(spec)
     known = tuple(
-        Known(one.point.index, one.point.name, one.point.values, content_hash(one.expanded))
+        Known(one.point.index, one.point.name, one.point.values, configs.content(one))
         for one in points
         if one.point
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from clusterjobs.commands.job_folders import logs_folder, submissions_of
+from clusterjobs.commands.own_configs import OwnConfigs
 from clusterjobs.commands.submit.sweep_folder import sweep_folder
 from clusterjobs.jobs.folders import JobFolder, job_folders
 from clusterjobs.jobs.submissions import Submission, read_submissions
@@ -24,7 +25,6 @@ from clusterjobs.jobs.sweeps import (
     sweep_states,
 )
 from clusterjobs.slurm.queue import Queued
-from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.need_graph import NeedingSpec
 from clusterjobs.spec.references import as_text
 
@@ -58,11 +58,11 @@ def known_jobs_of(
 ) -> KnownJobs:
     """The states of its jobs. Read the submissions first, then the queue: a job that ends in
     between has written its record by now."""
-    folder = record_folder(spec)
+    folder, configs = record_folder(spec), OwnConfigs(pathlib.Path(spec.file))
     if spec.is_sweep:
-        points = {one.point.name: content_hash(one.expanded) for one in spec.points if one.point}
+        points = {one.point.name: configs.content(one) for one in spec.points if one.point}
         return KnownJobs(sweep_states(folder, points, submissions, queued), submissions)
-    content, name = content_hash(spec.spec.expanded), spec.spec.experiment.name
+    content, name = configs.content(spec.spec), spec.spec.experiment.name
     same = tuple(one for one in submissions if one.content.get(name) == content)
     folders = [one for one in job_folders(folder) if one.is_of(name, file_name(spec))]
     own = [one.path for one in folders if one.plan.get("content") == content]

@@ -5,21 +5,20 @@ It knows what is checked for each point and what once for all; it must not know 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterSource
 from clusterjobs.commands.missing import missing_inputs
+from clusterjobs.commands.own_configs import OwnConfigs
 from clusterjobs.commands.pipeline import cluster_of, render_inputs
-from clusterjobs.commands.plan_spec import plan_spec, read_configs, unfit_problems
+from clusterjobs.commands.plan_spec import plan_spec, unfit_problems
 from clusterjobs.commands.policies import Policies
 from clusterjobs.commands.shared_logs import fixed_logs, unsafe_logs
 from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.commands.sweeps.project import SweepProject
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.plan.point_arrays import PointPlan
-from clusterjobs.plan.resolve import config_files
-from clusterjobs.spec.content import content_hash
 from clusterjobs.spec.load import Spec
 from clusterjobs.spec.point_problems import Found, of_points
 
@@ -52,7 +51,7 @@ class _Planner:
 
     def __init__(self, files: SpecFiles, source: ClusterSource, policies: Policies) -> None:
         self._files, self._source, self._policies = files, source, policies
-        self._configs: dict[object, Mapping[str, str]] = {}
+        self._configs = OwnConfigs(files.spec)
 
     def plans(
         self, specs: Sequence[Spec], broken: Sequence[Problem], to_write: bool
@@ -62,8 +61,8 @@ class _Planner:
         for one in specs:
             assert one.point
             try:
-                plan = plan_spec(one, self._source, self._policies, self._config_texts(one))
-                points.append(PointPlan(one.point, plan, content_hash(one.expanded)))
+                plan = plan_spec(one, self._source, self._policies, self._configs.texts(one))
+                points.append(PointPlan(one.point, plan, self._configs.content(one)))
                 found.append(Found(one.point.name, plan.warnings))
             except InputError as error:
                 found.append(Found(one.point.name, error.problems))
@@ -72,12 +71,6 @@ class _Planner:
             unfit = unfit_problems(self._source) if to_write else ()
             raise InputError(in_order([*broken, *of_points(found, len(specs)), *unfit]))
         return tuple(points)
-
-    def _config_texts(self, spec: Spec) -> Mapping[str, str]:
-        key = (spec.experiment.workdir, config_files(spec))
-        if key not in self._configs:
-            self._configs[key] = read_configs(spec, self._files.spec)
-        return self._configs[key]
 
     def warnings(self, points: Sequence[PointPlan]) -> tuple[Problem, ...]:
         """Those of the plans, and about inputs and folders that are missing or unsafe here."""

@@ -25,6 +25,7 @@ def check_cli_arguments(
     """The arguments of a LightningCLI. `derived`: the Trainer's argument -> the spec's key."""
     refused = {f"trainer.{name}": diagnostics.describe_key(key) for name, key in derived.items()}
     refuse_arguments(experiment, diagnostics, refused)
+    _refuse_files(experiment, diagnostics)
     of_trainer = [
         argument
         for argument in given_arguments(experiment)
@@ -32,6 +33,14 @@ def check_cli_arguments(
     ]
     for finding in argument_findings(of_trainer, table("lightning")):
         diagnostics.problem(*finding)
+
+
+def _refuse_files(experiment: Experiment, diagnostics: Diagnostics) -> None:
+    """Files whose settings would replace the derived flags, which stand before `args`."""
+    for argument in given_arguments(experiment):
+        if argument.key in ("config", "trainer"):
+            what = f"{argument.name} in args would replace the derived settings of the Trainer"
+            diagnostics.problem(argument.path, what, "write lightning: {config: [FILE]}")
 
 
 def check_sizes(experiment: Experiment, sizes: Mapping[str, str], diagnostics: Diagnostics) -> None:

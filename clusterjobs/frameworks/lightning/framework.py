@@ -16,6 +16,7 @@ from clusterjobs.frameworks.arguments import (
     arguments_of,
     check_parallel_arguments,
     given_arguments,
+    refuse_variables,
     script_of,
 )
 from clusterjobs.frameworks.base import (
@@ -79,6 +80,7 @@ class Lightning(Framework):
         "latest.txt",
     )
     reads_precision = True
+    reads_variables = ("PL_TRAINER_",)
     packages = ("torch",)
 
     def program(
@@ -95,6 +97,8 @@ class Lightning(Framework):
             check_cli_arguments(experiment, keys, diagnostics)
         else:
             check_sizes(experiment, {name: value for name, value, _ in derived}, diagnostics)
+        origins = {_variable(name): diagnostics.describe_key(path) for name, _, path in derived}
+        refuse_variables(experiment, origins, diagnostics)
         check_requeue(experiment, diagnostics)
         check_name(experiment, diagnostics)
         if settings.config and not settings.cli:
@@ -140,6 +144,10 @@ def _flag(name: str) -> str:
     return f"--trainer.{name}"
 
 
+def _variable(name: str) -> str:
+    return f"PL_TRAINER_{name.upper()}"
+
+
 def _cli_words(settings: Settings, derived: _Derived) -> Iterator[str]:
     if settings.cli is None:
         return
@@ -156,7 +164,7 @@ def _variables(settings: Settings, derived: _Derived) -> Iterator[Variable]:
         return
     for name, value, _ in derived:
         yield Variable(
-            f"PL_TRAINER_{name.upper()}",
+            _variable(name),
             value,
             f"the Trainer's {name}, if the script gives none",
             "Lightning pytorch/utilities/argparse.py",

@@ -47,7 +47,9 @@ class Checkpoints:
     @property
     def ckpt_path(self) -> str:
         """The newest complete checkpoint in the folder, "" if there is none."""
-        found = [one for one in self.folder.rglob("*.ckpt") if _is_complete(one)]
+        # Lightning's tuner names its own with a dot first: states of a trial, left if it is killed.
+        visible = (one for one in self.folder.rglob("*.ckpt") if not one.name.startswith("."))
+        found = [one for one in visible if _is_complete(one)]
         return str(max(found, key=lambda one: (one.stat().st_mtime, one.name), default=""))
 
     def setup(self, trainer: Any, *_: Any, **__: Any) -> None:
@@ -110,14 +112,24 @@ class Checkpoints:
         if self.was_saved and trainer.is_global_zero:
             marker = self.folder / "latest.txt"
             text = marker.with_name(".latest.txt.new")
-            text.write_text(f"step={trainer.global_step}\n")
-            text.replace(marker)
+            try:
+                text.write_text(f"step={trainer.global_step}\n")
+                text.replace(marker)
+            except OSError as error:  # a training can go on without it
+                print(f"clusterjobs: {marker} is not written: {error}", flush=True)
         self.was_saved = False
 
 
 def _is_complete(path: pathlib.Path) -> bool:
-    """A file of torch.save is a zip archive, whose directory is at its end."""
-    return path.is_dir() or zipfile.is_zipfile(path)
+    """A file of torch.save is a zip archive, whose directory is at its end.
+
+    In a folder, FSDP writes meta.pt last, and DeepSpeed the file `latest`.
+    """
+    if not path.is_dir():
+        return zipfile.is_zipfile(path)
+    if (path / "checkpoint").is_dir():
+        return (path / "latest").is_file()
+    return (path / "meta.pt").is_file() or not any(path.glob("*.distcp"))
 
 
 def _remove(path: pathlib.Path) -> None:

@@ -145,6 +145,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
   unset CDPATH EXECIGNORE GLOBIGNORE TMOUT CUDA_VISIBLE_DEVICES "${!PYTHON@}" "${!TORCHELASTIC_@}"
   unset "${!OMPI_COMM_@}" "${!PMI@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
+  unset "${!ACCELERATE_@}" "${!FSDP_@}"
   [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
 }
 

@@ -68,10 +68,10 @@ main() {
   with_timeout make_checkpoint_folder /fsx/checkpoints/sft
   cat > "$job_dir"/ds_config.json <<'END'
 {
-  "train_batch_size": "auto",
-  "train_micro_batch_size_per_gpu": "auto",
+  "train_batch_size": 256,
+  "train_micro_batch_size_per_gpu": 4,
   "gradient_accumulation_steps": 4,
-  "bf16": {"enabled": "auto"},
+  "bf16": {"enabled": true},
   "fp16": {"enabled": false},
   "gradient_clipping": "auto",
   "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto", "overlap_comm": true}
@@ -144,7 +144,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "sft", "spec": {"file": "spec.yaml", "sha256": "c4c05fddca761132f443ba9c6f4a8c1c3fd4464bf2fa52cc0ccdbd150c9ab683", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "huggingface", "launcher": "torchrun", "content": "0d3532c289a98ddb", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.accumulation": 4, "restarts": "time_limit 5, failure 0, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "resume": "--resume_from_checkpoint with the newest complete checkpoint-N, if there is one", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "sft", "spec": {"file": "spec.yaml", "sha256": "c4c05fddca761132f443ba9c6f4a8c1c3fd4464bf2fa52cc0ccdbd150c9ab683", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "huggingface", "launcher": "torchrun", "content": "e65cec14501a6c80", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.accumulation": 4, "ds_config.train_batch_size": 256, "restarts": "time_limit 5, failure 0, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "resume": "--resume_from_checkpoint with the newest complete checkpoint-N, if there is one", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }
@@ -193,7 +193,7 @@ unset_inherited_variables() { # they may describe another job; sbatch sets the o
   for name in "${!SLURM_@}" "${!SRUN_@}"; do [[ $name =~ ^SLURM_($kept)$ ]] || unset "$name"; done
   unset RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK ROLE_RANK BASH_COMPAT
   unset CDPATH EXECIGNORE GLOBIGNORE TMOUT "${!PYTHON@}" "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}"
-  unset "${!PMI@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}"
+  unset "${!PMI@}" "${!SQUEUE_@}" "${!SCANCEL_@}" "${!SCONTROL_@}" "${!ACCELERATE_@}" "${!FSDP_@}"
   [[ -d ${TMPDIR:-/tmp} && -w ${TMPDIR:-/tmp} ]] || unset TMPDIR # a folder of the login node
 }
 
