@@ -104,7 +104,7 @@ def _derived(task: Task, options: Options) -> Iterator[str]:
     elif options.fsdp:
         yield from ("--fsdp", trainer_option(options.fsdp))
         yield from ("--fsdp_config", f"{JOB_DIR}/{FSDP_CONFIG_NAME}")
-    elif not task.shape.gpus_per_node:  # without it, every rank would train for itself
+    elif not task.shape.gpus_per_node:  # without it, every rank would train alone
         yield from ("--use_cpu", "True")
 
 

@@ -104,7 +104,8 @@ def interleaved_steps(given: Given) -> Iterator[Finding]:
 def layout_beside_stages(given: Given) -> Iterator[Finding]:
     name = "pipeline_model_parallel_layout"
     if given.has(name) and given.task.parallelism.virtual_pipeline > 1:
-        yield given.finding(name, "the layout has the virtual stages", "remove virtual_pipeline")
+        what = "the layout defines the virtual stages, too"
+        yield given.finding(name, what, "remove virtual_pipeline")
 
 
 @rule(
@@ -156,7 +157,7 @@ def sequence_of_tensor_ranks(given: Given) -> Iterator[Finding]:
 
 
 @rule(
-    "`num-query-groups` that neither divides the tensor ranks nor is divided by them, or that "
+    "`num-query-groups` that is neither a multiple nor a divisor of the tensor ranks, or that "
     "does not divide the heads",
     "it raises ValueError",
     f"{_CONFIG}; core/transformer/attention.py",
