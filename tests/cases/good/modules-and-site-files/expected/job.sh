@@ -30,7 +30,7 @@ main() {
     . "$site_file" || echo "clusterjobs: $site_file ended with exit code $?"
     set -euo pipefail +akvx
   done
-  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
+  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
   with_timeout cd -- "$PROJECT/code" # a trial: on a dead mount, the next line would hang
   cd -- "$PROJECT/code"
 
