@@ -90,9 +90,10 @@ def interleaved_steps(given: Given) -> Iterator[Finding]:
     name, steps = "microbatch_group_size_per_virtual_pipeline_stage", samples.accumulation
     group = given.number(name) or parallel.pipeline
     if not parallel.pipeline <= group <= steps or 0 < steps % group < parallel.pipeline:
-        what = f"{steps} micro batches in groups of {group:g}, and pipeline {parallel.pipeline}"
+        what = f"{steps} accumulation steps in groups of {group:g} do not fill a pipeline of "
+        what += str(parallel.pipeline)
         total = parallel.pipeline * samples.micro * parallel.data
-        hint = f"a multiple of pipeline x micro x data parallel = {total}"
+        hint = f"global: a multiple of pipeline x micro x data parallel = {total}"
         yield Finding(("batch",), what, hint)
 
 
