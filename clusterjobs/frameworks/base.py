@@ -145,7 +145,7 @@ class Program(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A line of the framework's log that reports the training's speed.
+    """A line of the framework's log that reports the training's step or speed.
 
     `pattern` is a regular expression to search a line for, with a named group for each number;
     `sample` is a real line that it matches.

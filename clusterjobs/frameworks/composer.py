@@ -14,12 +14,18 @@ from clusterjobs.frameworks.arguments import (
     refuse_arguments,
     script_of,
 )
-from clusterjobs.frameworks.base import OWN_SCRIPT, Framework, Program, Task, Variable
+from clusterjobs.frameworks.base import OWN_SCRIPT, Framework, LogLine, Program, Task, Variable
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 
 # Composer needs NODE_RANK, which only its own launcher sets.
 _WITH_NODE_RANK = ("bash", "-c", 'NODE_RANK=$SLURM_NODEID exec "$@"', "rank", "python3")
+
+_PROGRESS = LogLine(  # with Trainer(log_to_console=True); measurements are in lines of their own
+    r"\[batch=(?P<step>\d+)(?:/(?P<steps>\d+))?\]:?$",
+    "[batch=20/1000]:",
+    "Composer 0.32.1 composer/loggers/console_logger.py, _get_progress_string",
+)
 
 
 class Composer(Framework):
@@ -31,6 +37,7 @@ class Composer(Framework):
         reason="the script is yours: a callback of yours calls state.stop_training()"
     )
     parallel_keys = ("tensor", "pipeline", "context")
+    log_lines = (_PROGRESS,)
     packages = ("torch", "composer")
 
     def program(

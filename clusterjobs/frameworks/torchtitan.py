@@ -17,6 +17,7 @@ from clusterjobs.frameworks.arguments import (
 )
 from clusterjobs.frameworks.base import (
     Framework,
+    LogLine,
     Program,
     Saving,
     Task,
@@ -28,6 +29,16 @@ from clusterjobs.spec import field_types
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import expanding
 from clusterjobs.yaml.document import Path
+
+_METRICS = LogLine(  # with colours, unless disable_color_printing is set
+    r"(?<!validate )step: +(?P<step>\d+) .*?loss: +(?P<loss>\S+) .*?"
+    r"grad_norm: +(?P<gradient_norm>\S+) .*?memory: +(?P<gib>[\d.]+)GiB.*?"
+    r"tps: (?P<tokens_per_second_per_gpu>[\d,]+) .*?tflops: (?P<tflops_per_gpu>[\d,.]+)",
+    "[titan] 2026-11-22 12:00:00,000 - root - INFO - \x1b[31mstep: 10  \x1b[32mloss:  7.12345  "
+    "\x1b[38;2;180;60;0mgrad_norm:  1.2345  \x1b[38;2;54;234;195mmemory: 42.10GiB(53.20%)  "
+    "\x1b[34mtps: 6,123  \x1b[36mtflops: 312.45  \x1b[35mmfu: 31.59%\x1b[39m",
+    "torchtitan 0.3.0 components/metrics.py, MetricsProcessor.log",
+)
 
 
 class Settings(SpecModel):
@@ -53,6 +64,7 @@ class Torchtitan(Framework):
     name = "torchtitan"
     launchers = ("torchrun", "srun")
     parallel_keys = ("tensor", "pipeline", "context", "expert")
+    log_lines = (_METRICS,)
     options = Options
     saving = Saving("never", "it saves every checkpoint.interval steps, and looks for no file")
     reads_precision = True

@@ -24,10 +24,12 @@ _STEPS = tuple(
         r"\b(?:global_step|num_updates)\b\"?[ =:]+\"?(?P<step>\d{1,15})",  # NeMo, fairseq
         r"(?i)\bsteps?\b[\"']?[ =:/#]+(?P<step>\d{1,15})(?![\d.,]*\d|\w)"
         r"(?: */ *(?P<steps>\d{1,15}))?",
+        r"\[batch=(?P<step>\d{1,15})(?:/(?P<steps>\d{1,15}))?\]",  # Composer
         r"\bIter(?:ation)? ?#?:? ?(?P<step>\d{1,15})\b",  # Horovod's examples
         r"\|\s*(?P<step>\d{1,15})/(?P<steps>\d{1,15}) \[",  # tqdm: Hugging Face Trainer, Lightning
     )
 )
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
 
 class Step(NamedTuple):
@@ -103,5 +105,5 @@ def last_match(text: str, pattern: re.Pattern[str]) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """A progress bar overwrites its line with a carriage return."""
-    return text.replace("\r", "\n").split("\n")
+    """Without colours. A progress bar overwrites its line with a carriage return."""
+    return _COLOURS.sub("", text).replace("\r", "\n").split("\n")

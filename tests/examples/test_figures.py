@@ -59,6 +59,11 @@ WORDS = {
         *("--pipeline-model-parallel-size 4", "--num-virtual-stages-per-pipeline-rank 8"),
         *("--expert-model-parallel-size 8", "--global-batch-size 256", "--nproc-per-node=8"),
     ),
+    "sft-llama-8b": (
+        *("#SBATCH --nodes=2", "--nproc-per-node=8", "sft.py", "--bf16 True", "ds_config.json"),
+        *("--per_device_train_batch_size 4", "--gradient_accumulation_steps 2"),
+        *("--output_dir /fsx/checkpoints/sft-llama-8b", "command+=(--resume_from_checkpoint"),
+    ),
     "tiny-gpt-sweep": ("#SBATCH --array=0-5%2", '--lr "$lr"', "4e-3  4 ", "1e-3  8 "),
 }
 CONFIGS = {  # train_batch_size, micro batch, accumulation

@@ -11,12 +11,14 @@ from clusterjobs.frameworks.base import LogLine
 
 DECLARED = [(name, line) for name, one in FRAMEWORKS.items() for line in one.log_lines]
 NUMBERS = {
+    "composer": {"step": "20", "steps": "1000"},
     "deepspeed": {"step": "5", "samples_per_second": "390.12"},
     "fairseq": {"step": "6", "words_per_second": "1551.4", "loss": "7.687", "epoch": "001"},
     "gpt-neox": {"step": "10", "samples_per_second": "51.234", "tflops_per_gpu": "112.3"},
     "horovod": {"step": "3", "samples_per_second": "1642.4"},
     "megatron-deepspeed": {"step": "2", "samples_per_second": "50.451", "milliseconds": "79.3"},
     "megatron-lm": {"step": "50", "tflops_per_gpu": "412.6", "loss": "6.681113E+00"},
+    "torchtitan": {"step": "10", "tokens_per_second_per_gpu": "6,123", "loss": "7.12345"},
 }
 
 
@@ -34,6 +36,16 @@ def test_a_declared_pattern_finds_its_numbers_in_the_sample(name: str, line: Log
 def test_a_declared_pattern_finds_nothing_in_other_lines(name: str, line: LogLine) -> None:
     others = [one.sample for other, one in DECLARED if other != name]
     assert not [text for text in others if re.search(line.pattern, text)]
+
+
+def test_torchtitans_lines_without_colours_are_found_and_those_of_validation_are_not() -> None:
+    (line,) = FRAMEWORKS["torchtitan"].log_lines
+    plain = re.sub(r"\x1b\[[\d;]*m", "", line.sample)
+    found = re.search(line.pattern, plain)
+    assert found
+    assert (found["step"], found["tflops_per_gpu"]) == ("10", "312.45")
+    validation = "validate step: 20  loss:  7.1234  memory: 42.10GiB(53.20%)  tps: 6,123"
+    assert not re.search(line.pattern, validation)
 
 
 def test_hydras_lines_of_fairseq_are_found_too() -> None:

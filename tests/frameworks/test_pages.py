@@ -14,6 +14,7 @@ from clusterjobs.frameworks.gpt_neox.launch_config import ORIGINS, OURS
 from clusterjobs.frameworks.megatron.command_line import DERIVED_FROM
 from clusterjobs.frameworks.megatron_deepspeed.framework import _DERIVED_FROM
 from clusterjobs.frameworks.megatron_lm import command_line
+from clusterjobs.launchers import LAUNCHERS
 
 PAGES = pathlib.Path(__file__).parents[2] / "docs" / "frameworks"
 NAMES = sorted(FRAMEWORKS)
@@ -45,6 +46,16 @@ def test_the_spec_of_a_page_about_no_framework_renders(
     outcome = clusterjobs("render", "exp.yaml")
     assert outcome.code == 0, outcome.err
     assert "warning" not in outcome.err
+
+
+@pytest.mark.parametrize(("page", "folder"), [("README.md", "docs/"), ("docs/spec.md", "")])
+def test_every_page_and_launcher_is_in_the_lists(page: str, folder: str) -> None:
+    text = (PAGES.parents[1] / page).read_text(encoding="utf-8")
+    pages = {*NAMES, "mpi", "trainium"}
+    assert [one for one in sorted(pages) if f"]({folder}frameworks/{one}.md)" not in text] == []
+    if page == "docs/spec.md":
+        (row,) = (line for line in text.splitlines() if line.startswith("| `launcher` |"))
+        assert [one for one in LAUNCHERS if f"`{one}`" not in row] == []
 
 
 def test_every_launcher_of_a_framework_is_on_its_page() -> None:

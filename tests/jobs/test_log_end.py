@@ -26,6 +26,7 @@ STEPS = {
         "5",
     ),
     "torchtitan": ("[titan] - INFO - step: 30  loss:  7.12345  memory: 42.10GiB(53.20%)", "30"),
+    "colours": ("\x1b[31mstep: 30  \x1b[32mloss:  7.12345\x1b[39m", "30"),
     "Trainer, after its bar": (
         " 12%|█▏        | 12/100 [00:05<00:40]\r 13%|█▏ | 13/100 [00:06<00:40]"
         "{'loss': '2.1234', 'epoch': '0.12'}",

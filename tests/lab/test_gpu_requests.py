@@ -18,6 +18,7 @@ framework: command
 launcher: srun
 ranks_per_node: 1
 command: [bash, -c, 'echo "at $SLURM_JOB_PARTITION: ${CUDA_VISIBLE_DEVICES-all}"']
+before: [[srun, -N1, -n1, -c8, bash, -c, 'echo "a step: ${CUDA_VISIBLE_DEVICES-all}"']]
 logs: /fsx/logs
 """
 DROPPED = "{partition: false, gpus-per-node: false, cpus-per-task: false}"
@@ -45,3 +46,4 @@ def test_slurm_gives_what_the_spec_requests(
     log = shared_lab.folder.host_path(f"/fsx/logs/{job_id}/job.log").read_text()
     assert end.exit_code == 0, log
     assert f"at train: {seen}" in log
+    assert f"a step: {seen}\n" in log

@@ -33,6 +33,24 @@ def test_a_launcher_in_the_command_uses_all_gpus(command: list[str]) -> None:
     assert warned(ranks_per_node=1, **other) == ["ranks_per_node"]
 
 
+@pytest.mark.parametrize(
+    ("command", "warnings"),
+    [
+        (["bash", "-c", 'exec ./t --rank="$SLURM_PROCID" "$@"', "t"], []),
+        (["env", "-u", "A", "/bin/bash", "-euxc", "./t ${HOME}/x ~/y"], []),
+        ("bash -c './t $SLURM_PROCID'", []),
+        (["bash", "t.sh", "$SLURM_PROCID"], ["command"]),
+        (["./t", "-c", "$SLURM_PROCID"], ["command"]),
+        (["bash", "-c", "./t", "$SLURM_PROCID"], ["command"]),
+    ],
+)
+def test_variables_in_code_of_a_shell_are_expanded_by_it(
+    command: object, warnings: list[str]
+) -> None:
+    keys = {"framework": "command", "script": None, "command": command}
+    assert warned(**keys) == warnings
+
+
 def test_precision_in_the_command_is_passed_on() -> None:
     command = ["accelerate", "launch", "--mixed_precision=bf16", "t.py"]
     keys = {"framework": "command", "script": None, "command": command, "ranks_per_node": 1}
