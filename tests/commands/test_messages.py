@@ -36,7 +36,11 @@ CONFIG = resources.cluster_configs_dir() / "p4d-a100.yaml"
         ("sbatch: {mail_type: END}", "not an option's name", "write mail-type"),
         ("zero: 3", "expected a mapping", "write zero: {stage: 3}"),
         ("checkpoints: /fsx/c", "expected a mapping", "write checkpoints: {path: /fsx/c}"),
-        ("parallel: 8", "expected a mapping", "write parallel: {tensor: ..., pipeline: ...}"),
+        (
+            "parallel: 8",
+            "expected a mapping",
+            "write parallel: {tensor: ..., pipeline: ...",
+        ),
         ("env: A", "expected a mapping", "write `key: value` lines below it"),
         ("launcher: mpirun", "is not started by mpirun", "srun, torchrun, deepspeed, deepspeed-p"),
         ("launcher: srunn", "no launcher 'srunn'", "did you mean srun? known: srun, torchrun"),

@@ -37,14 +37,14 @@ def test_list_shows_all_templates_and_where_they_are_from(
     assert points | set(resources.template_texts()) <= set(rows)
     assert re.search(r"(?m)^placement\.nodes  +number  +2$", outcome.out)
     assert re.search(r"(?m)^restarts  +record, or nothing$", outcome.out)
-    assert re.search(r"(?m)^job\.title  +comment  +apptainer: 2 nodes", outcome.out)
+    assert re.search(r"(?m)^job\.title  +comment  +accelerate: 2 nodes", outcome.out)
 
 
 def test_list_as_json_has_the_same(clusterjobs: Callable[..., object], site: pathlib.Path) -> None:
     data = json.loads(clusterjobs("templates", "list", "--site", "site", "--json").out)
     (launch,) = [one for one in data["templates"] if one["name"] == "blocks/launch.sh.j2"]
     assert launch["origins"] == ["site/templates/blocks/launch.sh.j2"]
-    assert launch["sections"] == ["job", "launch"]
+    assert launch["sections"] == ["job", "checkpoints", "launch"]
     assert {"name": "placement.nodes", "kind": "number", "example": "2"} in data["variables"]
 
 

@@ -52,7 +52,7 @@ def test_ranks_know_who_and_where_they_are(jobs, framework: str, launcher: str) 
         assert record["host"] == (first if rank < 2 else second)
         assert record["MASTER_ADDR"] == first
         assert record["MASTER_PORT"] == str(12000 + int(ended.job_id) % 20000)
-    if launcher != "torchrun":
+    if launcher not in ("torchrun", "accelerate"):  # its agent holds the port
         assert ended.ranks[0]["met"] == [0, 1, 2, 3]
     assert f"job {ended.job_id} ended with exit code 0" in ended.log
 

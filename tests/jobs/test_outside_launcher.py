@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import pathlib
-import subprocess
-import sys
-import venv
-
 import pytest
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def accelerate(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """An environment with accelerate and the project's own torch; a skip where pip has no index."""
-    pytest.importorskip("torch", reason="needs the extra 'train'")
-    folder = tmp_path_factory.mktemp("accelerate") / "venv"
-    venv.create(folder, symlinks=True)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    projects = [path for path in sys.path if path.endswith("site-packages")]
-    (packages / "projects.pth").write_text("".join(f"{path}\n" for path in projects))
-    pip = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install"]
-    done = subprocess.run(
-        [*pip, "--quiet", "accelerate==1.15.0"], capture_output=True, text=True, timeout=300
-    )
-    if done.returncode:
-        pytest.skip(f"accelerate cannot be installed: {done.stderr.strip().splitlines()[-1]}")
-    return folder
-
-
 @pytest.mark.parametrize("framework", ["my-trainer", "torchrun"])
-def test_accelerate_starts_the_ranks_of_two_nodes(
-    jobs, accelerate: pathlib.Path, outside_package, framework: str
-) -> None:
+def test_accelerate_starts_the_ranks_of_two_nodes(jobs, outside_package, framework: str) -> None:
+    pytest.importorskip("accelerate", reason="needs the extra 'frameworks'")
     spec = jobs.spec(
         f"accelerate-{framework}",
         framework=framework,
         launcher="my-accelerate",
-        software={"venv": str(accelerate)},
     )
     ended = jobs.run(spec)
     assert ended.exit_code == 0, ended.log

@@ -47,12 +47,12 @@ def test_joined_texts_give_back_the_text_of_every_point(
 def test_a_config_has_a_variable_for_each_value_that_differs() -> None:
     columns = Columns([], [("args.lr", ("1e-3", "3e-4"))], [])
     texts = tuple(
-        f'{{"optimizer": {{"lr": {lr}}}, "name": "run-{lr}", "epochs": {epochs}, "tag": "{tag}"}}'
-        for lr, epochs, tag in (("1e-3", 1, "a b"), ("3e-4", 22, "c"))
+        f'{{"optimizer": {{"lr": {lr}}}, "name": "run-{lr}", "warmup": {steps}, "tag": "{tag}"}}'
+        for lr, steps, tag in (("1e-3", 1, "a b"), ("3e-4", 22, "c"))
     )
     joined = re.sub("\0(.*?)\0", r"<\1>", columns.joined_config(texts))
     assert joined == (
-        '{"optimizer": {"lr": <lr>}, "name": "run-<lr>", "epochs": <epochs>, "tag": "<tag>"}'
+        '{"optimizer": {"lr": <lr>}, "name": "run-<lr>", "warmup": <warmup>, "tag": "<tag>"}'
     )
 
 

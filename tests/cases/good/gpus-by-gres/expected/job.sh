@@ -19,7 +19,7 @@
 #SBATCH --output=%x-%j.out
 #SBATCH --open-mode=append
 #SBATCH --no-requeue
-#SBATCH --gres=gpu:a100:8,lustre:1
+#SBATCH --gres=gpu:a100:8
 
 POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function of the caller hides `set`
 
@@ -105,7 +105,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "gres", "spec": {"file": "spec.yaml", "sha256": "628cb895ee02f5956a71c5fcff09c02a238e992828e2a684f4cff59c60f11448", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "74c3d3c8f5df3e35", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "gres", "spec": {"file": "spec.yaml", "sha256": "2bca91041a344a67d33e2bdfc6dc7caf64bd6387fc74799f01cc4b119282fe7a", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "74c3d3c8f5df3e35", "derived": {"launcher": "torchrun", "queue": "train", "instance_type": "p4d.24xlarge", "ranks_per_node": 8, "world_size": 8, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 8, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 
