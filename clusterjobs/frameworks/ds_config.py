@@ -96,7 +96,8 @@ def config_text(
     )
     if not further.has_own_batch:
         check_batch(task, diagnostics)
-    record_batch(task, "ds_config.train_batch_size", provenance)
+    if merged.get("train_batch_size") != "auto":
+        record_batch(task, "ds_config.train_batch_size", provenance)
     return json_text(merged)
 
 

@@ -104,6 +104,8 @@ def _derived(task: Task, options: Options) -> Iterator[str]:
     elif options.fsdp:
         yield from ("--fsdp", trainer_option(options.fsdp))
         yield from ("--fsdp_config", f"{JOB_DIR}/{FSDP_CONFIG_NAME}")
+        if options.fsdp.activation_checkpointing:  # True in TRL; the Trainer refuses both
+            yield from ("--gradient_checkpointing", "False")
     elif not task.shape.gpus_per_node:  # without it, every rank would train alone
         yield from ("--use_cpu", "True")
 
@@ -150,6 +152,10 @@ def _origins(task: Task) -> dict[str, str]:
     origins = dict(_ORIGINS)
     if task.experiment.batch:
         origins |= dict.fromkeys(_OF_BATCH, _BATCH)
+    assert isinstance(task.options, Options)
+    if task.options.fsdp and task.options.fsdp.activation_checkpointing:
+        names = ("gradient_checkpointing", "activation_checkpointing")
+        origins |= dict.fromkeys(names, "fsdp.activation_checkpointing")
     if task.experiment.checkpoints:
         origins["output_dir"] = "checkpoints.path"
         origins["resume_from_checkpoint"] = "the newest checkpoint in checkpoints.path"

@@ -128,6 +128,12 @@ def _origins(
         name.partition("=")[0]: diagnostics.describe_key(("args", position))
         for position, name in argument_names(experiment)
     }
+    if not isinstance(experiment.args, Mapping):  # overrides, as hydra and MaxText have them
+        own |= {
+            word.partition("=")[0]: diagnostics.describe_key(("args", index))
+            for index, word in enumerate(experiment.args)
+            if "=" in word and not word.startswith("-")
+        }
     flags = {f"--{name}": origin for name, origin in own.items() if not name.startswith("-")}
     return {**program.origins, **programs, **own, **flags}
 

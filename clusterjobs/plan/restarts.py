@@ -100,7 +100,7 @@ def plan_restarts(
     _record_budgets(wanted, provenance)
     if per_node == 1:
         _record_watchdog(wanted.stall_seconds, provenance)
-    _record(saving, signal_seconds, clock_seconds, provenance)
+    _record(saving, wanted.signal, signal_seconds, clock_seconds, provenance)
     return Restarts(
         wanted.time_limit,
         wanted.failure,
@@ -137,11 +137,16 @@ def _record_watchdog(stall_seconds: int | None, provenance: Provenance) -> None:
 
 
 def _record(
-    saving: Saving, signal_seconds: int, clock_seconds: int, provenance: Provenance
+    saving: Saving,
+    signal: str | None,
+    signal_seconds: int,
+    clock_seconds: int,
+    provenance: Provenance,
 ) -> None:
+    channel = {"file": "by a file", "clock": "by the clock", "never": "never"}[saving.stop_channel]
     provenance.record(
         "asked to save",
-        {"file": "by a file", "clock": "by the clock", "never": "never"}[saving.stop_channel],
+        f"{channel} and SIG{signal}" if signal else channel,
         saving.reason,
     )
     provenance.record(

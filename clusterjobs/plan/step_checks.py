@@ -5,7 +5,9 @@ It must not know how a script runs a step.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
@@ -31,6 +33,7 @@ def check_steps(
         _check_launcher(key, path, step, launcher, diagnostics)
         _check_container(key, path, step, launcher, container, diagnostics)
         _check_srun(key, path, step, ranks, diagnostics)
+        _check_sizes(path, step, diagnostics)
 
 
 def _steps(experiment: Experiment) -> Iterator[_Placed]:
@@ -115,6 +118,22 @@ def _check_container(
         what = "srun would start one container per rank, but docker runs only one on a node"
         hint = f"remove it: {launcher.name} starts the ranks of a node in one container"
         diagnostics.problem((*path, "launcher"), what, hint)
+
+
+_SMALL = re.compile(r"\d{1,6}|\d{1,3}[kK]", re.ASCII)  # below a megabyte, latency decides
+
+
+def _check_sizes(path: Path, step: Step, diagnostics: Diagnostics) -> None:
+    """Warn of an average over sizes that no network carries at its full bandwidth."""
+    words = step.command
+    first = next((b for a, b in pairwise(words) if a in ("-b", "--minbytes")), "")
+    if step.min_bus_bandwidth and _SMALL.fullmatch(first):
+        diagnostics.problem(
+            (*path, "min_bus_bandwidth"),
+            f"the average over all sizes is compared with it, and sizes from {first} lower it",
+            "write -b 1G -e 8G in the command",
+            warning=True,
+        )
 
 
 # Without them srun takes SLURM_NTASKS and SLURM_NTASKS_PER_NODE of the job, whatever its other

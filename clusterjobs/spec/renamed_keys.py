@@ -32,7 +32,12 @@ def _logs(data: Mapping[str, Any], source: Locator) -> str:
 
 
 def written_value(where: Location) -> str:
-    """The value at a position as it is written, quoted if an inline mapping needs it."""
+    """The value at a position as it is written, quoted if an inline mapping needs it.
+
+    "...": a list or mapping that goes on in the next line.
+    """
     text = where.source[where.column - 1 : where.column - 1 + where.width]
+    if text.startswith(("[", "{")):
+        return text if text[0] + text[-1] in ("[]", "{}") else "..."
     is_plain = not text.startswith(("'", '"')) and any(sign in text for sign in ",[]{}:#")
     return f'"{text}"' if is_plain else text

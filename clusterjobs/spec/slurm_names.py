@@ -36,6 +36,7 @@ _OTHER_VALUE = {
     "ntasks-per-gpu": "ranks_per_node",
     "output": "logs, a folder",
     "error": "logs, a folder",
+    "container": "software: {container: {runtime: pyxis, image: /fsx/images/pytorch.sqsh}}",
     "export": "env: {NAME: value}",
     "signal": "restarts: {signal: USR1}",
     "parsable": "nothing: clusterjobs submit prints the job's id",

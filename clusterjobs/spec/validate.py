@@ -18,7 +18,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.option_models import OptionModels
 from clusterjobs.spec.references import as_text
-from clusterjobs.spec.renamed_keys import renamed_key
+from clusterjobs.spec.renamed_keys import renamed_key, written_value
 from clusterjobs.spec.slurm_names import slurm_name
 from clusterjobs.yaml.document import Path, dotted
 
@@ -183,6 +183,10 @@ def _problem_of(
         hint = did_you_mean(str(path[-1]), sorted(known))
         if colon and name in known:  # `{micro:8}` is one word of YAML
             hint = f"write a space after the colon: {name}: {value or '...'}"
+        elif is_spec and len(path) == 1 and (section := _section_of(name, model)):
+            where, beside = source.locate(path), source.locate_key(path).line
+            written = written_value(where) if where.line == beside else "..."
+            hint = f"write {section}: {{{name}: {written}}}"
         return Problem(f"unknown key {path[-1]}", source.locate_key(path), dotted(path), hint)
     is_key = "[key]" in detail["loc"]
     where = source.locate_key(path) if is_key else source.locate(path)
@@ -252,6 +256,15 @@ def _path_of(loc: tuple[str | int, ...], data: Any) -> Path:
         elif position == len(loc) - 1 and step != "[key]" and isinstance(data, dict):
             path.append(step)
     return tuple(path)
+
+
+_SECTIONS = ("software", "batch", "parallel", "model", "checkpoints", "restarts", "logs")
+
+
+def _section_of(name: str, model: type[SpecModel]) -> str | None:
+    """The one section that has the key: `software` of `modules`; None if there are several."""
+    found = [section for section in _SECTIONS if name in _known_keys(model, (section,))]
+    return found[0] if len(found) == 1 else None
 
 
 def _known_keys(model: type[SpecModel], path: Path) -> Iterator[str]:

@@ -134,6 +134,11 @@ def test_arguments_in_a_list_have_the_key_of_their_item(
         ("--lr", "1e-4", "args[0]"),
         ("--seed", "3", "args[1]"),
     ]
+    keys = {"framework": "jax", "args": ["base.yml", "run_name=a", "steps=9"]}
+    assert command_of(clusterjobs, **keys, batch=None)[1:] == [
+        ("run_name", "a", "args[1]"),
+        ("steps", "9", "args[2]"),
+    ]
 
 
 def test_derived_arguments_of_a_framework_name_the_key_they_come_from(

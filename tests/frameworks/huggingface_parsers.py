@@ -46,7 +46,7 @@ def arguments_of(words: list[str]) -> dict[str, object]:
     )
     plugin = TrainingArguments._process_fsdp_args(given)
     names = ("per_device_train_batch_size", "gradient_accumulation_steps", "bf16", "fp16")
-    more = ("output_dir", "deepspeed", "use_cpu")
+    more = ("output_dir", "deepspeed", "use_cpu", "gradient_checkpointing")
     return {**{name: getattr(found, name) for name in (*names, *more)}, "plugin": plugin}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from spec_rows import Row, plan_of_row
 
+from clusterjobs.errors import InputError
 from clusterjobs.plan.plan import Plan
 from clusterjobs.resources import template_texts
 from clusterjobs.spec.references import variable
@@ -86,11 +87,13 @@ def test_the_trainer_takes_the_derived_arguments(answers) -> None:
     plain, zero, fsdp, old = answers["commands"]
     sizes = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
     common = {**sizes, "output_dir": "/fsx/saved", "fp16": False, "use_cpu": False}
+    assert plain.pop("gradient_checkpointing") is None
     assert plain == {**common, "bf16": True, "deepspeed": None, "plugin": None}
     assert zero["deepspeed"].endswith("/ds_config.json")
     assert fsdp["plugin"]["fsdp_version"] == 2
     assert fsdp["plugin"]["transformer_cls_names_to_wrap"] == "LlamaDecoderLayer"
     assert fsdp["plugin"]["activation_checkpointing"]
+    assert fsdp["gradient_checkpointing"] is False  # the Trainer refuses both
     assert fsdp["plugin"]["state_dict_type"] == "SHARDED_STATE_DICT"
     assert old["plugin"]["reshard_after_forward"] == "shard_grad_op"
     assert old["plugin"]["fsdp_version"] == 1
@@ -103,7 +106,26 @@ def test_the_callback_of_the_page_is_the_one_that_runs_in_the_lab() -> None:
     assert callback in script.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("name", ["gradient_checkpointing", "activation_checkpointing"])
+def test_activations_are_computed_again_by_fsdp_or_by_the_trainer(name: str) -> None:
+    twice = "--gradient_checkpointing"
+    words = plan_of("huggingface", fsdp=FSDP).launch.words
+    assert words[words.index(twice) + 1] == "False"  # in TRL the default is True
+    assert twice not in plan_of("huggingface", fsdp={}).launch.words
+    with pytest.raises(InputError, match=f"{name} is derived from fsdp.activation_checkpointing"):
+        plan_of("huggingface", fsdp=FSDP, args={name: True})
+    assert f"--{name}" in plan_of("huggingface", fsdp={}, args={name: True}).launch.words
+
+
 # ------------------------------------------------------------------ ds_config from a file
+
+
+def test_the_plan_has_no_batch_where_the_file_leaves_it_to_the_trainer() -> None:
+    for size, names in ("auto", []), (256, ["ds_config.train_batch_size"]):
+        text = json.dumps({"train_batch_size": size})
+        plan = plan_of("huggingface", {"a.json": text}, ds_config="a.json", zero={"stage": 2})
+        derived = [one.name for one in plan.derived if one.name.startswith("ds_config")]
+        assert (derived, ds_config(plan)["train_batch_size"]) == (names, size)
 
 
 def ds_config(plan: Plan) -> Any:

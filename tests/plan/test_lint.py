@@ -91,3 +91,19 @@ def test_more_ranks_than_cpus_is_a_warning_and_an_all_reduce_may_share_them() ->
     options = {one.name: one.value for one in plan.preflight.all_reduce.srun_options}
     assert (options["cpus-per-task"], options["overcommit"]) == (1, True)
     assert not plan_of(**{**keys, "ranks_per_node": 4}).warnings
+
+
+@pytest.mark.parametrize(
+    ("sizes", "warns"),
+    [
+        ("-b 8 -e 8G", True),
+        ("--minbytes 512K -e 8G", True),
+        ("-b 1G -e 8G", False),
+        ("-b 268435456 -e 8G", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("more", ["", " -f 2 -g 8"])
+def test_small_sizes_in_a_bandwidth_test_are_a_warning(sizes: str, warns: bool, more: str) -> None:
+    step = {"command": f"all_reduce_perf {sizes}{more}", "per": "node", "min_bus_bandwidth": 300}
+    assert (warned(before=[step]) == ["before[0].min_bus_bandwidth"]) == warns

@@ -69,12 +69,14 @@ def test_a_time_limit_of_more_digits_than_python_reads_is_no_slurm_time() -> Non
     ("keys", "how"),
     [
         ({}, "by a file"),
+        ({"restarts": {"signal": "TERM"}, "launcher": "srun"}, "by a file and SIGTERM"),
         ({"framework": "gpt-neox", "configs": ["small.yml"], "batch": {"micro": 1}}, "never"),
     ],
 )
 def test_the_plan_says_how_the_ranks_are_asked_to_save(keys: dict[str, object], how: str) -> None:
     saved = {"path": "/fsx/saved", "marker": "latest"}
-    plan = plan_of(time_limit="1:00:00", checkpoints=saved, restarts={"time_limit": 3}, **keys)
+    keys = {"restarts": {"time_limit": 3}, **keys}
+    plan = plan_of(time_limit="1:00:00", checkpoints=saved, **keys)
     (said,) = [one.value for one in plan.derived if one.name == "asked to save"]
     assert said == how
 

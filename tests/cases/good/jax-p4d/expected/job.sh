@@ -120,7 +120,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "flax", "spec": {"file": "spec.yaml", "sha256": "2810476bb43f97f069285840acaf524ce6a3dd9744e216433839e4de99b326ed", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "jax", "launcher": "srun", "content": "20f1e152e1d1c054", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 2, "restarts": "time_limit 20, failure 0, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 360 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "flax", "spec": {"file": "spec.yaml", "sha256": "2810476bb43f97f069285840acaf524ce6a3dd9744e216433839e4de99b326ed", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "jax", "launcher": "srun", "content": "20f1e152e1d1c054", "derived": {"launcher": "srun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "world_size": 2, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 2, "restarts": "time_limit 20, failure 0, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file and SIGTERM", "signal": "USR1, 360 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }

@@ -119,7 +119,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "again", "spec": {"file": "spec.yaml", "sha256": "86ac6dfdc184a38a598d026b2f57d101150dc03d1927791d854c55eb3e8f8467", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "srun", "content": "aa87f35ee926a86d", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "restarts": "time_limit 20, failure 2, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 360 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "again", "spec": {"file": "spec.yaml", "sha256": "86ac6dfdc184a38a598d026b2f57d101150dc03d1927791d854c55eb3e8f8467", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "srun", "content": "aa87f35ee926a86d", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 8, "cpus_per_task": 12, "data_parallel": 16, "restarts": "time_limit 20, failure 2, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file and SIGUSR1", "signal": "USR1, 360 s before the limit", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }
