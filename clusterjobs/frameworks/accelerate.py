@@ -1,4 +1,4 @@
-"""A script of one's own that uses Hugging Face's Accelerator: `framework: accelerate`.
+"""A user's own training loop with Hugging Face's Accelerator: `framework: accelerate`.
 
 Accelerate takes its settings from variables, which `accelerate launch` sets from a config file.
 Source: accelerate 1.15, utils/launch.py, state.py, accelerator.py, commands/config/config_args.py.
@@ -102,7 +102,7 @@ class Accelerate(Framework):
 
 
 def check_division(task: Task, options: Options, diagnostics: Diagnostics) -> None:
-    """How the model is divided among the ranks: what excludes what."""
+    """Refuse combinations of `fsdp`, `zero` and devices that Accelerate does not have."""
     check_fsdp(options.fsdp, options.uses_deepspeed, task, diagnostics)
     check_zero_devices(options.uses_deepspeed, task, diagnostics)
 
@@ -166,5 +166,5 @@ def _environment(task: Task, options: Options, by_file: bool) -> Iterator[Variab
         for name, value in accelerate_variables(options.fsdp).items() if not by_file else ():
             yield Variable(name, value, "fsdp, as accelerate launch passes it on", _SOURCE)
     elif not task.shape.gpus_per_node:
-        reason = "no GPUs; without it, every rank would train for itself"
+        reason = "no GPUs; without it, every rank would train alone"
         yield Variable("ACCELERATE_USE_CPU", "true", reason, "accelerate: state.py")

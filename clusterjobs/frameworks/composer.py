@@ -18,7 +18,7 @@ from clusterjobs.frameworks.base import OWN_SCRIPT, Framework, LogLine, Program,
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 
-# Composer asks for NODE_RANK, which only its own launcher sets.
+# Composer needs NODE_RANK, which only its own launcher sets.
 _WITH_NODE_RANK = ("bash", "-c", 'NODE_RANK=$SLURM_NODEID exec "$@"', "rank", "python3")
 
 _PROGRESS = LogLine(  # with Trainer(log_to_console=True); measurements are in lines of their own

@@ -1,4 +1,4 @@
-"""FSDP as Hugging Face's Trainer and Accelerate take it: `fsdp: {...}` of a spec in their words.
+"""FSDP for Hugging Face's Trainer and Accelerate: `fsdp: {...}` of a spec as their options.
 
 Sources: accelerate 1.15, utils/launch.py and FullyShardedDataParallelPlugin; transformers 5.23,
 TrainingArguments._process_fsdp_args.
@@ -46,7 +46,7 @@ def check_fsdp(fsdp: Fsdp | None, zero: object, task: Task, diagnostics: Diagnos
     if zero:
         diagnostics.problem(
             ("fsdp",),
-            "FSDP and DeepSpeed exclude each other: both divide the model among the ranks",
+            "FSDP and DeepSpeed cannot be used together: both divide the model among the ranks",
             "keep fsdp, or zero and ds_config",
         )
     for index, name in enumerate(fsdp.wrap):
@@ -69,7 +69,7 @@ def check_zero_devices(zero: object, task: Task, diagnostics: Diagnostics) -> No
 def _warn_of_cpus(key: str, diagnostics: Diagnostics) -> None:
     diagnostics.problem(
         (key,),
-        "Accelerate uses it on GPUs alone: on CPUs the training fails, or every rank trains alone",
+        "Accelerate uses it only on GPUs: on CPUs the training fails, or every rank trains alone",
         "use a queue with GPUs, or remove it",
         warning=True,
     )

@@ -109,7 +109,7 @@ def _derived(task: Task, options: Options) -> Iterator[str]:
         yield from ("--fsdp_config", f"{JOB_DIR}/{FSDP_CONFIG_NAME}")
         if options.fsdp.activation_checkpointing:  # True in TRL; the Trainer refuses both
             yield from ("--gradient_checkpointing", "False")
-    elif not task.shape.gpus_per_node:  # without it, every rank would train for itself
+    elif not task.shape.gpus_per_node:  # without it, every rank would train alone
         yield from ("--use_cpu", "True")
 
 

@@ -1,4 +1,4 @@
-"""Arguments with which a Trainer fails at its start, or loses what it has done.
+"""Arguments with which a Trainer fails at its start, or cannot resume.
 
 Knows the Trainer's arguments; it must not know launchers. Source: transformers 5.23.
 """
@@ -39,7 +39,7 @@ class TrainerArguments(NamedTuple):
 
 @rule(
     "a file of arguments (`args: [sft.json]`) beside derived arguments",
-    "HfArgumentParser reads a file only where it is the one argument, and refuses it here",
+    "HfArgumentParser reads such a file only if it is the only argument, and refuses it here",
     "transformers examples: run_clm.py, parse_json_file",
 )
 def file_of_arguments(arguments: TrainerArguments) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def file_of_arguments(arguments: TrainerArguments) -> Iterator[Finding]:
     if isinstance(args, tuple) and args and args[0].endswith((".json", ".yaml", ".yml")):
         yield Finding(
             ("args", 0),
-            f"{args[0]} would be one argument of several, and the script reads such a file alone",
+            f"the script reads {args[0]} only if it is the only argument, and others are derived",
             "write the arguments below args; TRL's scripts take a file: args: {config: sft.yaml}",
         )
 
@@ -76,9 +76,9 @@ def two_values(arguments: TrainerArguments) -> Iterator[Finding]:
             number = arguments.given.number(name)
             whose = f"{arguments.given.text(name)} in args"
         else:
-            number, whose = default, f"{default}, the default, in args"
+            number, whose = default, f"{default} by default"
         if number is not None and number != value:
-            what = f"{value} here, and {name} is {whose}: the Trainer refuses to start"
+            what = f"{value} here, but {name} is {whose}: the Trainer refuses to start"
             yield Finding(("ds_config", *path), what, 'write "auto", and the value in args alone')
 
 
@@ -101,16 +101,15 @@ def nothing_to_resume(arguments: TrainerArguments) -> Iterator[Finding]:
 
 @rule(
     "`enable_jit_checkpoint` with several ranks",
-    "each rank saves when its own timer has run out: ranks at different steps wait for each other "
-    "for ever",
+    "each rank saves after its own timer: ranks at different steps wait for each other forever",
     "transformers trainer_jit_checkpoint.py, CheckpointManager",
     warning=True,
 )
 def jit_checkpoint(arguments: TrainerArguments) -> Iterator[Finding]:
     given = arguments.given
     if given.has("enable_jit_checkpoint") and given.task.shape.world_size > 1:
-        what = "ranks that get SIGTERM at different steps would wait for each other for ever"
-        hint = "the callback of docs/frameworks/huggingface.md, in which the ranks agree"
+        what = "ranks that get SIGTERM at different steps would wait for each other forever"
+        hint = "use the callback in docs/frameworks/huggingface.md, with which the ranks agree"
         yield given.finding("enable_jit_checkpoint", what, hint)
 
 

@@ -139,8 +139,8 @@ def _check_config(titan: Settings, diagnostics: Diagnostics) -> None:
     old, new = titan.config_file is not None, bool(titan.module or titan.config)
     example = "{module: llama3, config: llama3_8b} (0.3), or {config_file: llama3_8b.toml} (0.2)"
     if old and new:
-        what = "config_file is of torchtitan up to 0.2, module and config are of 0.3"
-        diagnostics.problem(("torchtitan", "config_file"), what, f"one of them: {example}")
+        what = "config_file is for torchtitan up to 0.2, module and config are for 0.3"
+        diagnostics.problem(("torchtitan", "config_file"), what, f"write one of them: {example}")
     elif new and not (titan.module and titan.config):
         missing = "config" if titan.module else "module"
         what = f"torchtitan 0.3 needs module and config: {missing} is missing"
@@ -182,10 +182,12 @@ def _check_data_parallel(task: Task, diagnostics: Diagnostics) -> None:
         return
     fits = data % copies == 0 if parts == -1 else copies * parts == data
     if not fits and (found := shards or replicas):
+        product = f"{counted(copies, 'replica')} x " + (
+            "any number of shards" if parts == -1 else counted(parts, "shard")
+        )
         diagnostics.problem(
             found.path,
-            f"{counted(copies, 'replica')} of {'any number of' if parts == -1 else parts} shards "
-            f"do not make the {data} data parallel ranks",
+            f"{product} is not the number of data parallel ranks, {data}",
             f"parallelism.data_parallel_shard_degree: -1, and replicas that divide {data}",
         )
 

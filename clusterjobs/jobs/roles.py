@@ -12,9 +12,9 @@ from clusterjobs.jobs.folders import read_plan
 
 
 def job_roles(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """The roles, with the nodes counted from 1 over those of the job: "3", or "3-4".
+    """The roles, with their nodes, numbered from 1 among the job's nodes: "3", or "3-4".
 
-    Empty without any, and if plan.json is missing or damaged.
+    Empty if the job has none, or if plan.json is missing or damaged.
     """
     found = read_plan(folder / "plan.json").get("roles")
     roles = found if isinstance(found, list) else []

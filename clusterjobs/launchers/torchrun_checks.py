@@ -37,11 +37,11 @@ def _check_variables(options: Options, launched: Launched, diagnostics: Diagnost
         if not name.startswith(_PREFIX):
             continue
         if option in given:
-            what = f"this is torchrun's --{option.replace('_', '-')}, which the spec gives too"
+            what = f"this is torchrun's --{option.replace('_', '-')}, which the spec also sets"
             where = diagnostics.describe_key((_KEY, option))
-            diagnostics.problem(("env", name), what, f"remove one of both: {where}")
+            diagnostics.problem(("env", name), what, f"remove one of them: {where}")
         elif option == "max_restarts" or option.startswith("rdzv_"):
-            what = "the spec decides how the torchruns of a job find each other, and restart ranks"
+            what = f"this option of torchrun must be set under {_KEY}:"
             key = option.replace("rdzv_", "rdzv: {") + (": ...}" if "rdzv" in option else ": ...")
             diagnostics.problem(("env", name), what, f"write {_KEY}: {{{key}}}")
 
@@ -73,8 +73,7 @@ def _check_rendezvous(options: Options, launched: Launched, diagnostics: Diagnos
     if rdzv.endpoint is not None:
         diagnostics.problem(
             (*path, "endpoint"),
-            "the job's nodes are not known yet: the script derives MASTER_ADDR:MASTER_PORT from "
-            "Slurm's variables",
+            "the nodes are known only when the job runs: the script passes MASTER_ADDR:MASTER_PORT",
             "remove it",
         )
     if options.backend == "static" and options.max_restarts and launched.nodes > 1:
@@ -87,8 +86,8 @@ def _check_rendezvous(options: Options, launched: Launched, diagnostics: Diagnos
     if options.backend == "c10d" and launched.has_node_rank:
         diagnostics.problem(
             (_KEY,),
-            "with c10d, torchrun numbers the nodes by their names, and not as Slurm does: "
-            "job.node_rank would be another number than the ranks follow",
+            "with c10d, torchrun numbers the nodes by their names, not as Slurm does: "
+            "job.node_rank would differ from GROUP_RANK",
             "read GROUP_RANK in your program instead",
         )
 
@@ -98,8 +97,8 @@ def _check_restarts(launched: Launched, diagnostics: Diagnostics) -> None:
     if launched.ends_by_clock:
         diagnostics.problem(
             path,
-            "the training is started with the number of minutes until it saves and ends, which "
-            "would begin anew with each restart: it would run into the time limit",
+            "the training gets the number of minutes until it must save and end, and would count "
+            "them anew after each restart: the time limit would come first",
             "remove it; restarts: {failure: 3} starts a new attempt instead",
         )
     if launched.experiment.checkpoints is None:

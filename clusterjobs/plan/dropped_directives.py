@@ -71,7 +71,7 @@ def _check_partition(placement: Placement, facts: ClusterFacts, diagnostics: Dia
 def _check_gpus(placement: Placement, diagnostics: Diagnostics) -> None:
     path = ("sbatch", "gpus-per-node")
     if placement.per_node > 1:
-        what = "Slurm divides the GPUs among the points of a node by it"
+        what = "Slurm needs it to divide the GPUs of a node among its points"
         diagnostics.problem(path, what, "remove it, or sweep.per_node")
     elif not placement.exclusive:
         diagnostics.problem(

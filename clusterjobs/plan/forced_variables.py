@@ -25,7 +25,7 @@ def check_forced(
         path = ("env", name)
         if not isinstance(value, Forced):
             if name in FORCEABLE:
-                hint = f"{RESERVED_NAMES[name]}; to set it all the same, {name}: "
+                hint = f"{RESERVED_NAMES[name]}; to set it all the same, write {name}: "
                 hint += f"{{value: {show(value) or '...'}, force: true, reason: why}}"
                 diagnostics.problem(path, f"{name} is reserved", hint, at_key=True)
         elif name not in FORCEABLE:

@@ -1,7 +1,7 @@
 """`--hint` of sbatch and srun: which CPUs Slurm binds the ranks to.
 
-srun drops the hint without a word beside an option that binds CPUs or names a number of threads, so
-the derived `--cpu-bind=none` gives way to it. Source: Slurm, validate_hint_option() in
+srun ignores the hint silently beside an option that binds CPUs or names a number of threads, so the
+derived `--cpu-bind=none` is left out. Source: Slurm, validate_hint_option() in
 src/common/slurm_opt.c; srun(1), --hint.
 """
 
@@ -46,17 +46,17 @@ def check_hint(
     for program in ("sbatch", "srun"):
         for name in _EXCLUDED:
             if name in getattr(experiment, program):
-                what = f"Slurm drops --hint beside --{name}"
+                what = f"Slurm ignores --hint beside --{name}"
                 where = diagnostics.describe_key((key, HINT))
-                diagnostics.problem((program, name), what, f"remove one of both: {where}")
+                diagnostics.problem((program, name), what, f"remove one of them: {where}")
     if not launcher.calls_srun:
-        what = f"{launcher.name} starts its own steps, whose ranks are bound to no CPUs"
+        what = f"has no effect on the ranks: {launcher.name} starts its own steps"
         diagnostics.problem((key, HINT), what, "remove it", warning=True)
     elif hint == "nomultithread" and terms.one_thread_per_core and not node_type.cpus_are_cores:
         diagnostics.problem(
             (key, HINT),
-            "the nodes have as many cores as CPUs for Slurm: ranks are bound to their CPUs, but no "
-            "thread of a core stays idle, and cpus_per_task is the same",
+            "on these nodes, Slurm counts each thread as a core: ranks are bound to their CPUs, "
+            "but no thread stays idle, and cpus_per_task counts threads",
             terms.one_thread_per_core,
             warning=True,
         )

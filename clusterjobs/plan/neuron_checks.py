@@ -52,8 +52,8 @@ def _check_program(
     elif launcher.name not in framework.neuron_launchers:
         diagnostics.problem(
             ("launcher",),
-            f"torch-neuronx takes its ranks only from torchrun: started by {launcher.name}, they "
-            "would not know of each other",
+            f"torch-neuronx ignores RANK unless torchrun has set it: started by {launcher.name}, "
+            "the ranks would not connect to each other",
             f"launcher: {framework.neuron_launchers[0]}",
         )
 
@@ -95,7 +95,7 @@ def _check_logical_cores(
     key, device = ("env", "NEURON_LOGICAL_NC_CONFIG"), node_type.accelerator.partition(" ")[2]
     if wanted != "1":
         known = "1" if default == "1" else f"1 and {default}"
-        what = f"{device} has no logical cores of {wanted}: Neuron knows {known}"
+        what = f"{wanted} cores in a logical core are not supported on {device}, only {known}"
         diagnostics.problem(key, what, f"remove it: {default} is the default")
     elif ranks_per_node is None:
         cores = node_type.neuron_cores

@@ -49,7 +49,7 @@ def refuse_gpus(
         ranks, device = node_type.accelerator_ranks, node_type.accelerator.partition(" ")[2]
         hint = f"remove it, and add ranks_per_node: {ranks}: Slurm counts no {device}"
         if node_type.neuron_cores:
-            hint = f"remove it: there are {ranks} ranks on a node of {node_type.accelerator}"
+            hint = f"remove it: a node with {node_type.accelerator} gets {ranks} ranks"
     elif has == 0:
         hint = "remove it: this instance type has no GPUs"
     elif total % has or (limit is not None and total // has > limit):

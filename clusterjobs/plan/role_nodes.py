@@ -19,7 +19,7 @@ def nodes_of_roles(experiment: Experiment) -> int:
 
 
 def first_nodes(experiment: Experiment) -> Iterator[tuple[str, int]]:
-    """Each role with the number of its first node, counted from 0 over the job's nodes."""
+    """Each role with the number of its first node, from 0 among the job's nodes."""
     first = experiment.nodes - nodes_of_roles(experiment)
     for name, role in experiment.roles.items():
         yield name, first

@@ -25,7 +25,7 @@ from clusterjobs.spec.role_references import addr_variable, nodes_variable
 
 
 class Role(NamedTuple):
-    """A command on the nodes from number `first` on, counted from 0 over the job's nodes.
+    """A command on the nodes from number `first` on, from 0 among the job's nodes.
 
     `options`: those of its srun. `port`: the training waits until it answers; None: it does not.
     """
@@ -51,7 +51,7 @@ class Role(NamedTuple):
 
 
 def role_data(role: Role) -> dict[str, str | int | None]:
-    """What `plan --json` and plan.json say of a role. `first_node`: counted from 0."""
+    """A role in `plan --json` and plan.json. `first_node`: from 0."""
     return {
         "name": role.name,
         "first_node": role.first,
@@ -100,7 +100,7 @@ def _check_launcher(experiment: Experiment, launcher: Launcher, diagnostics: Dia
     others = [name for name in known if LAUNCHERS[name].calls_srun and name != launcher.name]
     diagnostics.problem(
         ("launcher",) if experiment.launcher else ("roles",),
-        f"{launcher.name} cannot be limited to the nodes that train: it uses all of a job",
+        f"{launcher.name} cannot be limited to the nodes that train: it uses all nodes of a job",
         f"launcher: {' or '.join(others)}" if others else "remove the roles",
     )
 

@@ -82,7 +82,7 @@ def _check_ranks(
     elif not launcher.runs_commands:
         diagnostics.problem(per, f"{name} starts only the training", _BY_SRUN)
     elif key == "sidecars" and name != "srun":
-        what = f"{name} would use MASTER_PORT beside the training, which uses it"
+        what = f"{name} would use MASTER_PORT at the same time as the training"
         diagnostics.problem(per, what, _BY_SRUN)
     elif step.min_bus_bandwidth and not launcher.task_per_rank:
         diagnostics.problem(
@@ -109,13 +109,13 @@ def _check_container(
     inside = step.per == "rank" if step.container is None else step.container
     where = (*path, "per" if step.container is None else "container")
     if inside and step.when == "always":
-        what = "a job can end before its container is known"
+        what = "a job can end before its container is set up"
         diagnostics.problem(where, what, "container: false")
     elif inside and container.runtime == "docker" and key == "sidecars":
-        what = "docker runs one container of the job on a node, the training's"
+        what = "docker runs only one container of the job on a node, that of the training"
         diagnostics.problem(where, what, "container: false")
     elif inside and container.runtime == "docker" and step.launcher and not launcher.task_per_rank:
-        what = "srun would start one container per rank, and docker runs one of the job on a node"
+        what = "srun would start one container per rank, but docker runs only one on a node"
         hint = f"remove it: {launcher.name} starts the ranks of a node in one container"
         diagnostics.problem((*path, "launcher"), what, hint)
 

@@ -1,4 +1,4 @@
-"""The values under `env:`, and those that replace a reserved variable knowingly:
+"""The values under `env:`, and those that set a reserved variable on purpose:
 `CUDA_VISIBLE_DEVICES: {value: "0,1", force: true, reason: one rank uses two GPUs}`.
 
 It knows how they are written; which names may be forced is in `reserved_names.py`.

@@ -57,8 +57,8 @@ RESERVED_NAMES = {
 
 # Reserved, but a spec may set them with `force: true`. No other can be forced: the script, bash,
 # Slurm or the launcher would overwrite the value, or would no longer work.
-# The first ones only the command of each rank sets: Slurm sets the GPUs of every step anew, and a
-# library that is loaded before all others belongs into the training alone.
+# Only the command of each rank sets the first ones: Slurm sets the GPUs in every step, and a
+# preloaded library is for the training only.
 FORCED_FOR_RANKS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "LD_PRELOAD")
 FORCEABLE = (*FORCED_FOR_RANKS, "MASTER_ADDR", "MASTER_PORT")
 

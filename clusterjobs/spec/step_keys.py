@@ -34,7 +34,7 @@ class Step(SpecModel):
 
     `container`: inside the job's container; by default only `per: rank`. `launcher`: what starts
     the ranks, by default the job's launcher. `once`: not again after a restart. `when: always`:
-    also if the job has failed. `min_bus_bandwidth`: GB/s that a test of nccl-tests has to reach.
+    also if the job has failed. `min_bus_bandwidth`: GB/s that a program of nccl-tests must reach.
     """
 
     command: commands.Command

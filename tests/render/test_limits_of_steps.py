@@ -34,7 +34,7 @@ def reports(*averages: str) -> str:
 def test_a_fast_network_starts_the_training(run, per: str) -> None:
     end = run(before=[step(reports("301.25"), name="NCCL", per=per, min_bus_bandwidth=300)])
     assert end.code == 0, end.log
-    assert "step NCCL: bus bandwidth 301.25 GB/s, and at least 300 are wanted" in end.log
+    assert "step NCCL: bus bandwidth 301.25 GB/s (min_bus_bandwidth: 300)" in end.log
     assert "# Avg bus bandwidth    : 301.25" in end.log
     assert trained(end)
 

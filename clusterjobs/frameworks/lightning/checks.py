@@ -74,7 +74,7 @@ def check_requeue(experiment: Experiment, diagnostics: Diagnostics) -> None:
     if signal and not signal.upper().startswith(("B:", "RB:", "BR:")):
         diagnostics.problem(
             ("sbatch", "signal"),
-            f"{signal} would reach Lightning, which requeues the job itself, beside the script",
+            f"{signal} would reach Lightning, which would requeue the job, as the script does",
             "remove it, and write restarts: {time_limit: 20}",
         )
 
@@ -83,7 +83,7 @@ def check_name(experiment: Experiment, diagnostics: Diagnostics) -> None:
     if experiment.name in ("bash", "interactive"):
         diagnostics.problem(
             ("name",),
-            f"Lightning takes a job named {experiment.name} for an interactive one, and every "
-            "rank would train a model of its own",
-            f"another name: {experiment.name}-run",
+            f"in a job named {experiment.name}, Lightning ignores Slurm: every rank would train a "
+            "model of its own",
+            f"write another name, for example {experiment.name}-run",
         )

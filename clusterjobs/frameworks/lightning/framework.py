@@ -129,7 +129,7 @@ def _settings(task: Task) -> Iterator[tuple[str, str, Path]]:
     given = {argument.key for argument in given_arguments(experiment)}
     yield "num_nodes", str(shape.nodes), ("nodes",)
     yield "devices", str(shape.ranks_per_node), ("ranks_per_node",)
-    if "trainer.accelerator" not in given:  # else the user knows one that we do not
+    if "trainer.accelerator" not in given:  # the user may name another one, such as hpu
         yield "accelerator", "gpu" if shape.gpus_per_node else "cpu", ("gpus_per_node",)
     if experiment.precision:
         yield "precision", _PRECISIONS[experiment.precision], ("precision",)

@@ -14,7 +14,7 @@ from clusterjobs.spec.experiment import Experiment
 from clusterjobs.yaml.document import Path
 
 # Not by its signal handler: under torchrun, the ranks get SIGKILL 30 s after SIGTERM, and
-# Megatron-DeepSpeed's data loaders end by it.
+# SIGTERM ends Megatron-DeepSpeed's data loaders.
 SAVING = Saving(
     "clock",
     "--exit-duration-in-mins makes all ranks save and exit in the same iteration",

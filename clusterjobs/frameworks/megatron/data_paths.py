@@ -1,4 +1,4 @@
-"""Megatron's arguments whose paths every node uses."""
+"""Megatron's arguments with paths that every node reads or writes."""
 
 from __future__ import annotations
 

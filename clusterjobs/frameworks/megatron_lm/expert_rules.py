@@ -22,8 +22,8 @@ def _tensor_of_experts(given: Given) -> int:
 
 
 @rule(
-    "ranks that expert x tensor x pipeline does not divide (`expert-tensor-parallel-size` in place "
-    "of tensor, if it is given)",
+    "a world size that expert x tensor x pipeline does not divide (with "
+    "`expert-tensor-parallel-size`, if given, in place of tensor)",
     "it raises RuntimeError",
     _STATE,
 )
@@ -95,7 +95,7 @@ def experts_without_sequence(given: Given) -> Iterator[Finding]:
 
 
 @rule(
-    "experts with a bias, whose weights tensor ranks divide",
+    "experts with a bias, and more than one tensor rank for them",
     "it asserts one tensor rank for the experts",
     _CONFIG,
 )
@@ -117,7 +117,7 @@ def one_expert_per_token(given: Given) -> Iterator[Finding]:
     is_other |= given.text("moe_router_load_balancing_type") == "sinkhorn"
     is_other |= given.has("moe_router_pre_softmax")
     if given.number("moe_router_topk") == 1 and not is_other:
-        what = "one expert per token: its gradient would be zero"
+        what = "with one expert per token, the router's gradient would be zero"
         yield given.finding("moe_router_topk", what, "add `moe-router-pre-softmax: true`")
 
 
@@ -168,7 +168,7 @@ def dispatchers(given: Given) -> Iterator[Finding]:
 @rule("`spec` beside `num-experts`", "it asserts that there is no spec", _VALIDATE)
 def spec_beside_experts(given: Given) -> Iterator[Finding]:
     if given.number("num_experts") and given.has("spec"):
-        yield given.finding("spec", "a model with experts has no spec", "remove spec")
+        yield given.finding("spec", "a model with experts cannot have a spec", "remove spec")
 
 
 RULES: tuple[Rule[Given], ...] = (

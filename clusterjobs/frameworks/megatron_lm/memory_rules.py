@@ -24,9 +24,11 @@ def overlapping_gather(given: Given) -> Iterator[Finding]:
     name = "overlap_param_gather"
     is_divided = given.has("use_distributed_optimizer") or given.has("use_megatron_fsdp")
     if given.has(name) and not is_divided:
-        yield given.finding(name, "needs use-distributed-optimizer", "add it, or remove this")
+        hint = "add `use-distributed-optimizer: true`, or remove it"
+        yield given.finding(name, "needs use-distributed-optimizer", hint)
     elif given.has(name) and not given.has("overlap_grad_reduce"):
-        yield given.finding(name, "needs overlap-grad-reduce", "add it, or remove this")
+        hint = "add `overlap-grad-reduce: true`, or remove it"
+        yield given.finding(name, "needs overlap-grad-reduce", hint)
 
 
 _NEEDED_BY_FSDP2 = ("no_gradient_accumulation_fusion", "untie_embeddings_and_output_weights")
@@ -44,12 +46,14 @@ def torch_fsdp(given: Given) -> Iterator[Finding]:
         return
     for key in ("pipeline", "expert"):
         if getattr(parallel, key) > 1:
-            what = f"{key}: {getattr(parallel, key)}, but torch's FSDP has none here"
+            what = f"use-torch-fsdp2 does not work with {key}: {getattr(parallel, key)}"
             yield Finding(("parallel", key), what, "remove it, or use-torch-fsdp2")
     if given.task.experiment.precision == "fp16":
-        yield Finding(("precision",), "torch's FSDP has no fp16 here", "precision: bf16")
+        what = "use-torch-fsdp2 does not work with fp16"
+        yield Finding(("precision",), what, "precision: bf16")
     if given.has("use_distributed_optimizer"):
-        yield given.finding("use_distributed_optimizer", "FSDP divides the optimizer", "remove it")
+        what = "FSDP divides the optimizer already"
+        yield given.finding("use_distributed_optimizer", what, "remove it")
     for flag in _NEEDED_BY_FSDP2:
         if not given.has(flag):
             missing = flag.replace("_", "-")

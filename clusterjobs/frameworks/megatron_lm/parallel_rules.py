@@ -90,9 +90,10 @@ def interleaved_steps(given: Given) -> Iterator[Finding]:
     name, steps = "microbatch_group_size_per_virtual_pipeline_stage", samples.accumulation
     group = given.number(name) or parallel.pipeline
     if not parallel.pipeline <= group <= steps or 0 < steps % group < parallel.pipeline:
-        what = f"{steps} micro batches in groups of {group:g}, and pipeline {parallel.pipeline}"
+        what = f"{steps} accumulation steps in groups of {group:g} do not fill a pipeline of "
+        what += str(parallel.pipeline)
         total = parallel.pipeline * samples.micro * parallel.data
-        hint = f"a multiple of pipeline x micro x data parallel = {total}"
+        hint = f"global: a multiple of pipeline x micro x data parallel = {total}"
         yield Finding(("batch",), what, hint)
 
 
@@ -104,7 +105,8 @@ def interleaved_steps(given: Given) -> Iterator[Finding]:
 def layout_beside_stages(given: Given) -> Iterator[Finding]:
     name = "pipeline_model_parallel_layout"
     if given.has(name) and given.task.parallelism.virtual_pipeline > 1:
-        yield given.finding(name, "the layout has the virtual stages", "remove virtual_pipeline")
+        what = "the layout defines the virtual stages, too"
+        yield given.finding(name, what, "remove virtual_pipeline")
 
 
 @rule(
@@ -156,7 +158,7 @@ def sequence_of_tensor_ranks(given: Given) -> Iterator[Finding]:
 
 
 @rule(
-    "`num-query-groups` that neither divides the tensor ranks nor is divided by them, or that "
+    "`num-query-groups` that is neither a multiple nor a divisor of the tensor ranks, or that "
     "does not divide the heads",
     "it raises ValueError",
     f"{_CONFIG}; core/transformer/attention.py",

@@ -58,7 +58,7 @@ def deterministic(given: Given) -> Iterator[Finding]:
     if not given.has("deterministic_mode"):
         return
     if "NCCL_ALGO" not in given.task.experiment.env:
-        what = "needs NCCL_ALGO, since NCCL chooses among algorithms with different sums"
+        what = "needs NCCL_ALGO: otherwise NCCL chooses an algorithm, and their sums differ"
         yield given.finding("deterministic_mode", what, "add env: {NCCL_ALGO: Ring}")
     for name in ("use_flash_attn", "cross_entropy_loss_fusion"):
         if given.has(name):
@@ -110,8 +110,9 @@ def retained_checkpoints(given: Given) -> Iterator[Finding]:
 def attempts_that_forget(given: Given) -> Iterator[Finding]:
     for name in ("finetune", "no_load_optim", "ckpt_step"):
         if given.task.experiment.restarts and given.has(name):
-            what = "every attempt does this, also those that resume"
-            yield given.finding(name, what, "pretrained-checkpoint in args, which the first reads")
+            what = "applies to every attempt, also to those that resume"
+            hint = "use pretrained-checkpoint in args: only the first attempt reads it"
+            yield given.finding(name, what, hint)
 
 
 @rule(
@@ -133,7 +134,7 @@ _REMOVED = {
 }
 
 
-@rule("`warmup` or `checkpoint-activations`", "it asserts their successors, or exits", _VALIDATE)
+@rule("`warmup` or `checkpoint-activations`", "it stops, and names the new flag", _VALIDATE)
 def removed_flags(given: Given) -> Iterator[Finding]:
     for name, successor in _REMOVED.items():
         if given.has(name):

@@ -29,7 +29,7 @@ def _callback(module: str) -> Any:
     folder = os.environ.get("CLUSTERJOBS_CHECKPOINTS")
     if not folder:
         return []
-    # Of this class, Lightning asks `ckpt_path` for a checkpoint if the script names none.
+    # Lightning reads `ckpt_path` of this class if the script names no checkpoint.
     base = importlib.import_module(module).OnExceptionCheckpoint
     return type("ClusterjobsCheckpoint", (Checkpoints, base), {})(folder)
 

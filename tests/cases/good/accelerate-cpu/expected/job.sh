@@ -23,7 +23,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
+  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -36,7 +36,7 @@ main() {
   # ---- environment ---------------------------------------------------------------------------
   export OMP_NUM_THREADS=2 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
-  export ACCELERATE_USE_CPU=true # no GPUs; without it, every rank would train for itself
+  export ACCELERATE_USE_CPU=true # no GPUs; without it, every rank would train alone
 
   # ---- files ---------------------------------------------------------------------------------
   cat > "$job_dir"/accelerate.json <<'END'

@@ -29,7 +29,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "$HOME/logs/every key/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
+  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
   with_timeout cd -- "$HOME/my code" # a trial: on a dead mount, the next line would hang
   cd -- "$HOME/my code"
 

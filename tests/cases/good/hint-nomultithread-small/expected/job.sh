@@ -24,7 +24,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
+  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")

@@ -25,7 +25,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "/fsx/logs/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
+  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
   with_timeout cd -- /fsx/code # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code
 
@@ -318,7 +318,7 @@ check_bus_bandwidth() { # STEP: nccl-tests prints `# Avg bus bandwidth    : 194.
   elif ! [[ $lowest =~ ^[0-9] ]] || ! awk -v "is=$lowest" -v "least=$min_bus_bandwidth" 'BEGIN { exit (is + 0 < least + 0) }'; then
     problem="$lowest GB/s is less than min_bus_bandwidth, $min_bus_bandwidth GB/s"
   else
-    printf 'clusterjobs: step %s: bus bandwidth %s GB/s, and at least %s are wanted\n' "$1" "$lowest" "$min_bus_bandwidth"
+    printf 'clusterjobs: step %s: bus bandwidth %s GB/s (min_bus_bandwidth: %s)\n' "$1" "$lowest" "$min_bus_bandwidth"
     return
   fi
   printf 'clusterjobs: step %s: %s\n' "$1" "$problem" >&2

@@ -29,7 +29,7 @@ main() {
   read_point "${SLURM_ARRAY_TASK_ID-}" \
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
   start_job "/fsx/logs/steps-of-a-sweep/$point_name/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
+  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
 
   # ---- rendezvous: all ranks meet on the first node ------------------------------------------
   mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")

@@ -27,7 +27,7 @@ main() {
   read_point "${SLURM_ARRAY_TASK_ID-}" \
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
   start_job "$SLURM_SUBMIT_DIR/logs/prompts/$point_name/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
+  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
 
   # ---- parameters: change one with `NAME=value sbatch job.sh` --------------------------------
   SPLIT=${SPLIT:-test}

@@ -31,7 +31,7 @@ main() {
     || fail "no point for task '${SLURM_ARRAY_TASK_ID-}': submit it as an array"
   point_label=${point_name#*-} # unchanged if the sweep gets more points
   start_job "/fsx/logs/scaling/$point_name/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
+  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
   with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/gpt
 

@@ -29,7 +29,7 @@ main() {
   export -n point_index=6
   point_label=${point_name#*-} # unchanged if the sweep gets more points
   start_job "/fsx/logs/scaling/$point_name/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
+  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
   with_timeout cd -- /fsx/code/gpt # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code/gpt
 
