@@ -23,13 +23,16 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
+  script_folder=$PWD script_arguments=("$@"); set -- # the files neither read nor change them
   for site_file in /etc/profile.d/site.sh "$HOME/env of mine.sh"; do
     [[ -r $site_file ]] || fail "no file $site_file (software.source)"
     set +u # `+u` and `||`: it may be written for shells without `set -eu`
     # shellcheck source=/dev/null
     . "$site_file" || echo "clusterjobs: $site_file ended with exit code $?"
-    set -euo pipefail +akvx
+    set -euo pipefail +aCEfkTvx; IFS=$' \t\n'; trap finish EXIT; trap - ERR
+    cd -- "$script_folder"
   done
+  set -- "${script_arguments[@]}"
   (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
   with_timeout cd -- "$PROJECT/code" # a trial: on a dead mount, the next line would hang
   cd -- "$PROJECT/code"
