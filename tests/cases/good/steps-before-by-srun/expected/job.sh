@@ -25,7 +25,7 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
-  (( ! $# )) || fail "arguments, which the spec does not allow (job_arguments): $*"
+  (( ! $# )) || fail "unexpected arguments: $* (job_arguments: true in the spec allows them)"
   with_timeout cd -- /fsx/code # a trial: on a dead mount, the next line would hang
   cd -- /fsx/code
 
