@@ -130,7 +130,7 @@ def _check_sizes(path: Path, step: Step, diagnostics: Diagnostics) -> None:
     if step.min_bus_bandwidth and _SMALL.fullmatch(first):
         diagnostics.problem(
             (*path, "min_bus_bandwidth"),
-            f"the average over all sizes is compared with it, and sizes from {first} lower it",
+            f"the average over all sizes must reach it, but small sizes (from {first}) lower it",
             "write -b 1G -e 8G in the command",
             warning=True,
         )
