@@ -96,8 +96,7 @@ def config_text(
     )
     if not further.has_own_batch:
         check_batch(task, diagnostics)
-    if merged.get("train_batch_size") != "auto":
-        record_batch(task, "ds_config.train_batch_size", provenance)
+    record_batch(task, "ds_config.train_batch_size", provenance)
     return json_text(merged)
 
 

@@ -120,12 +120,17 @@ def test_activations_are_computed_again_by_fsdp_or_by_the_trainer(name: str) -> 
 # ------------------------------------------------------------------ ds_config from a file
 
 
-def test_the_plan_has_no_batch_where_the_file_leaves_it_to_the_trainer() -> None:
-    for size, names in ("auto", []), (256, ["ds_config.train_batch_size"]):
-        text = json.dumps({"train_batch_size": size})
-        plan = plan_of("huggingface", {"a.json": text}, ds_config="a.json", zero={"stage": 2})
-        derived = [one.name for one in plan.derived if one.name.startswith("ds_config")]
-        assert (derived, ds_config(plan)["train_batch_size"]) == (names, size)
+@pytest.mark.parametrize(
+    ("size", "batch", "expected"),
+    [("auto", True, 256), (256, True, 256), ("auto", False, "auto")],
+)
+def test_the_plan_has_the_batch_of_the_config(size: object, batch: bool, expected: object) -> None:
+    keys: dict[str, Any] = {"ds_config": "a.json", "zero": {"stage": 2}}
+    keys |= {} if batch else {"batch": None}
+    plan = plan_of("huggingface", {"a.json": json.dumps({"train_batch_size": size})}, **keys)
+    names = [one.name for one in plan.derived if one.name.startswith("ds_config")]
+    assert names == ["ds_config.train_batch_size"] * batch
+    assert ds_config(plan)["train_batch_size"] == expected
 
 
 def ds_config(plan: Plan) -> Any:
