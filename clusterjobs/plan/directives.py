@@ -13,7 +13,7 @@ from clusterjobs.plan.gpu_requests import is_gpu_request
 from clusterjobs.plan.hints import HINT, hint_of
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.field_types import gpu_type
+from clusterjobs.spec.gpu_count import gpu_type
 from clusterjobs.spec.references import variable
 from clusterjobs.spec.role_references import TRAINING_NODES
 

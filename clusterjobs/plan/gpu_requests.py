@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.field_types import gpu_type
+from clusterjobs.spec.gpu_count import gpu_type
 from clusterjobs.yaml.document import Path
 
 

@@ -12,12 +12,14 @@ from pydantic import BeforeValidator, Field
 from clusterjobs.spec import commands, field_types, images
 from clusterjobs.spec.env_values import EnvName, EnvValue
 from clusterjobs.spec.field_types import Budget, Count
+from clusterjobs.spec.gpu_count import GpuCount
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.module_items import ModuleItem
 from clusterjobs.spec.need_keys import Needs
 from clusterjobs.spec.role_keys import Roles
 from clusterjobs.spec.seconds import Seconds
 from clusterjobs.spec.step_keys import Steps
+from clusterjobs.spec.storage_types import ExportTarget, Repository
 from clusterjobs.spec.sweep_keys import Sweep
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
@@ -121,7 +123,7 @@ class Checkpoints(SpecModel):
     """
 
     path: field_types.Path
-    export: field_types.ExportTarget | None = None
+    export: ExportTarget | None = None
     via: Literal["association", "copy"] | None = None
     overwrite: field_types.Flag = False
     marker: field_types.Path | None = None
@@ -139,7 +141,7 @@ class Logs(SpecModel):
 
     path: field_types.Path = "logs"
     copy_: field_types.Path | None = Field(default=None, alias="copy")
-    export: field_types.ExportTarget | None = None
+    export: ExportTarget | None = None
     overwrite: field_types.Flag = False
 
 
@@ -167,7 +169,7 @@ class Data(SpecModel):
     not staged may be overwritten. `size_gib`: the space that it needs.
     """
 
-    source: field_types.Repository
+    source: Repository
     target: field_types.Path
     scope: Literal["shared", "node"] = "shared"
     via: Literal["association", "copy"] | None = None
@@ -269,7 +271,7 @@ class Experiment(SpecModel):
     queue: field_types.Queue | None = None
     instance_type: field_types.Plain | None = None
     nodes: Count = 1
-    gpus_per_node: field_types.GpuCount | None = None
+    gpus_per_node: GpuCount | None = None
     ranks_per_node: Count | None = None
     cpus_per_task: Count | None = None
     time_limit: field_types.TimeLimit | None = None

@@ -17,12 +17,10 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
 )
 
 from clusterjobs.slurm_time import is_slurm_time, seconds_of
-from clusterjobs.spec.references import as_text, has_variable, show, without_points
+from clusterjobs.spec.references import as_text, has_variable, show
 from clusterjobs.spec.reserved_names import environment_name, parameter_name
 
 MAX_NAME_BYTES = 200  # a file name has at most 255 bytes, and the log's name also has the job id
@@ -100,49 +98,6 @@ def interface(value: Any) -> str:
     text = plain(value)
     if not _INTERFACE.fullmatch(text):
         raise ValueError(f"{text!r} is not a network interface: see `ip link`, for example ens5")
-    return text
-
-
-_BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[A-Za-z0-9!_.*'()/-]*)?")
-
-
-def bucket(value: Any) -> str:
-    """`s3://bucket/prefix`, with only the characters that S3 calls safe in keys."""
-    text = scalar_text(value)
-    if not _BUCKET.fullmatch(text):
-        raise ValueError(_about_bucket(text))
-    return text
-
-
-def _about_bucket(text: str) -> str:
-    name, _, key = text.removeprefix("s3://").partition("/")
-    if not text.startswith("s3://") or has_variable(name):
-        return f"{show(text)!r} is not a bucket: write s3://my-bucket/folder"
-    if not 3 <= len(name) <= 63:
-        return f"{name!r} is not the name of a bucket: it has 3 to 63 characters, s3://my-bucket"
-    if not _BUCKET.fullmatch(f"s3://{name}"):
-        return (
-            f"{name!r} is not the name of a bucket: only lowercase letters, digits, '.' and '-', "
-            "at the ends letters or digits"
-        )
-    return f"{show(key)!r} is not a prefix in S3: only letters, digits and !_.*'()-/"
-
-
-def repository(value: Any) -> str:
-    """A source or target of data: `s3://bucket/prefix`, or a path on the cluster."""
-    text = scalar_text(value)
-    if "://" in text or text.lower().startswith("s3:"):
-        return bucket(text)
-    return path(text)
-
-
-def export_target(value: Any) -> str:
-    """A target of exports: as a repository, whose prefix may have the name of a sweep's point."""
-    text = scalar_text(value)
-    name, slash, prefix = text.removeprefix("s3://").partition("/")
-    if not text.startswith("s3://"):
-        return repository(text)
-    bucket(f"s3://{name}{slash}{without_points(prefix, 'point')}")
     return text
 
 
@@ -264,32 +219,6 @@ def integer(value: Any) -> Any:
     return int(value)
 
 
-class Gpus(int):
-    """A number of GPUs; `type` as in Slurm's Gres, "" if the spec names none."""
-
-    type = ""
-
-
-_TYPED_GPUS = re.compile(r"([A-Za-z][\w.-]*):([0-9]{1,6})", re.ASCII)
-
-
-def gpus(value: Any, checked: ValidatorFunctionWrapHandler) -> Gpus:
-    """`4`, or with Slurm's type of the GPUs, `a100:4`."""
-    if value is False:
-        raise ValueError(
-            "expected a number: to request no GPUs from Slurm, write sbatch: {gpus-per-node: false}"
-        )
-    typed = _TYPED_GPUS.fullmatch(value) if isinstance(value, str) else None
-    number = Gpus(checked(int(typed[2]) if typed else value))
-    number.type = typed[1] if typed else ""
-    return number
-
-
-def gpu_type(number: int | None) -> str:
-    """The type that `gpus_per_node` names, else ""."""
-    return number.type if isinstance(number, Gpus) else ""
-
-
 def queue(value: Any) -> str:
     """The name of a queue."""
     if value is False:
@@ -305,8 +234,6 @@ Queue = Annotated[str, BeforeValidator(queue)]
 Path = Annotated[str, BeforeValidator(path)]
 SearchPath = Annotated[str, BeforeValidator(search_path)]
 Interface = Annotated[str, BeforeValidator(interface)]
-Repository = Annotated[str, BeforeValidator(repository)]
-ExportTarget = Annotated[str, BeforeValidator(export_target)]
 Flag = Annotated[bool, BeforeValidator(flag)]
 PackageName = Annotated[str, AfterValidator(package_name)]
 PackageVersion = Annotated[str, BeforeValidator(package_version)]
@@ -320,7 +247,6 @@ ArgumentName = Annotated[str, AfterValidator(argument_name)]
 ArgumentValue = Annotated[str | bool | tuple[str, ...], BeforeValidator(argument)]
 Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(integer)]
 CountOrNone = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(integer)]
-GpuCount = Annotated[CountOrNone, WrapValidator(gpus)]
 Budget = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(integer)]
 Port = Annotated[int, Field(ge=1, le=65_535), BeforeValidator(integer)]
 Stage = Annotated[int, Field(ge=0, le=3), BeforeValidator(integer)]

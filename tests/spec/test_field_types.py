@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from clusterjobs.spec import commands, field_types, images, reserved_names
+from clusterjobs.spec import commands, field_types, images, reserved_names, storage_types
 from clusterjobs.spec.module_items import module_item
 from clusterjobs.spec.references import variable
 
@@ -57,8 +57,8 @@ P = variable("LR")
         (field_types.package_name, "flash_attn-2.x", "flash_attn-2.x"),
         (field_types.package_version, 2.5, "2.5"),
         (field_types.package_version, "2.6.0rc1", "2.6.0rc1"),
-        (field_types.repository, "s3://my-bucket/a/b", "s3://my-bucket/a/b"),
-        (field_types.repository, "/a", "/a"),
+        (storage_types.repository, "s3://my-bucket/a/b", "s3://my-bucket/a/b"),
+        (storage_types.repository, "/a", "/a"),
         (field_types.flag, True, True),
         (field_types.time_limit, "0:01", "0:01"),
         (images.image, "docker://me@registry/a:tag@sha256", "docker://me@registry/a:tag@sha256"),
@@ -155,11 +155,11 @@ def test_takes(read: Callable[[Any], Any], value: object, result: object) -> Non
         (field_types.package_version, ">=2", "its beginning"),
         (field_types.package_version, "2.", "its beginning"),
         (field_types.interface, "e/5", "ip link"),
-        (field_types.bucket, "s3://ab", "3 to 63 characters"),
-        (field_types.bucket, "s3://my-bucket/a b", "only letters, digits"),
-        (field_types.repository, "gs://my-bucket", "s3://my-bucket/folder"),
-        (field_types.repository, "S3:/x", "s3://my-bucket/folder"),
-        (field_types.repository, "~/x", "${HOME}"),
+        (storage_types.bucket, "s3://ab", "3 to 63 characters"),
+        (storage_types.bucket, "s3://my-bucket/a b", "only letters, digits"),
+        (storage_types.repository, "gs://my-bucket", "s3://my-bucket/folder"),
+        (storage_types.repository, "S3:/x", "s3://my-bucket/folder"),
+        (storage_types.repository, "~/x", "${HOME}"),
         (field_types.flag, "true", "without quotes"),
         (field_types.flag, 1, "true or false"),
         (field_types.time_limit, 0, "no limit"),
@@ -198,7 +198,7 @@ def test_refuses_and_says_what_to_write(
         (field_types.job_name, "x" * 200),
         (field_types.option_value, "x" * 1000),
         (field_types.interface, "x" * 15),
-        (field_types.bucket, "s3://" + "x" * 63),
+        (storage_types.bucket, "s3://" + "x" * 63),
     ],
 )
 def test_takes_the_longest_text_and_no_longer_one(read: Callable[[Any], Any], longest: str) -> None:
