@@ -46,7 +46,8 @@ class NodeGroup(NamedTuple):
 
     `type_names`: the node types that select this group in a spec. `max_nodes`: None if no limit
     is known. `fabric` is "efa", "infiniband", "ethernet" or "". `features` are Slurm's; those that
-    select the group come first.
+    select the group come first. `purchase`: how the nodes are paid for, as the catalogue of prices
+    names it (`ONDEMAND`); "" if unknown.
     """
 
     name: str
@@ -55,6 +56,7 @@ class NodeGroup(NamedTuple):
     max_nodes: int | None = None
     fabric: str = ""
     features: tuple[str, ...] = ()
+    purchase: str = ""
 
 
 class Lack(NamedTuple):
@@ -120,7 +122,8 @@ class ClusterFacts(NamedTuple):
     `shared_folders` are shared, but are not mounts themselves. `bucket_service`: the service whose
     Lustre file systems can link a folder to a bucket; "" if there is none. `slurm_commands`: the
     folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
-    `default_partition`: of jobs that name none; "" if unknown.
+    `default_partition`: of jobs that name none; "" if unknown. `region`: whose prices are valid; ""
+    if unknown.
     """
 
     name: str
@@ -133,6 +136,7 @@ class ClusterFacts(NamedTuple):
     slurm_commands: str = ""
     default_partition: str = ""
     terms: Terms = Terms()
+    region: str = ""
 
     def partition(self, name: str) -> Partition:
         """The partition of that name, or the only one whose name was not filled in."""
