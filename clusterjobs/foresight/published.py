@@ -67,21 +67,31 @@ def _complete_rows(rows: Iterator[dict[str, str]]) -> Iterator[Published]:
 
 def read_row(row: dict[str, str], gpu: Gpu) -> Published:
     path = f"{row['repo']}: {row['path']}" if row["repo"] else row["path"]
+    model, layout = _model(row), _layout(row)
     return Published(
         source=row["source"],
         url=f"{path} at {row['commit']}" if row["commit"] else path,
         use=row["use"],
         name=row["model"],
-        model=_model(row),
-        layout=_layout(row),
+        model=model,
+        layout=layout,
         gpu=gpu,
         network=Network(float(row["node_gbps"] or 0)),
-        step_seconds=float(row["step_s"]) if row["step_s"] else None,
+        step_seconds=_step_seconds(row, model, layout),
         memory=row["mem_gib"],
         memory_kind=row["mem_kind"],
         memory_stage=row["mem_stage"],
         note=row["note"],
     )
+
+
+def _step_seconds(row: dict[str, str], model: ModelShape, layout: Layout) -> float | None:
+    """Some sources give the time of a step, others tokens/s of a GPU."""
+    if row["step_s"]:
+        return float(row["step_s"])
+    if row["tok_s_gpu"]:
+        return layout.global_batch * model.sequence / (float(row["tok_s_gpu"]) * layout.gpus)
+    return None
 
 
 def _features(row: dict[str, str]) -> dict[str, str]:
