@@ -20,7 +20,7 @@ class NodeType(NamedTuple):
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
     `cpus_are_cores`: one thread of each core is in use.
-    `placeholder` stands where the name was to be filled in.
+    `placeholder` stands where the name was to be filled in. `gpu_memory_gib` is that of one GPU.
     """
 
     name: str
@@ -39,6 +39,7 @@ class NodeType(NamedTuple):
     cpus_are_cores: bool | None = None
     neuron_cores: int = 0
     placeholder: str = ""
+    gpu_memory_gib: float | None = None
 
 
 class NodeGroup(NamedTuple):
