@@ -14,6 +14,7 @@ from clusterjobs.foresight.gpus import find_gpu
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.storage import is_below
 from clusterjobs.slurm_time import seconds_of
 from clusterjobs.spec.load import Spec
 from clusterjobs.spec.references import show
@@ -75,6 +76,7 @@ def foreseen_job(plan: Plan, spec: Spec, facts: ClusterFacts) -> ForeseenJob | U
         length_of(spec.experiment),
         save_steps(spec.experiment),
         seconds_of(limit) if limit else None,
+        disk_rate=_disk_rate(plan, facts),
         software=show(spec.experiment.framework),
         gpus_of_nodes=_gpus_of_nodes(placement),
     )
@@ -82,6 +84,16 @@ def foreseen_job(plan: Plan, spec: Spec, facts: ClusterFacts) -> ForeseenJob | U
 
 def _gpus_of_nodes(placement: Placement) -> int:
     return placement.shape.nodes * (placement.node_type.gpus or 0) if placement.exclusive else 0
+
+
+def _disk_rate(plan: Plan, facts: ClusterFacts) -> float | None:
+    """Bytes/s of the file system with the checkpoints; of nested mounts the innermost counts."""
+    folder = plan.checkpoints.path
+    if not folder:
+        return None
+    mounts = [one for one in facts.mounts if is_below(folder, one.path)]
+    inner = max(mounts, key=lambda one: len(one.path), default=None)
+    return inner.throughput_mbs * 1e6 if inner and inner.throughput_mbs else None
 
 
 def gpu_of(node_type: NodeType) -> Gpu | None:

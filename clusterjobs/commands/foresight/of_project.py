@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from clusterjobs.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from clusterjobs.commands.pipeline import Project
+    from clusterjobs.commands.sweeps.project import SweepProject
 
 
 def foresight_of(project: Project) -> Foresight | Unknown:
@@ -49,3 +51,24 @@ def warnings_of(project: Project, strict: bool = False) -> tuple[Problem, ...]:
     if isinstance(found, Unknown):
         return ()
     return tuple(foresight_warnings(found, project.spec, strict))
+
+
+def warnings_of_sweep(project: SweepProject, strict: bool = False) -> tuple[Problem, ...]:
+    """The same for all points; one that some points have names them."""
+    facts, sites = project.source.facts, project.inputs.sites
+    points: dict[Problem, list[str]] = {}
+    try:
+        measured = read_measurements(project.site)
+        once = functools.cache(lambda job: foresee(job, sites, measured))  # most points are alike
+        for point, spec in zip(project.points, project.specs, strict=True):
+            job = foreseen_job(point.plan, spec, facts)
+            if not isinstance(job, Unknown):
+                for one in foresight_warnings(once(job), spec, strict):
+                    points.setdefault(one, []).append(point.point.name)
+    except InputError as error:
+        return error.problems
+    every = len(project.points)
+    return tuple(
+        one if len(names) == every else one._replace(points=tuple(names))
+        for one, names in points.items()
+    )
