@@ -24,8 +24,10 @@ def _stage_bytes(r: ModelShape, y: Layout, stage: int) -> float:
     dense = layers * (2 * h * q + 2 * h * kv) / t
     expert = 0.0
     if r.experts:
-        dense += layers * (h * r.experts.count + mats * h * r.experts.shared_ffn / t)
-        expert = layers * r.experts.count / y.expert * mats * h * r.experts.ffn / (y.expert_tensor or t)
+        dense += layers * (h * r.experts.number + mats * h * r.experts.shared_ffn / t)
+        expert = (
+            layers * r.experts.number / y.expert * mats * h * r.experts.ffn / (y.expert_tensor or t)
+        )
     else:
         dense += layers * mats * h * f / t
     table = V * h / t
@@ -39,7 +41,12 @@ def _stage_bytes(r: ModelShape, y: Layout, stage: int) -> float:
         if y.precision == "fp32":
             return 8 + 8 / n if y.zero else 16
         if y.engine in ("megatron-deepspeed", "deepspeed"):
-            return {0: 20 if half else 18, 1: 4 + 16 / n if half else 8 + 12 / n, 2: 2 + 18 / n, 3: 18 / n}[y.zero]
+            return {
+                0: 20 if half else 18,
+                1: 4 + 16 / n if half else 8 + 12 / n,
+                2: 2 + 18 / n,
+                3: 18 / n,
+            }[y.zero]
         if y.engine == "megatron-core":
             grad, own = (2, 16) if half else (4, 12)
             return 18 / n if y.zero == 3 else 2 + grad + own / (n if y.zero else 1)

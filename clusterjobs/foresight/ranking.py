@@ -9,10 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from clusterjobs.foresight.records import Layout
-
-# In groups of published layouts of one job the measured best lay within 10 % of the model's first
-# in all 33: nearer ones cannot be told apart.
-TIE = 1.10
+from clusterjobs.foresight.ties import TIE
 
 
 class Candidate(NamedTuple):
@@ -75,7 +72,7 @@ def ties(ordered: Sequence[Candidate], by_cost: bool = False) -> int:
     if not ordered:
         return 0
     best = min(value(one) or 0.0 for one in ordered)
-    return sum((value(one) or 0.0) <= best * TIE for one in ordered)
+    return sum((value(one) or 0.0) <= best * (1 + TIE) for one in ordered)
 
 
 def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:

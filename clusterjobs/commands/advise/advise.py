@@ -20,6 +20,7 @@ from clusterjobs.commands.advise.places import (
 from clusterjobs.commands.advise.report import Advice
 from clusterjobs.commands.advise.search import search
 from clusterjobs.commands.files import read_sites, site_files
+from clusterjobs.commands.foresight.data import NO_SPEED
 from clusterjobs.commands.foresight.job import ForeseenJob, Unknown, foreseen_job
 from clusterjobs.commands.own_configs import OwnConfigs
 from clusterjobs.commands.pipeline import read_spec
@@ -62,6 +63,8 @@ class Planned:
         found = foreseen_job(plan, self.spec, self.facts)
         if isinstance(found, Unknown):
             raise one_problem(found.why, self.spec.source.locate(()), hint=found.hint)
+        if found.layout.offload != "none":
+            raise one_problem(NO_SPEED, hint="advise ranks layouts whose states are on the GPUs")
         return found
 
     def refusal(self, wanted: Sequence[Setting]) -> str:
@@ -90,7 +93,9 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], asked: Asked) -> Advi
     found = search(job, freedom(planned.spec, job.layout), places, nodes)
     no_prices = [place.price for place in places.values() if isinstance(place.price, str)]
     if asked.by_cost and len(no_prices) == len(places):
-        raise one_problem(f"--by cost: {no_prices[0]}", hint="add prices to site.yaml, or --by time")
+        raise one_problem(
+            f"--by cost: {no_prices[0]}", hint="add prices to site.yaml, or --by time"
+        )
     ordered = ranked(found.candidates, asked.by_cost)
     tied = {id(one) for one in ordered[: ties(ordered, asked.by_cost)]}
 

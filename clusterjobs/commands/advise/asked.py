@@ -58,9 +58,7 @@ def asked_for(
     return Asked(by == "cost", _numbers(nodes), named, hardware, top)
 
 
-def _hardware(
-    name: str, gpus: int | None, per_node: int | None, gbps: float | None
-) -> Hardware:
+def _hardware(name: str, gpus: int | None, per_node: int | None, gbps: float | None) -> Hardware:
     gpu = find_gpu(name)
     if gpu is None or (_size(name) and _size(name) != f"{gpu.memory_gib:g}"):
         raise one_problem(

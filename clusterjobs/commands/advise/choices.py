@@ -61,7 +61,11 @@ def _recomputations(name: str, spec: Spec, layout: Layout) -> tuple[Any, ...]:
 
 def settings_of(wanted: Layout, base: Layout, spec: Spec) -> list[Setting]:
     """What to set in the spec for a layout: only what differs from the spec's own, `base`."""
-    return [*_batch(wanted, base, spec.experiment), *_parallel(wanted, base), *_memory(wanted, base, spec)]
+    return [
+        *_batch(wanted, base, spec.experiment),
+        *_parallel(wanted, base),
+        *_memory(wanted, base, spec),
+    ]
 
 
 def _batch(wanted: Layout, base: Layout, experiment: Experiment) -> Iterator[Setting]:

@@ -34,7 +34,9 @@ Examples:
 @click.option(
     "--fabric-gbps", type=float, help="With --gpu: Gbit/s of a node's network, by default 400."
 )
-@click.option("--top", type=click.IntRange(1, 50), default=8, show_default=True, help="Show so many.")
+@click.option(
+    "--top", type=click.IntRange(1, 50), default=8, show_default=True, help="Show so many."
+)
 @click.option("--write", is_flag=True, help="Write the first option's settings into SPEC.")
 @click.option("--pareto", is_flag=True, help="Draw time against cost in the terminal.")
 @click.option(

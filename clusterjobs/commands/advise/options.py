@@ -9,10 +9,11 @@ from clusterjobs.commands.advise.places import Place
 from clusterjobs.commands.advise.search import steps_of_job
 from clusterjobs.commands.foresight.job import ForeseenJob
 from clusterjobs.foresight.cost import Cost, cost_of
+from clusterjobs.foresight.limits import NAMES
 from clusterjobs.foresight.provisional_memory import Memory, estimate_memory
-from clusterjobs.foresight.provisional_speed import Speed, estimate_speed
 from clusterjobs.foresight.ranking import Candidate
 from clusterjobs.foresight.records import Layout, Range
+from clusterjobs.foresight.speed import Speed, estimate_speed
 
 
 class Option(NamedTuple):
@@ -37,6 +38,7 @@ def option_of(
     one: Candidate, place: Place, settings: list[Setting], job: ForeseenJob, is_tie: bool
 ) -> Option:
     speed = estimate_speed(job.model, one.layout, place.gpu, place.network)
+    assert speed  # advise refuses offloaded states
     memory = estimate_memory(job.model, one.layout, place.gpu)
     seconds = speed.step_seconds.times(steps_of_job(job))
     cost = None
@@ -50,7 +52,7 @@ def with_reasons(options: list[Option]) -> list[Option]:
     if not options:
         return []
     first = options[0]
-    reasons = ["; ".join(first.speed.limits[:3])]
+    reasons = [", ".join(map(str, first.speed.limits))]
     reasons += [_against(one, first) for one in options[1:]]
     return [one._replace(why=why) for one, why in zip(options, reasons, strict=True)]
 
@@ -58,10 +60,8 @@ def with_reasons(options: list[Option]) -> list[Option]:
 def _against(one: Option, first: Option) -> str:
     """The part of the step that grows most against the first, and the one that shrinks most."""
     same_gpus = one.layout.gpus == first.layout.gpus and one.place.gpu == first.place.gpu
-    parts = {part.name: part.seconds for part in first.speed.parts}
-    changes = {
-        part.name: part.seconds - parts.get(part.name, 0.0) for part in one.speed.parts
-    }
+    parts = first.speed.parts._asdict()
+    changes = {NAMES[key]: new - parts[key] for key, new in one.speed.parts._asdict().items()}
     whole = first.speed.step_seconds.mid
     change = one.speed.step_seconds.mid / whole - 1
     text = f"step {change:+.0%}"

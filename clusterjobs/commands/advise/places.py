@@ -91,10 +91,10 @@ def facts_of_gpus(gpu: Gpu, per_node: int, gbps: float, name: str) -> ClusterFac
         network_gbps=gbps,
         gpudirect_rdma=True,
     )
-    partition = Partition(name, (NodeGroup(name, kind, (name,), None, "infiniband"),), exclusive=True)
-    return ClusterFacts(
-        name, (partition,), mounts_complete=False, default_partition=name
+    partition = Partition(
+        name, (NodeGroup(name, kind, (name,), None, "infiniband"),), exclusive=True
     )
+    return ClusterFacts(name, (partition,), mounts_complete=False, default_partition=name)
 
 
 def node_counts(place: Place, gpus: int, wanted: Iterable[int]) -> list[int]:

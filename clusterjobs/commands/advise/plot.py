@@ -33,9 +33,11 @@ def write_plot(file: pathlib.Path, advice: Advice) -> None:
     axes = figure.add_subplot()
     for where in dict.fromkeys(one.where for one in priced):
         points = [one for one in priced if one.where == where]
-        axes.scatter([p.seconds for p in points], [p.usd for p in points], s=6, label=where)
+        axes.scatter([p.seconds for p in points], [p.usd or 0.0 for p in points], s=6, label=where)
     front = pareto_front(priced)
-    axes.plot([p.seconds for p in front], [p.usd for p in front], "k.-", label="Pareto front")
+    axes.plot(
+        [p.seconds for p in front], [p.usd or 0.0 for p in front], "k.-", label="Pareto front"
+    )
     for point in front[:8]:
         text = f"{point.nodes} nodes, {layout_text(point.layout)}"
         axes.annotate(text, (point.seconds, point.usd), fontsize=6)

@@ -13,7 +13,8 @@ from clusterjobs.commands.foresight.text import VERDICTS, between, hours
 from clusterjobs.commands.show import printable, table
 from clusterjobs.counted import counted
 from clusterjobs.foresight.layouts import RuledOut
-from clusterjobs.foresight.ranking import TIE, Candidate, pareto_front
+from clusterjobs.foresight.ranking import Candidate, pareto_front
+from clusterjobs.foresight.ties import TIE
 
 SHOWN_RULES = 6
 
@@ -42,7 +43,16 @@ def advice_text(advice: Advice) -> str:
 def _options_table(advice: Advice) -> str:
     several = len({one.candidate.where for one in advice.options}) > 1
     length = "time" if advice.job.length else f"{STEPS_OF_A_PRICE:,} steps"
-    head = ["", "layout", *(["where"] if several else []), "nodes", "step", length, "cost", "memory"]
+    head = [
+        "",
+        "layout",
+        *(["where"] if several else []),
+        "nodes",
+        "step",
+        length,
+        "cost",
+        "memory",
+    ]
     rows = [[*head, "why"]]
     for rank, one in enumerate(advice.options, 1):
         cost = f"${one.cost.usd.mid:,.0f}" if one.cost else "?"
@@ -67,7 +77,7 @@ def _ties(advice: Advice) -> str:
     tied = sum(one.is_tie for one in advice.options)
     if tied < 2:
         return ""
-    error = f"{TIE - 1:.0%}"
+    error = f"{TIE:.0%}"
     return (
         f"1= to {tied}= are within {error}, the model's error: they are a tie, and the simplest "
         "comes first. clusterjobs calibrate measures one of them."

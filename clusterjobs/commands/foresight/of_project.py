@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterjobs.commands.foresight.data import foresight_data
 from clusterjobs.commands.foresight.foresee import Foresight, foresee
-from clusterjobs.commands.foresight.job import Unknown, foreseen_job
+from clusterjobs.commands.foresight.job import CPU, Unknown, foreseen_job
 from clusterjobs.commands.foresight.measurements import read_measurements
 from clusterjobs.commands.foresight.text import foresight_text
 from clusterjobs.commands.foresight.warnings import foresight_warnings
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 def foresight_of(project: Project) -> Foresight | Unknown:
     """The foresight, or why there is none. Raises InputError for the site's own files."""
-    job = foreseen_job(project.plan, project.spec, project.source.facts)
+    measured = read_measurements(project.site)
+    job = foreseen_job(project.plan, project.spec, project.source.facts, with_cpus=bool(measured))
     if isinstance(job, Unknown):
         return job
-    return foresee(job, project.inputs.sites, read_measurements(project.site))
+    found = foresee(job, project.inputs.sites, measured)
+    if found.measured is None and not job.gpu.family and job.gpu.name.startswith(CPU):
+        return Unknown(f"{job.nodes.node_type} has no GPU, and nothing was measured on it")
+    return found
 
 
 def foresight_block(project: Project) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusterjobs.commands.foresight.data import NO_SPEED
 from clusterjobs.commands.foresight.foresee import Foresight
 from clusterjobs.counted import counted
 from clusterjobs.foresight.records import Range
@@ -21,7 +22,8 @@ def foresight_text(found: Foresight) -> str:
         ("checkpoint", *_checkpoint(found)),
         ("cost", *_cost(found)),
     ]
-    rows += [("nearest", str(one), "") for one in found.speed.nearest[:3]]
+    nearest = found.speed.nearest if found.speed else ()
+    rows += [("nearest" if n == 0 else "", str(one), "") for n, one in enumerate(nearest)]
     lines = [line for name, value, note in rows for line in _lines(name, value, note)]
     return "foresight\n" + "\n".join(lines)
 
@@ -35,9 +37,9 @@ def _lines(name: str, value: str, note: str) -> list[str]:
 def _origin(found: Foresight) -> str:
     if found.measured:
         return found.measured.shown()
-    if found.speed.validated:
-        return "inside the region of published measurements"
-    return "not validated: " + "; ".join(found.speed.reasons)
+    if found.speed is None or found.speed.validated:
+        return "inside the region of published measurements" if found.speed else ""
+    return "not validated: " + "; ".join(found.speed.doubts)
 
 
 def _memory(found: Foresight) -> tuple[str, str]:
@@ -50,13 +52,17 @@ def _memory(found: Foresight) -> tuple[str, str]:
 
 def _step(found: Foresight) -> tuple[str, str]:
     speed = found.speed
+    if speed is None:
+        return "unknown", NO_SPEED
     tokens = f"{between(speed.tokens_per_second_per_gpu)} tokens/s per GPU"
     mfu = f"MFU {100 * speed.mfu.low:.0f}-{100 * speed.mfu.high:.0f} %"
-    return f"{between(speed.step_seconds, 's')}, {tokens}, {mfu}", ", ".join(speed.limits[:3])
+    return f"{between(speed.step_seconds, 's')}, {tokens}, {mfu}", ", ".join(map(str, speed.limits))
 
 
 def _time(found: Foresight) -> tuple[str, str]:
     time = found.time
+    if time is None and found.job.length:
+        return "unknown", ""
     if time is None:
         return "unknown", "add training: {tokens: 300e9}, or samples, or steps"
     text = f"{hours(time.seconds)} for {counted(time.steps, 'step')}"
@@ -70,15 +76,16 @@ def _time(found: Foresight) -> tuple[str, str]:
 def _checkpoint(found: Foresight) -> tuple[str, str]:
     saves = found.saves
     text = f"{number(saves.gib)} GiB, saved in {between(saves.save_seconds, 's')}"
-    steps = max(1, round(saves.best_interval.mid / found.speed.step_seconds.mid))
-    best = f"best interval {hours(saves.best_interval)}, {counted(steps, 'step')} (Young/Daly)"
+    step = found.speed.step_seconds.mid if found.speed else None
+    steps = counted(max(1, round(saves.best_interval.mid / step)), "step") if step else ""
+    best = f"best interval {hours(saves.best_interval)}, {steps} (Young/Daly)"
     if saves.interval_seconds:
         now, least = (
             loss_share(saves.save_seconds.mid, one.mid, found.between_failures.mid)
             for one in (saves.interval_seconds, saves.best_interval)
         )
         best = f"every {saves.interval_steps} steps: saves and failures take {percent(now)} of the "
-        best += f"time; {percent(least)} at the best interval, {counted(steps, 'step')} (Young/Daly)"
+        best += f"time; {percent(least)} at the best interval, {steps} (Young/Daly)"
     rate = f"{saves.rate_note}; {FAILURES.source}"
     return text, f"{best}\n{'':14}{rate}"
 
