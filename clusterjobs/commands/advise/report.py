@@ -20,7 +20,7 @@ SHOWN_RULES = 6
 
 
 class Advice(NamedTuple):
-    """The answer of `advise`. `refused`: layouts that the spec's own checks refuse, with reasons."""
+    """The answer of `advise`. `refused`: layouts that the spec's own checks refuse, and why."""
 
     job: ForeseenJob
     by_cost: bool

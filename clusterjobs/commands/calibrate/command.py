@@ -79,10 +79,11 @@ def calibrate(
                 f"then: clusterjobs calibrate {spec} --log .../job.log, with its --set values"
             )
             return 0
-        code, found = measure.of_run(spec, project, output, force)
-        if found is None:
+        code, measured = measure.of_run(spec, project, output, force)
+        if measured is None:
             click.echo("the short job did not complete: nothing is stored", err=True)
             return code or 1
+        found = measured
     file = measure.store_one(found)
     if as_json:
         print_json({**found._asdict(), "stored": str(file)})

@@ -20,9 +20,10 @@ from clusterjobs.foresight.training_time import FAILURES, TrainingTime, training
 
 
 class Foresight(NamedTuple):
-    """What is expected of a job. `speed`: None where no number can be given. `time`: None if the length of the training is unknown.
+    """What is expected of a job. `speed`: None where no number can be given.
 
-    `cost`, or in `no_cost` why there is none. `measured`: the measurement that narrowed the ranges.
+    `time`: None without a speed, or if the length of the training is unknown. `cost`, or in
+    `no_cost` why there is none. `measured`: the measurement that narrowed the ranges.
     """
 
     job: ForeseenJob
