@@ -17,6 +17,7 @@ class NodeType(NamedTuple):
     `cpus` as Slurm counts them. `fabric`: the fast network that the type supports, and the number
     of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
     `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
+    `gpu_memory_gib`: the memory of one GPU.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
     `cpus_are_cores`: one thread of each core is in use.
@@ -29,6 +30,7 @@ class NodeType(NamedTuple):
     gpus: int | None = None
     gpu_model: str | None = None
     gpu_gres_type: str = ""
+    gpu_memory_gib: float | None = None
     gpudirect_rdma: bool | None = None
     fabric: str = ""
     fabric_interfaces: int | None = None
@@ -46,7 +48,8 @@ class NodeGroup(NamedTuple):
 
     `type_names`: the node types that select this group in a spec. `max_nodes`: None if no limit
     is known. `fabric` is "efa", "infiniband", "ethernet" or "". `features` are Slurm's; those that
-    select the group come first.
+    select the group come first. `purchase`: how the nodes are paid for, as the catalogue of prices
+    names it (`ONDEMAND`); "" if unknown.
     """
 
     name: str
@@ -55,6 +58,7 @@ class NodeGroup(NamedTuple):
     max_nodes: int | None = None
     fabric: str = ""
     features: tuple[str, ...] = ()
+    purchase: str = ""
 
 
 class Lack(NamedTuple):
@@ -120,7 +124,8 @@ class ClusterFacts(NamedTuple):
     `shared_folders` are shared, but are not mounts themselves. `bucket_service`: the service whose
     Lustre file systems can link a folder to a bucket; "" if there is none. `slurm_commands`: the
     folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
-    `default_partition`: of jobs that name none; "" if unknown.
+    `default_partition`: of jobs that name none; "" if unknown. `region`: whose prices are valid; ""
+    if unknown.
     """
 
     name: str
@@ -133,6 +138,7 @@ class ClusterFacts(NamedTuple):
     slurm_commands: str = ""
     default_partition: str = ""
     terms: Terms = Terms()
+    region: str = ""
 
     def partition(self, name: str) -> Partition:
         """The partition of that name, or the only one whose name was not filled in."""

@@ -45,13 +45,14 @@ def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
         slurm_commands="/opt/slurm/bin",  # the cookbook's slurm install_dir
         default_partition=cluster.queues[0].name if cluster.queues else "",
         terms=_TERMS,
+        region=cluster.region or "",
     )
 
 
 def _partition(queue: config.Queue) -> Partition:
     return Partition(
         queue.name,
-        tuple(map(_node_group, queue.compute_resources)),
+        tuple(_node_group(one, queue.capacity_type) for one in queue.compute_resources),
         exclusive=queue.job_exclusive,
         local_disk="/" + queue.scratch_dir.strip("/"),
         max_time=queue.max_time,
@@ -66,7 +67,7 @@ def _mount(mount: config.Mount) -> Mount:
     return Mount(mount.directory, kind, name, mount.capacity_gib)
 
 
-def _node_group(resource: config.ComputeResource) -> NodeGroup:
+def _node_group(resource: config.ComputeResource, capacity_type: str) -> NodeGroup:
     """Of several instance types it is unknown beforehand which one a node will be.
 
     So of all of them nothing is known where the catalogue lacks one.
@@ -82,6 +83,7 @@ def _node_group(resource: config.ComputeResource) -> NodeGroup:
         resource.max_count,
         "efa" if resource.efa else "ethernet",
         (*(names if len(names) == 1 else ()), resource.name),
+        purchase=capacity_type,
     )
 
 
@@ -100,6 +102,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         gpus=fewest.gpus,
         gpu_model=fewest.gpu_model,
         gpu_gres_type=gres_type(fewest.gpu_model) if fewest.gpus else "",
+        gpu_memory_gib=fewest.gpu_memory_mib / 1024 if fewest.gpus else None,
         gpudirect_rdma=all(found.gpudirect_rdma for found in types),
         fabric={None: "", 0: "ethernet"}.get(interfaces, "efa"),
         fabric_interfaces=interfaces,
