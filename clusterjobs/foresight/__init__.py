@@ -1,1 +1,1 @@
-"""Predicts memory, speed, time and cost of a training job. Knows formulas, but no spec, no cluster."""
+"""Predicts memory, speed, time and cost of a training job. Knows formulas, no spec or cluster."""

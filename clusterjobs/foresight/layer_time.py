@@ -45,7 +45,7 @@ def layer_weights(model: ModelShape) -> float:
     router = 0
     if model.experts:
         width = model.experts.top_k * model.experts.ffn + model.experts.shared_ffn
-        router = model.hidden * model.experts.count
+        router = model.hidden * model.experts.number
     matrices = 3 if model.gated else 2
     attention = 2 * (model.query_width + model.kv_width)
     return model.hidden * (attention + matrices * width) + router

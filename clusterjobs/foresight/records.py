@@ -42,7 +42,7 @@ class Range(NamedTuple):
 class Experts(NamedTuple):
     """A mixture of experts. `shared_ffn` is the width of the experts that every token uses."""
 
-    count: int
+    number: int
     top_k: int
     ffn: int
     shared_ffn: int = 0
@@ -147,6 +147,11 @@ class Gpu(NamedTuple):
     memory_bandwidth: float
     nvlink: float
     memory_gib: float
+
+    def peak(self, precision: str) -> float:
+        """Dense FLOP/s that MFU is a share of: fp8's peak for fp8 and below."""
+        low = precision in ("fp8", "nvfp4")
+        return self.peak_fp8 if low and self.peak_fp8 else self.peak_16bit
 
 
 class Network(NamedTuple):

@@ -6,6 +6,7 @@ from math import ceil
 from typing import NamedTuple
 
 from clusterjobs.foresight.constants import Constants, fitted_constants
+from clusterjobs.foresight.experts import expert_time
 from clusterjobs.foresight.layer_time import layer_time, tokens
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
 from clusterjobs.foresight.traffic import data_time, message_time, rank_weights, tensor_time
@@ -27,6 +28,7 @@ class StepTime(NamedTuple):
     recomputation: float
     head: float
     tensor: float
+    experts: float
     bubble: float
     messages: float
     data: float
@@ -53,9 +55,11 @@ def step_time(
     layer = layer_time(model, layout, gpu, constants)
     tensor = tensor_time(model, layout, gpu, network, constants)
     head = head_time(model, layout, gpu, constants)
-    layers, has_head = slowest_stage(model, layout, sum(layer) + tensor, head)
+    experts = expert_time(model, layout, gpu, network, constants)
+    each = sum(layer) + tensor + experts
+    layers, has_head = slowest_stage(model, layout, each, head)
     head *= has_head
-    stage = layers * (sum(layer) + tensor) + head
+    stage = layers * each + head
     messages = message_time(model, layout, gpu, network, constants)
     m = layout.micro_batches
     n = layers * m
@@ -67,6 +71,7 @@ def step_time(
         recomputation=layer.again * n,
         head=head * m,
         tensor=tensor * n,
+        experts=experts * n,
         bubble=(stage + messages) * (layout.pipeline - 1) / layout.virtual_pipeline,
         messages=messages * m,
         data=data_time(model, layout, gpu, network, constants, stage),

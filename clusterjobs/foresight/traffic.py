@@ -75,8 +75,21 @@ def message_time(
 def rank_weights(model: ModelShape, layout: Layout) -> float:
     """Weights whose gradients one rank shares: its layers', and its part of the tables."""
     tables = model.vocab * model.hidden * (1 if model.tied else 2)
-    weights = model.layers * layer_weights(model) + tables
-    return weights / (layout.tensor * layout.pipeline)
+    if model.experts is None:
+        weights = model.layers * layer_weights(model) + tables
+        return weights / (layout.tensor * layout.pipeline)
+    routed = model.experts.top_k * (3 if model.gated else 2) * model.hidden * model.experts.ffn
+    dense = model.layers * (layer_weights(model) - routed) + tables
+    experts = model.layers * rank_expert_weights(model, layout) / layout.pipeline
+    return dense / (layout.tensor * layout.pipeline) + experts
+
+
+def rank_expert_weights(model: ModelShape, layout: Layout) -> float:
+    """Weights of one layer's experts on one rank."""
+    assert model.experts
+    matrices = 3 if model.gated else 2
+    split = layout.expert * (layout.expert_tensor or layout.tensor)
+    return model.experts.number / split * matrices * model.hidden * model.experts.ffn
 
 
 def data_time(
@@ -98,12 +111,12 @@ def data_time(
         return _sharded_time(model, layout, gpu, network, constants, stage)
     weights = rank_weights(model, layout)
     seconds = 4 * weights * (ranks - 1) / ranks / _data_rate(layout, gpu, network, constants)
+    seconds += _ring_latency(layout, weights, constants)
     if layout.engine in TENSOR_OVERLAPPING:
         behind = stage * min(layout.micro_batches, layout.pipeline)
     else:
         behind = stage * 2 / 3  # the backward pass of the last micro batch
-    exposed = max(seconds * (1 - _overlap(layout, constants)), seconds - behind)
-    return exposed + _ring_latency(layout, weights, constants)
+    return max(seconds * (1 - _overlap(layout, constants)), seconds - behind)
 
 
 def _sharded_time(
