@@ -1,4 +1,4 @@
-"""Makes the advice for one spec: reads it, searches, and checks the best against the spec's rules."""
+"""Makes the advice for one spec: reads it, searches, and lets the spec's own checks refuse."""
 
 from __future__ import annotations
 
@@ -118,8 +118,7 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], asked: Asked) -> Advi
 def _places(planned: Planned, job: ForeseenJob, asked: Asked) -> dict[str, Place]:
     """Where the job is tried. Raises InputError for clusters that are unknown."""
     if not asked.clusters:
-        name = job.nodes.node_type
-        return {name: own_place(job, planned.sites, name)}
+        return {job.nodes.node_type: own_place(job, planned.sites, planned.facts)}
     places: dict[str, Place] = {}
     for name in asked.clusters:
         cluster = planned.files.cluster(name)

@@ -46,12 +46,12 @@ def freedom(spec: Spec, layout: Layout) -> Freedom:
         virtual_pipeline=name == "megatron-lm",
         sequence_parallel=name == "megatron-lm",
         zero=zero,
-        recompute=_recomputations(name, spec, layout),
+        recompute=_recomputations(name, layout),
         layers_beside=False,
     )
 
 
-def _recomputations(name: str, spec: Spec, layout: Layout) -> tuple[Any, ...]:
+def _recomputations(name: str, layout: Layout) -> tuple[Any, ...]:
     if name == "megatron-lm":
         return ("none", "selective", "full")
     if name == "megatron-deepspeed" or name == "huggingface":

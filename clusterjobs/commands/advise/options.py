@@ -10,7 +10,7 @@ from clusterjobs.commands.advise.search import steps_of_job
 from clusterjobs.commands.foresight.job import ForeseenJob
 from clusterjobs.foresight.cost import Cost, cost_of
 from clusterjobs.foresight.limits import NAMES
-from clusterjobs.foresight.provisional_memory import Memory, estimate_memory
+from clusterjobs.foresight.memory import Memory, estimate_memory
 from clusterjobs.foresight.ranking import Candidate
 from clusterjobs.foresight.records import Layout, Range
 from clusterjobs.foresight.speed import Speed, estimate_speed

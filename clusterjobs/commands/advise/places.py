@@ -13,6 +13,7 @@ from clusterjobs.commands.advise.choices import Setting
 from clusterjobs.commands.foresight.job import ForeseenJob, Nodes, gpu_of
 from clusterjobs.commands.foresight.prices import price_of
 from clusterjobs.foresight.cost import HourlyPrice
+from clusterjobs.foresight.layouts import RuledOut
 from clusterjobs.foresight.records import Gpu, Network
 
 MOST_NODES = 1024  # that are tried where no limit is known
@@ -33,10 +34,13 @@ class Place(NamedTuple):
     settings: tuple[Setting, ...] = ()
 
 
-def own_place(job: ForeseenJob, sites: Sequence[tuple[str, str]], name: str) -> Place:
+def own_place(job: ForeseenJob, sites: Sequence[tuple[str, str]], facts: ClusterFacts) -> Place:
     """Where the spec runs the job."""
-    price = price_of(job.nodes, sites)
-    return Place(name, job.gpu, job.layout.gpus_per_node, job.network, price, None)
+    name, price = job.nodes.node_type, price_of(job.nodes, sites)
+    groups = [one for partition in facts.partitions for one in partition.node_groups]
+    limits = [one.max_nodes for one in groups if one.node_type.name == name]
+    most = max(filter(None, limits), default=None)
+    return Place(name, job.gpu, job.layout.gpus_per_node, job.network, price, most)
 
 
 def places_of(
@@ -98,12 +102,18 @@ def facts_of_gpus(gpu: Gpu, per_node: int, gbps: float, name: str) -> ClusterFac
 
 
 def node_counts(place: Place, gpus: int, wanted: Iterable[int]) -> list[int]:
-    """Nodes to try: those that are asked for, else as many as give the spec's GPUs, and powers of
-    two from a quarter to four times of that."""
-    asked = sorted(set(wanted))
-    limit = place.max_nodes or MOST_NODES
-    if asked:
-        return [one for one in asked if one <= limit]
+    """Nodes to try: those that are asked for, else as many as give the spec's GPUs, and a quarter
+    to four times of that."""
     same = max(1, round(gpus / place.gpus_per_node))
     counts = {same, *(max(1, round(same * factor)) for factor in (0.25, 0.5, 2, 4))}
-    return sorted(one for one in counts if one <= limit)
+    return sorted(set(wanted) or counts)
+
+
+def within_limit(place: Place, counts: Iterable[int]) -> Iterator[int | RuledOut]:
+    """Those that the place has."""
+    limit = place.max_nodes or MOST_NODES
+    for one in counts:
+        if one <= limit:
+            yield one
+        else:
+            yield RuledOut(f"{one} nodes", f"{place.name} has at most {limit}")

@@ -13,7 +13,7 @@ FORMATS = (".png", ".svg")
 
 
 def write_plot(file: pathlib.Path, advice: Advice) -> None:
-    """Raises InputError if matplotlib is missing, no price is known, or the file is not writable."""
+    """Raises InputError without matplotlib, without prices, or if the file cannot be written."""
     if file.suffix not in FORMATS:
         raise one_problem(f"--plot: {file} is no .png or .svg", hint="write --plot pareto.png")
     priced = [one for one in advice.found.candidates if one.usd]
@@ -21,8 +21,6 @@ def write_plot(file: pathlib.Path, advice: Advice) -> None:
         hint = advice.no_prices[0] if advice.no_prices else "no layout fits"
         raise one_problem("--plot: time against cost needs a price", hint=hint)
     try:
-        import matplotlib.backends.backend_agg
-        import matplotlib.backends.backend_svg
         from matplotlib.figure import Figure
     except ImportError:
         raise one_problem(

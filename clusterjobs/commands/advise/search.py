@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from clusterjobs.commands.advise.places import Place
+from clusterjobs.commands.advise.places import Place, within_limit
 from clusterjobs.commands.foresight.job import ForeseenJob
 from clusterjobs.foresight.layouts import Freedom, RuledOut, layouts
-from clusterjobs.foresight.provisional_memory import peak_bytes
+from clusterjobs.foresight.memory import memory_share
 from clusterjobs.foresight.ranking import FITS_NOT, Candidate
-from clusterjobs.foresight.saves import GIB
 from clusterjobs.foresight.step import step_seconds
 
-VISIBLE = 0.985  # of the nominal memory: the driver keeps the rest
 STEPS_OF_A_PRICE = 1000  # the cost of so many steps is compared if the length is unknown
 
 
@@ -41,8 +39,10 @@ def search(
     steps = steps_of_job(job)
     for name, place in places.items():
         per_step = _usd_per_step_second(place, steps)
-        visible = place.gpu.memory_gib * VISIBLE * GIB
-        for number in nodes[name]:
+        for number in within_limit(place, nodes[name]):
+            if isinstance(number, RuledOut):
+                out[number] = None
+                continue
             base = job.layout._replace(
                 gpus=number * place.gpus_per_node, gpus_per_node=place.gpus_per_node
             )
@@ -50,7 +50,7 @@ def search(
             out |= dict.fromkeys(ruled)
             tried += len(found)
             for layout in found:
-                share = peak_bytes(job.model, layout) / visible
+                share = memory_share(job.model, layout, place.gpu)
                 if share > FITS_NOT:
                     too_large += 1
                     smallest = min(smallest, share)

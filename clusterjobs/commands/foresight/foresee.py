@@ -12,7 +12,8 @@ from clusterjobs.commands.foresight.job import ForeseenJob
 from clusterjobs.commands.foresight.measured import Measurement, narrowed_memory, narrowed_speed
 from clusterjobs.commands.foresight.prices import price_of
 from clusterjobs.foresight.cost import Cost, cost_of
-from clusterjobs.foresight.provisional_memory import Memory, count_parameters, estimate_memory
+from clusterjobs.foresight.memory import Memory, estimate_memory
+from clusterjobs.foresight.parameters import count_parameters
 from clusterjobs.foresight.records import Range
 from clusterjobs.foresight.saves import GIB, Saves, best_interval, checkpoint_bytes, save_seconds
 from clusterjobs.foresight.speed import Speed, estimate_speed

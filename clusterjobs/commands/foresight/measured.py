@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.commands.foresight.job import ForeseenJob
-from clusterjobs.foresight.provisional_memory import Memory, estimate_memory
+from clusterjobs.foresight.memory import Memory, estimate_memory
 from clusterjobs.foresight.ranking import verdict_of
 from clusterjobs.foresight.records import Layout, Range
 from clusterjobs.foresight.speed import Speed

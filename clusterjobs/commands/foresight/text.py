@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clusterjobs.commands.foresight.data import NO_SPEED
 from clusterjobs.commands.foresight.foresee import Foresight
+from clusterjobs.commands.foresight.job import CPU
 from clusterjobs.counted import counted
 from clusterjobs.foresight.records import Range
 from clusterjobs.foresight.saves import loss_share
@@ -54,6 +55,8 @@ def _step(found: Foresight) -> tuple[str, str]:
     speed = found.speed
     if speed is None:
         return "unknown", NO_SPEED
+    if found.job.gpu.name.startswith(CPU):
+        return between(speed.step_seconds, "s"), ""
     tokens = f"{between(speed.tokens_per_second_per_gpu)} tokens/s per GPU"
     mfu = f"MFU {100 * speed.mfu.low:.0f}-{100 * speed.mfu.high:.0f} %"
     return f"{between(speed.step_seconds, 's')}, {tokens}, {mfu}", ", ".join(map(str, speed.limits))
