@@ -16,7 +16,7 @@ class Candidate(NamedTuple):
     """A layout on some nodes. `seconds` of a step; `share` of a GPU's memory that it needs.
 
     `usd` of the training, or of 1,000 steps if its length is unknown; None without a price.
-    `where`: the cluster or GPU.
+    `where`: the cluster or GPU. `risk`: the pessimistic end of the range, as a factor.
     """
 
     where: str
@@ -25,6 +25,7 @@ class Candidate(NamedTuple):
     seconds: float
     share: float
     usd: float | None = None
+    risk: float = 1.0
 
     @property
     def fits(self) -> str:
@@ -58,7 +59,10 @@ def complexity(candidate: Candidate) -> tuple[float, ...]:
 
 
 def ranked(candidates: Sequence[Candidate], by_cost: bool = False) -> list[Candidate]:
-    """The best first. Those that tie with the best are sorted by how simple they are."""
+    """The best pessimistic end first: what nobody measured has a wide range.
+
+    Those that tie with the best are sorted by how simple they are.
+    """
     value = _value(by_cost)
     known = [one for one in candidates if value(one) is not None]
     ordered = sorted(known, key=lambda one: value(one) or 0.0)
@@ -86,4 +90,6 @@ def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _value(by_cost: bool) -> Callable[[Candidate], float | None]:
-    return (lambda one: one.usd) if by_cost else (lambda one: one.seconds)
+    if by_cost:
+        return lambda one: one.usd and one.usd * one.risk
+    return lambda one: one.seconds * one.risk

@@ -73,7 +73,8 @@ def _batch(wanted: Layout, base: Layout, experiment: Experiment) -> Iterator[Set
     moved = wanted.micro_batch != base.micro_batch or wanted.data != base.data
     if not moved or batch is None:
         return
-    yield Setting(("batch", "micro"), wanted.micro_batch)
+    if wanted.micro_batch != base.micro_batch:
+        yield Setting(("batch", "micro"), wanted.micro_batch)
     if batch.global_ is None:
         yield Setting(("batch", "global"), wanted.global_batch)
     if batch.accumulation is not None:

@@ -54,7 +54,11 @@ def with_reasons(options: list[Option]) -> list[Option]:
     first = options[0]
     reasons = [", ".join(map(str, first.speed.limits))]
     reasons += [_against(one, first) for one in options[1:]]
-    return [one._replace(why=why) for one, why in zip(options, reasons, strict=True)]
+    doubts = ["" if one.speed.validated else ", not validated" for one in options]
+    return [
+        one._replace(why=why + doubt)
+        for one, why, doubt in zip(options, reasons, doubts, strict=True)
+    ]
 
 
 def _against(one: Option, first: Option) -> str:

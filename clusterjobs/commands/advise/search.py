@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 from clusterjobs.commands.advise.places import Place, within_limit
 from clusterjobs.commands.foresight.job import ForeseenJob
+from clusterjobs.foresight.constants import range_factors
 from clusterjobs.foresight.layouts import Freedom, RuledOut, layouts
 from clusterjobs.foresight.memory import memory_share
 from clusterjobs.foresight.ranking import FITS_NOT, Candidate
+from clusterjobs.foresight.region import region
 from clusterjobs.foresight.step import step_seconds
 
 STEPS_OF_A_PRICE = 1000  # the cost of so many steps is compared if the length is unknown
@@ -57,7 +59,9 @@ def search(
                     continue
                 seconds = step_seconds(job.model, layout, place.gpu, place.network)
                 usd = per_step and seconds * per_step * number
-                candidates.append(Candidate(name, number, layout, seconds, share, usd))
+                trust = region(job.model, layout, place.gpu, place.network).trust
+                risk = range_factors(trust).high
+                candidates.append(Candidate(name, number, layout, seconds, share, usd, risk))
     return Found(candidates, list(out), tried, too_large, smallest)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -79,7 +81,9 @@ def calibrate(
                 f"then: clusterjobs calibrate {spec} --log .../job.log, with its --set values"
             )
             return 0
-        code, measured = measure.of_run(spec, project, output, force)
+        # With --json, the log of the job goes where messages go.
+        with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
+            code, measured = measure.of_run(spec, project, output, force)
         if measured is None:
             click.echo("the short job did not complete: nothing is stored", err=True)
             return code or 1

@@ -55,9 +55,13 @@ def read_log(
     forms = [*map(re.compile, patterns), *_COMMON]
     seconds: list[float] = []
     peak = 0.0
+    rank = None  # whose steps are read: each rank may print them
     for raw in lines:
         line = _COLOURS.sub("", raw)
-        seconds += [one for one in _step_seconds(line, forms, batch, sequence, gpus) if one > 0]
+        found = [one for one in _step_seconds(line, forms, batch, sequence, gpus) if one > 0]
+        if found and rank in (None, _rank(line)):
+            rank = _rank(line)
+            seconds += found
         peak = max([peak, *_gibs(line)])
     kept = seconds[math.floor(len(seconds) * WARM_UP) :]
     if len(kept) < FEWEST_STEPS:
@@ -66,6 +70,12 @@ def read_log(
             hint="log each step, with samples/s: or step time: ... ms in the line",
         )
     return Readings(statistics.median(kept), len(kept), peak or None)
+
+
+def _rank(line: str) -> str:
+    """The label of the rank that printed the line: `3: step 10`."""
+    label, colon, _ = line.partition(": ")
+    return label.strip() if colon and label.strip().isdecimal() else ""
 
 
 def _least() -> int:
