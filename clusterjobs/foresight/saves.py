@@ -39,10 +39,10 @@ def checkpoint_bytes(parameters: float, layout: Layout) -> float:
     sizes of Llama-3.1-8B, Nemotron and 175B agree within 4 %). FSDP saves fp32 weights and two
     moments: 12 (llm-foundry's mpt-30b: 336 GiB).
     """
-    if layout.engine in ("fsdp", "fairscale") or layout.precision == "fp32":
-        per = 12.0
-    elif layout.precision == "pure_bf16":
+    if layout.precision == "pure_bf16":
         per = 6.0
+    elif layout.engine in ("fsdp", "fairscale") or layout.precision == "fp32":
+        per = 12.0
     else:
         per = 14.0
     return parameters * (per - _moments_saved(layout.optimizer))
