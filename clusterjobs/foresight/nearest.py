@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from clusterjobs.foresight.flops import model_flops
 from clusterjobs.foresight.layer_time import layer_weights
-from clusterjobs.foresight.published import Published, published
+from clusterjobs.foresight.published import Published, timed
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape
 
 # Added to the distance, which else counts factors: e (2.7) times the parameters is 1.
@@ -52,11 +52,7 @@ def nearest(model: ModelShape, layout: Layout, gpu: Gpu, count: int = 3) -> tupl
 
 @functools.cache
 def _rows_of(family: str) -> tuple[tuple[Published, tuple[float, ...]], ...]:
-    return tuple(
-        (row, _coordinates(row.model, row.layout))
-        for row in published()
-        if row.gpu.family == family and row.use == "time" and row.step_seconds
-    )
+    return tuple((row, _coordinates(row.model, row.layout)) for row in timed(family))
 
 
 def _coordinates(model: ModelShape, layout: Layout) -> tuple[float, ...]:

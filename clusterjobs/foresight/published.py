@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import functools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from clusterjobs.foresight.gpus import find_gpu
@@ -58,7 +58,26 @@ def published() -> tuple[Published, ...]:
         return tuple(_complete_rows(csv.DictReader(rows)))
 
 
-def _complete_rows(rows: Iterator[dict[str, str]]) -> Iterator[Published]:
+@functools.cache
+def timed(family: str) -> tuple[Published, ...]:
+    """The rows with a time on one family of GPUs. Much faster than all rows."""
+    with DATA_FILE.open(encoding="utf-8", newline="") as rows:
+        names = next(csv.reader(rows))
+        use, gpu = names.index("use"), names.index("gpu")
+        wanted = (
+            dict(zip(names, row, strict=True))
+            for row in csv.reader(rows)
+            if row[use] == "time" and _family(row[gpu]) == family
+        )
+        return tuple(row for row in _complete_rows(wanted) if row.step_seconds)
+
+
+def _family(name: str) -> str:
+    gpu = find_gpu(name)
+    return gpu.family if gpu else ""
+
+
+def _complete_rows(rows: Iterable[dict[str, str]]) -> Iterator[Published]:
     for row in rows:
         gpu = find_gpu(row["gpu"])
         if gpu and row["n_gpus"] and row["micro_batch"] and row["layers"] and row["vocab"]:
