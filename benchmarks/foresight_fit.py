@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 
 from scipy.optimize import least_squares
 
+from clusterjobs.foresight import nearest
 from clusterjobs.foresight.constants import DATA_FILE, Constants, fitted_constants
 from clusterjobs.foresight.evaluation import (
     Error,
@@ -34,7 +35,8 @@ from clusterjobs.foresight.evaluation import (
     quantile,
     with_values,
 )
-from clusterjobs.foresight.published import Published
+from clusterjobs.foresight.nearest import prepare
+from clusterjobs.foresight.published import Published, published
 from clusterjobs.foresight.region import region
 
 LEFT_OUT_FILE = pathlib.Path(__file__).parents[1] / "tests/foresight/left_out.json"
@@ -191,6 +193,8 @@ def write_files(
     data["ranges"]["validated"] = validated
     data["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     DATA_FILE.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    prepared = json.dumps(prepare(published()), ensure_ascii=False, separators=(",", ":"))
+    nearest.DATA_FILE.write_text(prepared + "\n", encoding="utf-8")
     left_out = {source: rounded(fitted) for source, fitted in without.items()}
     LEFT_OUT_FILE.write_text(json.dumps(left_out, indent=1) + "\n", encoding="utf-8")
 

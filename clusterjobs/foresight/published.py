@@ -58,25 +58,6 @@ def published() -> tuple[Published, ...]:
         return tuple(_complete_rows(csv.DictReader(rows)))
 
 
-@functools.cache
-def timed(family: str) -> tuple[Published, ...]:
-    """The rows with a time on one family of GPUs. Much faster than all rows."""
-    with DATA_FILE.open(encoding="utf-8", newline="") as rows:
-        names = next(csv.reader(rows))
-        use, gpu = names.index("use"), names.index("gpu")
-        wanted = (
-            dict(zip(names, row, strict=True))
-            for row in csv.reader(rows)
-            if row[use] == "time" and _family(row[gpu]) == family
-        )
-        return tuple(row for row in _complete_rows(wanted) if row.step_seconds)
-
-
-def _family(name: str) -> str:
-    gpu = find_gpu(name)
-    return gpu.family if gpu else ""
-
-
 def _complete_rows(rows: Iterable[dict[str, str]]) -> Iterator[Published]:
     for row in rows:
         gpu = find_gpu(row["gpu"])

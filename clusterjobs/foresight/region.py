@@ -59,7 +59,7 @@ def _unpublished(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) 
 
 def _expert_doubts(model: ModelShape, layout: Layout) -> list[str]:
     assert model.experts
-    spread = layout.expert * (layout.expert_tensor or layout.tensor)
+    spread = layout.expert * (layout.expert_tensor or 1)
     if spread > layout.gpus_per_node:
         return ["experts over several nodes: published rows differ from the model by a factor of 2"]
     if model.experts.number > COARSE_EXPERTS:
