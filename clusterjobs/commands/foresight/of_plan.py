@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterjobs.foresight.records import Engine, Layout, ModelShape
+from clusterjobs.foresight.records import Engine, Layout, ModelShape, Recompute
+from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.plan.plan import Plan
 from clusterjobs.spec.load import Spec
 
@@ -38,7 +39,15 @@ def model_and_layout(plan: Plan, spec: Spec) -> tuple[ModelShape, Layout] | str:
     sizes = plan.parallelism
     options: Any = spec.options
     zero = getattr(getattr(options, "zero", None), "stage", 0) or 0
-    recompute = getattr(options, "activation_checkpointing", False)
+    given = {one.key: one.values for one in given_arguments(experiment)}
+    zero = max(zero, "use_distributed_optimizer" in given)
+    recompute: Recompute = "none"
+    if getattr(options, "activation_checkpointing", False) or "full" in given.get(
+        "recompute_granularity", ()
+    ):
+        recompute = "full"
+    elif "selective" in given.get("recompute_granularity", ()):
+        recompute = "selective"
     shape = ModelShape(
         model.layers,
         model.hidden,
@@ -61,7 +70,7 @@ def model_and_layout(plan: Plan, spec: Spec) -> tuple[ModelShape, Layout] | str:
         sizes.context,
         sizes.expert,
         zero=zero,
-        recompute="full" if recompute else "none",
+        recompute=recompute,
         precision=experiment.precision or "bf16",
         sequence_parallel=sizes.sequence,
     )

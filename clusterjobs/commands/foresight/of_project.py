@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from clusterjobs.commands.sweeps.project import SweepProject
 
 
-def foresight_of(project: Project) -> Foresight | Unknown:
+def foresight_of(project: Project, with_nearest: bool = True) -> Foresight | Unknown:
     """The foresight, or why there is none. Raises InputError for the site's own files."""
     measured = read_measurements(project.site)
     job = foreseen_job(project.plan, project.spec, project.source.facts, with_cpus=bool(measured))
     if isinstance(job, Unknown):
         return job
-    found = foresee(job, project.inputs.sites, measured)
+    found = foresee(job, project.inputs.sites, measured, with_nearest)
     if found.measured is None and not job.gpu.family and job.gpu.name.startswith(CPU):
         return Unknown(f"{job.nodes.node_type} has no GPU, and nothing was measured on it")
     return found
@@ -36,7 +36,7 @@ def foresight_block(project: Project) -> Iterator[str]:
     found = foresight_of(project)
     if isinstance(found, Foresight):
         yield foresight_text(found)
-    elif found.hint and project.spec.experiment.model:
+    elif project.spec.experiment.model and project.plan.placement.node_type.gpus:
         yield f"foresight\n  unknown: {found.why} ({found.hint})"
 
 
@@ -49,7 +49,7 @@ def foresight_json(project: Project) -> dict[str, Any] | None:
 def warnings_of(project: Project, strict: bool = False) -> tuple[Problem, ...]:
     """What foresight warns of. With `strict`, a job that does not fit is an error."""
     try:
-        found = foresight_of(project)
+        found = foresight_of(project, with_nearest=False)
     except InputError as error:
         return error.problems
     if isinstance(found, Unknown):
@@ -63,7 +63,9 @@ def warnings_of_sweep(project: SweepProject, strict: bool = False) -> tuple[Prob
     points: dict[Problem, list[str]] = {}
     try:
         measured = read_measurements(project.site)
-        once = functools.cache(lambda job: foresee(job, sites, measured))  # most points are alike
+        once = functools.cache(
+            lambda job: foresee(job, sites, measured, with_nearest=False)
+        )  # most points are alike
         for point, spec in zip(project.points, project.specs, strict=True):
             job = foreseen_job(point.plan, spec, facts)
             if not isinstance(job, Unknown):
