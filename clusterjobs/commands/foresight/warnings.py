@@ -34,7 +34,7 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
     bubble = bubble_share(found)
     if bubble > MOST_LOST:
         m, p = layout.micro_batches, layout.pipeline
-        what = f"the pipeline is idle {bubble:.0%} of the time: {m:.0f} micro batches in {p} stages"
+        what = f"the pipeline is idle {bubble:.0%} of the time: {counted(round(m), "micro batch")} in {p} stages"
         hint = f"accumulation of at least {4 * p}, or a smaller pipeline: clusterjobs advise"
         yield problem(("parallel", "pipeline"), what, hint)
     idle = idle_share(found)
