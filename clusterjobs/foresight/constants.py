@@ -19,7 +19,7 @@ class Constants(NamedTuple):
     """Shares are of a data sheet's number; dictionaries have a value for each family of GPUs."""
 
     products: dict[str, float]  # share of the 16-bit peak that large matrix products reach
-    products_fp8: float  # share of the fp8 peak, attention and head excepted
+    products_fp8: dict[str, float]  # the same of the fp8 peak; attention and head are in 16 bit
     flash: dict[str, float]  # share of the peak that flash attention reaches
     flash_eager: float  # the same on Hopper with FlashAttention 2, which FSDP and DeepSpeed use
     elementwise: float  # bytes of elementwise traffic for each token and hidden unit of a pass
@@ -31,7 +31,7 @@ class Constants(NamedTuple):
     overlap_old: float  # the same for Megatron before 2023, DDP and DeepSpeed
     tensor_overlap: float  # share of tensor-parallel traffic hidden by Megatron-Core and JAX
     messages_overlap: float  # share of the messages between pipeline stages that is hidden
-    ring_latency: float  # seconds for each rank of a ring over nodes
+    ring_latency: float  # seconds for each node of a ring over nodes
     step: float  # seconds of a step beside all else
 
 

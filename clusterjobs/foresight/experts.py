@@ -26,15 +26,17 @@ def expert_time(
 def exchange_time(
     model: ModelShape, layout: Layout, gpu: Gpu, network: Network, constants: Constants
 ) -> float:
-    """Four all-to-alls of every token's top-k copies: to the experts and back, twice.
+    """Four all-to-alls: every token's copies to its experts and back, forward and backward.
 
-    Between nodes each GPU has its share of the network.
+    Tensor parallelism splits the tokens (Megatron asks for sequence parallelism there). Over
+    nodes a token is sent once to each node that has one of its experts (DeepEP, Hybrid-EP).
     """
     assert model.experts
-    e = layout.expert
-    volume = tokens(model, layout) * model.experts.top_k * 2 * model.hidden * (e - 1) / e
-    if e * (layout.expert_tensor or layout.tensor) <= layout.gpus_per_node:
-        rate = gpu.nvlink * ALL_TO_ALL_NVLINK
-    else:
-        rate = node_rate(network, constants) / layout.gpus_per_node
-    return 4 * volume / rate if volume else 0.0
+    e, copies = layout.expert, model.experts.top_k
+    volume = 2.0 * tokens(model, layout) / layout.tensor * model.hidden
+    nodes = -(-e * (layout.expert_tensor or 1) // layout.gpus_per_node)
+    if nodes == 1:
+        return 4 * volume * copies * (e - 1) / e / (gpu.nvlink * ALL_TO_ALL_NVLINK or 1.0)
+    remote_nodes = (nodes - 1) * (1 - (1 - 1 / nodes) ** copies)
+    rate = node_rate(network, constants) / layout.gpus_per_node
+    return 4 * volume * remote_nodes / rate

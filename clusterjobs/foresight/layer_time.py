@@ -18,6 +18,9 @@ BACKWARD_FLASH = 2.5
 
 # Engines that bring their own attention kernels for Hopper (cuDNN, FlashAttention 3).
 OWN_HOPPER_ATTENTION = ("megatron-core", "internevo", "jax")
+# Heads of 64 reach about 0.8 of the speed of heads of 128 (arXiv 2307.08691, figures 4 to 7).
+NARROW_HEAD = 96
+NARROW_HEAD_SPEED = 0.8
 HOPPER = ("H100", "H100-500W")
 
 
@@ -55,8 +58,11 @@ def matrix_rate(layout: Layout, gpu: Gpu, constants: Constants) -> float:
     """FLOP/s of the layers' matrix products in the layout's precision."""
     share = constants.products[gpu.family]
     if layout.precision in ("fp8", "nvfp4") and gpu.peak_fp8:
-        lower_power = share / constants.products["H100"] if gpu.family == "H100-500W" else 1.0
-        return gpu.peak_fp8 * constants.products_fp8 * lower_power
+        if gpu.family == "H100-500W":  # as much slower as in 16 bit
+            return (
+                gpu.peak_fp8 * constants.products_fp8["H100"] * share / constants.products["H100"]
+            )
+        return gpu.peak_fp8 * constants.products_fp8[gpu.family]
     return gpu.peak_16bit * share
 
 
@@ -73,10 +79,12 @@ def attention_flops(model: ModelShape, layout: Layout) -> float:
 def flash_attention_time(
     model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants
 ) -> float:
-    """Flash attention skips the causal half."""
+    """Flash attention skips the causal half, and is slower with narrow heads."""
     share = constants.flash[gpu.family]
     if gpu.family in HOPPER and layout.engine not in OWN_HOPPER_ATTENTION:
         share = constants.flash_eager
+    if model.head_dim < NARROW_HEAD:
+        share *= NARROW_HEAD_SPEED
     work = attention_flops(model, layout) * (0.5 if model.causal else 1.0)
     return work / (gpu.peak_16bit * share)
 

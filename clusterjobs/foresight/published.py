@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import functools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from clusterjobs.foresight.gpus import find_gpu
@@ -59,7 +59,7 @@ def published() -> tuple[Published, ...]:
         return tuple(_complete_rows(csv.DictReader(rows)))
 
 
-def _complete_rows(rows: Iterator[dict[str, str]]) -> Iterator[Published]:
+def _complete_rows(rows: Iterable[dict[str, str]]) -> Iterator[Published]:
     for row in rows:
         gpu = find_gpu(row["gpu"])
         if gpu and row["n_gpus"] and row["micro_batch"] and row["layers"] and row["vocab"]:

@@ -46,6 +46,8 @@ def _unpublished(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) 
         doubts.append(f"nobody published configuration and speed together for {name}")
     if layout.precision == "fp32":
         doubts.append("no published measurement trained in fp32")
+    if layout.precision == "nvfp4":
+        doubts.append("nvfp4 is estimated as fp8")
     if layout.tensor > layout.gpus_per_node:
         doubts.append("tensor parallelism over nodes was measured on one old cluster alone")
     if layout.nodes > 1 and layout.zero >= 2 and network.fabric == "efa":
@@ -57,7 +59,7 @@ def _unpublished(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) 
 
 def _expert_doubts(model: ModelShape, layout: Layout) -> list[str]:
     assert model.experts
-    spread = layout.expert * (layout.expert_tensor or layout.tensor)
+    spread = layout.expert * (layout.expert_tensor or 1)
     if spread > layout.gpus_per_node:
         return ["experts over several nodes: published rows differ from the model by a factor of 2"]
     if model.experts.number > COARSE_EXPERTS:
@@ -70,8 +72,8 @@ def _beyond_the_rows(model: ModelShape, layout: Layout, gpu: Gpu, network: Netwo
     doubts = []
     if gpu.family == "Blackwell":
         doubts.append(f"one publication alone measured {gpu.name.split('-')[0]}")
-    if layout.precision in ("nvfp4", "pure_bf16"):
-        doubts.append(f"few published measurements trained in {layout.precision}")
+    if layout.precision == "pure_bf16":
+        doubts.append("few published measurements trained in bf16 without fp32 weights")
     if layout.engine == "deepspeed":
         doubts.append("no published measurement of DeepSpeed without Megatron")
     if layout.engine == "jax":

@@ -29,7 +29,9 @@ class Speed(NamedTuple):
     nearest: tuple[Nearest, ...]
 
 
-def estimate_speed(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) -> Speed | None:
+def estimate_speed(
+    model: ModelShape, layout: Layout, gpu: Gpu, network: Network, with_nearest: bool = True
+) -> Speed | None:
     """None where no number is better than a number: states offloaded to the host."""
     if layout.offload != "none":
         return None
@@ -50,5 +52,5 @@ def estimate_speed(model: ModelShape, layout: Layout, gpu: Gpu, network: Network
         limits=largest_parts(parts, layout),
         validated=found.trust == "validated",
         doubts=found.doubts,
-        nearest=nearest(model, layout, gpu),
+        nearest=nearest(model, layout, gpu) if with_nearest else (),
     )
