@@ -93,12 +93,16 @@ class Partition(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A folder that all nodes share. `kind` is "lustre", "nfs", "efs", "ebs" ..."""
+    """A folder that all nodes share. `kind` is "lustre", "nfs", "efs", "ebs" ...
+
+    `throughput_mbs`: 10^6 bytes/s that all nodes together can write.
+    """
 
     path: str
     kind: str
     name: str = ""
     capacity_gib: int | None = None
+    throughput_mbs: float | None = None
 
 
 class Terms(NamedTuple):

@@ -69,7 +69,18 @@ class Project:
 
     @functools.cached_property
     def _of_the_spec(self) -> tuple[Problem, ...]:
-        return (*self.plan.warnings, *missing_inputs(self.plan), *unsafe_logs(self.plan))
+        from clusterjobs.commands.foresight.of_project import warnings_of
+
+        own = (*self.plan.warnings, *missing_inputs(self.plan), *unsafe_logs(self.plan))
+        return (*own, *warnings_of(self))
+
+    def check_strict(self) -> None:
+        """Raise InputError if the job does not fit, which is else a warning."""
+        from clusterjobs.commands.foresight.of_project import warnings_of
+
+        found = warnings_of(self, strict=True)
+        if any(not one.warning for one in found):
+            raise InputError(in_order([*self.plan.warnings, *found]))
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""

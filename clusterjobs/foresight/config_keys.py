@@ -60,7 +60,9 @@ class ConfigKeys:
     def names(self, key: str) -> tuple[str, ...]:
         """The texts of a list."""
         value = self._config.get(key)
-        return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+        return (
+            tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+        )
 
     def kv_heads(self, key: str, heads: int) -> int:
         """The number of kv heads, which divides the heads."""

@@ -79,9 +79,7 @@ def micro_batches(layout: Layout, data: int) -> list[int]:
     return sorted({*sizes, share} if share <= 64 else sizes)
 
 
-def layouts(
-    model: ModelShape, base: Layout, free: Freedom
-) -> tuple[list[Layout], list[RuledOut]]:
+def layouts(model: ModelShape, base: Layout, free: Freedom) -> tuple[list[Layout], list[RuledOut]]:
     """All layouts of a job, and what was ruled out."""
     found: list[Layout] = []
     out: dict[RuledOut, None] = {}
@@ -148,9 +146,7 @@ def _variants(model: ModelShape, shape: Layout, free: Freedom) -> Iterator[Layou
                         )
 
 
-def _virtual_sizes(
-    model: ModelShape, shape: Layout, free: Freedom, accumulation: int
-) -> list[int]:
+def _virtual_sizes(model: ModelShape, shape: Layout, free: Freedom, accumulation: int) -> list[int]:
     """Interleaved stages need whole numbers of layers, and accumulation in multiples of p."""
     p = shape.pipeline
     if not free.virtual_pipeline or p == 1 or accumulation % p or model.layers % p:

@@ -9,17 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from clusterjobs.foresight.records import Layout
-
-# In groups of published layouts of one job the measured best lay within 10 % of the model's first
-# in all 33: nearer ones cannot be told apart.
-TIE = 1.10
+from clusterjobs.foresight.ties import TIE
 
 
 class Candidate(NamedTuple):
     """A layout on some nodes. `seconds` of a step; `share` of a GPU's memory that it needs.
 
     `usd` of the training, or of 1,000 steps if its length is unknown; None without a price.
-    `where`: the cluster or GPU.
+    `where`: the cluster or GPU. `risk`: the pessimistic end of the range, as a factor.
     """
 
     where: str
@@ -28,6 +25,7 @@ class Candidate(NamedTuple):
     seconds: float
     share: float
     usd: float | None = None
+    risk: float = 1.0
 
     @property
     def fits(self) -> str:
@@ -61,7 +59,10 @@ def complexity(candidate: Candidate) -> tuple[float, ...]:
 
 
 def ranked(candidates: Sequence[Candidate], by_cost: bool = False) -> list[Candidate]:
-    """The best first. Those that tie with the best are sorted by how simple they are."""
+    """The best pessimistic end first: what nobody measured has a wide range.
+
+    Those that tie with the best are sorted by how simple they are.
+    """
     value = _value(by_cost)
     known = [one for one in candidates if value(one) is not None]
     ordered = sorted(known, key=lambda one: value(one) or 0.0)
@@ -75,7 +76,7 @@ def ties(ordered: Sequence[Candidate], by_cost: bool = False) -> int:
     if not ordered:
         return 0
     best = min(value(one) or 0.0 for one in ordered)
-    return sum((value(one) or 0.0) <= best * TIE for one in ordered)
+    return sum((value(one) or 0.0) <= best * (1 + TIE) for one in ordered)
 
 
 def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -89,4 +90,6 @@ def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _value(by_cost: bool) -> Callable[[Candidate], float | None]:
-    return (lambda one: one.usd) if by_cost else (lambda one: one.seconds)
+    if by_cost:
+        return lambda one: one.usd and one.usd * one.risk
+    return lambda one: one.seconds * one.risk

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from clusterjobs.foresight.records import Layout, Range
 
 GIB = 2**30
-# If nothing is known of the file system, in bytes/s. A small NFS server writes 0.25 GB/s; BLOOM's
-# parallel file system wrote 2.3 TB in 40 s.
-ASSUMED_RATE = Range(0.25e9, 2e9, 20e9)
+# If nothing is known of the file system, in bytes/s: from an NFS server to a parallel file system.
+# BLOOM's wrote 2.3 TB in 40 s.
+ASSUMED_RATE = Range(0.5e9, 2e9, 20e9)
 # The share of a file system's or network's nominal rate that a save reaches.
 SHARE = Range(0.3, 0.6, 1.0)
 
@@ -39,10 +39,10 @@ def checkpoint_bytes(parameters: float, layout: Layout) -> float:
     sizes of Llama-3.1-8B, Nemotron and 175B agree within 4 %). FSDP saves fp32 weights and two
     moments: 12 (llm-foundry's mpt-30b: 336 GiB).
     """
-    if layout.engine in ("fsdp", "fairscale") or layout.precision == "fp32":
-        per = 12.0
-    elif layout.precision == "pure_bf16":
+    if layout.precision == "pure_bf16":
         per = 6.0
+    elif layout.engine in ("fsdp", "fairscale") or layout.precision == "fp32":
+        per = 12.0
     else:
         per = 14.0
     return parameters * (per - _moments_saved(layout.optimizer))
@@ -66,7 +66,7 @@ def save_seconds(
     if network_gbps and disk_bytes_per_s:
         limits.append((nodes * network_gbps / 8 * 1e9, "the network of the nodes"))
     if not limits:
-        return ASSUMED_RATE.inverse(size), "assumed: the file system writes 0.25 to 20 GB/s"
+        return ASSUMED_RATE.inverse(size), "assumed: the file system writes 0.5 to 20 GB/s"
     rate, name = min(limits)
     return SHARE.times(rate).inverse(size), name
 

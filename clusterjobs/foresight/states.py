@@ -10,7 +10,14 @@ from typing import NamedTuple
 from clusterjobs.foresight.records import Layout
 
 # Adam's two moments in fp32 are 8 bytes a parameter; what other optimizers keep in their place.
-_MOMENTS = {"adafactor": 0.0, "sgd": 0.0, "momentum": 4.0, "muon": 4.0, "lion": 4.0, "adam8bit": 2.0}
+_MOMENTS = {
+    "adafactor": 0.0,
+    "sgd": 0.0,
+    "momentum": 4.0,
+    "muon": 4.0,
+    "lion": 4.0,
+    "adam8bit": 2.0,
+}
 _FULLY_SHARDED = ("fsdp", "fairscale", "jax")
 _DEEPSPEED = ("megatron-deepspeed", "deepspeed")
 

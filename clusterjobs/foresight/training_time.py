@@ -38,8 +38,8 @@ FAILURES = Failures(
 class TrainingTime(NamedTuple):
     """A training from its first start to its last checkpoint; `seconds` is the sum of the parts.
 
-    `attempts`: how many time limits it needs; None without a limit. `lost` includes what failures
-    and requeues repeat, and their starts.
+    `attempts`: how many time limits it needs; None without a limit. `starts` are those of all
+    attempts; `lost` is what failures repeat, and the starts after them.
     """
 
     steps: int
@@ -97,5 +97,4 @@ def _end(
         # A limit too short for a start and a step never ends; one that is cut there is a warning.
         usable = max(time_limit - start, time_limit / 10)
         attempts = float(max(1, math.ceil((busy + lost) / usable)))
-    lost += (attempts - 1) * start
-    return start, work, saving, lost, attempts
+    return attempts * start, work, saving, lost, attempts

@@ -64,7 +64,9 @@ def _partition(queue: config.Queue) -> Partition:
 def _mount(mount: config.Mount) -> Mount:
     kind = _KINDS.get(mount.storage_type, mount.storage_type.lower())
     name = mount.name or mount.storage_type
-    return Mount(mount.directory, kind, name, mount.capacity_gib)
+    capacity, per_tib = mount.capacity_gib, mount.throughput_per_tib
+    throughput = per_tib * capacity / 1024 if capacity and per_tib else None
+    return Mount(mount.directory, kind, name, capacity, throughput)
 
 
 def _node_group(resource: config.ComputeResource, capacity_type: str) -> NodeGroup:

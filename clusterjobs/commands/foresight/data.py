@@ -8,6 +8,8 @@ from clusterjobs.commands.foresight.foresee import Foresight
 from clusterjobs.foresight.records import Range
 from clusterjobs.foresight.training_time import FAILURES
 
+NO_SPEED = "no time is given where states are offloaded to the host: too little is published"
+
 
 def range_data(value: Range | None, digits: int = 5) -> dict[str, float] | None:
     """Rounded to significant digits: a prediction has no more."""
@@ -31,13 +33,14 @@ def foresight_data(found: Foresight) -> dict[str, Any]:
             "parts": {name: rounded(gib) for name, gib in memory.parts.items()},
         },
         "verdict": memory.verdict,
-        "step_seconds": range_data(speed.step_seconds),
-        "tokens_per_second_per_gpu": range_data(speed.tokens_per_second_per_gpu),
-        "tflops_per_gpu": range_data(speed.tflops_per_gpu),
-        "mfu": range_data(speed.mfu),
-        "limits": list(speed.limits),
-        "validated": speed.validated,
-        "nearest": [str(one) for one in speed.nearest],
+        "step_seconds": range_data(speed and speed.step_seconds),
+        "tokens_per_second_per_gpu": range_data(speed and speed.tokens_per_second_per_gpu),
+        "tflops_per_gpu": range_data(speed and speed.tflops_per_gpu),
+        "mfu": range_data(speed and speed.mfu),
+        "limits": [str(one) for one in speed.limits] if speed else [],
+        "validated": bool(speed and speed.validated),
+        "doubts": list(speed.doubts) if speed else [NO_SPEED],
+        "nearest": [str(one) for one in speed.nearest] if speed else [],
         "total_seconds": _time_data(found),
         "cost": _cost_data(found),
         "checkpoint": _checkpoint_data(found),

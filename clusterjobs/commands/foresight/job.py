@@ -14,9 +14,12 @@ from clusterjobs.foresight.gpus import find_gpu
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.storage import is_below
 from clusterjobs.slurm_time import seconds_of
 from clusterjobs.spec.load import Spec
 from clusterjobs.spec.references import show
+
+CPU = "CPU of "  # and a node type, in place of the name of a GPU
 
 
 class Nodes(NamedTuple):
@@ -55,14 +58,16 @@ class Unknown(NamedTuple):
     hint: str = ""
 
 
-def foreseen_job(plan: Plan, spec: Spec, facts: ClusterFacts) -> ForeseenJob | Unknown:
-    """The job, or what is missing."""
+def foreseen_job(
+    plan: Plan, spec: Spec, facts: ClusterFacts, with_cpus: bool = False
+) -> ForeseenJob | Unknown:
+    """The job, or what is missing. `with_cpus`: a rank without a GPU counts as one."""
     described = model_and_layout(plan, spec)
     if isinstance(described, str):
         return Unknown(described, "add model: {layers, hidden, heads, sequence, vocab}")
     model, layout = described
     placement = plan.placement
-    gpu = gpu_of(placement.node_type)
+    gpu = gpu_of(placement.node_type) or (_cpus_of(placement) if with_cpus else None)
     if gpu is None:
         return Unknown(f"no numbers are known for the GPUs of {placement.node_type.name}")
     limit = plan.job.time_limit
@@ -75,6 +80,7 @@ def foreseen_job(plan: Plan, spec: Spec, facts: ClusterFacts) -> ForeseenJob | U
         length_of(spec.experiment),
         save_steps(spec.experiment),
         seconds_of(limit) if limit else None,
+        disk_rate=_disk_rate(plan, facts),
         software=show(spec.experiment.framework),
         gpus_of_nodes=_gpus_of_nodes(placement),
     )
@@ -82,6 +88,28 @@ def foreseen_job(plan: Plan, spec: Spec, facts: ClusterFacts) -> ForeseenJob | U
 
 def _gpus_of_nodes(placement: Placement) -> int:
     return placement.shape.nodes * (placement.node_type.gpus or 0) if placement.exclusive else 0
+
+
+def _disk_rate(plan: Plan, facts: ClusterFacts) -> float | None:
+    """Bytes/s of the file system with the checkpoints; of nested mounts the innermost counts."""
+    folder = plan.checkpoints.path
+    if not folder:
+        return None
+    mounts = [one for one in facts.mounts if is_below(folder, one.path)]
+    inner = max(mounts, key=lambda one: len(one.path), default=None)
+    return inner.throughput_mbs * 1e6 if inner and inner.throughput_mbs else None
+
+
+def _cpus_of(placement: Placement) -> Gpu | None:
+    """Stands for the CPUs of one rank where nodes have no GPU: for measurements alone.
+
+    Its numbers are only compared with themselves.
+    """
+    kind, ranks = placement.node_type, placement.shape.ranks_per_node
+    if kind.gpus or kind.accelerator_ranks:
+        return None
+    memory = (kind.memory_mib or 0) / 1024 / ranks or 1.0
+    return Gpu(CPU + kind.name, "", 1e12, None, 50e9, 10e9, memory)
 
 
 def gpu_of(node_type: NodeType) -> Gpu | None:
@@ -97,6 +125,4 @@ def nodes_of(plan: Plan, facts: ClusterFacts) -> Nodes:
     groups = facts.partition(placement.partition).node_groups
     ways = {one.purchase for one in groups if one.node_type.name == placement.node_type.name}
     purchase = ways.pop() if len(ways) == 1 else ""
-    return Nodes(
-        placement.all_nodes, placement.node_type.name, facts.region, facts.name, purchase
-    )
+    return Nodes(placement.all_nodes, placement.node_type.name, facts.region, facts.name, purchase)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from clusterjobs.foresight.training_time import steps_of
 from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.yaml.document import Path
 
 # Arguments as argparse stores them. Megatron-LM and Megatron-DeepSpeed: arguments.py. Hugging Face:
 # TrainingArguments. fairseq: --max-update, --save-interval-updates.
@@ -51,6 +52,15 @@ def save_steps(experiment: Experiment) -> int | None:
     """Steps between two checkpoints; None if it is unknown, or if the interval is no number."""
     found = _argument(experiment, _SAVES)
     return int(found[1]) if found and found[1] >= 1 else None
+
+
+def steps_argument(experiment: Experiment) -> tuple[Path, str] | None:
+    """The path of the argument that decides the length, and what it counts."""
+    for names, unit in ((_TOKENS, "tokens"), (_SAMPLES, "samples"), (_STEPS, "steps")):
+        for one in given_arguments(experiment):
+            if one.key in names:
+                return one.path, unit
+    return None
 
 
 def _argument(experiment: Experiment, names: Sequence[str]) -> tuple[str, float] | None:

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from clusterjobs.commands.foresight.job import ForeseenJob
-from clusterjobs.foresight.provisional_memory import Memory
-from clusterjobs.foresight.provisional_speed import Speed, estimate_speed
+from clusterjobs.foresight.memory import Memory, estimate_memory
 from clusterjobs.foresight.ranking import verdict_of
-from clusterjobs.foresight.records import Range
+from clusterjobs.foresight.records import Layout, Range
+from clusterjobs.foresight.speed import Speed
+from clusterjobs.foresight.step import step_seconds
 
 # A run of the same layout on another number of GPUs, as a factor on the estimate: 80 % of 260
 # published pairs lay within these ends.
@@ -57,32 +58,40 @@ def measured_key(job: ForeseenJob) -> dict[str, Any]:
     return found
 
 
-def narrowed_speed(speed: Speed, known: Measurement | None, job: ForeseenJob) -> Speed:
+def _layout_of(known: Measurement, job: ForeseenJob) -> Layout:
+    """The layout of the measured run."""
+    return job.layout._replace(gpus=known.gpus, global_batch=known.global_batch)
+
+
+def narrowed_speed(
+    speed: Speed | None, known: Measurement | None, job: ForeseenJob
+) -> Speed | None:
     """The prediction times what the measured run took by the prediction of itself."""
-    if known is None:
+    if known is None or speed is None:
         return speed
-    own = job.layout._replace(gpus=known.gpus, global_batch=known.global_batch)
-    of_run = estimate_speed(job.model, own, job.gpu, job.network).step_seconds.mid
+    of_run = step_seconds(job.model, _layout_of(known, job), job.gpu, job.network)
     mid = speed.step_seconds.mid * known.step_seconds / of_run
     seconds = Range(mid * NARROW[0], mid, mid * NARROW[1])
-    factor = speed.step_seconds.mid
+    middle = speed.step_seconds.mid
 
     def again(old: Range) -> Range:
-        return seconds.inverse(old.mid * factor)
+        return seconds.inverse(old.mid * middle)
 
     return speed._replace(
         step_seconds=seconds,
         tokens_per_second_per_gpu=again(speed.tokens_per_second_per_gpu),
         tflops_per_gpu=again(speed.tflops_per_gpu),
         mfu=again(speed.mfu),
+        hfu=again(speed.hfu),
     )
 
 
-def narrowed_memory(memory: Memory, known: Measurement | None) -> Memory:
-    """The measured peak, if it is of as many GPUs; states that are shared change with the number."""
+def narrowed_memory(memory: Memory, known: Measurement | None, job: ForeseenJob) -> Memory:
+    """The prediction plus what the measured run had more than the prediction of itself."""
     if known is None or known.peak_gib is None:
         return memory
-    peak = known.peak_gib
+    own = estimate_memory(job.model, _layout_of(known, job), job.gpu)
+    peak = max(memory.gib.mid + known.peak_gib - own.gib.mid, memory.gib.mid / 10)
     gib = Range(peak * (1 - NARROW_MEMORY), peak, peak * (1 + NARROW_MEMORY))
     verdict = "fits" if gib.high <= memory.capacity else verdict_of(gib.mid / memory.capacity)
     return memory._replace(gib=gib, verdict=verdict)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from clusterjobs.commands.foresight.data import foresight_data
 from clusterjobs.commands.foresight.foresee import Foresight, foresee
-from clusterjobs.commands.foresight.job import Unknown, foreseen_job
+from clusterjobs.commands.foresight.job import CPU, Unknown, foreseen_job
 from clusterjobs.commands.foresight.measurements import read_measurements
 from clusterjobs.commands.foresight.text import foresight_text
 from clusterjobs.commands.foresight.warnings import foresight_warnings
@@ -15,14 +16,19 @@ from clusterjobs.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from clusterjobs.commands.pipeline import Project
+    from clusterjobs.commands.sweeps.project import SweepProject
 
 
 def foresight_of(project: Project) -> Foresight | Unknown:
     """The foresight, or why there is none. Raises InputError for the site's own files."""
-    job = foreseen_job(project.plan, project.spec, project.source.facts)
+    measured = read_measurements(project.site)
+    job = foreseen_job(project.plan, project.spec, project.source.facts, with_cpus=bool(measured))
     if isinstance(job, Unknown):
         return job
-    return foresee(job, project.inputs.sites, read_measurements(project.site))
+    found = foresee(job, project.inputs.sites, measured)
+    if found.measured is None and not job.gpu.family and job.gpu.name.startswith(CPU):
+        return Unknown(f"{job.nodes.node_type} has no GPU, and nothing was measured on it")
+    return found
 
 
 def foresight_block(project: Project) -> Iterator[str]:
@@ -49,3 +55,24 @@ def warnings_of(project: Project, strict: bool = False) -> tuple[Problem, ...]:
     if isinstance(found, Unknown):
         return ()
     return tuple(foresight_warnings(found, project.spec, strict))
+
+
+def warnings_of_sweep(project: SweepProject, strict: bool = False) -> tuple[Problem, ...]:
+    """The same for all points; one that some points have names them."""
+    facts, sites = project.source.facts, project.inputs.sites
+    points: dict[Problem, list[str]] = {}
+    try:
+        measured = read_measurements(project.site)
+        once = functools.cache(lambda job: foresee(job, sites, measured))  # most points are alike
+        for point, spec in zip(project.points, project.specs, strict=True):
+            job = foreseen_job(point.plan, spec, facts)
+            if not isinstance(job, Unknown):
+                for one in foresight_warnings(once(job), spec, strict):
+                    points.setdefault(one, []).append(point.point.name)
+    except InputError as error:
+        return error.problems
+    every = len(project.points)
+    return tuple(
+        one if len(names) == every else one._replace(points=tuple(names))
+        for one, names in points.items()
+    )

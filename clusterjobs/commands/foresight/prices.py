@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from clusterjobs.catalog.prices import find_price
 from clusterjobs.commands.foresight.job import Nodes
 from clusterjobs.foresight.cost import HourlyPrice
-from clusterjobs.spec.site_prices import SitePrice, load_site_prices, site_price
+
+if TYPE_CHECKING:
+    from clusterjobs.spec.site_prices import SitePrice
 
 
 def price_of(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> HourlyPrice | str:
@@ -19,10 +22,7 @@ def price_of(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> HourlyPrice | st
 
     Raises InputError for prices in a site.yaml that are wrong.
     """
-    own = site_price(
-        _site_prices(tuple(sites)), nodes.node_type, nodes.region, nodes.cluster, nodes.purchase
-    )
-    if own:
+    if own := _site_price(nodes, sites):
         where = own.region or f"cluster {own.cluster}"
         return HourlyPrice(own.usd_per_hour, where, own.purchase or "", own.date, own.source)
     if not nodes.region:
@@ -38,6 +38,17 @@ def price_of(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> HourlyPrice | st
     )
 
 
+def _site_price(nodes: Nodes, sites: Sequence[tuple[str, str]]) -> SitePrice | None:
+    if not any("prices" in text for _, text in sites):
+        return None
+    from clusterjobs.spec.site_prices import site_price  # its models take time to import
+
+    prices = _site_prices(tuple(sites))
+    return site_price(prices, nodes.node_type, nodes.region, nodes.cluster, nodes.purchase)
+
+
 @functools.lru_cache(maxsize=8)
 def _site_prices(sites: tuple[tuple[str, str], ...]) -> tuple[SitePrice, ...]:
+    from clusterjobs.spec.site_prices import load_site_prices
+
     return load_site_prices(sites)

@@ -24,7 +24,11 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
     if memory.verdict == "does_not_fit":
         what = f"does not fit: about {between(memory.gib, 'GiB')} of a GPU's "
         what += f"{memory.capacity:.3g} GiB are needed"
-        remedy = memory.remedies[0] if memory.remedies else f"clusterjobs advise {spec.source.locate(()).file}"
+        remedy = (
+            memory.remedies[0]
+            if memory.remedies
+            else f"clusterjobs advise {spec.source.locate(()).file}"
+        )
         where = _written(spec, ("batch", "micro"), ("batch",), ("model",))
         yield problem(where, what, remedy, not strict)
     bubble = bubble_share(found)
@@ -36,9 +40,11 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
     idle = idle_share(found)
     if idle > MOST_LOST:
         what = f"{idle:.0%} of the GPUs of the nodes are idle: the job uses {layout.gpus}"
-        yield problem(_written(spec, ("gpus_per_node",), ("nodes",)), what, "use all GPUs of a node")
+        yield problem(
+            _written(spec, ("gpus_per_node",), ("nodes",)), what, "use all GPUs of a node"
+        )
     interval, limit = found.saves.interval_seconds, found.job.time_limit
-    if interval and limit and limit < interval.mid:
+    if interval and limit and found.speed and limit < interval.mid:
         what = f"the time limit of {limit // 60} min is shorter than the {minutes(interval)} "
         what += f"between two checkpoints ({found.saves.interval_steps} steps)"
         steps = max(1, int(found.saves.best_interval.mid / found.speed.step_seconds.mid))

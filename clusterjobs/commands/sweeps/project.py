@@ -23,7 +23,7 @@ from clusterjobs.commands.sweeps.files import (
     script_names,
     tasks_of,
 )
-from clusterjobs.errors import InputError, Problem
+from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.point_arrays import PointArray, PointPlan, point_arrays
 from clusterjobs.render.inputs import Inputs
@@ -108,7 +108,18 @@ class SweepProject:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """Warnings of the plans, each once, and of the cluster's files."""
-        return (*self.plan_warnings, *(one for one in self.fitted.problems if not one.info))
+        from clusterjobs.commands.foresight.of_project import warnings_of_sweep
+
+        own = (*self.plan_warnings, *warnings_of_sweep(self))
+        return (*own, *(one for one in self.fitted.problems if not one.info))
+
+    def check_strict(self) -> None:
+        """Raise InputError if a point does not fit, which is else a warning."""
+        from clusterjobs.commands.foresight.of_project import warnings_of_sweep
+
+        found = warnings_of_sweep(self, strict=True)
+        if any(not one.warning for one in found):
+            raise InputError(in_order([*self.plan_warnings, *found]))
 
     @property
     def plan_warnings(self) -> tuple[Problem, ...]:
