@@ -8,7 +8,8 @@ from clusterjobs.errors import Problem
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Division, Framework, Parallelism, Samples, Shape
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.experiment import Batch, Model, Parallel
+from clusterjobs.spec.experiment import Batch, Parallel
+from clusterjobs.spec.model_keys import Model
 
 
 def supported_parallel(
