@@ -203,7 +203,11 @@ BAD = [
     (["--clusters", "nowhere"], "there is no cluster config 'nowhere'", 1),
     (["--clusters", "small"], "--clusters: no nodes with known GPUs in small", 1),
     (["--plot", "a.pdf"], "--plot: a.pdf is no .png or .svg", 1),
-    (["--set", "cluster=small", "--set", "nodes=1"], "c6i.xlarge has no GPU", 1),
+    (
+        ["--set", "cluster=small", "--set", "nodes=1", "--set", "parallel.tensor=1"],
+        "c6i.xlarge has no GPU",
+        1,
+    ),
     (
         ["--by", "cost", "--gpu", "A100-80", "--gpus", "8"],
         "--by cost: no price: the region of A100-80 is unknown",

@@ -45,7 +45,10 @@ def foresee(
     measured: Sequence[Measurement] = (),
     with_nearest: bool = True,
 ) -> Foresight:
-    """The foresight, with the nearest published rows if they are wanted. Raises InputError for prices in a site.yaml that are wrong."""
+    """The foresight, with the nearest published rows if they are wanted.
+
+    Raises InputError for prices in a site.yaml that are wrong.
+    """
     model, layout, gpu = job.model, job.layout, job.gpu
     known = next((one for one in measured if one.is_of(job)), None)
     memory = narrowed_memory(estimate_memory(model, layout, gpu), known, job)
