@@ -117,9 +117,7 @@ class Accelerate(Framework):
         )
 
 
-def foreseen_of(
-    experiment: Experiment, options: Options, texts: Mapping[str, str]
-) -> Foreseen:
+def foreseen_of(experiment: Experiment, options: Options, texts: Mapping[str, str]) -> Foreseen:
     """What the keys of the spec say about memory."""
     config = keys_of(options.ds_config, texts) if options.uses_deepspeed else None
     return foreseen(experiment, options.zero, config, options.fsdp)

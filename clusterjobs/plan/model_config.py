@@ -95,6 +95,5 @@ def _document(name: str, text: str) -> Document:
 
 def _problems(found: Found, document: Document) -> list[Problem]:
     return [
-        Problem(one.what, document.locate((one.key,)), one.key, one.hint)
-        for one in found.mistakes
+        Problem(one.what, document.locate((one.key,)), one.key, one.hint) for one in found.mistakes
     ]

@@ -26,9 +26,7 @@ class Flags:
     """The arguments of a spec, for questions about single values."""
 
     def __init__(self, experiment: Experiment) -> None:
-        self._given: Mapping[str, Argument] = {
-            one.key: one for one in given_arguments(experiment)
-        }
+        self._given: Mapping[str, Argument] = {one.key: one for one in given_arguments(experiment)}
 
     def has(self, name: str) -> bool:
         return name in self._given
@@ -54,9 +52,7 @@ def shape_fields(experiment: Experiment, heads_of_keys: str) -> dict[str, Any]:
     return {name: value for name, value in _shape(experiment, flags, heads_of_keys) if value}
 
 
-def _shape(
-    experiment: Experiment, flags: Flags, heads_of_keys: str
-) -> Iterator[tuple[str, Any]]:
+def _shape(experiment: Experiment, flags: Flags, heads_of_keys: str) -> Iterator[tuple[str, Any]]:
     """Names and values; a value that is not set is None or 0, since flags only switch on."""
     yield "kv_heads", flags.count(heads_of_keys)
     yield "head_dim", flags.count("kv_channels")
