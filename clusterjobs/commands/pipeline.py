@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Project:
     """A spec with its cluster, read and planned. `site`: the site folders that were used.
 
-    `needs`: the specs that it needs; None without any.
+    `needs`: the specs that it needs; None without any. `configs`: the config files that it names.
     """
 
     plan: Plan
@@ -43,6 +43,7 @@ class Project:
     spec: Spec
     site: SiteFolders
     needs: NeedGraph | None = None
+    configs: OwnConfigs | None = None
 
     script_names = ("job.sh",)
 
@@ -154,7 +155,8 @@ def _project(
     cluster = cluster_of(loaded, files)
     plan = _plan(loaded, cluster.source, files.spec, Policies(files.site, user), to_write)
     inputs = render_inputs(loaded, files, cluster, settings)
-    return Project(plan, inputs, cluster.source, loaded, files.site, needs)
+    configs = OwnConfigs(files.spec)
+    return Project(plan, inputs, cluster.source, loaded, files.site, needs, configs)
 
 
 def render_inputs(

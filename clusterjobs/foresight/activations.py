@@ -61,7 +61,7 @@ def layer_activations(model: ModelShape, layout: Layout) -> LayerActivations:
         core = scores * (5 if layout.attention_dropout else 2)
     sequence_ranks = t if layout.sequence_parallel else 1
     if layout.sequence_parallel and layout.engine in FSDP:
-        # torch keeps the gathered inputs of attention and feed-forward; Megatron gathers them again.
+        # torch keeps the gathered inputs of both parts; Megatron gathers them again.
         undivided += 4 * h * (t - 1)
     whole = tokens * (undivided / sequence_ranks + (parts + core + routed) / t)
     size = 2.0 if layout.precision == "fp32" else 1.0

@@ -47,7 +47,7 @@ _USUAL_NAMES = {
 
 
 def _unknown(config: Config, kind: object) -> Mistake:
-    """An unknown architecture: the keys of `model` that the file does not say, and those it does."""
+    """The keys of `model` that the file of an unknown architecture says, and those it does not."""
     values = {
         key: next((config[name] for name in names if isinstance(config.get(name), int)), None)
         for key, names in _USUAL_NAMES.items()
@@ -118,7 +118,7 @@ def _gpt2(keys: ConfigKeys) -> ModelShape:
 
 
 def _gptj(keys: ConfigKeys) -> ModelShape:
-    """GPT-J: one norm for attention and feed-forward, no biases of attention, a bias of the head."""
+    """GPT-J: one norm in a layer, no biases of attention, a bias of the head."""
     shape = keys.classic("n_layer", "n_embd", "n_head", "n_inner", "n_positions")
     return shape._replace(
         positions="rotary", tied=False, norms=1, attention_bias="none", further=shape.vocab

@@ -115,8 +115,6 @@ def _layout(
     plan: Plan, experiment: Experiment, found: Foreseen, framework: Framework
 ) -> Layout | str:
     shape, sizes, batch = plan.placement.shape, plan.parallelism, plan.batch
-    if not shape.gpus_per_node:
-        return "the job uses no GPUs"
     if batch is None:
         return "the batch size is unknown"
     fields: dict[str, Any] = {
@@ -124,7 +122,7 @@ def _layout(
         "precision": _precision(experiment),
         **found.layout,
     }
-    per_node = shape.gpus_per_node
+    per_node = shape.gpus_per_node or shape.ranks_per_node  # without GPUs, ranks are counted
     if not framework.one_rank_uses_all_gpus:
         per_node = min(per_node, shape.ranks_per_node)
     return Layout(

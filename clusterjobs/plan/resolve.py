@@ -49,7 +49,6 @@ from clusterjobs.plan.sweep import plan_sweep
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.load import Spec
 
-
 _NO_TEXTS: Mapping[str, str] = {}
 
 

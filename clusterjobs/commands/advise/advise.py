@@ -60,7 +60,7 @@ class Planned:
     def job(self) -> ForeseenJob:
         """The job. Raises InputError if nothing can be predicted of it."""
         plan = resolve(self.spec, self.facts, self._configs.texts(self.spec))
-        found = foreseen_job(plan, self.spec, self.facts)
+        found = foreseen_job(plan, self.spec, self.facts, self._configs)
         if isinstance(found, Unknown):
             raise one_problem(found.why, self.spec.source.locate(()), hint=found.hint)
         if found.layout.offload != "none":

@@ -34,7 +34,8 @@ def short_project(
 
 def job_of(project: Project) -> ForeseenJob:
     """The job of a project; CPUs count as GPUs where a node has none. Raises InputError."""
-    found = foreseen_job(project.plan, project.spec, project.source.facts, with_cpus=True)
+    facts, configs = project.source.facts, project.configs
+    found = foreseen_job(project.plan, project.spec, facts, configs, with_cpus=True)
     if isinstance(found, Unknown):
         raise one_problem(found.why, project.spec.source.locate(()), hint=found.hint)
     return found

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from clusterjobs.cluster.facts import ClusterFacts, NodeType
 from clusterjobs.commands.foresight.length import Length, length_of, save_steps
-from clusterjobs.commands.foresight.of_plan import model_and_layout
+from clusterjobs.commands.own_configs import OwnConfigs
 from clusterjobs.foresight.gpus import find_gpu
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
+from clusterjobs.plan.foresight import model_and_layout
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.storage import is_below
@@ -59,10 +60,14 @@ class Unknown(NamedTuple):
 
 
 def foreseen_job(
-    plan: Plan, spec: Spec, facts: ClusterFacts, with_cpus: bool = False
+    plan: Plan,
+    spec: Spec,
+    facts: ClusterFacts,
+    configs: OwnConfigs | None,
+    with_cpus: bool = False,
 ) -> ForeseenJob | Unknown:
     """The job, or what is missing. `with_cpus`: a rank without a GPU counts as one."""
-    described = model_and_layout(plan, spec)
+    described = model_and_layout(plan, spec, configs.texts(spec) if configs else {})
     if isinstance(described, str):
         return Unknown(described, "add model: {layers, hidden, heads, sequence, vocab}")
     model, layout = described

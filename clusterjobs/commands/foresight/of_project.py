@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def foresight_of(project: Project, with_nearest: bool = True) -> Foresight | Unknown:
     """The foresight, or why there is none. Raises InputError for the site's own files."""
     measured = read_measurements(project.site)
-    job = foreseen_job(project.plan, project.spec, project.source.facts, with_cpus=bool(measured))
+    facts, configs = project.source.facts, project.configs
+    job = foreseen_job(project.plan, project.spec, facts, configs, with_cpus=bool(measured))
     if isinstance(job, Unknown):
         return job
     found = foresee(job, project.inputs.sites, measured, with_nearest)
@@ -67,7 +68,7 @@ def warnings_of_sweep(project: SweepProject, strict: bool = False) -> tuple[Prob
             lambda job: foresee(job, sites, measured, with_nearest=False)
         )  # most points are alike
         for point, spec in zip(project.points, project.specs, strict=True):
-            job = foreseen_job(point.plan, spec, facts)
+            job = foreseen_job(point.plan, spec, facts, project.configs)
             if not isinstance(job, Unknown):
                 for one in foresight_warnings(once(job), spec, strict):
                     points.setdefault(one, []).append(point.point.name)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
+from clusterjobs.commands.own_configs import OwnConfigs
 from clusterjobs.commands.pipeline import Project
 from clusterjobs.commands.script_syntax import check_bash
 from clusterjobs.commands.site_folders import SiteFolders
@@ -55,6 +56,7 @@ class SweepProject:
     source: ClusterSource
     site: SiteFolders
     needs: NeedGraph | None = None
+    configs: OwnConfigs | None = None
     max_array_size: int = MAX_ARRAY_SIZE
 
     def fitting(self, max_array_size: int | None) -> SweepProject:
@@ -188,7 +190,7 @@ class SweepProject:
         name = one_point(pattern, {one.point.name: one.point.index for one in self.points})
         number = next(n for n, one in enumerate(self.points) if one.point.name == name)
         plan, spec = self.points[number].plan, self.specs[number]
-        return Project(plan, self.inputs, self.source, spec, self.site)
+        return Project(plan, self.inputs, self.source, spec, self.site, configs=self.configs)
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from clusterjobs.errors import Location
 from clusterjobs.foresight.records import Experts
 from clusterjobs.frameworks.base import Foreseen
 from clusterjobs.frameworks.ds_foreseen import offload_of, stage_of
-from clusterjobs.errors import Location
 from clusterjobs.frameworks.gpt_neox.config import Config, Given, Givens
 from clusterjobs.frameworks.gpt_neox.launch_config import Options, values_of_the_spec
 from clusterjobs.spec.experiment import Experiment
