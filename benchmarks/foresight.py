@@ -54,7 +54,9 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "exp.yaml").write_text(SPEC, encoding="utf-8")
-        environment = {**os.environ, "XDG_CONFIG_HOME": name}
+        cache = {"XDG_CONFIG_HOME": name, "PYTHONPYCACHEPREFIX": str(folder / "byte-code")}
+        environment = {**os.environ, **cache}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         programs = {"without": _WITHOUT + _PLAN, "with": _PLAN}
         measured = {
             key: partial(processor_seconds, [sys.executable, "-c", code], environment, folder)
