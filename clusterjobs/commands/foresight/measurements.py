@@ -16,6 +16,7 @@ from clusterjobs.commands.foresight.measured import Measurement
 from clusterjobs.commands.site_folders import MEASUREMENTS_FILE, SiteFolders, user_folder
 from clusterjobs.errors import InputError, Location, one_problem
 
+
 def read_measurements(site: SiteFolders) -> tuple[Measurement, ...]:
     """Those of all site folders, the newest of each folder first. Raises InputError."""
     return tuple(one for file in site.files(MEASUREMENTS_FILE) for one in _of_file(file))
