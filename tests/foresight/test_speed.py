@@ -77,6 +77,15 @@ def test_fine_experts_over_nodes_are_a_guess_and_coarse_ones_inside_are_extrapol
     assert coarse.step_seconds.high < 1.5 * coarse.step_seconds.mid
 
 
+def test_a_gpu_near_to_the_measured_ones_is_extrapolated() -> None:
+    h200 = speed(gpu="H200-141")
+    assert h200.doubts == (
+        "no published measurement of H200: estimated as an H100 with faster memory",
+    )
+    assert h200.step_seconds.mid < speed().step_seconds.mid
+    assert speed(gpu="B200-180").doubts == ("one publication alone measured B200",)
+
+
 def test_a_gpu_without_measurements_is_a_guess() -> None:
     found = speed(gpu="L40S-48")
     assert found.doubts == ("no published measurement ran on a GPU such as L40S-48",)
