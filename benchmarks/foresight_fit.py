@@ -44,8 +44,9 @@ from clusterjobs.foresight.region import region
 LEFT_OUT_FILE = pathlib.Path(__file__).parents[1] / "tests/foresight/left_out.json"
 HALVES = 24
 
-# What is fitted, and from where. The starting values are round numbers of data sheets, papers and
-# kernels' benchmarks: a pull towards them keeps a constant sane where rows say nothing about it.
+# What is fitted, and from where. The starting values are round numbers near data sheets, papers and
+# earlier fits of the same rows, so they are not independent of the publications left out. A pull
+# towards them keeps a constant sane where rows say nothing about it.
 START: dict[str, float] = {
     "products.V100": 0.70,
     "products.A100": 0.75,
