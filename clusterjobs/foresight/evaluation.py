@@ -25,24 +25,24 @@ class Error(NamedTuple):
     log_ratio: float
 
 
-def dense_rows() -> list[Published]:
+def dense_rows(rows: Iterable[Published] | None = None) -> list[Published]:
     """What is fitted and judged: dense models on GPUs that several publications measured."""
-    return [row for row in _timed_dense() if row.gpu.family not in ("", "Blackwell")]
+    return [row for row in _timed_dense(rows) if row.gpu.family not in ("", "Blackwell")]
 
 
 def blackwell_rows() -> list[Published]:
     """Without nvfp4, for which the model has no constant of its own."""
     return [
         row
-        for row in _timed_dense()
+        for row in _timed_dense(None)
         if row.gpu.family == "Blackwell" and row.layout.precision != "nvfp4"
     ]
 
 
-def _timed_dense() -> Iterable[Published]:
+def _timed_dense(rows: Iterable[Published] | None) -> Iterable[Published]:
     return (
         row
-        for row in published()
+        for row in (published() if rows is None else rows)
         if row.use == "time" and row.step_seconds and not row.model.experts
     )
 

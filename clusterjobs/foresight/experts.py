@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterjobs.foresight.constants import Constants
 from clusterjobs.foresight.layer_time import tokens
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
-from clusterjobs.foresight.traffic import node_rate, rank_expert_weights
+from clusterjobs.foresight.traffic import node_rate, peer_rate, rank_expert_weights
 
 ROUTING = 2e-3  # seconds of a layer and micro batch, for router, permutation and grouped products
 ALL_TO_ALL_NVLINK = 0.5  # share of NVLink's rate that an all-to-all reaches
@@ -36,7 +36,7 @@ def exchange_time(
     volume = 2.0 * tokens(model, layout) / layout.tensor * model.hidden
     nodes = -(-e * (layout.expert_tensor or 1) // layout.gpus_per_node)
     if nodes == 1:
-        return 4 * volume * copies * (e - 1) / e / (gpu.nvlink * ALL_TO_ALL_NVLINK or 1.0)
+        return 4 * volume * copies * (e - 1) / e / (peer_rate(gpu) * ALL_TO_ALL_NVLINK)
     remote_nodes = (nodes - 1) * (1 - (1 - 1 / nodes) ** copies)
     rate = node_rate(network, constants) / layout.gpus_per_node
     return 4 * volume * remote_nodes / rate

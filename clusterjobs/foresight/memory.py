@@ -1,6 +1,6 @@
 """The memory of one GPU, by part, for the worst rank, and whether it fits.
 
-Bytes inside, GiB outside. It must not know what would make a job fit (`remedies.py`).
+Bytes inside, GiB outside. What would make a job fit is in `remedies.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from clusterjobs.foresight.activations import (
 from clusterjobs.foresight.parameters import RankParameters, layer_parameters, rank_parameters
 from clusterjobs.foresight.ranking import FITS, FITS_NOT, verdict_of
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Range
+from clusterjobs.foresight.remedies import remedies
 from clusterjobs.foresight.states import states_per_parameter, with_offload
 
 GIB = 2**30
@@ -157,14 +158,19 @@ def estimate_memory(model: ModelShape, layout: Layout, gpu: Gpu) -> Memory:
     worst = worst_rank(model, layout)
     mid, capacity = worst.parts.total / GIB, visible_gib(gpu)
     low, high = UNCERTAINTY
+    verdict = verdict_of(_share(worst, capacity * GIB))
+    found: tuple[str, ...] = ()
+    if verdict != "fits":
+        found = remedies(model, layout, lambda other: memory_share(model, other, gpu))
     return Memory(
         gib=Range(low * mid, mid, max(high * mid, worst.fragmented / GIB)),
         capacity=capacity,
         parts={name: size / GIB for name, size in worst.parts._asdict().items()},
-        verdict=verdict_of(_share(worst, capacity * GIB)),
+        verdict=verdict,
         margin=1 - mid / capacity,
         stage=worst.stage,
         host_gib=host_bytes(model, layout) / GIB,
+        remedies=found,
     )
 
 

@@ -55,12 +55,13 @@ class Published(NamedTuple):
 @functools.cache
 def published() -> tuple[Published, ...]:
     """All rows that name GPU, layout and batch."""
-    with DATA_FILE.open(encoding="utf-8", newline="") as rows:
-        return tuple(_complete_rows(csv.DictReader(rows)))
+    with DATA_FILE.open(encoding="utf-8", newline="") as lines:
+        return tuple(read_rows(lines))
 
 
-def _complete_rows(rows: Iterable[dict[str, str]]) -> Iterator[Published]:
-    for row in rows:
+def read_rows(lines: Iterable[str]) -> Iterator[Published]:
+    """The complete rows of a file with the same columns, such as one of a site's own runs."""
+    for row in csv.DictReader(lines):
         gpu = find_gpu(row["gpu"])
         if gpu and row["n_gpus"] and row["micro_batch"] and row["layers"] and row["vocab"]:
             yield read_row(row, gpu)

@@ -72,6 +72,8 @@ def _beyond_the_rows(model: ModelShape, layout: Layout, gpu: Gpu, network: Netwo
     doubts = []
     if gpu.family == "Blackwell":
         doubts.append(f"one publication alone measured {gpu.name.split('-')[0]}")
+    if gpu.name.startswith("H200"):
+        doubts.append("no published measurement of H200: estimated as an H100 with faster memory")
     if layout.precision == "pure_bf16":
         doubts.append("few published measurements trained in bf16 without fp32 weights")
     if layout.engine == "deepspeed":

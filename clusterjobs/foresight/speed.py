@@ -32,8 +32,8 @@ class Speed(NamedTuple):
 def estimate_speed(
     model: ModelShape, layout: Layout, gpu: Gpu, network: Network, with_nearest: bool = True
 ) -> Speed | None:
-    """None where no number is better than a number: states offloaded to the host."""
-    if layout.offload != "none":
+    """None where a number would mislead: states on the host, or a network of unknown speed."""
+    if layout.offload != "none" or (layout.nodes > 1 and not network.gbps):
         return None
     parts = step_time(model, layout, gpu, network, fitted_constants())
     found = region(model, layout, gpu, network)

@@ -15,7 +15,8 @@ OVERLAPPING = ("megatron-core", "internevo", "jax", "fsdp", "fairscale")
 TENSOR_OVERLAPPING = ("megatron-core", "internevo", "jax")
 
 BUCKET = 5e8  # bytes of gradients in one collective, DeepSpeed's reduce_bucket_size
-UNLIMITED = 1e99
+PCIE = 16e9  # bytes/s between GPUs without NVLink: 16 lanes of PCIe 3
+UNKNOWN_NETWORK_GBPS = 1.0
 
 
 def nvlink_rate(gpu: Gpu, layout: Layout, group: int, constants: Constants) -> float:
@@ -25,12 +26,17 @@ def nvlink_rate(gpu: Gpu, layout: Layout, group: int, constants: Constants) -> f
     """
     if gpu.family == "V100" and layout.gpus_per_node <= 8 and group > 1:
         return {2: 22e9, 4: 65e9}.get(group, 120e9)
-    return max(gpu.nvlink, 16e9) * constants.nvlink
+    return peer_rate(gpu) * constants.nvlink
+
+
+def peer_rate(gpu: Gpu) -> float:
+    """Bytes/s one way between two GPUs of a node."""
+    return gpu.nvlink or PCIE
 
 
 def node_rate(network: Network, constants: Constants) -> float:
     """Bytes/s that a node's network carries."""
-    return network.gbps / 8 * 1e9 * constants.network
+    return (network.gbps or UNKNOWN_NETWORK_GBPS) / 8 * 1e9 * constants.network
 
 
 def tensor_time(
@@ -63,7 +69,7 @@ def message_time(
     if layout.pipeline == 1:
         return 0.0
     per_node = min(layout.gpus_per_node, layout.gpus)
-    rate = node_rate(network, constants) / per_node if layout.nodes > 1 else gpu.nvlink * 0.7
+    rate = node_rate(network, constants) / per_node if layout.nodes > 1 else peer_rate(gpu) * 0.7
     scattered = layout.engine == "megatron-2020" or (
         layout.sequence_parallel and layout.engine not in ("fsdp", "deepspeed")
     )

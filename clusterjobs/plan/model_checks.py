@@ -12,7 +12,8 @@ from clusterjobs.spec.model_keys import Model
 
 def check_model_keys(experiment: Experiment, diagnostics: Diagnostics) -> None:
     """Heads of keys and values, and experts."""
-    if model := experiment.model:
+    model = experiment.model
+    if model and model.layers:
         _check_heads(model, diagnostics)
         _check_experts(model, diagnostics)
 

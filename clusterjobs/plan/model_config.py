@@ -34,8 +34,8 @@ def with_model_config(
     if not isinstance(model, ModelOfConfig):
         return experiment
     shape = _shape(model.config, texts, diagnostics)
-    if shape is None:
-        return experiment.model_copy(update={"model": None})
+    if shape is None:  # its sizes stay 0, and nothing else is said of them
+        return experiment
     return experiment.model_copy(update={"model": completed(model, shape)})
 
 

@@ -88,7 +88,7 @@ def check_model(
     provenance: Provenance,
 ) -> None:
     """Whether the model can be divided as `parallel` says. Source: Megatron-LM's own asserts."""
-    if model is None:
+    if model is None or not model.layers:
         return
     tensor = parallel.tensor
     if not division.any_head_size:

@@ -51,11 +51,12 @@ class ModelOfConfig(Model):
 
 def _kind(value: Any) -> str:
     has_file = isinstance(value, ModelOfConfig) or (isinstance(value, dict) and "config" in value)
-    return "config" if has_file else "sizes"
+    return "model of a file" if has_file else "model of sizes"
 
 
 AnyModel = Annotated[
-    Annotated[Model, Tag("sizes")] | Annotated[ModelOfConfig, Tag("config")], Discriminator(_kind)
+    Annotated[ModelOfConfig, Tag("model of a file")] | Annotated[Model, Tag("model of sizes")],
+    Discriminator(_kind),
 ]
 
 

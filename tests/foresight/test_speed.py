@@ -77,6 +77,15 @@ def test_fine_experts_over_nodes_are_a_guess_and_coarse_ones_inside_are_extrapol
     assert coarse.step_seconds.high < 1.5 * coarse.step_seconds.mid
 
 
+def test_a_gpu_near_to_the_measured_ones_is_extrapolated() -> None:
+    h200 = speed(gpu="H200-141")
+    assert h200.doubts == (
+        "no published measurement of H200: estimated as an H100 with faster memory",
+    )
+    assert h200.step_seconds.mid < speed().step_seconds.mid
+    assert speed(gpu="B200-180").doubts == ("one publication alone measured B200",)
+
+
 def test_a_gpu_without_measurements_is_a_guess() -> None:
     found = speed(gpu="L40S-48")
     assert found.doubts == ("no published measurement ran on a GPU such as L40S-48",)
@@ -88,6 +97,28 @@ def test_offloading_has_no_number() -> None:
     assert gpu
     layout = LAYOUT._replace(offload="optimizer")
     assert estimate_speed(GPT, layout, gpu, INFINIBAND) is None
+
+
+def test_an_unknown_network_between_nodes_has_no_number() -> None:
+    gpu = find_gpu("A100-80")
+    assert gpu
+    assert estimate_speed(GPT, LAYOUT, gpu, Network(0)) is None
+    assert estimate_speed(GPT, LAYOUT._replace(gpus=8), gpu, Network(0))
+
+
+def test_every_layout_has_a_time_on_every_gpu() -> None:
+    """Also on GPUs without NVLink, and with experts."""
+    for name in ("V100-16", "A10G-24", "L40S-48", "H200-141", "GB200-186", "T4-16"):
+        for change in (
+            {},
+            {"pipeline": 2, "tensor": 2, "gpus": 8},
+            {"zero": 3, "zero_group": 8, "engine": "fsdp"},
+            {"precision": "fp8", "context": 2, "recompute": "selective", "flash": False},
+        ):
+            layout = LAYOUT._replace(**change)  # type: ignore[arg-type]
+            assert 0.01 < speed(layout, gpu=name).step_seconds.mid < 1000
+            experts = GPT._replace(experts=Experts(8, 2, 8192))
+            assert speed(layout._replace(expert=8), experts, name).step_seconds.mid < 1000
 
 
 def test_limits_are_the_three_largest_parts_with_what_helps() -> None:

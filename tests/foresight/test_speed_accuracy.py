@@ -16,6 +16,7 @@ from clusterjobs.foresight.constants import fitted_constants, range_factors
 from clusterjobs.foresight.evaluation import (
     Error,
     best_is_tied,
+    bias,
     blackwell_rows,
     dense_rows,
     error,
@@ -26,6 +27,7 @@ from clusterjobs.foresight.evaluation import (
 from clusterjobs.foresight.published import Published, published
 from clusterjobs.foresight.region import region
 
+PAGE = pathlib.Path(__file__).parents[2] / "docs/foresight.md"
 LEFT_OUT = json.loads(pathlib.Path(__file__).with_name("left_out.json").read_text())
 
 
@@ -77,6 +79,28 @@ def test_the_measured_best_layout_of_a_job_is_in_the_tie() -> None:
 def test_the_file_of_nearest_rows_is_made_of_the_published_rows() -> None:
     text = nearest.DATA_FILE.read_text(encoding="utf-8")
     assert json.loads(text) == nearest.prepare(published())
+
+
+def test_the_table_of_the_page_is_the_measured_one() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    errors = left_out_errors()
+    for source in dict.fromkeys(e.row.source for e in errors):
+        row = table_row(source, [e for e in errors if e.row.source == source])
+        assert row in page, f"docs/foresight.md should have: {row}"
+    assert table_row("**all**", errors) in page
+
+
+def table_row(name: str, errors: list[Error]) -> str:
+    median, p90 = quantile(errors, 0.5), quantile(errors, 0.9)
+    return f"| {name} | {len(errors)} | {bias(errors):+.1%} | {median:.1%} | {p90:.1%} |"
+
+
+def test_the_page_has_the_ranges() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for trust_name in ("validated", "extrapolated"):
+        low, _, high = range_factors(trust_name)
+        text = f"| {trust_name} | −{round(100 - 100 * low)} % to +{round(100 * high - 100)} % |"
+        assert text in page
 
 
 @pytest.mark.faults
