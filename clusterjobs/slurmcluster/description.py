@@ -53,7 +53,7 @@ class Defaults(SpecModel):
     network_gbps: types.Number | None = None
     scratch: types.Folder | None = None
     request_gpus: GpuRequests | None = None
-    env: Variables = {}
+    env: Variables = Field(default_factory=dict)
     source: tuple[types.Folder, ...] = ()
     setup: commands.Code = ()
 

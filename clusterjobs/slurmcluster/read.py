@@ -30,7 +30,7 @@ def read_description(text: str, file: str) -> tuple[Description, Document]:
         raise one_problem(what, document.locate(()), hint=_EXAMPLE)
     problems: list[Problem] = []
     found: Description | None = check_model(Description, document.value, document, problems)
-    problems = [_with_better_hint(problem, document) for problem in problems]
+    problems = list(map(_with_better_hint, problems))
     if found is None or problems:
         raise InputError(in_order(problems))
     if problems := [*_misfits(found, document)]:
@@ -41,7 +41,7 @@ def read_description(text: str, file: str) -> tuple[Description, Document]:
 # ------------------------------------------------------------------ hints
 
 
-def _with_better_hint(problem: Problem, document: Document) -> Problem:
+def _with_better_hint(problem: Problem) -> Problem:
     """The same problem, with a hint that knows this format."""
     if problem.path == "kind":
         return problem._replace(hint=f"write kind: {KIND}")

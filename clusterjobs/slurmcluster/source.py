@@ -21,7 +21,7 @@ class NoFiles(NamedTuple):
     files: Mapping[str, str] = {}
     problems: tuple[Problem, ...] = ()
 
-    def notice(self, folder: pathlib.Path) -> str:
+    def notice(self, folder: pathlib.Path) -> str:  # noqa: ARG002  # as ClusterFiles has it
         """Nothing has to be changed in the cluster."""
         return ""
 
