@@ -7,12 +7,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from clusterjobs.cluster.find import cluster_names, find_cluster, is_path, short_name
 from clusterjobs.commands.files import STDIN, read_sites, read_text, shown_path, site_files
 from clusterjobs.commands.site_clusters import cluster_files
 from clusterjobs.commands.site_folders import find_site_folders
 from clusterjobs.errors import Location, Problem, one_problem
 from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_path, short_name
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.site import substitute, unresolved_problems
 from clusterjobs.spec.site import load_site

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pathlib
 from typing import Any, NamedTuple
 
+from clusterjobs.cluster.find import cluster_names, find_cluster
 from clusterjobs.commands.configs import Config, read_config
 from clusterjobs.commands.site_clusters import site_clusters
 from clusterjobs.commands.site_folders import find_site_folders
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.parallelcluster.find import cluster_names, find_cluster
 
 
 class NamedCluster(NamedTuple):

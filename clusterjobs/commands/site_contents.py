@@ -11,6 +11,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from clusterjobs.cluster.find import cluster_names, find_cluster
 from clusterjobs.commands import site_folders
 from clusterjobs.commands.configs import read_config
 from clusterjobs.commands.files import read_text
@@ -32,7 +33,6 @@ from clusterjobs.commands.site_folders import (
 )
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.find import cluster_names, find_cluster
 from clusterjobs.spec.check_defaults import value_problems
 from clusterjobs.spec.defaults import load_defaults
 from clusterjobs.spec.site import load_site

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from clusterjobs.cluster.find import cluster_names, find_cluster, is_path
 from clusterjobs.cluster.source import ClusterSource
 from clusterjobs.commands.cluster_sources import cluster_source
 from clusterjobs.commands.configs import refuse_config
@@ -28,7 +29,6 @@ from clusterjobs.commands.site_clusters import cluster_files
 from clusterjobs.commands.site_folders import DEFAULTS_FILE, SiteFolders, find_site_folders
 from clusterjobs.errors import InputError, Location, one_problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_path
 from clusterjobs.plan.nodes import default_queue
 from clusterjobs.spec.extends import KEY, BaseFile
 from clusterjobs.spec.load import Below, Spec, load_points, load_spec

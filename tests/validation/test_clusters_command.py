@@ -7,8 +7,8 @@ import re
 import pytest
 from single_changes import base_text
 
+from clusterjobs.cluster.find import cluster_names
 from clusterjobs.commands.main import run
-from clusterjobs.parallelcluster.find import cluster_names
 
 Capture = pytest.CaptureFixture[str]
 
