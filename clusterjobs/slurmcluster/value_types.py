@@ -99,6 +99,21 @@ def host_suffix(value: Any) -> str:
     return text
 
 
+def line(value: Any) -> str:
+    """Text of one line."""
+    text = _fixed(value)
+    if bad := field_types.first_control_character(text):
+        raise ValueError(f"the text contains {bad}: write it in one line")
+    return text
+
+
+def reason(value: Any) -> str:
+    """Why something is set, as a comment of job.sh."""
+    if value == "":
+        raise ValueError("the reason is empty: write why the variable is set")
+    return line(value)
+
+
 def number(value: Any) -> float:
     """A number that may have decimals."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -121,6 +136,8 @@ Folder = Annotated[str, BeforeValidator(folder)]
 # of the keys of a mapping, which YAML gives as text
 FolderKey = Annotated[str, AfterValidator(folder)]
 NameKey = Annotated[str, AfterValidator(name)]
+Line = Annotated[str, BeforeValidator(line)]
+Reason = Annotated[str, BeforeValidator(reason)]
 MountKind = Annotated[str, BeforeValidator(mount_kind)]
 HostSuffix = Annotated[str, BeforeValidator(host_suffix)]
 Number = Annotated[float, Field(gt=0, le=1_000_000), BeforeValidator(number)]
