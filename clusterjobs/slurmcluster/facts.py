@@ -15,7 +15,7 @@ from clusterjobs.slurmcluster import description
 _TERMS = Terms(
     node_facts="cluster's description",
     mounts="shared",
-    max_nodes="max_nodes",
+    max_nodes="the limit",
     enable_fabric="write its fabric: in the cluster's description",
 )
 _HOME = ("/home",)
