@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import re
 
-_KIND = re.compile(r"""^(?:\{[ \t]*)?["']?kind["']?[ \t]*:""", re.MULTILINE)
+_KIND = re.compile(r"""^(?:\{[ \t]*)?["']?(kind)["']?[ \t]*:[ \t]*["']?slurm\b""", re.MULTILINE)
+_ANY_KIND = re.compile(r"""^(?:\{[ \t]*)?["']?kind["']?[ \t]*:""", re.MULTILINE)
 _SECTION = re.compile(r"^(?:node_types|partitions)[ \t]*:", re.MULTILINE)
-_OTHER = re.compile(r"^[ \t]*(?:Scheduling|SlurmQueues|framework|cluster)[ \t]*:", re.MULTILINE)
+_OTHER = re.compile(r"^(?:[ \t]*(?:Scheduling|SlurmQueues)|framework|cluster)[ \t]*:", re.MULTILINE)
+
+
+def find_kind(text: str) -> re.Match[str] | None:
+    """Where `kind: slurm` stands at the top; its key is group 1."""
+    return _KIND.search(text.removeprefix("\ufeff"))
 
 
 def is_description(text: str) -> bool:
-    """Whether it has `kind:` at the top, or sections that only a description has."""
-    text = text.removeprefix("\ufeff")
-    if _KIND.search(text):
+    """Whether it is meant to be one: by `kind: slurm`, or by sections that no other file has."""
+    if find_kind(text):
         return True
-    return bool(_SECTION.search(text)) and not _OTHER.search(text)
+    sections = _SECTION.search(text) or _ANY_KIND.search(text.removeprefix("\ufeff"))
+    return bool(sections) and not _OTHER.search(text)
