@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pathlib
 from collections.abc import Callable, Sequence
 
-from clusterjobs.commands.files import read_text, shown_name
+from clusterjobs.commands.files import read_bytes, shown_name
 from clusterjobs.commands.site_folders import is_file
-from clusterjobs.errors import InputError, Problem, one_problem
+from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.slurm.cluster_texts import Answer, ask_slurm, container_programs, slurm_folder
 from clusterjobs.slurmcluster.importing.collect import Given, Include, given
 from clusterjobs.slurmcluster.importing.recognize import Kind
@@ -33,6 +34,20 @@ _LACKS = {
 }
 
 
+_MAX_BYTES = 1 << 28  # scontrol show node needs about 1 KiB a node
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def _read(path: pathlib.Path) -> str:
+    """The text of a file. A reason or a comment may be in any encoding: Slurm does not care."""
+    data = read_bytes(path, _MAX_BYTES)
+    text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig", errors="replace")
+    if "\0" in text:
+        what = "the file is binary, and not text that Slurm has printed"
+        raise one_problem(what, Location(shown_name(path), 1, 1))
+    return text
+
+
 # ------------------------------------------------------------------ files
 
 
@@ -45,7 +60,7 @@ def texts_of_files(files: Sequence[pathlib.Path]) -> tuple[list[Given], Include]
     problems: list[Problem] = []
     for file in files:
         try:
-            found[file] = given(Text(shown_name(file), read_text(file)))
+            found[file] = given(Text(shown_name(file), _read(file)))
         except InputError as error:
             problems += error.problems
     if problems:
@@ -65,7 +80,7 @@ def texts_of_files(files: Sequence[pathlib.Path]) -> tuple[list[Given], Include]
 def _add_gres_conf(file: pathlib.Path, found: dict[pathlib.Path, Given]) -> None:
     beside = file.parent / "gres.conf"
     if beside not in found and is_file(beside):
-        found[beside] = Given(Text(str(beside), read_text(beside)), "gres.conf")
+        found[beside] = Given(Text(str(beside), _read(beside)), "gres.conf")
 
 
 def _include(files: Sequence[pathlib.Path]) -> Include:
@@ -74,7 +89,7 @@ def _include(files: Sequence[pathlib.Path]) -> Include:
         if path is None:
             hint = "give the file, too: --from-files slurm.conf " + pathlib.PurePath(name).name
             raise one_problem(f"there is no file {name}", line.where, hint=hint)
-        return Text(str(path), read_text(path))
+        return Text(str(path), _read(path))
 
     return include
 
@@ -111,7 +126,7 @@ def texts_of_slurm(
     if answers["nodes"].failure:
         if not is_file(conf):
             raise InputError([_no_slurm(answers["nodes"], conf)])
-        found.append(Given(Text(str(conf), read_text(conf)), "slurm.conf"))
+        found.append(Given(Text(str(conf), _read(conf)), "slurm.conf"))
     for path, kind in _FILES.items():
         found += _own_file(pathlib.Path(path), kind, warnings)
     found += _own_file(conf.parent / "gres.conf", "gres.conf", [])
@@ -126,7 +141,7 @@ def _own_file(path: pathlib.Path, kind: Kind, warnings: list[Problem]) -> list[G
     if not is_file(path):
         return []
     try:
-        return [Given(Text(str(path), read_text(path)), kind)]
+        return [Given(Text(str(path), _read(path)), kind)]
     except InputError as error:
         warnings += [problem._replace(warning=True) for problem in error.problems]
         return []

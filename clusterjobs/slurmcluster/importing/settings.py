@@ -97,14 +97,14 @@ def _write_programs(lines: Lines, seen: Seen) -> None:
         lines.key("container_program", "pyxis", "srun has --container-image")
     else:
         example = next(iter(seen.found_programs), "apptainer")
-        why = "how containers start: pyxis, apptainer, singularity, docker or shifter"
+        why = "pyxis, apptainer, singularity, docker or shifter"
         if seen.found_programs:
             why = f"{example} is on the PATH of this node; check that of the compute nodes"
         lines.missing("container_program", example, why)
 
 
 def _write_shared(lines: Lines, seen: Seen) -> None:
-    why = "decides which paths are on all nodes: complete it, kinds as in /proc/mounts"
+    why = "decides which paths all nodes have; list all of them"
     if seen.mounts is None:
         lines.missing("shared", "{/home: nfs, /scratch: lustre}", why)
         return

@@ -80,7 +80,8 @@ def _write_gpus(lines: Lines, kind: NodeKind) -> None:
     if kind.model:
         lines.key("gpu_model", scalar(kind.model), source, _DEPTH)
     else:
-        lines.missing("gpu_model", "A100", "decides bf16, FP8 and peak speed", _DEPTH)
+        example = scalar((first.type or "A100").upper())
+        lines.missing("gpu_model", example, "decides bf16, FP8 and peak speed", _DEPTH)
     if kind.gpu_memory:
         lines.key("gpu_memory", scalar(kind.gpu_memory), kind.gpu_memory_source, _DEPTH)
     else:
@@ -104,21 +105,34 @@ def _write_no_gpus(lines: Lines, kind: NodeKind) -> None:
 
 def _write_network(lines: Lines, kind: NodeKind) -> None:
     machine = kind.machine
-    if machine and machine.fabric:
-        has_own = "efa" in kind.features or not {"static", "dynamic"} & set(kind.features)
-        if machine.fabric != "efa" or has_own:
-            confirmed = ", and feature efa" if "efa" in kind.features else ""
-            lines.key("fabric", machine.fabric, f"{machine.source}{confirmed}", _DEPTH)
-            if machine.fabric_interfaces:
-                lines.key("fabric_interfaces", str(machine.fabric_interfaces), depth=_DEPTH)
-        else:
-            why = f"{machine.source} has it, but no feature efa says that it is enabled"
-            lines.missing("fabric", "efa", why, _DEPTH)
+    fabric, why = _fabric(kind)
+    if fabric:
+        lines.key("fabric", fabric, why, _DEPTH)
     else:
         why = "decides NCCL's environment: efa, infiniband, slingshot, gvnic, ethernet, ..."
         lines.missing("fabric", "infiniband", why, _DEPTH)
+    if machine and fabric == machine.fabric and machine.fabric_interfaces:
+        lines.key("fabric_interfaces", str(machine.fabric_interfaces), depth=_DEPTH)
     if machine and machine.network_gbps:
         lines.key("network_gbps", scalar(machine.network_gbps), machine.source, _DEPTH)
+
+
+# ParallelCluster gives each node one of the first, and efa where the config enables it.
+_OF_PARALLELCLUSTER = frozenset(("static", "dynamic"))
+
+
+def _fabric(kind: NodeKind) -> tuple[str, str]:
+    """The fabric by the machine type, and why; "" if nothing is known."""
+    if kind.machine is None or not kind.machine.fabric:
+        return "", ""
+    fabric, source = kind.machine.fabric, kind.machine.source
+    if fabric != "efa":
+        return fabric, source
+    if "efa" in kind.features:
+        return fabric, f"{source}, and the feature efa"
+    if _OF_PARALLELCLUSTER & set(kind.features):
+        return "ethernet", "ParallelCluster's feature efa is missing: EFA is not enabled"
+    return fabric, f"{source}; write ethernet if the nodes were made without EFA"
 
 
 def _write_disk(lines: Lines, kind: NodeKind, tmp_folder: str) -> None:
