@@ -11,9 +11,10 @@ from clusterjobs.commands.files import read_bytes, shown_name
 from clusterjobs.commands.site_folders import is_file
 from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.slurm.cluster_texts import Answer, ask_slurm, container_programs, slurm_folder
-from clusterjobs.slurmcluster.importing.collect import Given, Include, given
+from clusterjobs.slurmcluster.importing.collect import Given, Include, given, included_lines
+from clusterjobs.slurmcluster.importing.nodes import nodes_in
 from clusterjobs.slurmcluster.importing.recognize import Kind
-from clusterjobs.slurmcluster.importing.records import Line, Text, conf_lines
+from clusterjobs.slurmcluster.importing.records import Line, Text, conf_lines, scontrol_records
 from clusterjobs.slurmcluster.importing.seen import Seen
 
 _SLURM_CONF = "/etc/slurm/slurm.conf"
@@ -113,7 +114,7 @@ def texts_of_slurm(
     seconds: float, say: Callable[[str], None]
 ) -> tuple[list[Given], Include, list[Problem], Seen]:
     """Slurm's answers, what this node itself shows, and warnings about what is missing."""
-    answers = {answer.name: answer for answer in ask_slurm(seconds, say)}
+    answers = {answer.name: _checked(answer) for answer in ask_slurm(seconds, say)}
     found = [
         Given(Text(answer.command, answer.text), _KINDS[name])
         for name, answer in answers.items()
@@ -123,15 +124,23 @@ def texts_of_slurm(
         _warning(answer) for name, answer in answers.items() if answer.failure and name in _LACKS
     ]
     conf = _conf_file(answers["config"])
-    if answers["nodes"].failure:
-        if not is_file(conf):
-            raise InputError([_no_slurm(answers["nodes"], conf)])
-        found.append(Given(Text(str(conf), _read(conf)), "slurm.conf"))
+    if answers["nodes"].failure and not is_file(conf):
+        raise InputError([_no_slurm(answers["nodes"], conf)])
+    if answers["nodes"].failure or _hides_nodes(answers):
+        found += _own_conf(conf, warnings)
     for path, kind in _FILES.items():
         found += _own_file(pathlib.Path(path), kind, warnings)
     found += _own_file(conf.parent / "gres.conf", "gres.conf", [])
     here = Seen(found_programs=container_programs(), slurm_commands=slurm_folder())
     return found, _include([]), warnings, here
+
+
+def _checked(answer: Answer) -> Answer:
+    """The answer; a failure if it has no node: users do not see cloud nodes that are off."""
+    if answer.name != "nodes" or answer.failure or "NodeName=" in answer.text:
+        return answer
+    failure = "it shows no nodes: those that are powered down need PrivateData=cloud in slurm.conf"
+    return answer._replace(failure=failure)
 
 
 _FILES: dict[str, Kind] = {"/proc/mounts": "mounts", "/etc/exports": "exports"}
@@ -145,6 +154,33 @@ def _own_file(path: pathlib.Path, kind: Kind, warnings: list[Problem]) -> list[G
     except InputError as error:
         warnings += [problem._replace(warning=True) for problem in error.problems]
         return []
+
+
+def _hides_nodes(answers: dict[str, Answer]) -> bool:
+    """Whether partitions have nodes that `scontrol show node` does not show."""
+    nodes, partitions = (Text(name, answers[name].text) for name in ("nodes", "partitions"))
+    shown = {record.get("NodeName") for record in scontrol_records(nodes, "nodename")}
+    try:
+        return any(
+            name not in shown
+            for record in scontrol_records(partitions, "partitionname")
+            for name in nodes_in(record)
+        )
+    except InputError:  # it is reported when the texts are read
+        return False
+
+
+def _own_conf(conf: pathlib.Path, warnings: list[Problem]) -> list[Given]:
+    """This cluster's slurm.conf, if it can be read with all that it includes."""
+    found = _own_file(conf, "slurm.conf", warnings)
+    try:
+        for one in found:
+            for _ in included_lines(one.text, _include([])):
+                pass
+    except InputError as error:
+        warnings += [problem._replace(warning=True) for problem in error.problems]
+        return []
+    return found
 
 
 def _conf_file(config: Answer) -> pathlib.Path:

@@ -115,10 +115,10 @@ def _kind(nodes: list[Node], machine: MachineFacts | None) -> NodeKind:
         nodes=tuple(nodes),
         cpus=first.cpus,
         reserved_cpus=first.reserved_cpus,
-        threads_per_core=first.threads_per_core,
+        threads_per_core=None if is_of_parallelcluster(every) else first.threads_per_core,
         memory_mib=min((one.memory_mib for one in nodes if one.memory_mib), default=None),
         gpus=first.gpus,
-        features=tuple(common),
+        features=_in_order(common, machine),
         lost_features=tuple(one for one in every if one not in common),
         temporary_mb=_smallest(one.temporary_mb for one in nodes),
         machine=machine,
@@ -126,6 +126,24 @@ def _kind(nodes: list[Node], machine: MachineFacts | None) -> NodeKind:
         gpu_memory=memory if first.gpus else None,
         gpu_memory_source=source,
     )
+
+
+# ParallelCluster gives one of them to each node. It configures one thread per core, also where the
+# CPUs are threads.
+_OF_PARALLELCLUSTER = frozenset(("static", "dynamic"))
+
+
+def _in_order(features: list[str], machine: MachineFacts | None) -> tuple[str, ...]:
+    """The features that tell types apart come first: a job asks for the first that others lack."""
+    machine_name = machine.name if machine else ""
+    return tuple(
+        sorted(features, key=lambda one: (one != machine_name, one in _OF_PARALLELCLUSTER))
+    )
+
+
+def is_of_parallelcluster(features: Iterable[str]) -> bool:
+    """Whether ParallelCluster made a node with these features."""
+    return bool(_OF_PARALLELCLUSTER & set(features))
 
 
 def _model(node: Node) -> str:

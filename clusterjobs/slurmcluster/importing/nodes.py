@@ -105,8 +105,12 @@ def max_nodes_of(record: Record) -> int | None:
 
 
 def is_exclusive(record: Record) -> bool:
-    """Whether jobs always get whole nodes. Shared is the older name; old versions add a number."""
-    return (record.get("OverSubscribe", "Shared") or "").upper().startswith("EXCLUSIVE")
+    """Whether jobs always get whole nodes.
+
+    Shared is the older name, and old versions add a number. Slurm 26.05 has Exclusive=NODE.
+    """
+    shared = (record.get("OverSubscribe", "Shared") or "").upper()
+    return shared.startswith("EXCLUSIVE") or (record.get("Exclusive") or "").upper() == "NODE"
 
 
 def nodes_in(record: Record) -> tuple[str, ...]:

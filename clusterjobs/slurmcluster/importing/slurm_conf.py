@@ -140,11 +140,11 @@ def _cpus(record: Record, threads: int) -> int | None:
 
 
 def _reserved_cpus(record: Record, threads: int) -> int:
-    """CoreSpecCount counts cores, CpuSpecList names CPUs: `0,16` or `0-3`."""
+    """CoreSpecCount counts cores. CpuSpecList names CPUs (`0,16`, `0-3`): all of their cores."""
     listed = record.get("CpuSpecList")
     if listed:
         try:
-            return len(expand(f"[{listed}]"))
+            return len({int(cpu) // threads for cpu in expand(f"[{listed}]")}) * threads
         except HostlistError as error:
             raise record.problem(f"CpuSpecList={listed[:40]}: {error}") from None
     return (record.number("CoreSpecCount") or 0) * threads

@@ -102,7 +102,9 @@ def _from_sums(partition: Partition, names: Sequence[str]) -> dict[str, Node]:
         name="",
         cpus=(partition.total_cpus or 0) // count or None,
         memory_mib=(partition.total_memory_mib or 0) // count or None,
-        gpus=tuple(gpus._replace(number=gpus.number // count) for gpus in partition.total_gpus),
+        # AccountingStorageTRES may leave GPUs out of the sums: without them they are unknown
+        gpus=tuple(one._replace(number=one.number // count) for one in partition.total_gpus)
+        or None,
         partitions=(partition.name,),
     )
     return {name: Node(**{**vars(one), "name": name}) for name in names}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from clusterjobs.counted import counted
 from clusterjobs.slurmcluster.importing import valid
-from clusterjobs.slurmcluster.importing.node_types import NodeKind
+from clusterjobs.slurmcluster.importing.node_types import NodeKind, is_of_parallelcluster
 from clusterjobs.slurmcluster.importing.yaml_lines import Lines, flow_list, scalar
 
 _DEPTH = 2
@@ -117,10 +117,6 @@ def _write_network(lines: Lines, kind: NodeKind) -> None:
         lines.key("network_gbps", scalar(machine.network_gbps), machine.source, _DEPTH)
 
 
-# ParallelCluster gives each node one of the first, and efa where the config enables it.
-_OF_PARALLELCLUSTER = frozenset(("static", "dynamic"))
-
-
 def _fabric(kind: NodeKind) -> tuple[str, str]:
     """The fabric by the machine type, and why; "" if nothing is known."""
     if kind.machine is None or not kind.machine.fabric:
@@ -130,7 +126,7 @@ def _fabric(kind: NodeKind) -> tuple[str, str]:
         return fabric, source
     if "efa" in kind.features:
         return fabric, f"{source}, and the feature efa"
-    if _OF_PARALLELCLUSTER & set(kind.features):
+    if is_of_parallelcluster((*kind.features, *kind.lost_features)):
         return "ethernet", "ParallelCluster's feature efa is missing: EFA is not enabled"
     return fabric, f"{source}; write ethernet if the nodes were made without EFA"
 
