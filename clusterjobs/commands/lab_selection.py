@@ -34,11 +34,11 @@ def say(line: str) -> None:
 
 def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: bool) -> LabSpec:
     """The shape of the lab for a config, by a config's name or path. Raises InputError."""
+    from clusterjobs.cluster.find import find_cluster
     from clusterjobs.commands.files import read_sites, read_text, site_files
     from clusterjobs.commands.site_clusters import cluster_files
     from clusterjobs.commands.site_folders import find_site_folders
     from clusterjobs.lab.shape import lab_spec
-    from clusterjobs.parallelcluster.find import find_cluster
     from clusterjobs.parallelcluster.read import read_cluster
     from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
     from clusterjobs.spec.site import load_site

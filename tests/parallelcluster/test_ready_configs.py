@@ -15,6 +15,7 @@ from clusterjobs.parallelcluster.render_config import fit_cluster
 from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.parallelcluster.validation.check import check_config
 from clusterjobs.parallelcluster.validation.default_account import default_account
+from clusterjobs.slurmcluster.detect import is_description
 
 SITE: dict[str, object] = {
     "region": "us-east-1",
@@ -25,7 +26,11 @@ SITE: dict[str, object] = {
     "bucket": "lab-data",
     "capacity_reservation": "cr-0a1b2c3d4e5f60001",
 }
-READY = sorted(resources.cluster_configs_dir().glob("*.yaml"))
+READY = sorted(
+    path
+    for path in resources.cluster_configs_dir().glob("*.yaml")
+    if not is_description(path.read_text())
+)
 
 # What `sinfo` shows on each: nodes, CPUs, gres.
 SHAPES = {

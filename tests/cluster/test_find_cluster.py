@@ -5,8 +5,8 @@ import pathlib
 import pytest
 
 from clusterjobs import resources
+from clusterjobs.cluster.find import cluster_names, find_cluster
 from clusterjobs.errors import InputError, Location
-from clusterjobs.parallelcluster.find import cluster_names, find_cluster
 
 WHERE = Location("exp.yaml", 3, 10)
 
@@ -50,7 +50,7 @@ def test_a_file_of_the_users_never_stands_in_for_a_name(tmp_path: pathlib.Path) 
         ("zzzz", "there is no cluster config 'zzzz'", "known: p3dn-v100, p4d-a100"),
         ("../small", "there is no file ../small", "looked at"),
         ("none.yaml", "there is no file none.yaml", "or write a name: p3dn-v100"),
-        ("./notes.txt", "./notes.txt does not end in .yaml or .yml", "is it a ParallelCluster"),
+        ("./notes.txt", "./notes.txt does not end in .yaml or .yml", "is it a cluster's config?"),
         ("./folder.yaml", "there is no file ./folder.yaml", "looked at"),
     ],
 )

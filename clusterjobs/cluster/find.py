@@ -1,4 +1,4 @@
-"""Finds the config file for a spec's `cluster:`.
+"""Finds the file for a spec's `cluster:`.
 
 This module knows folders and names; it must not read the files.
 """
@@ -75,7 +75,8 @@ def _existing(
     if is_file and path.suffix in ENDINGS:
         return path
     if is_file:
-        what, hint = f"{written} does not end in .yaml or .yml", "is it a ParallelCluster config?"
+        what = f"{written} does not end in .yaml or .yml"
+        hint = "is it a cluster's config? rename it to NAME.yaml"
     else:
         what = f"there is no file {written}"
         hint = f"looked at {path}; or write a name: {', '.join(names)}"
