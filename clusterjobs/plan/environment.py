@@ -14,7 +14,7 @@ from clusterjobs.plan.environment_checks import (
     check_software,
     check_variables,
 )
-from clusterjobs.plan.fabrics import fabric_of, fabric_variables, neuron_efa_variables
+from clusterjobs.plan.fabrics import fabric_of, fabric_variables, neuron_efa_variables, ucx_devices
 from clusterjobs.plan.forced_variables import forced_for_ranks
 from clusterjobs.plan.inherited_env import PREFIXES, inherited_variables, own_slurm_variables
 from clusterjobs.plan.node_rank import is_of_the_node
@@ -23,7 +23,7 @@ from clusterjobs.plan.secrets import Secret
 from clusterjobs.spec import experiment as spec
 from clusterjobs.spec.env_values import Forced
 from clusterjobs.spec.module_items import command_and_names
-from clusterjobs.spec.references import expanding
+from clusterjobs.spec.references import as_text, expanding
 
 
 class ModuleCall(NamedTuple):
@@ -65,9 +65,13 @@ def plan_environment(
     directives: Collection[Directive],
     further: Iterable[Iterable[Variable]],
     framework: Framework,
+    uses_mpi: bool,
     diagnostics: Diagnostics,
 ) -> Environment:
-    """The section `environment`. `further`: variables of other sections; they replace defaults."""
+    """The section `environment`. `further`: variables of other sections; they replace defaults.
+
+    `uses_mpi`: the ranks are started as those of an MPI program.
+    """
     uses_torch = framework.uses_torch
     check_software(software, diagnostics)
     check_variables(env, software.container is not None, placement, diagnostics)
@@ -78,7 +82,13 @@ def plan_environment(
         (*PREFIXES, *framework.reads_variables),
         tuple(
             _variables(
-                env, software, placement, tuple(itertools.chain(*further)), uses_torch, diagnostics
+                env,
+                software,
+                placement,
+                tuple(itertools.chain(*further)),
+                uses_torch,
+                uses_mpi,
+                diagnostics,
             )
         ),
         secrets,
@@ -108,12 +118,13 @@ def _variables(
     placement: Placement,
     further: tuple[Variable, ...],
     uses_torch: bool,
+    uses_mpi: bool,
     diagnostics: Diagnostics,
 ) -> Iterator[Variable]:
     """Derived variables, then the spec's own, which override them, then those that are appended."""
     replaced = {one.name for one in further}
     torch = (software.requires.get("torch", ""),) if uses_torch else ()
-    all_derived = _derived(placement, *torch)
+    all_derived = (*_derived(placement, *torch), *_ucx(own, placement, uses_mpi))
     derived = [one for one in _last_of_each(all_derived) if one.name not in replaced]
     derived += further
     if container := software.container:
@@ -152,6 +163,14 @@ def _derived(placement: Placement, torch: str | None = None) -> Iterator[Variabl
         if torch is not None:
             yield from _flight_recorder(torch)
     yield from _of_the_fabric(placement)
+
+
+def _ucx(own: Mapping[str, str], placement: Placement, uses_mpi: bool) -> Iterator[Variable]:
+    """The same InfiniBand ports for MPI as for NCCL. Without NCCL_IB_HCA, both find them."""
+    devices = ucx_devices(as_text(own.get("NCCL_IB_HCA", "")))
+    if uses_mpi and devices and placement.fabric == "infiniband":
+        reason = "MPI uses the ports of NCCL_IB_HCA"
+        yield Variable("UCX_NET_DEVICES", devices, reason, "Open MPI: InfiniBand and RoCE")
 
 
 def _profile(placement: Placement) -> str:

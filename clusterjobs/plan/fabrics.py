@@ -25,6 +25,7 @@ EFA_LIBRARIES = ":".join(
 )
 TCPX_FOLDER = "/var/lib/tcpx/lib64"
 TCPXO_FOLDER = "/var/lib/tcpxo/lib64"
+_FIRST_CARD = "enp0s12"
 _APERTURES = "/dev/aperture_devices"
 TCPX_SOCKETS = f"/run/tcpx-{variable('SLURM_JOB_ID')}"
 
@@ -32,42 +33,46 @@ TCPX_SOCKETS = f"/run/tcpx-{variable('SLURM_JOB_ID')}"
 class Fabric(NamedTuple):
     """What the other sections know about a fabric.
 
-    `title`: its name in messages. `networks`: words of which one is in NCCL's name for the network,
-    if NCCL uses the fabric; () if any network is right. `provider`: of libfabric, if it uses that.
-    `pins_memory`: it needs an unlimited `ulimit -l`. `verbs`: its devices are in /dev/infiniband.
-    `libraries`: folders of the node with its NCCL plugin. `folders`: what a container needs of the
-    node. `profile`: a file of bash with the variables of the installed version of the plugin.
+    `title`: its name in messages. `network`: part of NCCL's name for it; "" if NCCL may use another
+    network. `provider`: of libfabric, if it uses that. `pins_memory`: it needs an unlimited
+    `ulimit -l`. `verbs`: its devices are in /dev/infiniband. `libraries`: folders of the node with
+    its NCCL plugin. `folders`: what a container needs of the node. `profile`: a file of bash with
+    the variables of the installed version of the plugin. `interfaces`: NCCL_SOCKET_IFNAME.
     """
 
     title: str
-    networks: tuple[str, ...] = ()
+    network: str = ""
     provider: str = ""
     pins_memory: bool = False
     verbs: bool = False
     libraries: str = ""
     folders: tuple[str, ...] = ()
     profile: str = ""
+    interfaces: str = "^lo,docker,veth"
 
 
-# The names of networks: NCCL's src/transport/net_ib.cc (IB), aws-ofi-nccl (Libfabric),
-# google/nccl-fastsocket (FastSocket), Google's Cluster Toolkit (GPUDirectTCPX, FasTrak).
+# The names of networks: NCCL's src/transport/net_ib.cc (IB), aws-ofi-nccl (Libfabric), Google's
+# Cluster Toolkit (GPUDirectTCPX, FasTrak). On gVNIC, Fast Socket is faster than NCCL's own sockets:
+# NCCL finds its libnccl-net.so in /usr/lib, so that no variable is needed.
 FABRICS: Mapping[str, Fabric] = {
-    "efa": Fabric("EFA", ("Libfabric",), "efa", pins_memory=True, verbs=True),
-    "infiniband": Fabric("InfiniBand", ("IB",), pins_memory=True, verbs=True),
-    "slingshot": Fabric("Slingshot", ("Libfabric",), "cxi", pins_memory=True),
-    "gvnic": Fabric("gVNIC with Fast Socket", ("FastSocket",)),
+    "efa": Fabric("EFA", "Libfabric", "efa", pins_memory=True, verbs=True),
+    "infiniband": Fabric("InfiniBand", "IB", pins_memory=True, verbs=True),
+    "slingshot": Fabric("Slingshot", "Libfabric", "cxi", pins_memory=True, interfaces="hsn"),
+    "gvnic": Fabric("gVNIC"),
     "tcpx": Fabric(
         "GPUDirect-TCPX",
-        ("GPUDirectTCPX",),
+        "GPUDirectTCPX",
         libraries=TCPX_FOLDER,
         folders=(TCPX_FOLDER, TCPX_SOCKETS),
+        interfaces=_FIRST_CARD,
     ),
     "tcpxo": Fabric(
         "GPUDirect-TCPXO",
-        ("FasTrak",),
+        "FasTrak",
         libraries=TCPXO_FOLDER,
         folders=(TCPXO_FOLDER, _APERTURES),
         profile=f"{TCPXO_FOLDER}/nccl-env-profile.sh",
+        interfaces=_FIRST_CARD,
     ),
     "ethernet": Fabric("Ethernet"),
 }
@@ -136,7 +141,9 @@ def _slingshot() -> Iterator[Variable]:
     preflight reads in NCCL's log whether it is used.
     """
     reason = "Slingshot's interfaces, for NCCL's first contact"
-    yield Variable("NCCL_SOCKET_IFNAME", "hsn", reason, "Isambard: NCCL on Slingshot")
+    yield Variable(
+        "NCCL_SOCKET_IFNAME", FABRICS["slingshot"].interfaces, reason, "Isambard: NCCL on Slingshot"
+    )
     reason = "registering buffers of the host with the GPU locks memory, and can block CUDA"
     yield _default("FI_CXI_DISABLE_HOST_REGISTER", "1", reason, "libfabric: fi_cxi(7)")
     reason = "how libfabric notices memory that was freed"
@@ -160,8 +167,10 @@ def _tcpx() -> Iterator[Variable]:
     """A3 High. The names of interfaces are those of the Cluster Toolkit's images."""
     plugin = "GPUDirect-TCPX moves data from the cards to the GPUs"
     yield _google("NCCL_NET", "GPUDirectTCPX_v7", f"{plugin}; NCCL fails without it")
-    yield _google("NCCL_SOCKET_IFNAME", "enp0s12", "the first card: NCCL's first contact")
-    yield _google("NCCL_GPUDIRECTTCPX_CTRL_DEV", "enp0s12", "the first card: the plugin's control")
+    yield _google("NCCL_SOCKET_IFNAME", _FIRST_CARD, "the first card: NCCL's first contact")
+    yield _google(
+        "NCCL_GPUDIRECTTCPX_CTRL_DEV", _FIRST_CARD, "the first card: the plugin's control"
+    )
     cards = "enp6s0,enp12s0,enp134s0,enp140s0"
     yield _google("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", cards, "the four cards beside the GPUs")
     reason = "the sockets of the receive manager, which the prolog starts for each job"
@@ -195,8 +204,8 @@ _TCPXO_CARDS = {
 
 def _tcpxo(interfaces: int | None) -> Iterator[Variable]:
     """The profile of the plugin has set the others; these name the interfaces of a VM."""
-    yield _google("NCCL_FASTRAK_CTRL_DEV", "enp0s12", "the first card: the plugin's control")
-    yield _google("NCCL_SOCKET_IFNAME", "enp0s12", "the first card: NCCL's first contact")
+    yield _google("NCCL_FASTRAK_CTRL_DEV", _FIRST_CARD, "the first card: the plugin's control")
+    yield _google("NCCL_SOCKET_IFNAME", _FIRST_CARD, "the first card: NCCL's first contact")
     cards = _TCPXO_CARDS.get(interfaces or 8, _TCPXO_CARDS[8])
     yield _google("NCCL_FASTRAK_IFNAME", cards, "the cards beside the GPUs")
     reason = "where the node has the apertures of the cards"
