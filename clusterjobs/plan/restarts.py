@@ -89,8 +89,6 @@ def plan_restarts(
     """
     if wanted is None:
         return None
-    if auto_resume:
-        wanted = without_what_the_cluster_restarts(wanted, diagnostics, provenance)
     saving = framework.saving
     signal_seconds = wanted.grace_seconds + _MARGIN_SECONDS
     earliest = signal_seconds + _EARLY_SECONDS
@@ -106,6 +104,8 @@ def plan_restarts(
             "restarts.stalled needs stall_seconds: without it no attempt counts as stalled",
             "add `stall_seconds: 1800`",
         )
+    if auto_resume:
+        wanted = without_what_the_cluster_restarts(wanted, diagnostics, provenance)
     _record_budgets(wanted, provenance)
     if per_node == 1:
         _record_watchdog(wanted.stall_seconds, provenance)

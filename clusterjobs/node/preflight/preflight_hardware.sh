@@ -98,9 +98,9 @@ check_plugin() { # FOLDER
   local file
   set +f
   for file in "$1"/libnccl-net*; do
-    [[ -e $file ]] && { report "plugin $1" ok "${file##*/}" libnccl-net.so; return; }
+    [[ -e $file ]] && { report plugin ok "${file##*/}" "libnccl-net.so in $1"; return; }
   done
-  report "plugin $1" "$if_missing" 'not there' libnccl-net.so
+  report plugin "$if_missing" 'not there' "libnccl-net.so in $1"
 }
 
 # Such fabrics pin memory; Slurm passes on the limit of the shell that called sbatch.
