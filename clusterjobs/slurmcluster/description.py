@@ -12,7 +12,6 @@ from pydantic import BeforeValidator, Field
 
 from clusterjobs.slurmcluster import value_types as types
 from clusterjobs.spec import commands, field_types
-from clusterjobs.spec.env_values import EnvName
 from clusterjobs.spec.model import SpecModel
 
 KIND = "slurm"
@@ -36,10 +35,10 @@ class SiteVariable(SpecModel):
     """An environment variable that jobs of this cluster need, and why."""
 
     value: field_types.Text
-    reason: field_types.Plain
+    reason: types.Reason
 
 
-Variables = dict[EnvName, Annotated[SiteVariable, BeforeValidator(_variable)]]
+Variables = dict[field_types.EnvironmentName, Annotated[SiteVariable, BeforeValidator(_variable)]]
 
 
 class Defaults(SpecModel):
@@ -72,7 +71,7 @@ class NodeType(Defaults):
     memory_mib: types.Mebibytes | None = None
     gpus: types.Gpus | None = None
     gpu_type: types.Name | None = None
-    gpu_model: field_types.Plain | None = None
+    gpu_model: types.Line | None = None
     gpu_memory: types.Number | None = None
     features: Annotated[tuple[types.Feature, ...], Field(max_length=200)] = ()
     local_disk_gb: types.Count | None = None

@@ -15,7 +15,7 @@ from clusterjobs.slurmcluster import description
 _TERMS = Terms(
     node_facts="cluster's description",
     mounts="shared",
-    max_nodes="max_nodes",
+    max_nodes="the limit",
     enable_fabric="write its fabric: in the cluster's description",
 )
 _HOME = ("/home",)
@@ -84,5 +84,6 @@ def _node_type(name: str, one: description.NodeType) -> NodeType:
         fabric_interfaces=one.fabric_interfaces,
         network_gbps=one.network_gbps,
         local_disk_gb=one.local_disk_gb,
+        scratch=one.scratch,
         cpus_are_cores=None if threads is None else threads == 1,
     )

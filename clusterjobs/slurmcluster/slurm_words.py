@@ -36,3 +36,18 @@ _OURS = {word: ours for ours, words in _KEYS.items() for word in words}
 def key_of_slurm(word: str) -> str:
     """What a description has in place of an unknown key; "" if nothing is known."""
     return _OURS.get(word.lower(), "")
+
+
+_FABRICS = {
+    "infiniband": ("ib", "edr", "hdr", "hdr100", "hdr200", "ndr", "ndr200", "ndr400", "mlx5"),
+    "slingshot": ("hsn", "cxi", "ss10", "ss11", "slingshot11", "slingshot-11", "cassini"),
+    "ethernet": ("tcp", "eth", "gige", "10gbe", "25gbe", "100gbe", "none"),
+    "gvnic": ("gve", "fastsocket", "fast-socket"),
+    "tcpx": ("gpudirect-tcpx", "gpudirecttcpx"),
+    "tcpxo": ("gpudirect-tcpxo", "fastrak"),
+}
+
+
+def fabric_of(word: str) -> str:
+    """The fabric that another word means; "" if nothing is known."""
+    return next((ours for ours, words in _FABRICS.items() if word.lower() in words), "")

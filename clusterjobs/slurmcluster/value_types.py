@@ -17,6 +17,7 @@ from clusterjobs.spec.field_types import integer, plain, scalar_text
 from clusterjobs.spec.references import show
 
 _MAX_NAME = 200
+_MAX_NUMBER = 1_000_000
 _NAME = re.compile(r"[^\s,=|&()\[\]{}*!:;<>$`\"'\\/-][^\s,=|&()\[\]{}*!:;<>$`\"'\\/]*")
 _FEATURE = re.compile(r"[^\s,|&()\[\]{}*!;<>$`\"'\\-][^\s,|&()\[\]{}*!;<>$`\"'\\]*")
 _VERSION = re.compile(r"\d{1,2}\.\d{1,2}(?:\.[\w.-]{1,80})?", re.ASCII)
@@ -99,10 +100,27 @@ def host_suffix(value: Any) -> str:
     return text
 
 
+def line(value: Any) -> str:
+    """Text of one line."""
+    text = _fixed(value)
+    if bad := field_types.first_control_character(text):
+        raise ValueError(f"the text contains {bad}: write it in one line")
+    return text
+
+
+def reason(value: Any) -> str:
+    """Why something is set, as a comment of job.sh."""
+    if value == "":
+        raise ValueError("the reason is empty: write why the variable is set")
+    return line(value)
+
+
 def number(value: Any) -> float:
     """A number that may have decimals."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("expected a number: for example 400 or 25.5")
+    if not 0 < value <= _MAX_NUMBER:
+        raise ValueError(f"{value} is out of range: write a number from 0.1 to {_MAX_NUMBER:,}")
     return float(value)
 
 
@@ -121,9 +139,11 @@ Folder = Annotated[str, BeforeValidator(folder)]
 # of the keys of a mapping, which YAML gives as text
 FolderKey = Annotated[str, AfterValidator(folder)]
 NameKey = Annotated[str, AfterValidator(name)]
+Line = Annotated[str, BeforeValidator(line)]
+Reason = Annotated[str, BeforeValidator(reason)]
 MountKind = Annotated[str, BeforeValidator(mount_kind)]
 HostSuffix = Annotated[str, BeforeValidator(host_suffix)]
-Number = Annotated[float, Field(gt=0, le=1_000_000), BeforeValidator(number)]
+Number = Annotated[float, BeforeValidator(number)]
 NumberOfNodes = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(integer)]
 Mebibytes = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(integer)]
 Gpus = Annotated[int, Field(ge=0, le=1_000), BeforeValidator(integer)]
