@@ -37,7 +37,8 @@ def write_top(
     _write_scheduling(lines, seen)
     _write_programs(lines, seen)
     _write_shared(lines, seen)
-    if any(kind.machine and is_hyperpod(kind.machine.name) for kind in kinds):
+    probed = any(one.auto_resume for one in seen.probed.values())
+    if probed or any(kind.machine and is_hyperpod(kind.machine.name) for kind in kinds):
         why = "SageMaker HyperPod: srun --auto-resume=1 replaces a faulty node"
         lines.key("auto_resume", "true", why)
     _write_names(lines, "accounts", seen.accounts, "offered in hints on --account")

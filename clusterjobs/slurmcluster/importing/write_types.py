@@ -8,25 +8,38 @@ from __future__ import annotations
 from clusterjobs.counted import counted
 from clusterjobs.slurmcluster.importing import valid
 from clusterjobs.slurmcluster.importing.node_types import NodeKind, is_of_parallelcluster
+from clusterjobs.slurmcluster.importing.probe import (
+    Probed,
+    completed,
+    write_disk,
+    write_network,
+    write_uncounted_gpus,
+)
 from clusterjobs.slurmcluster.importing.yaml_lines import Lines, flow_list, scalar
 
 _DEPTH = 2
 _SHOWN = 6
 
 
-def write_type(lines: Lines, kind: NodeKind, tmp_folder: str) -> None:
-    """The node type, with a comment of its nodes."""
+def write_type(lines: Lines, kind: NodeKind, tmp_folder: str, probed: Probed | None) -> None:
+    """The node type, with a comment of its nodes. `probed`: what one of them has said itself."""
     lines.key(kind.name, why=_about_nodes(kind), depth=1)
     _write_cpus(lines, kind)
-    _write_gpus(lines, kind)
+    _write_gpus(lines, completed(kind, probed) if probed else kind, probed)
     features = [one for one in kind.features if valid.is_feature(one)]
     lost = f"only some of the nodes have {_some(kind.lost_features)}" if kind.lost_features else ""
     if features:
         lines.key("features", flow_list(features), lost, _DEPTH)
     elif lost:
         lines.comment(f"features: none that all nodes have; {lost}", _DEPTH)
-    _write_network(lines, kind)
-    _write_disk(lines, kind, tmp_folder)
+    if probed and "fabric" in probed.values:
+        write_network(lines, probed, _DEPTH)
+    else:
+        _write_network(lines, kind)
+    if probed and "scratch" in probed.values:
+        write_disk(lines, probed, _DEPTH)
+    else:
+        _write_disk(lines, kind, tmp_folder)
 
 
 def _about_nodes(kind: NodeKind) -> str:
@@ -65,9 +78,10 @@ def _write_cpus(lines: Lines, kind: NodeKind) -> None:
         lines.missing("memory_mib", "512000", why, _DEPTH)
 
 
-def _write_gpus(lines: Lines, kind: NodeKind) -> None:
+def _write_gpus(lines: Lines, kind: NodeKind, probed: Probed | None) -> None:
     if not kind.gpus:
-        _write_no_gpus(lines, kind)
+        if not write_uncounted_gpus(lines, probed, _DEPTH):
+            _write_no_gpus(lines, kind)
         return
     first, *others = kind.gpus
     why = ", ".join(f"{one.number} of type {one.type or 'none'}" for one in others)
