@@ -100,6 +100,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         gpus=fewest.gpus,
         gpu_model=fewest.gpu_model,
         gpu_gres_type=gres_type(fewest.gpu_model) if fewest.gpus else "",
+        gpu_memory_gib=fewest.gpu_memory_mib / 1024 if fewest.gpus else None,
         gpudirect_rdma=all(found.gpudirect_rdma for found in types),
         fabric={None: "", 0: "ethernet"}.get(interfaces, "efa"),
         fabric_interfaces=interfaces,
