@@ -52,15 +52,8 @@ def _partition(
             for kind, count in one.nodes.items()
         ),
         exclusive=one.exclusive,
-        local_disk=_common_scratch([found.of_type(kind) for kind in one.nodes]),
         max_time=seconds_of(one.max_time) if one.max_time else None,
     )
-
-
-def _common_scratch(types: list[description.NodeType]) -> str | None:
-    """Where all of them have their own disks; None if that differs or is unknown."""
-    folders = {one.scratch for one in types}
-    return folders.pop() if len(folders) == 1 else None
 
 
 def _node_group(
@@ -90,5 +83,6 @@ def _node_type(name: str, one: description.NodeType) -> NodeType:
         fabric_interfaces=one.fabric_interfaces,
         network_gbps=one.network_gbps,
         local_disk_gb=one.local_disk_gb,
+        scratch=one.scratch,
         cpus_are_cores=None if threads is None else threads == 1,
     )

@@ -208,3 +208,40 @@ def test_a_description_with_thousands_of_types_is_read(
     (here / "booster.yaml").write_text(f"kind: slurm\nnode_types:\n{types}partitions:\n{nodes}")
     outcome = clusterjobs("render", "spec.yaml", "--set", "queue=p7")
     assert outcome.code == 0, outcome.err
+
+
+MIXED = """\
+kind: slurm
+node_types:
+  a100: {cpus: 96, gpus: 4, gpu_type: a100, scratch: /local}
+  v100: {cpus: 40, gpus: 4, gpu_type: v100, scratch: /nvme}
+partitions: {batch: {nodes: {a100: 8, v100: 8}}}
+shared: {/p/scratch: gpfs}
+"""
+
+
+def test_a_job_that_may_get_nodes_of_another_type_causes_a_warning(
+    clusterjobs: Run, here: pathlib.Path
+) -> None:
+    (here / "booster.yaml").write_text(MIXED)
+    assert "one of a100, v100" in clusterjobs("render", "spec.yaml").err
+    err = clusterjobs("render", "spec.yaml", "--set", "instance_type=v100").err
+    assert "warning: instance_type: no feature tells v100 from the other nodes" in err
+    assert "hint: gpus_per_node: v100:4\n" in err
+    typed = ("--set", "instance_type=v100", "--set", "gpus_per_node=v100:4")
+    outcome = clusterjobs("render", "spec.yaml", *typed)
+    assert (outcome.code, outcome.err) == (0, "")
+    (here / "booster.yaml").write_text(MIXED.replace("cpus: 40", "features: [volta], cpus: 40"))
+    outcome = clusterjobs("render", "spec.yaml", "--set", "instance_type=v100")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "#SBATCH --constraint=volta\n" in (here / "generated" / "job.sh").read_text()
+
+
+def test_each_node_type_has_its_own_scratch(clusterjobs: Run, here: pathlib.Path) -> None:
+    (here / "booster.yaml").write_text(MIXED)
+    data = "data=[{source: /p/scratch/d, target: /nvme/d, scope: node}]"
+    for kind, code in (("v100", 0), ("a100", 1)):
+        outcome = clusterjobs(
+            "render", "spec.yaml", "--set", data, "--set", f"instance_type={kind}"
+        )
+        assert (outcome.code, "/nvme/d" in outcome.err) == (code, code == 1), outcome.err

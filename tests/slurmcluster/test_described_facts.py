@@ -66,12 +66,13 @@ def test_every_key_becomes_a_fact() -> None:
         fabric_interfaces=4,
         network_gbps=800,
         local_disk_gb=1600,
+        scratch="/local",
         cpus_are_cores=False,
     )
     assert (group.name, group.type_names, group.fabric) == ("a100", ("a100",), "infiniband")
     assert group.features == ("gpu", "mem512")
-    assert (batch.exclusive, batch.max_time, batch.local_disk) == (True, 86400, "/local")
-    assert (mixed.exclusive, mixed.max_time, mixed.local_disk) == (False, None, None)
+    assert (batch.exclusive, batch.max_time) == (True, 86400)
+    assert (mixed.exclusive, mixed.max_time) == (False, None)
     assert facts.mounts == (Mount("/p/scratch", "gpfs"), Mount("/home", "nfs"))
     assert (facts.name, facts.slurm_version) == ("booster", "23.02.7")
     assert (facts.default_partition, facts.slurm_commands) == ("batch", "/opt/slurm/bin")
