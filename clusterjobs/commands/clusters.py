@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from clusterjobs.commands.cluster_import import import_
 from clusterjobs.commands.cluster_differences import differences
 from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_text, value_text
 from clusterjobs.commands.configs import Described, find_config_file, read_cluster_file
@@ -39,6 +40,9 @@ def clusters() -> None:
       clusterjobs clusters diff p4d-a100 my-cluster.yaml
       clusterjobs clusters upgrade my-cluster.yaml
     """
+
+
+clusters.add_command(import_)
 
 
 @clusters.command(name="list", short_help="List the clusters that a spec can name.")
