@@ -100,7 +100,6 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         gpus=fewest.gpus,
         gpu_model=fewest.gpu_model,
         gpu_gres_type=gres_type(fewest.gpu_model) if fewest.gpus else "",
-        gpu_memory_gib=fewest.gpu_memory_mib / 1024 if fewest.gpus else None,
         gpudirect_rdma=all(found.gpudirect_rdma for found in types),
         fabric={None: "", 0: "ethernet"}.get(interfaces, "efa"),
         fabric_interfaces=interfaces,
@@ -110,6 +109,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         accelerator_ranks=device.accelerator_ranks,
         cpus_are_cores=disable_smt or all(found.threads_per_core == 1 for found in types),
         neuron_cores=min(found.neuron_cores for found in types),
+        gpu_memory_gib=fewest.gpu_memory_mib / 1024 if fewest.gpus else None,
     )
 
 
