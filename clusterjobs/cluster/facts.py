@@ -122,7 +122,8 @@ class ClusterFacts(NamedTuple):
     `shared_folders` are shared, but are not mounts themselves. `bucket_service`: the service whose
     Lustre file systems can link a folder to a bucket; "" if there is none. `slurm_commands`: the
     folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
-    `default_partition`: of jobs that name none; "" if unknown.
+    `default_partition`: of jobs that name none; "" if unknown. `auto_resume`: after a failure,
+    `srun --auto-resume=1` restarts a step on other nodes, or requeues its job (HyperPod).
     """
 
     name: str
@@ -134,6 +135,7 @@ class ClusterFacts(NamedTuple):
     bucket_service: str = ""
     slurm_commands: str = ""
     default_partition: str = ""
+    auto_resume: bool = False
     terms: Terms = Terms()
 
     def partition(self, name: str) -> Partition:

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from clusterjobs.commands.cluster_import import import_
 from clusterjobs.commands.cluster_differences import differences
+from clusterjobs.commands.cluster_import import import_
 from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_text, value_text
 from clusterjobs.commands.configs import Described, find_config_file, read_cluster_file
 from clusterjobs.commands.files import read_text

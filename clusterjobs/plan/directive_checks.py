@@ -120,8 +120,11 @@ def _check(
             _refuse_owned(program, name, full, owned[full], own, diagnostics)
         elif name in options.takes_value:
             _check_value(program, name, value, options, diagnostics)
-        else:
+        elif (program, name) not in _OF_PLUGINS:
             _refuse_unknown(program, name, options, diagnostics)
+
+
+_OF_PLUGINS = (("srun", "auto-resume"),)  # SageMaker HyperPod: plan/auto_resume.py
 
 
 def _refuse_owned(

@@ -8,6 +8,7 @@ from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Program, Task, Variable
+from clusterjobs.plan.auto_resume import is_resumed_by_the_cluster
 from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checkpoints import plan_checkpoints
 from clusterjobs.plan.choice import find_framework, find_launcher, find_launcher_options
@@ -84,6 +85,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         framework,
         launcher,
         placement.per_node,
+        is_resumed_by_the_cluster(wanted, facts, launcher),
         *both,
     )
     further = restarts.directives if restarts else ()
@@ -122,6 +124,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         job.directives,
         [*more, node_rank, of_launcher, variables_of_parameters(wanted.parameters, wanted.env)],
         framework,
+        launcher.uses_mpi or "mpi" in wanted.srun,
         diagnostics,
     )
     container = plan_container(

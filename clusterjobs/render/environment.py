@@ -27,6 +27,9 @@ def environment_context(plan: Plan) -> dict[str, Any]:
         "secrets": [_secret(one) for one in environment.secrets],
         "has_modules": bool(environment.modules),
         "modules": [_module_call(one) for one in environment.modules],
+        "has_profile": bool(environment.profile),
+        "profile": shell.quote(environment.profile),
+        "profile_folder": shell.quote(environment.profile.rpartition("/")[0]),
         "has_source": bool(environment.source),
         "source": command_text(environment.source),
         "has_conda": environment.conda is not None,
@@ -67,6 +70,8 @@ def _export(variable: Variable) -> list[ShellText]:
     if variable.append:
         inner = value.strip('"')  # of a value with variables
         value = ShellText(f'"${{{name}:+${name}:}}{inner}"')
+    if variable.default:
+        value = ShellText(f'"${{{name}:-{value}}}"')  # plain letters and digits, as fabrics.py has
     line = ShellText(f"export {name}={value}")
     if variable.only_with:
         given = "".join(f"${{{other}:-}}" for other in variable.only_with)

@@ -35,6 +35,7 @@ def cluster_facts(found: description.Description, file: str) -> ClusterFacts:
         slurm_version=found.slurm_version,
         slurm_commands=found.slurm_commands or "",
         default_partition=found.default_partition or "",
+        auto_resume=bool(found.auto_resume),
         terms=_TERMS,
     )
 

@@ -200,6 +200,7 @@ def _secrets(value: Any) -> Any:
 PreflightCheck = Literal[
     "gpus",
     "efa",
+    "fabric",
     "memlock",
     "shm",
     "mounts",
