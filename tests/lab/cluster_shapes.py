@@ -121,7 +121,7 @@ node_types:
   fat: {cpus: 96, memory_mib: 6000000, gpus: 0, features: [fat.mem]}
 partitions:
   gpu: {nodes: {a100_40: 30, a100_80: 12, v100: 60}, max_time: 3-00:00:00}
-  gpu_low.prio: {nodes: {a100_40: 30, v100: 60}, max_time: 90:30}
+  gpu_low.prio: {nodes: {a100_40: 30, v100: 60}, max_time: 1:30:00}
   fat-mem: {nodes: {fat: 3}, exclusive: true}
 """,
     "parts-of-gpus": _one_type("cpus: 64, memory_mib: 500000, gpus: 8, gpu_type: a100_3g.20gb", 2),
