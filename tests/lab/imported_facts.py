@@ -61,7 +61,7 @@ def _hardware(group: NodeGroup) -> tuple[object, ...]:
 
 
 def planned_facts(facts: ClusterFacts) -> dict[str, Any]:
-    """What a plan knows of the nodes, but for their memory: EC2's is more than Slurm's."""
+    """What a plan knows of the partitions and nodes."""
     return {
         one.name: (
             one.exclusive,
@@ -76,4 +76,5 @@ def planned_facts(facts: ClusterFacts) -> dict[str, Any]:
 
 def _hardware_fact(node_type: NodeType) -> tuple[object, ...]:
     gpus = node_type.gpus or 0
-    return (node_type.cpus, gpus, node_type.gpu_model if gpus else "", node_type.gpu_gres_type)
+    kind = (node_type.gpu_model, node_type.gpu_gres_type) if gpus else ()
+    return (node_type.cpus, node_type.memory_mib, gpus, kind)

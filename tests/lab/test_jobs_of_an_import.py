@@ -25,12 +25,20 @@ pytestmark = pytest.mark.lab
 
 EXAMPLES = resources.cluster_configs_dir().parent / "examples"
 SPECS = {
-    "p4d-a100": ("gpt-neox-20b", "gpt-neox-2node", "gpt2-345m", "gpt2-345m-1gpu"),
+    "p4d-a100": (
+        "gpt-neox-20b",
+        "gpt-neox-2node",
+        "gpt-neox-2node-docker",
+        "gpt2-345m",
+        "gpt2-345m-1gpu",
+    ),
     "p5-h100": ("gpt3-175b-p5", "mixtral-8x7b", "sft-llama-8b"),
     "p3dn-v100": ("bert-large-p3dn",),
     "small": ("tiny-gpt",),
+    "one-gpu": ("horovod-2node", "horovod-2node-docker"),
 }
-HINTS = {"small": "shared: {/fsx: efs}\n"}
+EFS = "shared: {/fsx: efs}\n"
+HINTS = {"small": EFS, "one-gpu": EFS}
 LUSTRE = "shared: {/fsx: lustre}\n"
 
 
@@ -40,8 +48,9 @@ def described(
 ) -> Iterator[tuple[str, str]]:
     """A ready config's name, and the description that is imported from a lab of that config."""
     name = request.param
-    config = (resources.cluster_configs_dir() / f"{name}.yaml").read_text(encoding="utf-8")
-    spec = lab_spec(source_of(config, name).shape(), controller_only=True)
+    ready = resources.cluster_configs_dir() / f"{name}.yaml"
+    file = ready if ready.exists() else EXAMPLES / "clusters" / f"{name}.yaml"
+    spec = lab_spec(source_of(file.read_text(encoding="utf-8"), name).shape(), controller_only=True)
     with running_lab(spec, tmp_path_factory.mktemp(name), slurm) as lab:
         yield name, imported(lab, "--name", name) + HINTS.get(name, LUSTRE)
 
