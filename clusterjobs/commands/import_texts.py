@@ -13,7 +13,7 @@ from clusterjobs.errors import InputError, Location, Problem, one_problem
 from clusterjobs.slurm.cluster_texts import Answer, ask_slurm, container_programs, slurm_folder
 from clusterjobs.slurmcluster.importing.collect import Given, Include, given, included_lines
 from clusterjobs.slurmcluster.importing.nodes import nodes_in
-from clusterjobs.slurmcluster.importing.recognize import Kind
+from clusterjobs.slurmcluster.importing.recognize import WANTED, Kind
 from clusterjobs.slurmcluster.importing.records import Line, Text, conf_lines, scontrol_records
 from clusterjobs.slurmcluster.importing.seen import Seen
 
@@ -45,7 +45,7 @@ def _read(path: pathlib.Path) -> str:
     text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig", errors="replace")
     if "\0" in text:
         what = "the file is binary, and not text that Slurm has printed"
-        raise one_problem(what, Location(shown_name(path), 1, 1))
+        raise one_problem(what, Location(shown_name(path), 1, 1), hint=WANTED)
     return text
 
 

@@ -67,6 +67,7 @@ _CLOUD = """\
 SuspendProgram=/bin/true
 ResumeProgram=/bin/true
 SuspendTime=300
+PrivateData=cloud
 """
 
 

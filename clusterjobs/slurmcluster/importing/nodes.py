@@ -13,6 +13,8 @@ from clusterjobs.slurmcluster.importing.records import Record
 from clusterjobs.slurmcluster.importing.seen import Node, Partition
 
 _CUT_OFF = "is the text cut off? save all of it: scontrol --oneliner show node > nodes.txt"
+GRES_FORM = "Slurm writes gpu:TYPE:NUMBER, as in gpu:a100:8"
+HOSTLIST_FORM = "Slurm writes n[01-10,12] or n1,n2"
 _UNSET_MEMORY = 1  # RealMemory's default: the node's memory was not configured
 
 
@@ -55,7 +57,7 @@ def gpus_in(record: Record) -> tuple[Gpus, ...]:
     try:
         return gpus_of(record.get("Gres") or "")
     except ValueError as error:
-        raise record.problem(str(error)) from None
+        raise record.problem(str(error), GRES_FORM, record.get("Gres") or "") from None
 
 
 def states_of(text: str) -> tuple[str, ...]:
@@ -118,7 +120,8 @@ def nodes_in(record: Record) -> tuple[str, ...]:
     try:
         return tuple(expand(record.get("Nodes") or ""))
     except HostlistError as error:
-        raise record.problem(f"Nodes= of {record.get('PartitionName')}: {error}") from None
+        what = f"Nodes= of {record.get('PartitionName')}: {error}"
+        raise record.problem(what, HOSTLIST_FORM, record.get("Nodes") or "") from None
 
 
 def _is_yes(text: str | None) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusterjobs.slurmcluster.importing.gres import Gpus
+from clusterjobs.slurmcluster.importing.records import Line
 
 
 @dataclass(frozen=True)
@@ -106,4 +107,5 @@ class Seen:
     found_programs: tuple[str, ...] = ()
     slurm_commands: str = ""
     probed: dict[str, Any] = field(default_factory=dict)
+    read_at: dict[str, Line] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -5,6 +5,9 @@ It knows the keys of a node type, and what each decides.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from clusterjobs.counted import counted
 from clusterjobs.slurmcluster.importing import valid
 from clusterjobs.slurmcluster.importing.node_types import NodeKind, is_of_parallelcluster
@@ -123,8 +126,10 @@ def _write_network(lines: Lines, kind: NodeKind) -> None:
     if fabric:
         lines.key("fabric", fabric, why, _DEPTH)
     else:
-        why = "decides NCCL's environment: efa, infiniband, slingshot, gvnic, ethernet, ..."
-        lines.missing("fabric", "infiniband", why, _DEPTH)
+        hint, feature = _hinted_fabric(kind.features)
+        why = f"the feature {feature} hints at it; " if feature else ""
+        why += "decides NCCL's environment: efa, infiniband, slingshot, gvnic, ethernet, ..."
+        lines.missing("fabric", hint, why, _DEPTH)
     if machine and fabric == machine.fabric and machine.fabric_interfaces:
         lines.key("fabric_interfaces", str(machine.fabric_interfaces), depth=_DEPTH)
     if machine and machine.network_gbps:
@@ -143,6 +148,21 @@ def _fabric(kind: NodeKind) -> tuple[str, str]:
     if is_of_parallelcluster((*kind.features, *kind.lost_features)):
         return "ethernet", "ParallelCluster's feature efa is missing: EFA is not enabled"
     return fabric, f"{source}; write ethernet if the nodes were made without EFA"
+
+
+_HINTS = (
+    ("infiniband", re.compile(r"(?:ib|infiniband)(?:[-_0-9].*)?|(?:ib)?[ehn]dr\d*", re.IGNORECASE)),
+    ("slingshot", re.compile(r"(?:slingshot|cxi|hsn).*", re.IGNORECASE)),
+)
+
+
+def _hinted_fabric(features: Sequence[str]) -> tuple[str, str]:
+    """The fabric that a feature seems to name, and the feature."""
+    for fabric, pattern in _HINTS:
+        for feature in features:
+            if pattern.fullmatch(feature):
+                return fabric, feature
+    return "infiniband", ""
 
 
 def _write_disk(lines: Lines, kind: NodeKind, tmp_folder: str) -> None:
