@@ -14,14 +14,14 @@ from clusterjobs.errors import Location
 class NodeType(NamedTuple):
     """A type of node. If a node may be one of several types, the smallest number of each.
 
+    `scratch`: where it mounts its local disk; None if its partition says that.
     `cpus` as Slurm counts them. `fabric`: the fast network that the type supports, and the number
     of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
     `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
     `cpus_are_cores`: one thread of each core is in use.
-    `scratch`: where it mounts its local disk; None if its partition says that.
-    `placeholder` stands where the name was to be filled in.
+    `placeholder` stands where the name was to be filled in. `gpu_memory_gib` is that of one GPU.
     """
 
     name: str
@@ -35,12 +35,13 @@ class NodeType(NamedTuple):
     fabric_interfaces: int | None = None
     network_gbps: float | None = None
     local_disk_gb: int | None = None
+    scratch: str | None = None
     accelerator: str = ""
     accelerator_ranks: int = 0
     cpus_are_cores: bool | None = None
     neuron_cores: int = 0
-    scratch: str | None = None
     placeholder: str = ""
+    gpu_memory_gib: float | None = None
 
 
 class NodeGroup(NamedTuple):

@@ -14,7 +14,7 @@ from clusterjobs.catalog.instances import InstanceType, catalogue_date, find_ins
 from clusterjobs.cluster.facts import ClusterFacts, Mount, NodeGroup, NodeType, Partition, Terms
 from clusterjobs.parallelcluster import config
 from clusterjobs.parallelcluster.s3_access import S3Rules
-from clusterjobs.parallelcluster.slurm_nodes import slurm_cpus
+from clusterjobs.parallelcluster.slurm_nodes import SLURM_COMMANDS, slurm_cpus
 
 # Shared, although they are not in SharedStorage.
 _ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
@@ -42,7 +42,7 @@ def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
         shared_folders=_ALWAYS_SHARED,
         slurm_version=cluster.slurm_version,
         bucket_service="FSx for Lustre",
-        slurm_commands="/opt/slurm/bin",  # the cookbook's slurm install_dir
+        slurm_commands=SLURM_COMMANDS,
         default_partition=cluster.queues[0].name if cluster.queues else "",
         terms=_TERMS,
     )
@@ -109,6 +109,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         accelerator_ranks=device.accelerator_ranks,
         cpus_are_cores=disable_smt or all(found.threads_per_core == 1 for found in types),
         neuron_cores=min(found.neuron_cores for found in types),
+        gpu_memory_gib=fewest.gpu_memory_mib / 1024 if fewest.gpus else None,
     )
 
 

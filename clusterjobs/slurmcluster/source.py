@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from clusterjobs.cluster.facts import BucketLink
+from clusterjobs.cluster.slurm_nodes import SlurmShape
 from clusterjobs.errors import Problem
 from clusterjobs.slurmcluster.facts import cluster_facts
 from clusterjobs.slurmcluster.read import read_description
+from clusterjobs.slurmcluster.shape import slurm_shape
 
 
 class NoFiles(NamedTuple):
@@ -33,6 +35,10 @@ class DescriptionSource:
         """Raises InputError with all problems of the description."""
         self.description, self.document = read_description(text, file)
         self.facts = cluster_facts(self.description, file)
+
+    def shape(self) -> SlurmShape:
+        """The nodes and partitions that it stands for."""
+        return slurm_shape(self.facts.name, self.description)
 
     def fit(self, links: Sequence[BucketLink] = ()) -> NoFiles:
         """No files: the facts name no service that links folders to buckets."""
