@@ -55,7 +55,7 @@ class ProbeJob:
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(_CANCEL_SECONDS)
+            self._process.communicate(timeout=_CANCEL_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
 

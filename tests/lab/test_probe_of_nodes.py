@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from clusterjobs.lab.lab import Lab
+from clusterjobs.lab.polling import until
 
 pytestmark = pytest.mark.lab
 
@@ -42,7 +43,6 @@ def test_each_node_type_says_what_it_has(shared_lab: Lab, folder: pathlib.Path) 
     assert "  # seen on train-" in done.stdout
     assert done.stderr.count("probing ") == len(found["node_types"]) == 2
     assert "python3 3." in done.stdout  # a note of the node
-    assert not shared_lab.run(["squeue", "-h"]).stdout
 
 
 def test_a_node_type_without_a_free_node_is_a_warning(
@@ -54,7 +54,11 @@ def test_a_node_type_without_a_free_node_is_a_warning(
         done = imported(shared_lab, folder, "--partition=cpu", "--probe-seconds=2")
         assert done.returncode == 0, done.stderr
         assert "it did not start within 2 s: try again with --probe-seconds 20" in done.stderr
-        assert shared_lab.run(["squeue", "-h", "-o%A"]).stdout.split() == [job]
+        until(
+            lambda: shared_lab.run(["squeue", "-h", "-o%A"]).stdout.split() == [job],
+            120,
+            lambda: "the job of the probe is not cancelled",
+        )
         assert yaml.safe_load(done.stdout)["node_types"]
     finally:
         shared_lab.run(["scancel", job])

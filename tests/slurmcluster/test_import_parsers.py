@@ -95,6 +95,7 @@ fs-1.efs.us-east-1.amazonaws.com:/ /efs nfs4 rw 0 0
 beegfs_nodev /bee beegfs rw 0 0
 gpfs0 /gpfs gpfs rw 0 0
 b/default /weka wekafs rw 0 0
+mountpoint-s3 /s3 fuse rw,nosuid,user_id=0 0 0
 vast:/v /vast nfs rw,nconnect=8 0 0
 tmpfs /dev/shm tmpfs rw 0 0
 """
@@ -105,6 +106,7 @@ tmpfs /dev/shm tmpfs rw 0 0
         "/fsx": "lustre",
         "/gpfs": "gpfs",
         "/home/my home": "nfs",
+        "/s3": "s3",
         "/vast": "nfs",
         "/weka": "weka",
     }
