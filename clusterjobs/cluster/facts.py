@@ -15,8 +15,8 @@ class NodeType(NamedTuple):
     """A type of node. If a node may be one of several types, the smallest number of each.
 
     `cpus` and `memory_mib` as Slurm counts them. `fabric`: the fast network that the type supports,
-    and the number of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
-    `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
+    and the number of its interfaces; the node's group says whether it is used. `gpu_model` is
+    NVIDIA's: `V100`; `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
     `cpus_are_cores`: one thread of each core is in use.
