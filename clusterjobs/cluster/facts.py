@@ -20,8 +20,7 @@ class NodeType(NamedTuple):
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
     `cpus_are_cores`: one thread of each core is in use.
-    `scratch`: where it mounts its local disk; None if its partition says that.
-    `placeholder` stands where the name was to be filled in.
+    `placeholder` stands where the name was to be filled in. `gpu_memory_gib` is that of one GPU.
     """
 
     name: str
@@ -35,12 +34,13 @@ class NodeType(NamedTuple):
     fabric_interfaces: int | None = None
     network_gbps: float | None = None
     local_disk_gb: int | None = None
+    scratch: str | None = None
     accelerator: str = ""
     accelerator_ranks: int = 0
     cpus_are_cores: bool | None = None
     neuron_cores: int = 0
-    scratch: str | None = None
     placeholder: str = ""
+    gpu_memory_gib: float | None = None
 
 
 class NodeGroup(NamedTuple):

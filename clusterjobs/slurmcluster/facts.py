@@ -80,6 +80,7 @@ def _node_type(name: str, one: description.NodeType) -> NodeType:
         gpus=one.gpus,
         gpu_model=gpu_model_of(one.gpu_model or one.gpu_type or "") or one.gpu_model,
         gpu_gres_type=one.gpu_type or "",
+        gpu_memory_gib=one.gpu_memory,
         fabric=one.fabric or "",
         fabric_interfaces=one.fabric_interfaces,
         network_gbps=one.network_gbps,

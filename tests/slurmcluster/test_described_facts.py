@@ -62,6 +62,7 @@ def test_every_key_becomes_a_fact() -> None:
         gpus=4,
         gpu_model="A100",
         gpu_gres_type="a100",
+        gpu_memory_gib=40,
         fabric="infiniband",
         fabric_interfaces=4,
         network_gbps=800,
