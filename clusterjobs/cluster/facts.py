@@ -20,6 +20,7 @@ class NodeType(NamedTuple):
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
     `cpus_are_cores`: one thread of each core is in use.
+    `scratch`: where it mounts its local disk; None if its partition says that.
     `placeholder` stands where the name was to be filled in. `gpu_memory_gib` is that of one GPU.
     """
 
