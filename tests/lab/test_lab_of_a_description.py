@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,10 @@ partitions:
 shared: {/p/scratch: gpfs, /home: nfs}
 slurm_commands: /opt/site/slurm/bin
 memory_scheduling: true
+master_addr_suffix: i
+request_gpus: gres
+env: {SITE_FABRIC: {value: "mlx5_0,mlx5_1", reason: the third is for management}}
+setup: ["export SITE_SETUP='it is'"]
 """
 SPEC = """\
 name: described
@@ -42,7 +47,8 @@ gpus_per_node: 4
 ranks_per_node: 2
 time_limit: 10
 framework: command
-command: [bash, -c, "echo rank $RANK of $WORLD_SIZE on $(hostname); touch /local/$RANK"]
+command: [bash, -c, 'echo "rank $RANK of $WORLD_SIZE: $(hostname), $(getent hosts "$MASTER_ADDR"), \
+  $SITE_FABRIC, $SITE_SETUP, $CUDA_VISIBLE_DEVICES"; touch "/local/$RANK"']
 logs: /p/scratch/logs
 """
 
@@ -78,15 +84,34 @@ def test_partitions_share_the_nodes_of_a_type(env: dict[str, str]) -> None:
     }
 
 
-def test_a_job_of_a_spec_runs(env: dict[str, str], folder: Path) -> None:
-    command = [*LAB, "run", "--output", str(folder / "generated"), str(folder / "spec.yaml")]
+def run_of(spec: str, env: dict[str, str], folder: Path) -> list[str]:
+    """What the ranks of a spec's job print, in order."""
+    command = [*LAB, "run", "--output", str(folder / f"of-{spec}"), str(folder / spec)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    ranks = sorted(
-        line[line.index("rank ") :] for line in done.stdout.splitlines() if " of 2 on " in line
+    return sorted(
+        line[line.index("rank ") :] for line in done.stdout.splitlines() if " of 2: " in line
     )
-    assert ranks == ["rank 0 of 2 on a100-1", "rank 1 of 2 on a100-1"]
+
+
+def test_a_job_of_a_spec_has_what_the_cluster_gives(env: dict[str, str], folder: Path) -> None:
+    assert [re.sub(r"\s+(::ffff:)?", " ", line) for line in run_of("spec.yaml", env, folder)] == [
+        f"rank {rank} of 2: a100-1, 10.77.0.1 a100-1 a100-1i, mlx5_0,mlx5_1, it is, 0,1,2,3"
+        for rank in (0, 1)
+    ]
     assert (folder / "state/clusterjobs/labs/lab/nodes/a100-1/scratch/1").exists()
+    assert "#SBATCH --gres=gpu:" in (folder / "of-spec.yaml/job.sh").read_text()
+
+
+def test_a_job_needs_no_partition_and_no_gpus_of_slurm(env: dict[str, str], folder: Path) -> None:
+    """As on sites that choose the partition, and whose GPUs are no GRES."""
+    lines = [line for line in DESCRIPTION.splitlines() if "gres" not in line]
+    text = "\n".join(lines).replace("gpu_type: a100, ", "")
+    (folder / "quiet.yaml").write_text(f"{text}\nwrite_partition: false\nrequest_gpus: none\n")
+    (folder / "quiet-spec.yaml").write_text(SPEC.replace("booster", "quiet").replace("queue: batch\n", ""))
+    assert len(run_of("quiet-spec.yaml", env, folder)) == 2
+    script = (folder / "of-quiet-spec.yaml/job.sh").read_text()
+    assert not [line for line in script.splitlines() if re.match("#SBATCH --(part|g)", line)]
 
 
 @pytest.mark.parametrize(
