@@ -104,7 +104,7 @@ class Terms(NamedTuple):
     """The source's own terms, for messages that say what to check or change.
 
     `one_thread_per_core`: how to leave threads idle where Slurm takes each of them for a core; ""
-    where it knows the threads.
+    where it knows the threads. `other_version`: what to do if the cluster has another Slurm.
     """
 
     node_facts: str = "cluster"  # the source of a node type's numbers
@@ -115,6 +115,7 @@ class Terms(NamedTuple):
     capacity: str = "file system"
     enable_fabric: str = "enable it on the nodes of the queue"
     one_thread_per_core: str = ""
+    other_version: str = ""
 
 
 class ClusterFacts(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import nearest
 from clusterjobs.plan.dropped_directives import DROPPABLE, NEEDED
@@ -92,9 +93,10 @@ def _check_mpi_type(value: str | bool | None, diagnostics: Diagnostics) -> None:
 
 
 def check_version(
-    program: Program, own: _Values, slurm_version: str | None, diagnostics: Diagnostics
+    program: Program, own: _Values, facts: ClusterFacts, diagnostics: Diagnostics
 ) -> None:
     """Options that the cluster's Slurm has not yet, or has no longer."""
+    slurm_version = facts.slurm_version
     if not own or slurm_version is None:
         return
     options = known_options(program)
@@ -104,8 +106,7 @@ def check_version(
             diagnostics.problem(
                 (program, name),
                 f"{program} of the cluster's Slurm, {slurm_version}, has no option --{name}",
-                f"remove it: Slurm {has} has it. If the cluster has another release of "
-                "ParallelCluster, write it into the site.yaml, for example parallelcluster: 3.13.1",
+                f"remove it: Slurm {has} has it. {facts.terms.other_version}",
                 warning=True,
             )
 
