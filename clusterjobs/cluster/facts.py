@@ -11,10 +11,20 @@ from typing import NamedTuple, Protocol
 from clusterjobs.errors import Location
 
 
+class SiteVariable(NamedTuple):
+    """An environment variable that jobs on some nodes need, and why."""
+
+    name: str
+    value: str
+    reason: str
+
+
 class NodeType(NamedTuple):
     """A type of node. If a node may be one of several types, the smallest number of each.
 
-    `scratch`: where it mounts its local disk; None if its partition says that.
+    `scratch`: where it mounts its local disk; None if its partition says that. `variables`,
+    `source` (files of bash) and `setup` (lines of bash) are what its jobs need. `request_gpus`: the
+    directive for GPUs, "gpus-per-node", "gres", "gpus-per-task" or "none"; "" for the default.
     `cpus` as Slurm counts them. `fabric`: the fast network that the type supports, and the number
     of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
     `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
@@ -36,6 +46,10 @@ class NodeType(NamedTuple):
     network_gbps: float | None = None
     local_disk_gb: int | None = None
     scratch: str | None = None
+    variables: tuple[SiteVariable, ...] = ()
+    source: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    request_gpus: str = ""
     accelerator: str = ""
     accelerator_ranks: int = 0
     cpus_are_cores: bool | None = None
@@ -126,6 +140,9 @@ class ClusterFacts(NamedTuple):
     folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
     `default_partition`: of jobs that name none; "" if unknown. `auto_resume`: after a failure,
     `srun --auto-resume=1` restarts a step on other nodes, or requeues its job (HyperPod).
+    `write_partition`: False if the site chooses the partition of a job that names none.
+    `master_addr_suffix`: added to a node's name, it gives the node's address in the fast network.
+    `container_program`, `accounts` and `qos` are what jobs may use; "" and () if unknown.
     """
 
     name: str
@@ -138,6 +155,11 @@ class ClusterFacts(NamedTuple):
     slurm_commands: str = ""
     default_partition: str = ""
     auto_resume: bool = False
+    write_partition: bool = True
+    master_addr_suffix: str = ""
+    container_program: str = ""
+    accounts: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
     terms: Terms = Terms()
 
     def partition(self, name: str) -> Partition:

@@ -21,7 +21,7 @@ from clusterjobs.plan.node_rank import is_of_the_node
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.secrets import Secret
 from clusterjobs.spec import experiment as spec
-from clusterjobs.spec.env_values import Forced
+from clusterjobs.spec.env_values import Forced, SiteValue
 from clusterjobs.spec.module_items import command_and_names
 from clusterjobs.spec.references import as_text, expanding
 
@@ -40,6 +40,7 @@ class Environment(NamedTuple):
     `kept_slurm`: patterns of the SLURM_ variables that are kept. `conda` and `venv` are None if
     there is none, or if the container has its own. `software_setup` and `setup`: the user's own
     lines of bash. `profile`: the fabric's file of bash that sets variables; "" if it has none.
+    `site_setup`: lines of bash of the cluster, which run first.
     """
 
     kept_slurm: tuple[str, ...]
@@ -54,6 +55,7 @@ class Environment(NamedTuple):
     software_setup: tuple[str, ...]
     setup: tuple[str, ...]
     profile: str = ""
+    site_setup: tuple[str, ...] = ()
 
 
 def plan_environment(
@@ -74,8 +76,9 @@ def plan_environment(
     """
     uses_torch = framework.uses_torch
     check_software(software, diagnostics)
-    check_variables(env, software.container is not None, placement, diagnostics)
-    check_references(env, diagnostics)
+    own = {name: value for name, value in env.items() if not isinstance(value, SiteValue)}
+    check_variables(own, software.container is not None, placement, diagnostics)
+    check_references(own, diagnostics)
     return Environment(
         own_slurm_variables(directives),
         inherited_variables(directives),
@@ -99,6 +102,7 @@ def plan_environment(
         software.setup,
         setup,
         _profile(placement),
+        placement.node_type.setup,
     )
 
 
@@ -137,6 +141,9 @@ def _variables(
         if is_of_the_node(value) or name in forced_for_ranks(
             own
         ):  # set by the command of the ranks
+            continue
+        if isinstance(value, SiteValue):
+            yield Variable(name, expanding(value), value.reason, _OF_THE_CLUSTER, expand=True)
             continue
         if isinstance(value, Forced):
             yield Variable(name, expanding(value), f"forced: {value.reason}")
@@ -187,6 +194,7 @@ def _of_the_fabric(placement: Placement) -> Iterator[Variable]:
     return fabric_variables(fabric, placement.all_nodes, has_gpus, node_type.fabric_interfaces)
 
 
+_OF_THE_CLUSTER = "the cluster's description"
 _ENROOT = "enroot: its hook for NVIDIA GPUs"
 _NVIDIA = (
     Variable("NVIDIA_VISIBLE_DEVICES", "all", "else enroot shows no GPU to an image", _ENROOT),

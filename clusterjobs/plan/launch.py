@@ -185,10 +185,12 @@ def _refuse_srun(launcher: Launcher, container: Container | None, diagnostics: D
 
 def _record_rendezvous(placement: Placement, provenance: Provenance) -> None:
     packed = f"(SLURM_JOB_ID + slot x {port_stride(placement.per_node)})"
+    added = placement.address_suffix
+    suffix = f" + {added}, its address in the fast network" if added else ""
     first = packed if placement.per_node > 1 else "SLURM_JOB_ID"
     provenance.record(
         "MASTER_ADDR",
-        "the first of SLURM_JOB_NODELIST",
+        f"the first of SLURM_JOB_NODELIST{suffix}",
         "every node knows it, and the batch script runs there",
         "Slurm: scontrol show hostnames",
     )

@@ -30,7 +30,8 @@ class Placement(NamedTuple):
     `shape`: of the training. `fabric`: the network between the nodes, "efa" or another; "" if
     unknown. `constraint`: the Slurm features to request if the partition has several node types,
     else "". `per_node`: points of a sweep side by side on one node; all else is the share of one
-    point. `role_nodes`: nodes that do not train.
+    point. `role_nodes`: nodes that do not train. `address_suffix`: added to a node's name, it gives
+    the node's address in the fast network.
     """
 
     shape: Shape
@@ -43,6 +44,7 @@ class Placement(NamedTuple):
     cpus_per_task: int | None
     per_node: int = 1
     role_nodes: int = 0
+    address_suffix: str = ""
 
     @property
     def all_nodes(self) -> int:
@@ -104,6 +106,7 @@ def plan_placement(
         ),
         per_node,
         nodes_of_roles(experiment),
+        facts.master_addr_suffix,
     )
     check_packing(experiment, launcher, placement, diagnostics)
     check_gpu_requests(

@@ -41,6 +41,7 @@ from clusterjobs.plan.preflight import plan_preflight
 from clusterjobs.plan.restarts import plan_restarts
 from clusterjobs.plan.roles import plan_roles
 from clusterjobs.plan.secrets import plan_secrets
+from clusterjobs.plan.site_settings import check_site, with_site_settings
 from clusterjobs.plan.staging import plan_staging
 from clusterjobs.plan.staging_checks import check_own_folders
 from clusterjobs.plan.steps import plan_steps
@@ -76,6 +77,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     check_model(numbers.model, parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
     wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
+    wanted = with_site_settings(wanted, placement.node_type)
+    check_site(wanted, placement, facts, diagnostics)
     gpu_model = placement.node_type.gpu_model
     task = Task(wanted, spec.options, placement.shape, parallelism, batch, gpu_model, texts or {})
     program = framework.program(task, *both) or _NO_PROGRAM

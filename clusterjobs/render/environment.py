@@ -36,6 +36,7 @@ def environment_context(plan: Plan) -> dict[str, Any]:
         "conda": shell.quote(environment.conda or ""),
         "has_venv": environment.venv is not None,
         "venv": shell.quote(environment.venv or ""),
+        "site_setup": _own_code("setup", environment.site_setup, "The cluster's"),
         "software_setup": _own_code("software.setup", environment.software_setup),
         "setup": _own_code("setup", environment.setup),
     }
@@ -52,11 +53,20 @@ def _kept(patterns: tuple[str, ...]) -> tuple[ShellText, ...]:
     )
 
 
-def _own_code(key: str, lines: tuple[str, ...]) -> list[dict[str, ShellText]]:
+def _own_code(
+    key: str, lines: tuple[str, ...], whose: str = "The spec's own"
+) -> list[dict[str, ShellText]]:
     if not lines:
         return []
     code = shell.code(lines)
-    return [{"key": ShellText(key), "code": code, "end": shell.heredoc_word(code)}]
+    return [
+        {
+            "whose": ShellText(whose),
+            "key": ShellText(key),
+            "code": code,
+            "end": shell.heredoc_word(code),
+        }
+    ]
 
 
 def _module_call(one: ModuleCall) -> ShellText:
@@ -76,7 +86,7 @@ def _export(variable: Variable) -> list[ShellText]:
     if variable.only_with:
         given = "".join(f"${{{other}:-}}" for other in variable.only_with)
         line = ShellText(f"[[ -z {given} ]] || {line}")
-    return [line] if variable.expand else with_reason(line, variable.reason)
+    return [line] if variable.expand and not variable.source else with_reason(line, variable.reason)
 
 
 def _secret(secret: Secret) -> dict[str, Any]:

@@ -8,7 +8,15 @@ from __future__ import annotations
 import pathlib
 
 from clusterjobs.catalog.gpus import gpu_model_of
-from clusterjobs.cluster.facts import ClusterFacts, Mount, NodeGroup, NodeType, Partition, Terms
+from clusterjobs.cluster.facts import (
+    ClusterFacts,
+    Mount,
+    NodeGroup,
+    NodeType,
+    Partition,
+    SiteVariable,
+    Terms,
+)
 from clusterjobs.slurm_time import seconds_of
 from clusterjobs.slurmcluster import description
 
@@ -36,6 +44,11 @@ def cluster_facts(found: description.Description, file: str) -> ClusterFacts:
         slurm_version=found.slurm_version,
         slurm_commands=found.slurm_commands or "",
         default_partition=found.default_partition or "",
+        write_partition=found.write_partition,
+        master_addr_suffix=found.master_addr_suffix or "",
+        container_program=found.container_program or "",
+        accounts=found.accounts,
+        qos=found.qos,
         auto_resume=bool(found.auto_resume),
         terms=_TERMS,
     )
@@ -87,5 +100,11 @@ def _node_type(name: str, one: description.NodeType) -> NodeType:
         network_gbps=one.network_gbps,
         local_disk_gb=one.local_disk_gb,
         scratch=one.scratch,
+        variables=tuple(
+            SiteVariable(key, each.value, each.reason) for key, each in one.env.items()
+        ),
+        source=one.source,
+        setup=one.setup,
+        request_gpus=one.request_gpus or "",
         cpus_are_cores=None if threads is None else threads == 1,
     )

@@ -245,3 +245,116 @@ def test_each_node_type_has_its_own_scratch(clusterjobs: Run, here: pathlib.Path
             "render", "spec.yaml", "--set", data, "--set", f"instance_type={kind}"
         )
         assert (outcome.code, "/nvme/d" in outcome.err) == (code, code == 1), outcome.err
+
+
+SITE = """\
+request_gpus: %s
+write_partition: false
+default_partition: batch
+master_addr_suffix: i
+container_program: apptainer
+accounts: [proj1, proj2]
+env:
+  NCCL_IB_HCA: {value: "mlx5_0,mlx5_1", reason: mlx5_2 is the management network}
+  CACHE: {value: "${HOME}/cache", reason: "its file system is fast: a ' and \\" are kept"}
+setup: [module purge]
+source: [/etc/site.sh]
+"""
+
+
+def script_of(clusterjobs: Run, here: pathlib.Path, form: str, *settings: str) -> str:
+    """The job script on the cluster with all of the site's settings."""
+    (here / "booster.yaml").write_text(CLUSTER + SITE % form)
+    words = (word for one in settings for word in ("--set", one))
+    outcome = clusterjobs("render", "spec.yaml", *words)
+    assert (outcome.code, outcome.err) == (0, "")
+    return (here / "generated" / "job.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("form", "settings", "line"),
+    [
+        ("gpus-per-node", (), "#SBATCH --gpus-per-node=4\n"),
+        ("gres", (), "#SBATCH --gres=gpu:4\n"),
+        ("gres", ("gpus_per_node=a100:4",), "#SBATCH --gres=gpu:a100:4\n"),
+        ("gres", ("sbatch.gpus-per-node=4",), "#SBATCH --gpus-per-node=4\n"),
+        ("gres", ("sbatch.gres=gpu:a100:4",), "#SBATCH --gres=gpu:a100:4\n"),
+        ("gres", ("sbatch.gres=nvme:1",), "#SBATCH --gpus-per-node=4\n"),
+        ("gpus-per-task", (), "#SBATCH --gpus-per-task=4\n"),
+        ("gpus-per-task", ("launcher=srun",), "#SBATCH --gpus-per-task=1\n"),
+        ("none", (), ""),
+        ("gres", ("sbatch.gpus-per-node=false",), ""),
+        ("gpus-per-task", ("sbatch.gpus-per-node=false",), ""),
+    ],
+)
+def test_gpus_are_requested_in_the_form_of_the_site(
+    clusterjobs: Run, here: pathlib.Path, form: str, settings: tuple[str, ...], line: str
+) -> None:
+    if form == "none":
+        text = CLUSTER.replace("    gpu_type: a100\n", "")
+        (here / "booster.yaml").write_text(text + "request_gpus: none\n")
+        assert clusterjobs("render", "spec.yaml").code == 0
+        script = (here / "generated" / "job.sh").read_text()
+    else:
+        script = script_of(clusterjobs, here, form, *settings)
+    found = re.findall(r"#SBATCH --(?:gpus|gres=gpu).*\n", script)
+    assert found == ([line] if line else [])
+
+
+def test_points_that_share_a_node_need_gpus_that_slurm_counts(
+    clusterjobs: Run, here: pathlib.Path
+) -> None:
+    text = CLUSTER.replace("    gpu_type: a100\n", "")
+    (here / "booster.yaml").write_text(text + "request_gpus: none\n")
+    (here / "spec.yaml").write_text(
+        (SPEC % "booster.yaml").replace("nodes: 2", "nodes: 1")
+        + "launcher: srun\nsweep: {grid: {args.lr: [1, 2]}, per_node: 2}\n"
+    )
+    err = clusterjobs("render", "spec.yaml").err
+    assert "sweep.per_node: the Slurm of booster does not count GPUs" in err
+
+
+def test_the_partition_is_left_to_the_site_unless_the_spec_names_one(
+    clusterjobs: Run, here: pathlib.Path
+) -> None:
+    assert "--partition" not in script_of(clusterjobs, here, "gres")
+    assert "#SBATCH --partition=batch\n" in script_of(clusterjobs, here, "gres", "queue=batch")
+    more = CLUSTER.replace("shared:", "  long: {nodes: {a100: 10}}\nshared:") + SITE % "gres"
+    (here / "booster.yaml").write_text(more)
+    outcome = clusterjobs("render", "spec.yaml")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "booster, partition batch" in outcome.out
+
+
+def test_what_the_site_adds_is_in_the_script_with_its_reason(
+    clusterjobs: Run, here: pathlib.Path
+) -> None:
+    script = script_of(clusterjobs, here, "gres", "setup=module load cuda", "env.A=1")
+    assert "MASTER_ADDR+=i # the node's address in the fast network\n" in script
+    assert "export NCCL_IB_HCA='mlx5_0,mlx5_1' # mlx5_2 is the management network\n" in script
+    assert 'export CACHE="${HOME-}/cache" # its file system is fast' in script
+    assert "for site_file in /etc/site.sh; do" in script
+    order = [script.index(word) for word in ("export NCCL_IB", "\nmodule purge", "\nmodule load")]
+    assert order == sorted(order)
+
+
+def test_values_of_the_spec_win(clusterjobs: Run, here: pathlib.Path) -> None:
+    script = script_of(clusterjobs, here, "gres", "env.NCCL_IB_HCA=mlx5_9")
+    assert re.findall(r"export NCCL_IB_HCA=\S+", script) == ["export NCCL_IB_HCA=mlx5_9"]
+
+
+def test_a_site_setup_runs_before_the_spec_loads_modules(
+    clusterjobs: Run, here: pathlib.Path
+) -> None:
+    script = script_of(clusterjobs, here, "gres", "software.modules=[cuda/12]")
+    assert script.index("\nmodule purge\n") < script.index("module load cuda/12")
+
+
+def test_an_account_that_the_cluster_lacks_causes_a_warning(
+    clusterjobs: Run, here: pathlib.Path
+) -> None:
+    (here / "booster.yaml").write_text(CLUSTER + SITE % "gres")
+    err = clusterjobs("render", "spec.yaml", "--set", "sbatch.account=proj3").err
+    assert "warning: sbatch.account: booster is described with other names: proj1, proj2" in err
+    assert "hint: did you mean proj2?" in err or "hint: did you mean proj1?" in err
+    assert clusterjobs("render", "spec.yaml", "--set", "sbatch.account=proj1").err == ""
