@@ -6,6 +6,7 @@ None means unknown; 0, "" and () mean that there is none.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, Protocol
 
 from clusterjobs.errors import Location
@@ -56,6 +57,11 @@ class NodeType(NamedTuple):
     neuron_cores: int = 0
     placeholder: str = ""
     gpu_memory_gib: float | None = None
+
+    @property
+    def has_amd_gpus(self) -> bool:
+        """Whether its GPUs are AMD's, such as `MI250X`: NVIDIA's programs do not find them."""
+        return bool(re.search(r"\bMI\d", self.gpu_model or "", re.IGNORECASE))
 
 
 class NodeGroup(NamedTuple):

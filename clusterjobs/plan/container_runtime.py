@@ -18,7 +18,7 @@ def with_runtime(
 ) -> Experiment:
     """The experiment with a runtime; without a container if none is known, which is a problem."""
     container = experiment.software.container
-    if container is None or container.runtime:
+    if container is None or "runtime" in container.model_fields_set:
         return experiment
     if facts.container_program:
         provenance.record("container runtime", facts.container_program, f"that of {facts.name}")

@@ -13,7 +13,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import nearest
 from clusterjobs.plan.dropped_directives import DROPPABLE, NEEDED
 from clusterjobs.plan.gpu_requests import GPU_OPTIONS
-from clusterjobs.slurm_options import KnownOptions, Program, known_options
+from clusterjobs.slurm_options import OLDEST, KnownOptions, Program, is_untried, known_options
 
 # Options that are derived from another key of the spec: they must not be given twice.
 _OWNED_SBATCH = {
@@ -89,6 +89,18 @@ def _check_mpi_type(value: str | bool | None, diagnostics: Diagnostics) -> None:
             ("srun", "mpi"),
             f"Slurm has no MPI type {value}",
             "write pmix for Open MPI, pmi2 for MPICH and Intel MPI, or none",
+        )
+
+
+def check_age(facts: ClusterFacts, diagnostics: Diagnostics) -> None:
+    """Warn of a Slurm that is older than every one that jobs were tried with."""
+    if facts.slurm_version and is_untried(facts.slurm_version):
+        diagnostics.problem(
+            ("cluster",),
+            f"the Slurm of {facts.name}, {facts.slurm_version}, is older than {OLDEST}, the oldest "
+            "that jobs were tried with",
+            f"try a short job first. {facts.terms.other_version}",
+            warning=True,
         )
 
 

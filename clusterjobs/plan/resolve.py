@@ -16,7 +16,7 @@ from clusterjobs.plan.container import plan_container
 from clusterjobs.plan.container_runtime import with_runtime
 from clusterjobs.plan.data_paths import check_data_paths
 from clusterjobs.plan.derived_references import with_derived
-from clusterjobs.plan.directive_checks import check_version
+from clusterjobs.plan.directive_checks import check_age, check_version
 from clusterjobs.plan.dropped_directives import check_dropped
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
@@ -141,6 +141,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     steps = plan_steps(wanted, launch, placement, container, diagnostics)
     roles = plan_roles(wanted, launcher, placement, container, *both)
     check_hint(wanted, launcher, placement.node_type, facts.terms, diagnostics)
+    check_age(facts, diagnostics)
     check_version("sbatch", wanted.sbatch, facts, diagnostics)
     check_version("srun", wanted.srun, facts, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
