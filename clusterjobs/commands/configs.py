@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.cluster.find import cluster_names, find_cluster, is_path, short_name
+from clusterjobs.commands.cluster_sources import described_source
 from clusterjobs.commands.files import STDIN, read_sites, read_text, shown_path, site_files
 from clusterjobs.commands.site_clusters import cluster_files
 from clusterjobs.commands.site_folders import find_site_folders
@@ -95,9 +96,7 @@ def cluster_in(text: str, file: pathlib.Path, site: pathlib.Path | None = None) 
     """The same for a text; `site` replaces the site.yaml that would be found."""
     if not is_description(text):
         return config_of(text, file, site)
-    from clusterjobs.slurmcluster.source import DescriptionSource
-
-    source = DescriptionSource(text, shown_path(file))
+    source = described_source(text, shown_path(file))
     return Described(source.description, source.document, source.facts)
 
 

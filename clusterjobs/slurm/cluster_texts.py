@@ -60,7 +60,7 @@ def ask_slurm(seconds: float, say: Callable[[str], None]) -> Iterator[Answer]:
                 yield _answer(name, command, process, left, seconds)
     finally:
         for process in running.values():
-            if not isinstance(process, str) and process.poll() is None:
+            if not isinstance(process, str):
                 _kill(process)
 
 
@@ -108,9 +108,15 @@ def _answer(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill it with its children. It is not waited for: it may hang in a dead file system."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    """Kill it with its children, if it still runs. One in a dead file system cannot be killed."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_LEAST_SECONDS)
 
 
 def slurm_folder() -> str:

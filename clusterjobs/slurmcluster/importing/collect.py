@@ -96,10 +96,9 @@ def included_lines(text: Text, include: Include, above: tuple[str, ...] = ()) ->
 
 def _read_scontrol(text: Text, seen: Seen) -> None:
     problems: list[Problem] = []
-    first: dict[str, Record] = {}
     for record in scontrol_records(text, "nodename"):
         try:
-            _add_node(node_of(record), record, first, seen)
+            _add_node(node_of(record), record, seen)
         except InputError as error:
             problems += error.problems
     for record in scontrol_records(text, "partitionname"):
@@ -112,16 +111,16 @@ def _read_scontrol(text: Text, seen: Seen) -> None:
         raise InputError(problems)
 
 
-def _add_node(node: Node, record: Record, first: dict[str, Record], seen: Seen) -> None:
-    old, before = seen.nodes.get(node.name), first.get(node.name)
+def _add_node(node: Node, record: Record, seen: Seen) -> None:
+    old, before = seen.nodes.get(node.name), seen.read_at.get(node.name)
     if (
         old
         and before
         and (old.cpus, old.memory_mib, old.gpus) != (*(node.cpus, node.memory_mib, node.gpus),)
     ):
-        what = f"the node {node.name} has other values in line {before.line.number}"
+        what = f"the node {node.name} has other values in {before.file}:{before.number}"
         raise record.problem(what, "give the texts of one cluster at a time")
-    first[node.name] = record
+    seen.read_at[node.name] = record.line
     seen.nodes[node.name] = node.filled_from(old) if old else node
 
 

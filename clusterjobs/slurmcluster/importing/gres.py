@@ -37,7 +37,7 @@ def gpus_of(gres: str) -> tuple[Gpus, ...]:
             rest.pop()
         kind = ":".join(rest)
         if "[" in kind or len(rest) > 1:
-            raise ValueError(f"{one.strip()[:60]} is no GRES, as gpu:a100:8")
+            raise ValueError(f"{one.strip()[:60]} is no GRES of GPUs")
         found[kind] = found.get(kind, 0) + count
     gpus = [Gpus(kind, count) for kind, count in found.items() if count]
     return tuple(sorted(gpus, key=lambda one: (one.is_part, -one.number)))

@@ -52,7 +52,7 @@ def _of_ec2(name: str, found: InstanceType) -> MachineFacts:
         source=f"EC2's data of {found.name}",
         gpu_model=found.gpu_model if found.gpus else "",
         gpu_memory=round(found.gpu_memory_mib / 1024, 2) if found.gpus else None,
-        fabric="efa" if has_efa else "",
+        fabric={None: "", 0: "ethernet"}.get(found.efa_interfaces, "efa"),
         fabric_interfaces=found.efa_interfaces if has_efa else None,
         network_gbps=found.network_gbps,
         local_disk_gb=found.nvme_gb or None,

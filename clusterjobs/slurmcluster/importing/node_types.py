@@ -6,6 +6,7 @@ none, or each rack would be a type. It must not know how a description is writte
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,10 +116,10 @@ def _kind(nodes: list[Node], machine: MachineFacts | None) -> NodeKind:
         nodes=tuple(nodes),
         cpus=first.cpus,
         reserved_cpus=first.reserved_cpus,
-        threads_per_core=first.threads_per_core,
+        threads_per_core=None if is_of_parallelcluster(every) else first.threads_per_core,
         memory_mib=min((one.memory_mib for one in nodes if one.memory_mib), default=None),
         gpus=first.gpus,
-        features=tuple(common),
+        features=_in_order(common, machine),
         lost_features=tuple(one for one in every if one not in common),
         temporary_mb=_smallest(one.temporary_mb for one in nodes),
         machine=machine,
@@ -126,6 +127,24 @@ def _kind(nodes: list[Node], machine: MachineFacts | None) -> NodeKind:
         gpu_memory=memory if first.gpus else None,
         gpu_memory_source=source,
     )
+
+
+# ParallelCluster gives one of them to each node. It configures one thread per core, also where the
+# CPUs are threads.
+_OF_PARALLELCLUSTER = frozenset(("static", "dynamic"))
+
+
+def _in_order(features: list[str], machine: MachineFacts | None) -> tuple[str, ...]:
+    """The features that tell types apart come first: a job asks for the first that others lack."""
+    machine_name = machine.name if machine else ""
+    return tuple(
+        sorted(features, key=lambda one: (one != machine_name, one in _OF_PARALLELCLUSTER))
+    )
+
+
+def is_of_parallelcluster(features: Iterable[str]) -> bool:
+    """Whether ParallelCluster made a node with these features."""
+    return bool(_OF_PARALLELCLUSTER & set(features))
 
 
 def _model(node: Node) -> str:
@@ -167,20 +186,22 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+]+")
 
 
 def _named(kinds: list[NodeKind]) -> list[NodeKind]:
-    """Each with a name of its own, made longer only where names are alike."""
-    wanted = [[_base(kind), *_more(kind)] for kind in kinds]
-    names = [parts[0] for parts in wanted]
-    for level in range(1, max((len(parts) for parts in wanted), default=0)):
-        repeated = {name for name in names if names.count(name) > 1}
-        for index, parts in enumerate(wanted):
-            if names[index] in repeated and level < len(parts):
-                names[index] = f"{names[index]}-{parts[level]}"
+    """Each with a name of its own, made longer only by what differs between equal names."""
+    names = [_base(kind) for kind in kinds]
+    for part_of in (_gpu_memory_part, _gpus_part, _cpus_part, _memory_part):
+        parts = [part_of(kind) for kind in kinds]
+        longer = list(names)
+        for index, name in enumerate(names):
+            same = [parts[other] for other, one in enumerate(names) if one == name]
+            if len(set(same)) > 1 and parts[index]:
+                longer[index] = f"{name}-{parts[index]}"
+        names = longer
     used: dict[str, int] = {}
     result = []
     for kind, name in zip(kinds, names, strict=True):
         used[name] = used.get(name, 0) + 1
         own = name if used[name] == 1 else f"{name}-{used[name]}"
-        result.append(NodeKind(**{**vars(kind), "name": own}))
+        result.append(dataclasses.replace(kind, name=own))
     return result
 
 
@@ -196,10 +217,17 @@ def _base(kind: NodeKind) -> str:
     return _NOT_IN_NAMES.sub("-", text).strip("-.") or "gpu"
 
 
-def _more(kind: NodeKind) -> list[str]:
-    """What tells nodes with the same base apart, the clearest first."""
-    memory = f"{kind.gpu_memory:.0f}gb" if kind.gpu_memory and not kind.machine else ""
-    count = f"x{sum(one.number for one in kind.gpus)}" if kind.gpus else ""
-    cpus = f"{kind.cpus}c" if kind.cpus else ""
-    size = f"{round(kind.memory_mib / 1000)}g" if kind.memory_mib else ""
-    return [part for part in (memory, count, cpus, size) if part]
+def _gpu_memory_part(kind: NodeKind) -> str:
+    return f"{kind.gpu_memory:.0f}gb" if kind.gpu_memory else ""
+
+
+def _gpus_part(kind: NodeKind) -> str:
+    return f"x{sum(one.number for one in kind.gpus)}" if kind.gpus else ""
+
+
+def _cpus_part(kind: NodeKind) -> str:
+    return f"{kind.cpus}c" if kind.cpus else ""
+
+
+def _memory_part(kind: NodeKind) -> str:
+    return f"{round(kind.memory_mib / 1000)}g" if kind.memory_mib else ""

@@ -13,6 +13,8 @@ from clusterjobs.slurmcluster.importing.records import Record
 from clusterjobs.slurmcluster.importing.seen import Node, Partition
 
 _CUT_OFF = "is the text cut off? save all of it: scontrol --oneliner show node > nodes.txt"
+GRES_FORM = "Slurm writes gpu:TYPE:NUMBER, as in gpu:a100:8"
+HOSTLIST_FORM = "Slurm writes n[01-10,12] or n1,n2"
 _UNSET_MEMORY = 1  # RealMemory's default: the node's memory was not configured
 
 
@@ -55,7 +57,7 @@ def gpus_in(record: Record) -> tuple[Gpus, ...]:
     try:
         return gpus_of(record.get("Gres") or "")
     except ValueError as error:
-        raise record.problem(str(error)) from None
+        raise record.problem(str(error), GRES_FORM, record.get("Gres") or "") from None
 
 
 def states_of(text: str) -> tuple[str, ...]:
@@ -105,8 +107,12 @@ def max_nodes_of(record: Record) -> int | None:
 
 
 def is_exclusive(record: Record) -> bool:
-    """Whether jobs always get whole nodes. Shared is the older name; old versions add a number."""
-    return (record.get("OverSubscribe", "Shared") or "").upper().startswith("EXCLUSIVE")
+    """Whether jobs always get whole nodes.
+
+    Shared is the older name, and old versions add a number. Slurm 26.05 has Exclusive=NODE.
+    """
+    shared = (record.get("OverSubscribe", "Shared") or "").upper()
+    return shared.startswith("EXCLUSIVE") or (record.get("Exclusive") or "").upper() == "NODE"
 
 
 def nodes_in(record: Record) -> tuple[str, ...]:
@@ -114,7 +120,8 @@ def nodes_in(record: Record) -> tuple[str, ...]:
     try:
         return tuple(expand(record.get("Nodes") or ""))
     except HostlistError as error:
-        raise record.problem(f"Nodes= of {record.get('PartitionName')}: {error}") from None
+        what = f"Nodes= of {record.get('PartitionName')}: {error}"
+        raise record.problem(what, HOSTLIST_FORM, record.get("Nodes") or "") from None
 
 
 def _is_yes(text: str | None) -> bool:

@@ -26,9 +26,8 @@ Kind = Literal[
 ]
 
 WANTED = (
-    "write what one of these prints into a file: scontrol --oneliner show node, scontrol show "
-    "partition, scontrol show config, sinfo --Node --long, sacctmgr --parsable2 show assoc, cat "
-    "/proc/mounts; or give slurm.conf and gres.conf"
+    "save the output of scontrol --oneliner show node, scontrol show partition and scontrol show "
+    "config; or give slurm.conf"
 )
 
 

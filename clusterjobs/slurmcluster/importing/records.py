@@ -21,9 +21,14 @@ class Line(NamedTuple):
 
     @property
     def where(self) -> Location:
-        column = len(self.text) - len(self.text.lstrip()) + 1
-        width = min(len(self.text.strip()), 60)
-        return Location(self.file, self.number, column, self.text, width)
+        return self.at(self.text.strip()[:60])
+
+    def at(self, part: str) -> Location:
+        """The position of a part of the line, or of its start if it has no such part."""
+        start = len(self.text) - len(self.text.lstrip())
+        found = self.text.find(part)
+        column = (start if found < 0 else found) + 1
+        return Location(self.file, self.number, column, self.text, max(len(part), 1))
 
 
 class Text(NamedTuple):
@@ -58,12 +63,14 @@ class Record(NamedTuple):
             return None
         if not (text.isascii() and text.isdecimal() and len(text) < 16):
             key = next(key for key in keys if key.lower() in self.values)
-            raise self.problem(f"{key}={text[:40]} is not a number")
+            what = f"{key}={text[:40]} is not a number"
+            raise self.problem(what, "Slurm writes digits alone, as in RealMemory=512000", text)
         return int(text)
 
-    def problem(self, what: str, hint: str = "") -> InputError:
-        """An error at the line of the record."""
-        return one_problem(what, self.line.where, hint=hint)
+    def problem(self, what: str, hint: str, value: str = "") -> InputError:
+        """An error at the line of the record, or at a value in it."""
+        where = self.line.at(value[:60]) if value else self.line.where
+        return one_problem(what, where, hint=hint)
 
 
 _NOTHING = frozenset(("", "(null)", "N/A", "n/a", "n/s", "None", "NONE"))

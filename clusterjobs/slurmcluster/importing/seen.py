@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from typing import Any
 
 from clusterjobs.slurmcluster.importing.gres import Gpus
+from clusterjobs.slurmcluster.importing.records import Line
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ class Partition:
 class Seen:
     """All of it. `settings`: of slurm.conf, with keys in lower case; `mounts`: folder -> kind.
 
-    `notes`: what could not be read or used, for the reader of the description.
+    `probed`: node -> what a probe has seen there (probe.py). `notes`: what could not be read or
+    used, for the reader of the description.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -103,4 +106,6 @@ class Seen:
     has_pyxis: bool | None = None
     found_programs: tuple[str, ...] = ()
     slurm_commands: str = ""
+    probed: dict[str, Any] = field(default_factory=dict)
+    read_at: dict[str, Line] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -37,7 +37,8 @@ def write_top(
     _write_scheduling(lines, seen)
     _write_programs(lines, seen)
     _write_shared(lines, seen)
-    if any(kind.machine and is_hyperpod(kind.machine.name) for kind in kinds):
+    probed = any(one.auto_resume for one in seen.probed.values())
+    if probed or any(kind.machine and is_hyperpod(kind.machine.name) for kind in kinds):
         why = "SageMaker HyperPod: srun --auto-resume=1 replaces a faulty node"
         lines.key("auto_resume", "true", why)
     _write_names(lines, "accounts", seen.accounts, "offered in hints on --account")
@@ -97,14 +98,14 @@ def _write_programs(lines: Lines, seen: Seen) -> None:
         lines.key("container_program", "pyxis", "srun has --container-image")
     else:
         example = next(iter(seen.found_programs), "apptainer")
-        why = "how containers start: pyxis, apptainer, singularity, docker or shifter"
+        why = "pyxis, apptainer, singularity, docker or shifter"
         if seen.found_programs:
             why = f"{example} is on the PATH of this node; check that of the compute nodes"
         lines.missing("container_program", example, why)
 
 
 def _write_shared(lines: Lines, seen: Seen) -> None:
-    why = "decides which paths are on all nodes: complete it, kinds as in /proc/mounts"
+    why = "decides which paths all nodes have; list all of them"
     if seen.mounts is None:
         lines.missing("shared", "{/home: nfs, /scratch: lustre}", why)
         return

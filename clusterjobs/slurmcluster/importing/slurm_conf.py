@@ -81,7 +81,8 @@ class ConfReader:
             return expand(text)
         except HostlistError as error:
             what = f"{text[:60]} is no list of nodes: {error}"
-            self._problems.append(Problem(what, record.line.where))
+            where = record.line.at(text[:60])
+            self._problems.append(Problem(what, where, hint=fields.HOSTLIST_FORM))
             return []
 
     def partitions(self) -> dict[str, Partition]:
@@ -140,13 +141,14 @@ def _cpus(record: Record, threads: int) -> int | None:
 
 
 def _reserved_cpus(record: Record, threads: int) -> int:
-    """CoreSpecCount counts cores, CpuSpecList names CPUs: `0,16` or `0-3`."""
+    """CoreSpecCount counts cores. CpuSpecList names CPUs (`0,16`, `0-3`): all of their cores."""
     listed = record.get("CpuSpecList")
     if listed:
         try:
-            return len(expand(f"[{listed}]"))
+            return len({int(cpu) // threads for cpu in expand(f"[{listed}]")}) * threads
         except HostlistError as error:
-            raise record.problem(f"CpuSpecList={listed[:40]}: {error}") from None
+            what = f"CpuSpecList={listed[:40]}: {error}"
+            raise record.problem(what, "write it as in CpuSpecList=0-3,16", listed) from None
     return (record.number("CoreSpecCount") or 0) * threads
 
 
@@ -165,7 +167,8 @@ def read_gres_conf(lines: Iterable[Line], seen: Seen, problems: list[Problem]) -
         try:
             named = set(expand(record.get("NodeName") or ""))
         except HostlistError as error:
-            problems.append(Problem(f"NodeName= of gres.conf: {error}", line.where))
+            what = f"NodeName= of gres.conf: {error}"
+            problems.append(Problem(what, line.where, hint=fields.HOSTLIST_FORM))
             continue
         for name, node in seen.nodes.items():
             if node.gpus and not node.gpus[0].type and (name in named or not named):

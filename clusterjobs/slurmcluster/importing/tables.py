@@ -10,7 +10,7 @@ import re
 from clusterjobs.errors import one_problem
 from clusterjobs.slurmcluster.importing.gres import gpus_of
 from clusterjobs.slurmcluster.importing.hostlist import HostlistError, expand
-from clusterjobs.slurmcluster.importing.nodes import states_of, words
+from clusterjobs.slurmcluster.importing.nodes import GRES_FORM, HOSTLIST_FORM, states_of, words
 from clusterjobs.slurmcluster.importing.records import Line, Text
 from clusterjobs.slurmcluster.importing.seen import Node, Partition, Seen
 
@@ -69,9 +69,11 @@ def _names(row: dict[str, str], partition: str, line: Line) -> list[str]:
             return expand(row["NODELIST"])
         return expand(f"{partition}-line{line.number}-[1-{int(row['NODES'])}]")
     except HostlistError as error:
-        raise one_problem(f"NODELIST: {error}", line.where) from None
+        raise one_problem(f"NODELIST: {error}", line.where, hint=HOSTLIST_FORM) from None
     except ValueError:
-        raise one_problem(f"NODES {row['NODES'][:20]} is not a number", line.where) from None
+        what = f"NODES {row['NODES'][:20]} is not a number"
+        hint = "use sinfo --Node --long, or scontrol --oneliner show node"
+        raise one_problem(what, line.where, hint=hint) from None
 
 
 def _node(row: dict[str, str], line: Line) -> Node:
@@ -80,7 +82,7 @@ def _node(row: dict[str, str], line: Line) -> Node:
     try:
         gpus = gpus_of(row["GRES"]) if "GRES" in row else None
     except ValueError as error:
-        raise one_problem(str(error), line.where) from None
+        raise one_problem(str(error), line.where, hint=GRES_FORM) from None
     return Node(
         name="",
         cpus=_number(row.get("CPUS")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from clusterjobs.slurm_time import seconds_of, slurm_time
 from clusterjobs.slurmcluster import value_types
 
 
@@ -27,10 +28,10 @@ def is_version(text: str) -> bool:
 
 def max_time(text: str) -> str:
     """Slurm's time limit as a description writes it; "" for one that it cannot have."""
-    words = {"INFINITE": "UNLIMITED", "UNLIMITED": "UNLIMITED", "-1": "UNLIMITED"}
-    if known := words.get(text.upper()):
-        return known
-    return text if _accepts(value_types.max_time, text) else ""
+    if text.upper() in ("INFINITE", "UNLIMITED", "-1"):
+        return "UNLIMITED"
+    seconds = seconds_of(text) if _accepts(value_types.max_time, text) else None
+    return slurm_time(seconds) if seconds else ""
 
 
 def _accepts(check: Callable[[Any], object], text: str) -> bool:

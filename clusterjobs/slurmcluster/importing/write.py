@@ -13,6 +13,7 @@ from clusterjobs.errors import did_you_mean, one_problem
 from clusterjobs.slurmcluster.importing import settings, valid
 from clusterjobs.slurmcluster.importing.collect import partitions_with_nodes
 from clusterjobs.slurmcluster.importing.node_types import NodeKind, node_kinds
+from clusterjobs.slurmcluster.importing.probe import Candidate, candidates, probe_of
 from clusterjobs.slurmcluster.importing.seen import Node, Partition, Seen
 from clusterjobs.slurmcluster.importing.write_types import write_type
 from clusterjobs.slurmcluster.importing.yaml_lines import Lines, flow_mapping, scalar
@@ -24,12 +25,7 @@ def description_text(seen: Seen, wanted: Sequence[str], how: str, name: str = ""
     Raises InputError if a wanted partition does not exist, or nothing is left to describe.
     """
     partitions, left_out = _chosen(seen, wanted)
-    nodes = _described_nodes(seen, partitions)
-    members = {
-        key: [node.name for node in nodes.values() if _belongs(node, one)]
-        for key, one in partitions.items()
-    }
-    kinds = node_kinds((nodes[one] for one in _in_use(nodes, members)), members)
+    kinds, members = _kinds(seen, partitions)
     lines = Lines()
     lines.comment(f"A Slurm cluster, described by {how}.")
     lines.comment("Check it, and complete the lines that begin with # where they matter to you.")
@@ -37,7 +33,7 @@ def description_text(seen: Seen, wanted: Sequence[str], how: str, name: str = ""
     lines.blank()
     lines.key("node_types")
     for kind in kinds:
-        write_type(lines, kind, settings.tmp_folder(seen))
+        write_type(lines, kind, settings.tmp_folder(seen), probe_of(kind, seen))
     lines.blank()
     lines.key("partitions")
     used = [key for key in partitions if members[key]]
@@ -59,7 +55,28 @@ def _write_notes(lines: Lines, notes: Sequence[str]) -> None:
         lines.comment(note)
 
 
+def nodes_to_probe(seen: Seen, wanted: Sequence[str]) -> list[Candidate]:
+    """One node of each type that the description will have."""
+    partitions, _ = _chosen(seen, wanted)
+    notes = [*seen.notes]  # description_text finds the same again
+    kinds, members = _kinds(seen, partitions)
+    seen.notes = notes
+    return candidates(kinds, partitions, members)
+
+
 # ------------------------------------------------------------------ which nodes and partitions
+
+
+def _kinds(
+    seen: Seen, partitions: dict[str, Partition]
+) -> tuple[list[NodeKind], dict[str, list[str]]]:
+    """The node types, and the names of each partition's nodes."""
+    nodes = _described_nodes(seen, partitions)
+    members = {
+        key: [node.name for node in nodes.values() if _belongs(node, one)]
+        for key, one in partitions.items()
+    }
+    return node_kinds((nodes[one] for one in _in_use(nodes, members)), members), members
 
 
 def _chosen(seen: Seen, wanted: Sequence[str]) -> tuple[dict[str, Partition], list[str]]:
@@ -102,7 +119,9 @@ def _from_sums(partition: Partition, names: Sequence[str]) -> dict[str, Node]:
         name="",
         cpus=(partition.total_cpus or 0) // count or None,
         memory_mib=(partition.total_memory_mib or 0) // count or None,
-        gpus=tuple(gpus._replace(number=gpus.number // count) for gpus in partition.total_gpus),
+        # AccountingStorageTRES may leave GPUs out of the sums: without them they are unknown
+        gpus=tuple(one._replace(number=one.number // count) for one in partition.total_gpus)
+        or None,
         partitions=(partition.name,),
     )
     return {name: Node(**{**vars(one), "name": name}) for name in names}

@@ -5,28 +5,45 @@ It knows the keys of a node type, and what each decides.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from clusterjobs.counted import counted
 from clusterjobs.slurmcluster.importing import valid
-from clusterjobs.slurmcluster.importing.node_types import NodeKind
+from clusterjobs.slurmcluster.importing.instance_facts import is_hyperpod
+from clusterjobs.slurmcluster.importing.node_types import NodeKind, is_of_parallelcluster
+from clusterjobs.slurmcluster.importing.probe import (
+    Probed,
+    completed,
+    write_disk,
+    write_network,
+    write_uncounted_gpus,
+)
 from clusterjobs.slurmcluster.importing.yaml_lines import Lines, flow_list, scalar
 
 _DEPTH = 2
 _SHOWN = 6
 
 
-def write_type(lines: Lines, kind: NodeKind, tmp_folder: str) -> None:
-    """The node type, with a comment of its nodes."""
+def write_type(lines: Lines, kind: NodeKind, tmp_folder: str, probed: Probed | None) -> None:
+    """The node type, with a comment of its nodes. `probed`: what one of them has said itself."""
     lines.key(kind.name, why=_about_nodes(kind), depth=1)
     _write_cpus(lines, kind)
-    _write_gpus(lines, kind)
+    _write_gpus(lines, completed(kind, probed) if probed else kind, probed)
     features = [one for one in kind.features if valid.is_feature(one)]
     lost = f"only some of the nodes have {_some(kind.lost_features)}" if kind.lost_features else ""
     if features:
         lines.key("features", flow_list(features), lost, _DEPTH)
     elif lost:
         lines.comment(f"features: none that all nodes have; {lost}", _DEPTH)
-    _write_network(lines, kind)
-    _write_disk(lines, kind, tmp_folder)
+    if probed and "fabric" in probed.values:
+        write_network(lines, probed, _DEPTH)
+    else:
+        _write_network(lines, kind)
+    if probed and "scratch" in probed.values:
+        write_disk(lines, probed, _DEPTH)
+    else:
+        _write_disk(lines, kind, tmp_folder)
 
 
 def _about_nodes(kind: NodeKind) -> str:
@@ -65,9 +82,10 @@ def _write_cpus(lines: Lines, kind: NodeKind) -> None:
         lines.missing("memory_mib", "512000", why, _DEPTH)
 
 
-def _write_gpus(lines: Lines, kind: NodeKind) -> None:
+def _write_gpus(lines: Lines, kind: NodeKind, probed: Probed | None) -> None:
     if not kind.gpus:
-        _write_no_gpus(lines, kind)
+        if not write_uncounted_gpus(lines, probed, _DEPTH):
+            _write_no_gpus(lines, kind)
         return
     first, *others = kind.gpus
     why = ", ".join(f"{one.number} of type {one.type or 'none'}" for one in others)
@@ -80,7 +98,8 @@ def _write_gpus(lines: Lines, kind: NodeKind) -> None:
     if kind.model:
         lines.key("gpu_model", scalar(kind.model), source, _DEPTH)
     else:
-        lines.missing("gpu_model", "A100", "decides bf16, FP8 and peak speed", _DEPTH)
+        example = scalar((first.type or "A100").upper())
+        lines.missing("gpu_model", example, "decides bf16, FP8 and peak speed", _DEPTH)
     if kind.gpu_memory:
         lines.key("gpu_memory", scalar(kind.gpu_memory), kind.gpu_memory_source, _DEPTH)
     else:
@@ -104,21 +123,47 @@ def _write_no_gpus(lines: Lines, kind: NodeKind) -> None:
 
 def _write_network(lines: Lines, kind: NodeKind) -> None:
     machine = kind.machine
-    if machine and machine.fabric:
-        has_own = "efa" in kind.features or not {"static", "dynamic"} & set(kind.features)
-        if machine.fabric != "efa" or has_own:
-            confirmed = ", and feature efa" if "efa" in kind.features else ""
-            lines.key("fabric", machine.fabric, f"{machine.source}{confirmed}", _DEPTH)
-            if machine.fabric_interfaces:
-                lines.key("fabric_interfaces", str(machine.fabric_interfaces), depth=_DEPTH)
-        else:
-            why = f"{machine.source} has it, but no feature efa says that it is enabled"
-            lines.missing("fabric", "efa", why, _DEPTH)
+    fabric, why = _fabric(kind)
+    if fabric:
+        lines.key("fabric", fabric, why, _DEPTH)
     else:
-        why = "decides NCCL's environment: efa, infiniband, slingshot, gvnic, ethernet, ..."
-        lines.missing("fabric", "infiniband", why, _DEPTH)
+        hint, feature = _hinted_fabric(kind.features)
+        why = f"the feature {feature} hints at it; " if feature else ""
+        why += "decides NCCL's environment: efa, infiniband, slingshot, gvnic, ethernet, ..."
+        lines.missing("fabric", hint, why, _DEPTH)
+    if machine and fabric == machine.fabric and machine.fabric_interfaces:
+        lines.key("fabric_interfaces", str(machine.fabric_interfaces), depth=_DEPTH)
     if machine and machine.network_gbps:
         lines.key("network_gbps", scalar(machine.network_gbps), machine.source, _DEPTH)
+
+
+def _fabric(kind: NodeKind) -> tuple[str, str]:
+    """The fabric by the machine type, and why; "" if nothing is known."""
+    if kind.machine is None or not kind.machine.fabric:
+        return "", ""
+    fabric, source = kind.machine.fabric, kind.machine.source
+    if fabric != "efa":
+        return fabric, source
+    if "efa" in kind.features:
+        return fabric, f"{source}, and the feature efa"
+    if is_of_parallelcluster((*kind.features, *kind.lost_features)):
+        return "ethernet", "ParallelCluster's feature efa is missing: EFA is not enabled"
+    return fabric, f"{source}; write ethernet if the nodes were made without EFA"
+
+
+_HINTS = (
+    ("infiniband", re.compile(r"(?:ib|infiniband)(?:[-_0-9].*)?|(?:ib)?[ehn]dr\d*", re.IGNORECASE)),
+    ("slingshot", re.compile(r"(?:slingshot|cxi|hsn).*", re.IGNORECASE)),
+)
+
+
+def _hinted_fabric(features: Sequence[str]) -> tuple[str, str]:
+    """The fabric that a feature seems to name, and the feature."""
+    for fabric, pattern in _HINTS:
+        for feature in features:
+            if pattern.fullmatch(feature):
+                return fabric, feature
+    return "infiniband", ""
 
 
 def _write_disk(lines: Lines, kind: NodeKind, tmp_folder: str) -> None:
@@ -132,5 +177,14 @@ def _write_disk(lines: Lines, kind: NodeKind, tmp_folder: str) -> None:
             return
     else:
         return
-    why = "the folder on the local disks; decides where data can be staged"
-    lines.missing("scratch", "/scratch", why, _DEPTH)
+    folder, why = _usual_scratch(kind)
+    lines.missing("scratch", folder, f"{why}; decides where data can be staged", _DEPTH)
+
+
+def _usual_scratch(kind: NodeKind) -> tuple[str, str]:
+    """Where the images of AWS mount the local disks; elsewhere sites choose."""
+    if kind.machine and is_hyperpod(kind.machine.name):
+        return "/opt/dlami/nvme", "where HyperPod's image mounts the local disks"
+    if is_of_parallelcluster((*kind.features, *kind.lost_features)):
+        return "/scratch", "where ParallelCluster mounts the local disks by default"
+    return "/scratch", "the folder on the local disks"
