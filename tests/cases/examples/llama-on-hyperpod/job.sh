@@ -129,7 +129,6 @@ main() {
     "--container-env=$container_env" # else the image's values win
     --no-container-mount-home # packages in it would mix with the image's
   )
-  export CLUSTERJOBS_ATTEMPT=$attempt # the watchdog knows the ranks by it
   run_ranks srun "${srun_options[@]}" bash -c '
     exec torchrun --nnodes=8 --nproc-per-node=8 --node-rank="$SLURM_NODEID" \
       --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"' \
@@ -175,7 +174,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "llama-8b", "spec": {"file": "llama-on-hyperpod.yaml", "sha256": "7ad165e02937ae59d72bc875cb35f951abb3032da86b2c7e5ffd41f0ffcf3dfb", "set": []}, "clusterjobs": "0.1.0", "cluster": "hyperpod-p5", "framework": "torchrun", "launcher": "torchrun", "content": "d528bc38268c1242", "derived": {"container runtime": "pyxis", "launcher": "torchrun", "queue": "dev", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 64, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 64, "auto-resume": "srun --auto-resume=1", "restarts": "time_limit 3, failure 0, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "32", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "10:$job_dir", "preflight.folder /fsx/checkpoints/llama-8b": "/fsx/checkpoints/llama-8b", "preflight.space /fsx/checkpoints/llama-8b": "10:/fsx/checkpoints/llama-8b", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.containers": "yes", "mount /fsx": "/fsx", "mount /dev/infiniband": "/dev/infiniband", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "llama-8b", "spec": {"file": "llama-on-hyperpod.yaml", "sha256": "7ad165e02937ae59d72bc875cb35f951abb3032da86b2c7e5ffd41f0ffcf3dfb", "set": []}, "clusterjobs": "0.1.0", "cluster": "hyperpod-p5", "framework": "torchrun", "launcher": "torchrun", "content": "d528bc38268c1242", "derived": {"container runtime": "pyxis", "launcher": "torchrun", "queue": "dev", "instance_type": "p5.48xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 64, "ntasks_per_node": 1, "cpus_per_task": 192, "data_parallel": 64, "auto-resume": "srun --auto-resume=1", "restarts": "time_limit 3, failure 0, node_failure 3", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "preflight.gpus": "8", "preflight.processes": "yes", "preflight.efa": "32", "preflight.memlock": "yes", "preflight.shm": "1", "preflight.lustre /fsx": "/fsx", "preflight.folder": "$job_dir", "preflight.space $job_dir": "10:$job_dir", "preflight.folder /fsx/checkpoints/llama-8b": "/fsx/checkpoints/llama-8b", "preflight.space /fsx/checkpoints/llama-8b": "10:/fsx/checkpoints/llama-8b", "preflight.space /tmp": "1:/tmp", "preflight.clock": "5", "preflight.network": "yes", "preflight.names": "yes", "preflight.port": "yes", "preflight.containers": "yes", "mount /fsx": "/fsx", "mount /dev/infiniband": "/dev/infiniband", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }
@@ -240,12 +239,9 @@ run_ranks() { # COMMAND...: in the background, since bash handles signals only b
   trap '' PIPE; local status # the other signals end the job or set `reason`: the code is not needed
   (trap '' TERM; trap - PIPE; "$@") <&0 & # Slurm sends the ranks SIGTERM too, they may be saving; <&0: keep stdin
   ranks=$!
-  watch_ranks &
-  background_pids+=("$!")
   while status=0; wait "$ranks" || status=$?; kill -0 "$ranks" 2>/dev/null; do :; done
   trap : PIPE
   ranks=''
-  [[ -n $reason || ! -s $job_dir/watchdog.$attempt ]] || reason=$(< "$job_dir/watchdog.$attempt")
   [[ -n $reason ]] || ask_slurm_for_reason
   [[ $status == 0 && -z $reason ]] || exit "$status" # stopped ranks never count as completed
 }
@@ -317,13 +313,6 @@ decide() { # begin | end OPTION...: by attempt.py, which also writes the record;
     exec "$python" -BEsS "$job_dir/attempt.py" "$@" --folder="$job_dir" --attempt="$attempt" \
       "${budgets[@]}" --checkpoints=/fsx/checkpoints/llama-8b
   ) || true
-}
-
-watch_ranks() { # stops ranks that have stalled, and a launcher whose ranks are gone
-  local python
-  trap '' INT; python=$(find_python) || exit # at SIGINT, Python would print a traceback
-  exec "$python" -BEsS "$job_dir/watchdog.py" --ranks="$ranks" --folder="$job_dir" --job="$slurm_job_id" \
-    --attempt="$attempt" --nodes=8 --checkpoints=/fsx/checkpoints/llama-8b
 }
 
 record_and_decide() {
@@ -434,9 +423,3 @@ end of preflight_software.sh
 : <<'end of preflight_table.py'
 (the text of preflight_table.py)
 end of preflight_table.py
-: <<'end of watchdog.py'
-(the text of watchdog.py)
-end of watchdog.py
-: <<'end of watchdog_ranks.py'
-(the text of watchdog_ranks.py)
-end of watchdog_ranks.py

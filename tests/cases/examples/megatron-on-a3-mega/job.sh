@@ -38,13 +38,15 @@ main() {
   done
 
   # ---- environment ---------------------------------------------------------------------------
-  if [[ -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]]; then # the variables of the installed version of NCCL's plugin
+  fabric_profile=/var/lib/tcpxo/lib64/nccl-env-profile.sh # of the version of NCCL's plugin on the node
+  if [[ -r $fabric_profile ]]; then
     set +u # it reads unset variables
     # shellcheck source=/dev/null
-    NCCL_LIB_DIR=/var/lib/tcpxo/lib64 . /var/lib/tcpxo/lib64/nccl-env-profile.sh
+    NCCL_LIB_DIR=${fabric_profile%/*} . "$fabric_profile" \
+      || echo "clusterjobs: $fabric_profile ended with exit code $?"
     set -u
   else
-    echo 'clusterjobs: no '/var/lib/tcpxo/lib64/nccl-env-profile.sh': NCCL will use TCP'
+    echo "clusterjobs: no $fabric_profile: NCCL will use TCP"
   fi
   export OMP_NUM_THREADS=26 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
