@@ -6,6 +6,7 @@ None means unknown; 0, "" and () mean that there is none.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, Protocol
 
 from clusterjobs.errors import Location
@@ -22,15 +23,16 @@ class SiteVariable(NamedTuple):
 class NodeType(NamedTuple):
     """A type of node. If a node may be one of several types, the smallest number of each.
 
-    `scratch`: where it mounts its local disk; None if its partition says that. `variables`,
-    `source` (files of bash) and `setup` (lines of bash) are what its jobs need. `request_gpus`: the
-    directive for GPUs, "gpus-per-node", "gres", "gpus-per-task" or "none"; "" for the default.
-    `cpus` as Slurm counts them. `fabric`: the fast network that the type supports, and the number
-    of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
-    `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
+    `cpus` and `memory_mib` as Slurm counts them. `fabric`: the fast network that the type supports,
+    and the number of its interfaces; the node's group says whether it is used. `gpu_model` is
+    NVIDIA's: `V100`; `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
+    `variables`, `source` (files of bash) and `setup` (lines of bash) are what its jobs need.
+    `request_gpus`: the directive for GPUs, "gpus-per-node", "gres", "gpus-per-task" or "none"; ""
+    for the default.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
     `cpus_are_cores`: one thread of each core is in use.
+    `scratch`: where it mounts its local disk; None if its partition says that.
     `placeholder` stands where the name was to be filled in. `gpu_memory_gib` is that of one GPU.
     """
 
@@ -56,6 +58,11 @@ class NodeType(NamedTuple):
     neuron_cores: int = 0
     placeholder: str = ""
     gpu_memory_gib: float | None = None
+
+    @property
+    def has_amd_gpus(self) -> bool:
+        """Whether its GPUs are AMD's, such as `MI250X`: NVIDIA's programs do not find them."""
+        return bool(re.search(r"\bMI\d", self.gpu_model or "", re.IGNORECASE))
 
 
 class NodeGroup(NamedTuple):
@@ -118,7 +125,7 @@ class Terms(NamedTuple):
     """The source's own terms, for messages that say what to check or change.
 
     `one_thread_per_core`: how to leave threads idle where Slurm takes each of them for a core; ""
-    where it knows the threads.
+    where it knows the threads. `other_version`: what to do if the cluster has another Slurm.
     """
 
     node_facts: str = "cluster"  # the source of a node type's numbers
@@ -129,6 +136,7 @@ class Terms(NamedTuple):
     capacity: str = "file system"
     enable_fabric: str = "enable it on the nodes of the queue"
     one_thread_per_core: str = ""
+    other_version: str = ""
 
 
 class ClusterFacts(NamedTuple):
