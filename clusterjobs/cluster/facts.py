@@ -23,15 +23,16 @@ class SiteVariable(NamedTuple):
 class NodeType(NamedTuple):
     """A type of node. If a node may be one of several types, the smallest number of each.
 
-    `scratch`: where it mounts its local disk; None if its partition says that. `variables`,
-    `source` (files of bash) and `setup` (lines of bash) are what its jobs need. `request_gpus`: the
-    directive for GPUs, "gpus-per-node", "gres", "gpus-per-task" or "none"; "" for the default.
-    `cpus` as Slurm counts them. `fabric`: the fast network that the type supports, and the number
-    of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
-    `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
+    `cpus` and `memory_mib` as Slurm counts them. `fabric`: the fast network that the type supports,
+    and the number of its interfaces; the node's group says whether it is used. `gpu_model` is
+    NVIDIA's: `V100`; `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
+    `variables`, `source` (files of bash) and `setup` (lines of bash) are what its jobs need.
+    `request_gpus`: the directive for GPUs, "gpus-per-node", "gres", "gpus-per-task" or "none"; ""
+    for the default.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
     `cpus_are_cores`: one thread of each core is in use.
+    `scratch`: where it mounts its local disk; None if its partition says that.
     `placeholder` stands where the name was to be filled in. `gpu_memory_gib` is that of one GPU.
     """
 

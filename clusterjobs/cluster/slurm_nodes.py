@@ -59,7 +59,8 @@ class SlurmShape:
 
     `commands`: the folder of srun and the others on the nodes; "" if they are on every user's PATH.
     `memory_scheduling`: Slurm divides the nodes' memory. `size_setting`: what limits the nodes of a
-    queue, in the source's own term.
+    queue, in the source's own term. `address_suffix`: added to a node's name, it gives the node's
+    address in the fast network.
     """
 
     name: str
@@ -69,3 +70,4 @@ class SlurmShape:
     slurm_version: str | None = None
     commands: str = ""
     size_setting: str = "nodes"
+    address_suffix: str = ""

@@ -42,6 +42,7 @@ class LabSpec:
     slurm_version: str | None = None  # the cluster's; the lab may run another one
     commands: str = "/opt/slurm/bin"
     size_setting: str = "nodes"
+    address_suffix: str = ""
 
     @property
     def groups(self) -> tuple[NodeGroup, ...]:
@@ -96,6 +97,7 @@ def lab_spec(
         slurm_version=cluster.slurm_version,
         commands=cluster.commands,
         size_setting=cluster.size_setting,
+        address_suffix=cluster.address_suffix,
     )
 
 

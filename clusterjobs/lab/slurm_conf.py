@@ -67,6 +67,7 @@ _CLOUD = """\
 SuspendProgram=/bin/true
 ResumeProgram=/bin/true
 SuspendTime=300
+PrivateData=cloud
 """
 
 
@@ -117,11 +118,16 @@ def cgroup_conf(version: Version) -> str:
 
 def hosts(spec: LabSpec) -> str:
     """/etc/hosts of every machine of the lab."""
+    named = [(node.address, _host_names(node.name, spec.address_suffix)) for node in spec.nodes]
     lines = ["127.0.0.1 localhost", "::1 localhost", f"{spec.head_address} {HEAD_NODE}"]
-    lines += [f"{node.address} {node.name}" for node in spec.nodes]
+    lines += [f"{address} {names}" for address, names in named]
     # The peer addresses of a socket that listens on [::]; without a name, torch warns of each.
-    lines += [f"::ffff:{node.address} {node.name}" for node in spec.nodes]
+    lines += [f"::ffff:{address} {names}" for address, names in named]
     return "\n".join(lines) + "\n"
+
+
+def _host_names(name: str, suffix: str) -> str:
+    return f"{name} {name}{suffix}" if suffix else name
 
 
 def gpu_count(spec: LabSpec) -> int:

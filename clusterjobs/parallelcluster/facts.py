@@ -14,7 +14,7 @@ from clusterjobs.catalog.instances import InstanceType, catalogue_date, find_ins
 from clusterjobs.cluster.facts import ClusterFacts, Mount, NodeGroup, NodeType, Partition, Terms
 from clusterjobs.parallelcluster import config
 from clusterjobs.parallelcluster.s3_access import S3Rules
-from clusterjobs.parallelcluster.slurm_nodes import SLURM_COMMANDS, slurm_cpus
+from clusterjobs.parallelcluster.slurm_nodes import SLURM_COMMANDS, slurm_cpus, slurm_memory
 
 # Shared, although they are not in SharedStorage.
 _ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
@@ -76,7 +76,7 @@ def _node_group(resource: config.ComputeResource) -> NodeGroup:
     names = resource.instance_types
     found = [find_instance_type(name) for name in names]
     known = [one for one in found if one] if None not in found else []
-    node_type = _node_type(" or ".join(names), known, resource.disable_smt)
+    node_type = _node_type(" or ".join(names), known, resource)
     return NodeGroup(
         resource.name,
         node_type._replace(placeholder=resource.placeholder),
@@ -87,7 +87,9 @@ def _node_group(resource: config.ComputeResource) -> NodeGroup:
     )
 
 
-def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> NodeType:
+def _node_type(
+    name: str, types: Sequence[InstanceType], resource: config.ComputeResource
+) -> NodeType:
     """The smallest of each number: ParallelCluster gives Slurm no more."""
     if not types:
         return NodeType(name)
@@ -97,8 +99,8 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
     device = min(types, key=lambda found: found.accelerators)
     return NodeType(
         name,
-        cpus=slurm_cpus(types, disable_smt),
-        memory_mib=min(found.memory_mib for found in types),
+        cpus=slurm_cpus(types, resource.disable_smt),
+        memory_mib=slurm_memory(types, resource.schedulable_memory_mib),
         gpus=fewest.gpus,
         gpu_model=fewest.gpu_model,
         gpu_gres_type=gres_type(fewest.gpu_model) if fewest.gpus else "",
@@ -109,7 +111,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         local_disk_gb=min(found.nvme_gb for found in types),
         accelerator=f"{device.accelerators} {device.accelerator_model}".removeprefix("0 "),
         accelerator_ranks=device.accelerator_ranks,
-        cpus_are_cores=disable_smt or all(found.threads_per_core == 1 for found in types),
+        cpus_are_cores=resource.disable_smt or all(found.threads_per_core == 1 for found in types),
         neuron_cores=min(found.neuron_cores for found in types),
         gpu_memory_gib=fewest.gpu_memory_mib / 1024 if fewest.gpus else None,
     )

@@ -62,7 +62,7 @@ def _group(queue: Queue, resource: ComputeResource, static: bool) -> NodeGroup:
         prefix=f"{queue.name}-{'st' if static else 'dy'}-{resource.name}-",
         count=resource.min_count if static else (resource.max_count or 0) - resource.min_count,
         cpus=slurm_cpus(types, resource.disable_smt),
-        real_memory=_real_memory(types, resource.schedulable_memory_mib),
+        real_memory=slurm_memory(types, resource.schedulable_memory_mib),
         gres=_gres(types),
         features=_features(types, resource, static),
         weight=resource.static_weight if static else resource.dynamic_weight,
@@ -80,7 +80,8 @@ def slurm_cpus(types: Sequence[InstanceType], disable_smt: bool) -> int:
     return vcpus // min(found.threads_per_core for found in types) if disable_smt else vcpus
 
 
-def _real_memory(types: Sequence[InstanceType], schedulable_memory_mib: int | None) -> int:
+def slurm_memory(types: Sequence[InstanceType], schedulable_memory_mib: int | None) -> int:
+    """The memory, as Slurm counts it, of a node that may have any of these types."""
     smallest = min(found.memory_mib for found in types)
     return schedulable_memory_mib or math.floor(smallest * _MEMORY_RATIO)
 

@@ -43,6 +43,7 @@ def slurm_shape(name: str, found: description.Description) -> SlurmShape:
         memory_scheduling=bool(found.memory_scheduling),
         slurm_version=found.slurm_version,
         commands=found.slurm_commands or "",
+        address_suffix=found.master_addr_suffix or "",
     )
 
 
