@@ -6,6 +6,7 @@ None means unknown; 0, "" and () mean that there is none.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, Protocol
 
 from clusterjobs.errors import Location
@@ -57,6 +58,11 @@ class NodeType(NamedTuple):
     neuron_cores: int = 0
     placeholder: str = ""
     gpu_memory_gib: float | None = None
+
+    @property
+    def has_amd_gpus(self) -> bool:
+        """Whether its GPUs are AMD's, such as `MI250X`: NVIDIA's programs do not find them."""
+        return bool(re.search(r"\bMI\d", self.gpu_model or "", re.IGNORECASE))
 
 
 class NodeGroup(NamedTuple):
@@ -119,7 +125,7 @@ class Terms(NamedTuple):
     """The source's own terms, for messages that say what to check or change.
 
     `one_thread_per_core`: how to leave threads idle where Slurm takes each of them for a core; ""
-    where it knows the threads.
+    where it knows the threads. `other_version`: what to do if the cluster has another Slurm.
     """
 
     node_facts: str = "cluster"  # the source of a node type's numbers
@@ -130,6 +136,7 @@ class Terms(NamedTuple):
     capacity: str = "file system"
     enable_fabric: str = "enable it on the nodes of the queue"
     one_thread_per_core: str = ""
+    other_version: str = ""
 
 
 class ClusterFacts(NamedTuple):

@@ -29,6 +29,8 @@ _TERMS = Terms(
     enable_fabric="Efa: {Enabled: true} in the compute resource of the cluster's config",
     one_thread_per_core="DisableSimultaneousMultithreading: true in the compute resource leaves "
     "them idle, and cpus_per_task counts cores",
+    other_version="If the cluster has another release of ParallelCluster, write it into the "
+    "site.yaml, for example parallelcluster: 3.13.1",
 )
 
 

@@ -33,12 +33,17 @@ def without_what_the_cluster_restarts(
 
     `time_limit` stays with the script, which HyperPod does not restart after it.
     """
-    for key in ("failure", "stalled"):
+    what = {
+        "failure": "the job would restart twice",
+        "stalled": "the job would restart twice",
+        "stall_seconds": "the watchdog would stop ranks that HyperPod is restarting",
+    }
+    for key, consequence in what.items():
         if key in wanted.model_fields_set and getattr(wanted, key):
             diagnostics.problem(
                 ("restarts", key),
-                "HyperPod restarts the ranks after a failure (srun --auto-resume=1): the job would "
-                "restart twice",
+                "not used: HyperPod restarts the ranks after a failure (srun --auto-resume=1), and "
+                f"{consequence}",
                 f"remove {key}; or srun: {{auto-resume: false}}, and the job restarts by itself",
                 warning=True,
             )
@@ -48,4 +53,4 @@ def without_what_the_cluster_restarts(
         "HyperPod restarts the ranks after a failure; node_failure limits its requeues",
         "AWS: SageMaker HyperPod auto-resume",
     )
-    return wanted.model_copy(update={"failure": 0, "stalled": 0})
+    return wanted.model_copy(update={"failure": 0, "stalled": 0, "stall_seconds": None})

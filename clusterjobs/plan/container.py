@@ -118,7 +118,9 @@ def _pyxis(container: spec.Container) -> Iterator[Directive]:
 
 
 def _apptainer(container: spec.Container, placement: Placement) -> Iterator[Directive]:
-    if placement.shape.gpus_per_node:
+    if placement.shape.gpus_per_node and placement.node_type.has_amd_gpus:
+        yield Directive("rocm", True, "AMD's devices and the driver's libraries of the node")
+    elif placement.shape.gpus_per_node:
         yield Directive("nv", True, "NVIDIA's devices and the driver's libraries of the node")
     if not container.home:
         yield Directive("no-home", True, "packages in it would mix with the image's")
@@ -136,8 +138,11 @@ def _shifter(container: spec.Container) -> Iterator[Directive]:
 def _docker(
     container: spec.Container, placement: Placement, provenance: Provenance
 ) -> Iterator[Directive]:
-    yield Directive("network", "host", "the nodes' own addresses, and EFA")
-    if placement.shape.gpus_per_node:
+    yield Directive("network", "host", "the nodes' own addresses and network cards")
+    if placement.shape.gpus_per_node and placement.node_type.has_amd_gpus:
+        yield Directive("device", "/dev/kfd", "AMD's GPUs: ROCm's driver")
+        yield Directive("device", "/dev/dri", "AMD's GPUs")
+    elif placement.shape.gpus_per_node:
         yield Directive("gpus", "all", "by NVIDIA's container toolkit")
     fabric = fabric_of(placement.fabric)
     if fabric.verbs:
@@ -146,7 +151,7 @@ def _docker(
     yield Directive(
         "shm-size", _shm(container, placement, provenance), "Docker's own 64 MB break NCCL"
     )
-    yield Directive("ulimit", "memlock=-1:-1", "EFA and NCCL pin memory")
+    yield Directive("ulimit", "memlock=-1:-1", "the network and NCCL pin memory")
     yield Directive("workdir", _folder_of_ranks(container), "where the job runs")
 
 

@@ -134,7 +134,8 @@ def _variables(
     if container := software.container:
         # What is on the node's LD_LIBRARY_PATH is not in the image.
         derived = [one for one in derived if one.name != "LD_LIBRARY_PATH"]
-        if container.runtime == "pyxis" and placement.shape.gpus_per_node:
+        has_nvidia = placement.shape.gpus_per_node and not placement.node_type.has_amd_gpus
+        if container.runtime == "pyxis" and has_nvidia:
             derived += _NVIDIA
     yield from (one for one in derived if not one.append and one.name not in own)
     for name, value in own.items():

@@ -57,7 +57,7 @@ class Fabric(NamedTuple):
 FABRICS: Mapping[str, Fabric] = {
     "efa": Fabric("EFA", "Libfabric", "efa", pins_memory=True, verbs=True),
     "infiniband": Fabric("InfiniBand", "IB", pins_memory=True, verbs=True),
-    "slingshot": Fabric("Slingshot", "Libfabric", "cxi", pins_memory=True, interfaces="hsn"),
+    "slingshot": Fabric("Slingshot", "Libfabric", "cxi", interfaces="hsn"),
     "gvnic": Fabric("gVNIC"),
     "tcpx": Fabric(
         "GPUDirect-TCPX",

@@ -39,7 +39,7 @@ def hardware(placement: Placement, source: str) -> Iterator[Possible]:
     """GPUs, the fabric and memory. `source`: where a node's numbers come from."""
     node_type, gpus = placement.node_type, placement.shape.gpus_per_node
     kind = node_type.name
-    if gpus:
+    if gpus and not node_type.has_amd_gpus:
         yield Possible("gpus", "gpus", str(gpus), f"the job's GPUs of a {kind}", source)
         if placement.exclusive:
             yield Possible("gpus", "processes", "", "a whole node: no other process uses its GPUs")

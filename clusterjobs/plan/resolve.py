@@ -13,9 +13,10 @@ from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checkpoints import plan_checkpoints
 from clusterjobs.plan.choice import find_framework, find_launcher, find_launcher_options
 from clusterjobs.plan.container import plan_container
+from clusterjobs.plan.container_runtime import with_runtime
 from clusterjobs.plan.data_paths import check_data_paths
 from clusterjobs.plan.derived_references import with_derived
-from clusterjobs.plan.directive_checks import check_version
+from clusterjobs.plan.directive_checks import check_age, check_version
 from clusterjobs.plan.dropped_directives import check_dropped
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
@@ -58,6 +59,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     wanted, diagnostics, provenance = spec.experiment, Diagnostics(spec.source), Provenance()
     diagnostics.add(spec.notes)
     both = (diagnostics, provenance)
+    wanted = with_runtime(wanted, facts, *both)
     parameters = plan_parameters(wanted.parameters, wanted.env, diagnostics)
     secrets = plan_secrets(wanted.secrets, wanted.env, wanted.parameters, diagnostics)
     check_literal_words(wanted, diagnostics)
@@ -139,8 +141,9 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     steps = plan_steps(wanted, launch, placement, container, diagnostics)
     roles = plan_roles(wanted, launcher, placement, container, *both)
     check_hint(wanted, launcher, placement.node_type, facts.terms, diagnostics)
-    check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
-    check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
+    check_age(facts, diagnostics)
+    check_version("sbatch", wanted.sbatch, facts, diagnostics)
+    check_version("srun", wanted.srun, facts, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
     check_neuron(wanted, framework, launcher, placement, facts, diagnostics)
     check_bucket_access(

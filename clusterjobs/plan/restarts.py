@@ -107,7 +107,7 @@ def plan_restarts(
     if auto_resume:
         wanted = without_what_the_cluster_restarts(wanted, diagnostics, provenance)
     _record_budgets(wanted, provenance)
-    if per_node == 1:
+    if per_node == 1 and not auto_resume:
         _record_watchdog(wanted.stall_seconds, provenance)
     _record(saving, wanted.signal, signal_seconds, clock_seconds, provenance)
     return Restarts(

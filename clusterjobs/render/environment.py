@@ -29,7 +29,6 @@ def environment_context(plan: Plan) -> dict[str, Any]:
         "modules": [_module_call(one) for one in environment.modules],
         "has_profile": bool(environment.profile),
         "profile": shell.quote(environment.profile),
-        "profile_folder": shell.quote(environment.profile.rpartition("/")[0]),
         "has_source": bool(environment.source),
         "source": command_text(environment.source),
         "has_conda": environment.conda is not None,

@@ -55,17 +55,16 @@ class ProbeJob:
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(_CANCEL_SECONDS)
+            self._process.communicate(timeout=_CANCEL_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
 
 
 def _give(process: subprocess.Popen[bytes], program: str) -> None:
-    """The whole program at once: it is shorter than a pipe's buffer."""
+    """The whole program at once: a pipe's buffer is larger. srun may have ended already."""
     assert process.stdin is not None
-    with suppress(BrokenPipeError):
-        process.stdin.write(program.encode())
-        process.stdin.close()
+    with suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(program.encode())
     process.stdin = None
 
 

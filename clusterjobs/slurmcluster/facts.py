@@ -25,6 +25,7 @@ _TERMS = Terms(
     mounts="shared",
     max_nodes="the limit",
     enable_fabric="write its fabric: in the cluster's description",
+    other_version="If the cluster has another Slurm, correct slurm_version in its description",
 )
 _HOME = ("/home",)
 

@@ -29,7 +29,7 @@ JOB = {
     "nodes": 2,
     "time_limit": "1-0",
     "checkpoints": {"path": "/fsx/saved"},
-    "restarts": {"time_limit": 5, "stall_seconds": 1800},
+    "restarts": {"time_limit": 5},
 }
 
 
@@ -55,10 +55,12 @@ def test_hyperpod_restarts_the_ranks_and_the_job_only_at_its_time_limit() -> Non
 
 
 def test_a_budget_for_failures_that_the_spec_gives_is_a_warning() -> None:
-    plan = plan_of(restarts={"failure": 2})
-    (warning,) = plan.warnings
-    assert warning.path == "restarts.failure"
-    assert "the job would restart twice" in warning.what
+    plan = plan_of(restarts={"failure": 2, "stall_seconds": 1800})
+    assert [one.path for one in plan.warnings] == ["restarts.failure", "restarts.stall_seconds"]
+    assert plan.warnings[0].what == (
+        "not used: HyperPod restarts the ranks after a failure (srun --auto-resume=1), and the job "
+        "would restart twice"
+    )
     assert plan.restarts is not None
     assert plan.restarts.failure == 0
 

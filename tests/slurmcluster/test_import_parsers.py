@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from clusterjobs.errors import InputError
 from clusterjobs.slurmcluster.importing.gres import Gpus, gpus_of
 from clusterjobs.slurmcluster.importing.hostlist import HostlistError, expand
 from clusterjobs.slurmcluster.importing.instance_facts import machine_facts
 from clusterjobs.slurmcluster.importing.mounts import exported_folders, shared_folders
 from clusterjobs.slurmcluster.importing.nodes import node_of
+from clusterjobs.slurmcluster.importing.recognize import kind_of
 from clusterjobs.slurmcluster.importing.records import Text, scontrol_records
 from clusterjobs.slurmcluster.importing.seen import Node, Seen
 from clusterjobs.slurmcluster.importing.tables import read_associations
@@ -95,6 +97,7 @@ fs-1.efs.us-east-1.amazonaws.com:/ /efs nfs4 rw 0 0
 beegfs_nodev /bee beegfs rw 0 0
 gpfs0 /gpfs gpfs rw 0 0
 b/default /weka wekafs rw 0 0
+mountpoint-s3 /s3 fuse rw,nosuid,user_id=0 0 0
 vast:/v /vast nfs rw,nconnect=8 0 0
 tmpfs /dev/shm tmpfs rw 0 0
 """
@@ -105,6 +108,7 @@ tmpfs /dev/shm tmpfs rw 0 0
         "/fsx": "lustre",
         "/gpfs": "gpfs",
         "/home/my home": "nfs",
+        "/s3": "s3",
         "/vast": "nfs",
         "/weka": "weka",
     }
@@ -163,3 +167,11 @@ def test_texts_stay_texts_in_yaml(text: str) -> None:
     from clusterjobs.yaml import document
 
     assert document.load(f"key: {scalar(text)}\n", "x.yaml").value == {"key": text}
+
+
+@pytest.mark.parametrize(
+    "text", ["\n" * 5000 + "x", "# a\n" * 3000 + "/", "a b " * 3000, "|" * 9000]
+)
+def test_unknown_texts_are_refused_at_once(text: str) -> None:
+    with pytest.raises(InputError):
+        kind_of(Text("x.txt", text))

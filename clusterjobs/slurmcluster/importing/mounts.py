@@ -58,6 +58,8 @@ def shared_folders(text: Text) -> dict[str, str]:
         source, folder, kind = _unescaped(match[1]), _unescaped(match[2]), match[3]
         if kind == "autofs":
             automatic.add(folder)
+        elif kind == "fuse" and source == "mountpoint-s3":
+            found[folder] = "s3"
         elif name := _SHARED.get(kind):
             is_efs = name == "nfs" and _EFS.search(source)
             found[folder] = "efs" if is_efs else name

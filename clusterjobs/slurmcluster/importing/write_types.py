@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from clusterjobs.counted import counted
 from clusterjobs.slurmcluster.importing import valid
+from clusterjobs.slurmcluster.importing.instance_facts import is_hyperpod
 from clusterjobs.slurmcluster.importing.node_types import NodeKind, is_of_parallelcluster
 from clusterjobs.slurmcluster.importing.probe import (
     Probed,
@@ -27,6 +28,7 @@ _SHOWN = 6
 def write_type(lines: Lines, kind: NodeKind, tmp_folder: str, probed: Probed | None) -> None:
     """The node type, with a comment of its nodes. `probed`: what one of them has said itself."""
     lines.key(kind.name, why=_about_nodes(kind), depth=1)
+    before = lines.keys
     _write_cpus(lines, kind)
     _write_gpus(lines, completed(kind, probed) if probed else kind, probed)
     features = [one for one in kind.features if valid.is_feature(one)]
@@ -43,6 +45,8 @@ def write_type(lines: Lines, kind: NodeKind, tmp_folder: str, probed: Probed | N
         write_disk(lines, probed, _DEPTH)
     else:
         _write_disk(lines, kind, tmp_folder)
+    if lines.keys == before:  # a mapping needs a key
+        lines.key("features", "[]", "no text says more of these nodes", _DEPTH)
 
 
 def _about_nodes(kind: NodeKind) -> str:
@@ -176,5 +180,14 @@ def _write_disk(lines: Lines, kind: NodeKind, tmp_folder: str) -> None:
             return
     else:
         return
-    why = "the folder on the local disks; decides where data can be staged"
-    lines.missing("scratch", "/scratch", why, _DEPTH)
+    folder, why = _usual_scratch(kind)
+    lines.missing("scratch", folder, f"{why}; decides where data can be staged", _DEPTH)
+
+
+def _usual_scratch(kind: NodeKind) -> tuple[str, str]:
+    """Where the images of AWS mount the local disks; elsewhere sites choose."""
+    if kind.machine and is_hyperpod(kind.machine.name):
+        return "/opt/dlami/nvme", "where HyperPod's image mounts the local disks"
+    if is_of_parallelcluster((*kind.features, *kind.lost_features)):
+        return "/scratch", "where ParallelCluster mounts the local disks by default"
+    return "/scratch", "the folder on the local disks"
