@@ -61,7 +61,7 @@ class ProbeJob:
 
 
 def _give(process: subprocess.Popen[bytes], program: str) -> None:
-    """The whole program at once: it is shorter than a pipe's buffer. srun may have ended already."""
+    """The whole program at once: a pipe's buffer is larger. srun may have ended already."""
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as pipe:
         pipe.write(program.encode())
