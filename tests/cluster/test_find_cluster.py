@@ -13,6 +13,9 @@ WHERE = Location("exp.yaml", 3, 10)
 
 def test_ready_configs_are_found_by_name(tmp_path: pathlib.Path) -> None:
     assert cluster_names() == (
+        "gcp-a2",
+        "gcp-a3-high",
+        "gcp-a3-mega",
         "p3dn-v100",
         "p4d-a100",
         "p4de-a100",
@@ -47,9 +50,9 @@ def test_a_file_of_the_users_never_stands_in_for_a_name(tmp_path: pathlib.Path) 
     ("written", "what", "hint"),
     [
         ("p4d-a10", "there is no cluster config 'p4d-a10'", "did you mean p4d-a100?"),
-        ("zzzz", "there is no cluster config 'zzzz'", "known: p3dn-v100, p4d-a100"),
+        ("zzzz", "there is no cluster config 'zzzz'", "known: gcp-a2, gcp-a3-high"),
         ("../small", "there is no file ../small", "looked at"),
-        ("none.yaml", "there is no file none.yaml", "or write a name: p3dn-v100"),
+        ("none.yaml", "there is no file none.yaml", "or write a name: gcp-a2"),
         ("./notes.txt", "./notes.txt does not end in .yaml or .yml", "is it a cluster's config?"),
         ("./folder.yaml", "there is no file ./folder.yaml", "looked at"),
     ],
