@@ -77,7 +77,7 @@ def _measured(nodes: int) -> list[Row]:
         .replace("MaxCount: 2", f"MaxCount: {nodes}")
     )
     cluster, document = read_cluster(config, "small.yaml", load_site([_site()]))
-    shape = lab_spec(cluster, slurm_shape(cluster, document), nodes)
+    shape = lab_spec(slurm_shape(cluster, document), nodes)
     scripts = {
         "by hand": _BY_HAND.format(nodes=nodes, more=""),
         "one more srun": _BY_HAND.format(nodes=nodes, more="srun /bin/true\n"),

@@ -10,6 +10,7 @@ from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.frameworks.launcher_commands import starts_ranks_itself
+from clusterjobs.plan.fabrics import fabric_of
 from clusterjobs.plan.indistinct_nodes import check_node_type
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
@@ -159,14 +160,11 @@ def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagn
     if nodes > 1 and node_type.gpus and fabric and placement.fabric != fabric:
         diagnostics.problem(
             ("nodes",),
-            f"queue {placement.partition} has no {_FABRICS.get(fabric, fabric)}: {nodes} "
+            f"queue {placement.partition} has no {fabric_of(fabric).title or fabric}: {nodes} "
             f"{node_type.name} would use TCP",
             facts.terms.enable_fabric,
             warning=True,
         )
-
-
-_FABRICS = {"efa": "EFA", "infiniband": "InfiniBand"}
 
 
 def _check_shared_folders(

@@ -61,11 +61,10 @@ class ProbeJob:
 
 
 def _give(process: subprocess.Popen[bytes], program: str) -> None:
-    """The whole program at once: it is shorter than a pipe's buffer."""
+    """The whole program at once: a pipe's buffer is larger. srun may have ended already."""
     assert process.stdin is not None
-    with suppress(BrokenPipeError):
-        process.stdin.write(program.encode())
-        process.stdin.close()
+    with suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(program.encode())
     process.stdin = None
 
 

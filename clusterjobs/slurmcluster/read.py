@@ -18,6 +18,7 @@ from clusterjobs.errors import (
 )
 from clusterjobs.slurmcluster.description import KIND, Description, NodeType, Partition
 from clusterjobs.slurmcluster.slurm_words import fabric_of, key_of_slurm
+from clusterjobs.slurmcluster.value_types import folder
 from clusterjobs.spec.validate import check_model
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document, Path, dotted, look_at
@@ -125,6 +126,18 @@ def _misfits(found: Description, document: Document) -> Iterator[Problem]:
         yield problem(("default_partition",), what, did_you_mean(default, names))
     for name in types:
         yield from _misfits_of_type(name, found.of_type(name), document)
+    yield from _folders_given_twice(document)
+
+
+def _folders_given_twice(document: Document) -> Iterator[Problem]:
+    """`/scratch` and `/scratch/`: one of the two kinds would be lost."""
+    first: dict[str, str] = {}
+    for written in document.value.get("shared", {}):
+        path: Path = ("shared", written)
+        if folder(written) in first:
+            what = f"the same folder as {first[folder(written)]}"
+            yield Problem(what, document.locate_key(path), dotted(path), "remove one of the two")
+        first.setdefault(folder(written), written)
 
 
 _OF_GPUS = ("gpu_type", "gpu_model", "gpu_memory")

@@ -31,7 +31,7 @@ def shape_of(cluster: str, nodes: int = 2, controller_only: bool = False) -> Lab
 def shape_of_text(config: str, file: str, nodes: int = 2, controller_only: bool = False) -> LabSpec:
     """The lab of a config's text."""
     facts, document = read_cluster(config, file, {})
-    return lab_spec(facts, slurm_shape(facts, document), nodes, controller_only=controller_only)
+    return lab_spec(slurm_shape(facts, document), nodes, controller_only=controller_only)
 
 
 @dataclass(frozen=True)

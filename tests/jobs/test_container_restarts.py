@@ -55,7 +55,7 @@ def lab(
     slurm: Slurm, cluster: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     facts, document = read_cluster(cluster.read_text(encoding="utf-8"), str(cluster), {})
-    shape = lab_spec(facts, slurm_shape(facts, document), NODES)
+    shape = lab_spec(slurm_shape(facts, document), NODES)
     with running_lab(shape, tmp_path_factory.mktemp("restarts-lab"), slurm) as running:
         yield running
 

@@ -42,7 +42,7 @@ def ended(
 ) -> Iterator[dict[str, Future[Ended]]]:
     """Each case's job, after it has ended."""
     facts, document = read_cluster(cluster.read_text(encoding="utf-8"), str(cluster), {})
-    spec = lab_spec(facts, slurm_shape(facts, document), NODES)
+    spec = lab_spec(slurm_shape(facts, document), NODES)
     with (
         running_lab(spec, tmp_path_factory.mktemp("faults-lab"), slurm) as lab,
         ThreadPoolExecutor(len(CASES) + len(LIMITED)) as pool,

@@ -87,7 +87,7 @@ def lab(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
     assert "MaxCount: 2" in text
     more = text.replace("MaxCount: 2", f"MaxCount: {NODES}")
     facts, document = read_cluster(more, "small.yaml", {})
-    spec = lab_spec(facts, slurm_shape(facts, document), NODES)
+    spec = lab_spec(slurm_shape(facts, document), NODES)
     with running_lab(spec, tmp_path_factory.mktemp("signals"), slurm) as running:
         yield running
 

@@ -108,7 +108,9 @@ def test_a_job_needs_no_partition_and_no_gpus_of_slurm(env: dict[str, str], fold
     lines = [line for line in DESCRIPTION.splitlines() if "gres" not in line]
     text = "\n".join(lines).replace("gpu_type: a100, ", "")
     (folder / "quiet.yaml").write_text(f"{text}\nwrite_partition: false\nrequest_gpus: none\n")
-    (folder / "quiet-spec.yaml").write_text(SPEC.replace("booster", "quiet").replace("queue: batch\n", ""))
+    (folder / "quiet-spec.yaml").write_text(
+        SPEC.replace("booster", "quiet").replace("queue: batch\n", "")
+    )
     assert len(run_of("quiet-spec.yaml", env, folder)) == 2
     script = (folder / "of-quiet-spec.yaml/job.sh").read_text()
     assert not [line for line in script.splitlines() if re.match("#SBATCH --(part|g)", line)]

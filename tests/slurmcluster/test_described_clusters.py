@@ -358,3 +358,12 @@ def test_an_account_that_the_cluster_lacks_causes_a_warning(
     assert "warning: sbatch.account: booster is described with other names: proj1, proj2" in err
     assert "hint: did you mean proj2?" in err or "hint: did you mean proj1?" in err
     assert clusterjobs("render", "spec.yaml", "--set", "sbatch.account=proj1").err == ""
+
+
+def test_a_parameter_or_secret_of_the_spec_replaces_a_variable_of_the_site(
+    clusterjobs: Run, here: pathlib.Path
+) -> None:
+    parameter = "parameters={NCCL_IB_HCA: {default: mlx5_9, env: true}}"
+    script = script_of(clusterjobs, here, "gres", parameter, "secrets=[CACHE]")
+    assert "mlx5_0,mlx5_1" not in script
+    assert "/cache" not in script

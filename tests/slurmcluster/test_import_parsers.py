@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from clusterjobs.errors import InputError
 from clusterjobs.slurmcluster.importing.gres import Gpus, gpus_of
 from clusterjobs.slurmcluster.importing.hostlist import HostlistError, expand
 from clusterjobs.slurmcluster.importing.instance_facts import machine_facts
 from clusterjobs.slurmcluster.importing.mounts import exported_folders, shared_folders
 from clusterjobs.slurmcluster.importing.nodes import node_of
+from clusterjobs.slurmcluster.importing.recognize import kind_of
 from clusterjobs.slurmcluster.importing.records import Text, scontrol_records
 from clusterjobs.slurmcluster.importing.seen import Node, Seen
 from clusterjobs.slurmcluster.importing.tables import read_associations
@@ -165,3 +167,11 @@ def test_texts_stay_texts_in_yaml(text: str) -> None:
     from clusterjobs.yaml import document
 
     assert document.load(f"key: {scalar(text)}\n", "x.yaml").value == {"key": text}
+
+
+@pytest.mark.parametrize(
+    "text", ["\n" * 5000 + "x", "# a\n" * 3000 + "/", "a b " * 3000, "|" * 9000]
+)
+def test_unknown_texts_are_refused_at_once(text: str) -> None:
+    with pytest.raises(InputError):
+        kind_of(Text("x.txt", text))

@@ -51,7 +51,7 @@ _RULES = (
     _rule("associations", r"\A\s*.*\bAccount\b.*(?:QOS|Partition|User|Share)"),
     _rule("srun help", r"^Usage: srun\b"),
     _rule("version", r"\A\s*slurm \d+\.\d+\S*\s*\Z"),
-    _rule("exports", r"\A(?:\s*(?:#.*)?\n)*/\S*[ \t]+\S+\(.*\)"),
+    _rule("exports", r"\A(?:[ \t]*(?:#.*)?\n)*/\S*[ \t]+\S+\(.*\)"),
 )
 # Rows of jobs have a partition and nodes, too.
 _OF_JOBS = re.compile(r"^.*\bJOB_?ID\b", re.MULTILINE | re.IGNORECASE)

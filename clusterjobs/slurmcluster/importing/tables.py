@@ -37,8 +37,8 @@ def _plain(cell: str) -> str:
 def _read_row(
     row: dict[str, str], cells: list[str], header: list[str], line: Line, seen: Seen
 ) -> None:
-    if len(cells) < len(header) and header[-1] == "REASON":
-        header = header[:-1]
+    if len(cells) < len(header) and (header[-1] == "REASON" or row.get("NODES") == "0"):
+        header = header[:-1]  # a partition without nodes has no NODELIST
     if len(cells) < len(header):
         what = f"the row has {len(cells)} of {len(header)} columns"
         hint = "is the text cut off? scontrol --oneliner show node says more"
@@ -65,8 +65,8 @@ def _read_row(
 def _names(row: dict[str, str], partition: str, line: Line) -> list[str]:
     """The nodes of a row; made up where it has only their number."""
     try:
-        if "NODELIST" in row:
-            return expand(row["NODELIST"])
+        if "NODELIST" in row or row["NODES"] == "0":
+            return expand(row.get("NODELIST", ""))
         return expand(f"{partition}-line{line.number}-[1-{int(row['NODES'])}]")
     except HostlistError as error:
         raise one_problem(f"NODELIST: {error}", line.where, hint=HOSTLIST_FORM) from None

@@ -6,6 +6,7 @@ said stands as a commented line. It must not read the texts of Slurm.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from clusterjobs.counted import counted
@@ -29,17 +30,17 @@ def description_text(seen: Seen, wanted: Sequence[str], how: str, name: str = ""
     lines = Lines()
     lines.comment(f"A Slurm cluster, described by {how}.")
     lines.comment("Check it, and complete the lines that begin with # where they matter to you.")
-    settings.write_top(lines, seen, kinds, partitions, name)
+    used = {key: one for key, one in partitions.items() if members[key]}
+    settings.write_top(lines, seen, kinds, used, name)
     lines.blank()
     lines.key("node_types")
     for kind in kinds:
         write_type(lines, kind, settings.tmp_folder(seen), probe_of(kind, seen))
     lines.blank()
     lines.key("partitions")
-    used = [key for key in partitions if members[key]]
-    for key in used:
-        _write_partition(lines, partitions[key], kinds, set(members[key]), seen)
-    unused = [key for key in members if not members[key]]
+    for key, one in used.items():
+        _write_partition(lines, one, kinds, set(members[key]), seen)
+    unused = [key for key in partitions if key not in used]
     empty = [f"the partition {key} is left out: it has no nodes" for key in unused]
     _write_notes(lines, [*left_out, *empty, *seen.notes])
     if not used:
@@ -113,18 +114,21 @@ def _described_nodes(seen: Seen, partitions: dict[str, Partition]) -> dict[str, 
 
 
 def _from_sums(partition: Partition, names: Sequence[str]) -> dict[str, Node]:
-    """Nodes that all have an equal part of what the partition has."""
+    """Nodes that all have an equal part of what the partition has; unknown where it has none."""
     count = partition.total_nodes or 1
+    cpus, gpus = partition.total_cpus or 0, partition.total_gpus
+    is_equal = cpus % count == 0 and all(one.number % count == 0 for one in gpus)
+    if not is_equal:
+        return {name: Node(name, partitions=(partition.name,)) for name in names}
     one = Node(
         name="",
-        cpus=(partition.total_cpus or 0) // count or None,
+        cpus=cpus // count or None,
         memory_mib=(partition.total_memory_mib or 0) // count or None,
         # AccountingStorageTRES may leave GPUs out of the sums: without them they are unknown
-        gpus=tuple(one._replace(number=one.number // count) for one in partition.total_gpus)
-        or None,
+        gpus=tuple(one._replace(number=one.number // count) for one in gpus) or None,
         partitions=(partition.name,),
     )
-    return {name: Node(**{**vars(one), "name": name}) for name in names}
+    return {name: dataclasses.replace(one, name=name) for name in names}
 
 
 def _belongs(node: Node, partition: Partition) -> bool:

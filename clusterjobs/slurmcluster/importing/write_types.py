@@ -28,6 +28,7 @@ _SHOWN = 6
 def write_type(lines: Lines, kind: NodeKind, tmp_folder: str, probed: Probed | None) -> None:
     """The node type, with a comment of its nodes. `probed`: what one of them has said itself."""
     lines.key(kind.name, why=_about_nodes(kind), depth=1)
+    before = lines.keys
     _write_cpus(lines, kind)
     _write_gpus(lines, completed(kind, probed) if probed else kind, probed)
     features = [one for one in kind.features if valid.is_feature(one)]
@@ -44,6 +45,8 @@ def write_type(lines: Lines, kind: NodeKind, tmp_folder: str, probed: Probed | N
         write_disk(lines, probed, _DEPTH)
     else:
         _write_disk(lines, kind, tmp_folder)
+    if lines.keys == before:  # a mapping needs a key
+        lines.key("features", "[]", "no text says more of these nodes", _DEPTH)
 
 
 def _about_nodes(kind: NodeKind) -> str:

@@ -42,6 +42,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
+        self.keys = 0
 
     def comment(self, text: str, depth: int = 0) -> None:
         """A line that is only a comment."""
@@ -52,6 +53,7 @@ class Lines:
 
     def key(self, key: str, value: str = "", why: str = "", depth: int = 0) -> None:
         """A key with a value that is YAML already, and its comment."""
+        self.keys += 1
         after = f" {value}" if value else ""
         self._lines.append(f"{'  ' * depth}{scalar(key)}:{after}{_comment(why)}")
 
