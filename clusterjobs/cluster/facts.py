@@ -31,7 +31,7 @@ class NodeType(NamedTuple):
     for the default.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
-    `cpus_are_cores`: one thread of each core is in use.
+    `cpus_are_cores`: one thread of each core is in use. `threads_per_core`: Slurm's own number.
     `scratch`: where it mounts its local disk; None if its partition says that.
     `placeholder` stands where the name was to be filled in. `gpu_memory_gib` is that of one GPU.
     """
@@ -58,6 +58,7 @@ class NodeType(NamedTuple):
     neuron_cores: int = 0
     placeholder: str = ""
     gpu_memory_gib: float | None = None
+    threads_per_core: int | None = None
 
     @property
     def has_amd_gpus(self) -> bool:

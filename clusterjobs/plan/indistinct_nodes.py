@@ -19,7 +19,7 @@ def check_node_type(
     """Warn if nothing in the job selects its node type, where the partition has others."""
     wanted = placement.node_type
     groups = facts.partition(placement.partition).node_groups
-    others = [one.node_type for one in groups if one.node_type != wanted]
+    others = [one.node_type for one in groups if one.node_type.name != wanted.name]
     request = gpu_request(experiment.sbatch)
     by_type = gpu_type(experiment.gpus_per_node) or (request and request.type)
     selected = placement.constraint or "constraint" in experiment.sbatch or by_type

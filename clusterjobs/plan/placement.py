@@ -10,6 +10,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Shape
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.gpu_requests import check_gpu_requests, gpus_wanted
+from clusterjobs.plan.hints import hint_of, with_usable_cpus
 from clusterjobs.plan.node_share import (
     plan_cpus_per_task,
     plan_gpus_per_node,
@@ -80,6 +81,7 @@ def plan_placement(
     )
     if partition is None:
         return None
+    partition = with_usable_cpus(partition, hint_of(experiment))
     groups = find_groups(experiment.instance_type, partition, diagnostics, provenance)
     if not groups:
         return None

@@ -107,4 +107,5 @@ def _node_type(name: str, one: description.NodeType) -> NodeType:
         setup=one.setup,
         request_gpus=one.request_gpus or "",
         cpus_are_cores=None if threads is None else threads == 1,
+        threads_per_core=threads,
     )

@@ -69,6 +69,7 @@ def test_every_key_becomes_a_fact() -> None:
         local_disk_gb=1600,
         scratch="/local",
         cpus_are_cores=False,
+        threads_per_core=2,
     )
     assert (group.name, group.type_names, group.fabric) == ("a100", ("a100",), "infiniband")
     assert group.features == ("gpu", "mem512")

@@ -10,7 +10,7 @@
 #SBATCH --job-name=bloom-small
 #SBATCH --nodes=8
 #SBATCH --ntasks-per-node=4
-#SBATCH --cpus-per-task=20
+#SBATCH --cpus-per-task=10
 #SBATCH --gres=gpu:4
 #SBATCH --constraint=v100-32g
 #SBATCH --exclusive
@@ -41,7 +41,7 @@ main() {
   done
 
   # ---- environment ---------------------------------------------------------------------------
-  export OMP_NUM_THREADS=20 # CPUs of one rank; by default every rank uses all
+  export OMP_NUM_THREADS=10 # CPUs of one rank; by default every rank uses all
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
   export NCCL_DEBUG=WARN # log why a collective failed
   export NCCL_SOCKET_IFNAME='^lo,docker,veth' # for NCCL's first contact; eth0 has other names
@@ -90,7 +90,7 @@ END
     --label # every line says which task wrote it
     --kill-on-bad-exit=1 # one dead task ends the step, not a timeout
     --wait=0 # a rank may go on after the others, to save or to evaluate
-    --cpus-per-task=20 # not inherited in Slurm 22.05-23.02
+    --cpus-per-task=10 # not inherited in Slurm 22.05-23.02
     --hint=nomultithread # sbatch's; it binds each rank to its CPUs
   )
   run_ranks srun "${srun_options[@]}" bash -c '
@@ -131,7 +131,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "bloom-small", "spec": {"file": "bloom-without-partition.yaml", "sha256": "d5cb2cce8173dcc1a701a2c28540023fd5310e4566c008418970fccb989a0ce8", "set": []}, "clusterjobs": "0.1.0", "cluster": "no-partition", "framework": "deepspeed", "launcher": "srun", "content": "ef0184eafd228e7b", "derived": {"queue": "gpu_p13", "gpus_per_node": 4, "ranks_per_node": 4, "world_size": 32, "ntasks_per_node": 4, "cpus_per_task": 20, "data_parallel": 32, "batch.accumulation": 4, "ds_config.train_batch_size": 512, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "bloom-small", "spec": {"file": "bloom-without-partition.yaml", "sha256": "d5cb2cce8173dcc1a701a2c28540023fd5310e4566c008418970fccb989a0ce8", "set": []}, "clusterjobs": "0.1.0", "cluster": "no-partition", "framework": "deepspeed", "launcher": "srun", "content": "ef0184eafd228e7b", "derived": {"queue": "gpu_p13", "gpus_per_node": 4, "ranks_per_node": 4, "world_size": 32, "ntasks_per_node": 4, "cpus_per_task": 10, "data_parallel": 32, "batch.accumulation": 4, "ds_config.train_batch_size": 512, "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 
