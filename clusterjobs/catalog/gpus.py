@@ -15,13 +15,17 @@ class GpuModel(NamedTuple):
     """One model, with EC2's name (`A100`).
 
     The peaks are dense TFLOP/s of one GPU; None if the format is not supported or NVIDIA publishes
-    no dense number. `source` is the source of the numbers.
+    no dense number. `nvlink_gbs` counts one way. `memory_gbs` has the memory's GB/s for each
+    variant's GiB. `source` is the source of the numbers.
     """
 
     name: str
     fp16_tflops: float | None
     bf16_tflops: float | None
     bf16: bool
+    fp8_tflops: float | None
+    nvlink_gbs: float | None
+    memory_gbs: dict[str, float]
     source: str
 
     @property

@@ -1,0 +1,161 @@
+"""The records that foresight calculates with: a model, a layout, a GPU, a network and a range.
+
+They hold facts, and no formula beyond their own arithmetic. Bytes and FLOP are decimal.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Recompute = Literal["none", "selective", "selective_ops", "half", "full"]
+Precision = Literal["fp32", "fp16", "bf16", "amp_bf16", "pure_bf16", "fp8", "nvfp4"]
+Engine = Literal[
+    "megatron-core",
+    "megatron-2020",  # Megatron-LM before Megatron-Core
+    "megatron-deepspeed",
+    "deepspeed",
+    "fsdp",
+    "fairscale",
+    "ddp",
+    "jax",
+    "internevo",
+    "fairseq",
+    "horovod",
+]
+
+
+class Range(NamedTuple):
+    """A prediction: the middle and an interval that should hold 80 % of the measured values."""
+
+    low: float
+    mid: float
+    high: float
+
+    def times(self, factor: float) -> Range:
+        return Range(self.low * factor, self.mid * factor, self.high * factor)
+
+    def inverse(self, numerator: float = 1.0) -> Range:
+        """`numerator / value`: the low end comes from the high one."""
+        return Range(numerator / self.high, numerator / self.mid, numerator / self.low)
+
+
+class Experts(NamedTuple):
+    """A mixture of experts. `shared_ffn` is the width of the experts that every token uses."""
+
+    number: int
+    top_k: int
+    ffn: int
+    shared_ffn: int = 0
+
+
+class ModelShape(NamedTuple):
+    """A transformer with all its defaults resolved.
+
+    `vocab` is padded as the framework pads it. `predicted_share` is the share of the tokens that
+    the head sees (1 for a decoder; 20/128 for BERT at sequence length 128).
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    sequence: int
+    vocab: int
+    gated: bool = False
+    tied: bool = True
+    positions: Literal["learned", "rotary", "alibi", "none"] = "learned"
+    bias: bool = True
+    norm: Literal["layer", "rms"] = "layer"
+    causal: bool = True
+    experts: Experts | None = None
+    predicted_share: float = 1.0
+
+    @property
+    def query_width(self) -> int:
+        return self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        return self.kv_heads * self.head_dim
+
+
+class Layout(NamedTuple):
+    """How a job spreads a model over GPUs, and what software it runs.
+
+    `engine` is what runs the parallelism: Lightning with FSDP is `fsdp`. `gpus_per_node` counts
+    the GPUs that NVLink joins. `zero` is the stage (`fsdp` is 3); `zero_group` the number of ranks
+    that share the states, None for all data-parallel ranks. `recompute` is `selective` for the
+    attention core alone, and `selective_ops` for the policy of torchtitan. `context` splits the
+    sequence; its ranks share gradients, too. `expert_tensor` None is `tensor`.
+    """
+
+    gpus: int
+    gpus_per_node: int
+    micro_batch: int
+    global_batch: int
+    engine: Engine
+    tensor: int = 1
+    pipeline: int = 1
+    virtual_pipeline: int = 1
+    context: int = 1
+    expert: int = 1
+    expert_tensor: int | None = None
+    zero: int = 0
+    zero_group: int | None = None
+    recompute: Recompute = "none"
+    flash: bool = True
+    sequence_parallel: bool = False
+    precision: Precision = "bf16"
+    optimizer: str = "adam"
+    attention_dropout: bool = False
+    hidden_dropout: bool = False
+    offload: Literal["none", "optimizer", "parameters"] = "none"
+    compiled: bool = False
+
+    @property
+    def data(self) -> int:
+        """Data-parallel ranks: what tensor, pipeline and context parallelism leave of the GPUs."""
+        return self.gpus // (self.tensor * self.pipeline * self.context)
+
+    @property
+    def gradient_ranks(self) -> int:
+        """Ranks that share gradients."""
+        return self.gpus // (self.tensor * self.pipeline)
+
+    @property
+    def micro_batches(self) -> float:
+        """Micro batches of a step for each pipeline, at least one."""
+        return max(1.0, self.global_batch / (self.micro_batch * self.data))
+
+    @property
+    def nodes(self) -> int:
+        return -(-self.gpus // self.gpus_per_node)
+
+
+class Gpu(NamedTuple):
+    """One GPU: dense peaks in FLOP/s, memory and NVLink in bytes/s one way, memory in GiB.
+
+    `family` selects the fitted constants: V100, A100, H100, Blackwell; "" if nothing was fitted.
+    """
+
+    name: str
+    family: str
+    peak_16bit: float
+    peak_fp8: float | None
+    memory_bandwidth: float
+    nvlink: float
+    memory_gib: float
+
+    def peak(self, precision: str) -> float:
+        """Dense FLOP/s that MFU is a share of: fp8's peak for fp8 and below."""
+        low = precision in ("fp8", "nvfp4")
+        return self.peak_fp8 if low and self.peak_fp8 else self.peak_16bit
+
+
+class Network(NamedTuple):
+    """The network between nodes: a node's line rate in Gbit/s, and the fabric (efa, infiniband)."""
+
+    gbps: float
+    fabric: str = ""
