@@ -42,6 +42,7 @@ class NodeType(NamedTuple):
     gpus: int | None = None
     gpu_model: str | None = None
     gpu_gres_type: str = ""
+    gpu_memory_gib: float | None = None
     gpudirect_rdma: bool | None = None
     fabric: str = ""
     fabric_interfaces: int | None = None
@@ -71,7 +72,8 @@ class NodeGroup(NamedTuple):
 
     `type_names`: the node types that select this group in a spec. `max_nodes`: None if no limit
     is known. `fabric` is "efa", "infiniband", "ethernet" or "". `features` are Slurm's; those that
-    select the group come first.
+    select the group come first. `purchase`: how the nodes are paid for, as the catalogue of prices
+    names it (`ONDEMAND`); "" if unknown.
     """
 
     name: str
@@ -80,6 +82,7 @@ class NodeGroup(NamedTuple):
     max_nodes: int | None = None
     fabric: str = ""
     features: tuple[str, ...] = ()
+    purchase: str = ""
 
 
 class Lack(NamedTuple):
@@ -114,12 +117,16 @@ class Partition(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A folder that all nodes share. `kind` is "lustre", "nfs", "efs", "ebs" ..."""
+    """A folder that all nodes share. `kind` is "lustre", "nfs", "efs", "ebs" ...
+
+    `throughput_mbs`: 10^6 bytes/s that all nodes together can write.
+    """
 
     path: str
     kind: str
     name: str = ""
     capacity_gib: int | None = None
+    throughput_mbs: float | None = None
 
 
 class Terms(NamedTuple):
@@ -147,7 +154,7 @@ class ClusterFacts(NamedTuple):
     Lustre file systems can link a folder to a bucket; "" if there is none. `slurm_commands`: the
     folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
     `default_partition`: of jobs that name none; "" if unknown. `auto_resume`: after a failure,
-    `srun --auto-resume=1` restarts a step on other nodes, or requeues its job (HyperPod).
+    `srun --auto-resume=1` restarts a step on other nodes, or requeues its job (HyperPod). `region`: whose prices are valid; "" if unknown.
     `write_partition`: False if the site chooses the partition of a job that names none.
     `master_addr_suffix`: added to a node's name, it gives the node's address in the fast network.
     `container_program`, `accounts` and `qos` are what jobs may use; "" and () if unknown.
@@ -169,6 +176,7 @@ class ClusterFacts(NamedTuple):
     accounts: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
     terms: Terms = Terms()
+    region: str = ""
 
     def partition(self, name: str) -> Partition:
         """The partition of that name, or the only one whose name was not filled in."""

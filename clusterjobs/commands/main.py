@@ -20,6 +20,8 @@ from clusterjobs import __version__
 _COMMANDS = {
     "render": ("render", "Write the job script and the config files of a spec."),
     "plan": ("plan", "Show every derived value with its reason; write nothing."),
+    "advise": ("advise.command", "Rank layouts and instance types of a job by time or cost."),
+    "calibrate": ("calibrate.command", "Measure a spec's layout in a short job."),
     "show": ("show_spec", "Show a spec as it is used: each value, and the file it comes from."),
     "diff": ("diff", "Show what a render would change."),
     "site": ("site", "Show the site folders in use, or make one."),

@@ -63,6 +63,11 @@ yes_option = click.option(
 )
 
 
+strict_option = click.option(
+    "--strict", is_flag=True, help="Refuse a job whose model does not fit into the GPUs' memory."
+)
+
+
 def submit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """SPEC, and what `submit` and `run` know to submit it."""
     options = (

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Project:
     """A spec with its cluster, read and planned. `site`: the site folders that were used.
 
-    `needs`: the specs that it needs; None without any.
+    `needs`: the specs that it needs; None without any. `configs`: the config files that it names.
     """
 
     plan: Plan
@@ -42,6 +42,7 @@ class Project:
     spec: Spec
     site: SiteFolders
     needs: NeedGraph | None = None
+    configs: OwnConfigs | None = None
 
     script_names = ("job.sh",)
 
@@ -68,7 +69,18 @@ class Project:
 
     @functools.cached_property
     def _of_the_spec(self) -> tuple[Problem, ...]:
-        return (*self.plan.warnings, *missing_inputs(self.plan), *unsafe_logs(self.plan))
+        from clusterjobs.commands.foresight.of_project import warnings_of
+
+        own = (*self.plan.warnings, *missing_inputs(self.plan), *unsafe_logs(self.plan))
+        return (*own, *warnings_of(self))
+
+    def check_strict(self) -> None:
+        """Raise InputError if the job does not fit, which is else a warning."""
+        from clusterjobs.commands.foresight.of_project import warnings_of
+
+        found = warnings_of(self, strict=True)
+        if any(not one.warning for one in found):
+            raise InputError(in_order([*self.plan.warnings, *found]))
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""
@@ -142,7 +154,8 @@ def _project(
     cluster = cluster_of(loaded, files)
     plan = _plan(loaded, cluster.source, files.spec, Policies(files.site, user), to_write)
     inputs = render_inputs(loaded, files, cluster, settings)
-    return Project(plan, inputs, cluster.source, loaded, files.site, needs)
+    configs = OwnConfigs(files.spec)
+    return Project(plan, inputs, cluster.source, loaded, files.site, needs, configs)
 
 
 def render_inputs(

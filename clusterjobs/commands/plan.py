@@ -94,8 +94,10 @@ def _show_graph(spec: pathlib.Path, settings: Sequence[str], mermaid: bool, as_j
 
 def plan_text(project: Project) -> str:
     """The plan as tables of values and reasons."""
+    from clusterjobs.commands.foresight.of_project import foresight_block
+
     plan = project.plan
-    sections = [summary(plan)]
+    sections = [summary(plan), *foresight_block(project)]
     merged: list[_Row] = [
         (one.name, shown_value(one.value), one.origin) for one in _merged(project)
     ]
@@ -166,6 +168,8 @@ def _with_source(reason: str, source: str) -> str:
 
 def plan_data(project: Project) -> dict[str, Any]:
     """The plan as data. Names and structure are stable across versions."""
+    from clusterjobs.commands.foresight.of_project import foresight_json
+
     plan = project.plan
     job, placement, batch = plan.job, plan.placement, plan.batch
     shape = placement.shape
@@ -188,6 +192,7 @@ def plan_data(project: Project) -> dict[str, Any]:
             "global": batch.global_,
         },
         "roles": [role_data(role) for role in plan.roles],
+        "foresight": foresight_json(project),
         "merged": [
             {"name": one.name, "value": one.value, "origin": one.origin, "from": one.role}
             for one in _merged(project)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from clusterjobs.commands.options import output_option, set_option, specs_argument
+from clusterjobs.commands.options import output_option, set_option, specs_argument, strict_option
 from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.show import printable, show_problems
 from clusterjobs.commands.states import State, state_of, states_table
@@ -30,12 +30,14 @@ Examples:
 @output_option
 @set_option
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if the files are not current.")
+@strict_option
 @click.option("--force", is_flag=True, help="Overwrite files that clusterjobs did not write.")
 def render(
     specs: tuple[pathlib.Path, ...],
     output: pathlib.Path,
     settings: tuple[str, ...],
     check: bool,
+    strict: bool,
     force: bool,
 ) -> int:
     """Write the job script and the config files of SPEC, and print a summary.
@@ -46,6 +48,8 @@ def render(
         return _check_all(_folders(specs, output, check), settings)
     (spec,) = specs
     project = load(spec, settings)
+    if strict:
+        project.check_strict()
     outputs = project.outputs()
     show_problems([*project.warnings, *project.notes])
     if check:

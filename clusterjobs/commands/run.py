@@ -56,13 +56,13 @@ def run(
         raise click.exceptions.Exit(_run_sweep(spec, project, output, force, options))
     if patterns or failed or completed:
         raise click.UsageError(f"--points, --failed, --all: {spec} has no sweep")
-    raise click.exceptions.Exit(_run_job(spec, project, output, force, sbatch_options))
+    raise click.exceptions.Exit(run_job(spec, project, output, force, sbatch_options))
 
 
 # ------------------------------------------------------------------ a job, or an array
 
 
-def _run_job(
+def run_job(
     spec: pathlib.Path,
     project: Project,
     output: pathlib.Path,

@@ -49,6 +49,7 @@ class Published(NamedTuple):
     memory_kind: str
     memory_stage: str
     note: str
+    assumed: str = ""  # what the source does not say
 
 
 @functools.cache
@@ -83,6 +84,7 @@ def read_row(row: dict[str, str], gpu: Gpu) -> Published:
         memory_kind=row["mem_kind"],
         memory_stage=row["mem_stage"],
         note=row["note"],
+        assumed=row["assumed"],
     )
 
 
@@ -161,4 +163,5 @@ def _layout(row: dict[str, str]) -> Layout:
         hidden_dropout=float(features.get("dropout_hidden", dropout)) > 0,
         offload="optimizer" if row["use"] == "offload" else "none",
         compiled=row["compile"] == "1",
+        logit_bytes=4.0 if row["source"].startswith("mosaicml llm-foundry") else None,
     )

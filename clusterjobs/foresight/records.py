@@ -52,7 +52,9 @@ class ModelShape(NamedTuple):
     """A transformer with all its defaults resolved.
 
     `vocab` is padded as the framework pads it. `predicted_share` is the share of the tokens that
-    the head sees (1 for a decoder; 20/128 for BERT at sequence length 128).
+    the head sees (1 for a decoder; 20/128 for BERT at sequence length 128). `attention_bias` None
+    is as `bias`. `norms` of a layer; GPT-J has one. `position_rows` None is `sequence`. `further`:
+    parameters beside layers, tables, positions and the final norm (a pooler, BERT's head).
     """
 
     layers: int
@@ -71,6 +73,10 @@ class ModelShape(NamedTuple):
     causal: bool = True
     experts: Experts | None = None
     predicted_share: float = 1.0
+    attention_bias: Literal["all", "qkv", "none"] | None = None
+    norms: int = 2
+    position_rows: int | None = None
+    further: int = 0
 
     @property
     def query_width(self) -> int:
@@ -113,6 +119,7 @@ class Layout(NamedTuple):
     hidden_dropout: bool = False
     offload: Literal["none", "optimizer", "parameters"] = "none"
     compiled: bool = False
+    logit_bytes: float | None = None
 
     @property
     def data(self) -> int:

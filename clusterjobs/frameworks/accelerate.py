@@ -7,7 +7,7 @@ Source: accelerate 1.15, utils/launch.py, state.py, accelerator.py, commands/con
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import Field
@@ -19,7 +19,15 @@ from clusterjobs.frameworks.arguments import (
     refuse_variables,
     script_of,
 )
-from clusterjobs.frameworks.base import JOB_DIR, ConfigFile, Framework, Program, Task, Variable
+from clusterjobs.frameworks.base import (
+    JOB_DIR,
+    ConfigFile,
+    Foreseen,
+    Framework,
+    Program,
+    Task,
+    Variable,
+)
 from clusterjobs.frameworks.ds_config import (
     CONFIG_NAME,
     Further,
@@ -28,7 +36,7 @@ from clusterjobs.frameworks.ds_config import (
     derived_config,
     extensions_folder,
 )
-from clusterjobs.frameworks.ds_config_file import DsConfigKeys, config_file, own_keys
+from clusterjobs.frameworks.ds_config_file import DsConfigKeys, config_file, keys_of, own_keys
 from clusterjobs.frameworks.fsdp import (
     Fsdp,
     accelerate_config,
@@ -36,8 +44,10 @@ from clusterjobs.frameworks.fsdp import (
     check_fsdp,
     check_zero_devices,
 )
+from clusterjobs.frameworks.torch_foreseen import foreseen
 from clusterjobs.launchers import accelerate as launcher
 from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 
 _SOURCE = "accelerate: utils/launch.py"
@@ -78,6 +88,12 @@ class Accelerate(Framework):
         assert isinstance(options, Options)
         return config_file(options.ds_config)
 
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        assert isinstance(options, Options)
+        return foreseen_of(experiment, options, texts)
+
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance
     ) -> Program | None:
@@ -99,6 +115,12 @@ class Accelerate(Framework):
             files=tuple(files),
             environment=tuple(_environment(task, options, by_file)),
         )
+
+
+def foreseen_of(experiment: Experiment, options: Options, texts: Mapping[str, str]) -> Foreseen:
+    """What the keys of the spec say about memory."""
+    config = keys_of(options.ds_config, texts) if options.uses_deepspeed else None
+    return foreseen(experiment, options.zero, config, options.fsdp)
 
 
 def check_division(task: Task, options: Options, diagnostics: Diagnostics) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import given_arguments
@@ -176,6 +176,18 @@ class Saving(NamedTuple):
 OWN_SCRIPT = Saving("file", "the script is yours, and can look for a file at every step")
 
 
+class Foreseen(NamedTuple):
+    """What a framework's arguments and config files say about memory and speed.
+
+    `model` and `layout`: fields of foresight's records; a field that nothing says is missing.
+    `vocab_multiple`: the vocabulary is padded to a multiple of it, times the tensor ranks.
+    """
+
+    model: Mapping[str, Any] = {}
+    layout: Mapping[str, Any] = {}
+    vocab_multiple: int | None = None
+
+
 class Framework(abc.ABC):
     """One framework; a subclass sets what differs from the defaults.
 
@@ -235,6 +247,15 @@ class Framework(abc.ABC):
             for value in argument.values
             if value.startswith("/")
         ]
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        """What predictions of memory and speed need beside the plan. `texts` as in `completed`.
+
+        Without an `engine` in `layout`, nothing can be predicted.
+        """
+        return Foreseen()
 
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         """The user's own config files, relative to the spec's folder or to `workdir`.

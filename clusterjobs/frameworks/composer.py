@@ -5,7 +5,7 @@ Source: Composer 0.32.1, composer/utils/dist.py and composer/trainer/trainer.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import (
@@ -14,9 +14,19 @@ from clusterjobs.frameworks.arguments import (
     refuse_arguments,
     script_of,
 )
-from clusterjobs.frameworks.base import OWN_SCRIPT, Framework, LogLine, Program, Task, Variable
+from clusterjobs.frameworks.base import (
+    OWN_SCRIPT,
+    Foreseen,
+    Framework,
+    LogLine,
+    Program,
+    Task,
+    Variable,
+)
+from clusterjobs.frameworks.torch_foreseen import FUSED_LOGITS, of_arguments
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model import SpecModel
 
 # Composer needs NODE_RANK, which only its own launcher sets.
 _WITH_NODE_RANK = ("bash", "-c", 'NODE_RANK=$SLURM_NODEID exec "$@"', "rank", "python3")
@@ -39,6 +49,13 @@ class Composer(Framework):
     parallel_keys = ("tensor", "pipeline", "context")
     log_lines = (_PROGRESS,)
     packages = ("torch", "composer")
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        """llm-foundry's defaults: FSDP, and a fused loss."""
+        layout = {"engine": "fsdp", "zero": 3, "logit_bytes": FUSED_LOGITS}
+        return Foreseen(layout={**of_arguments(experiment), **layout})
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -24,6 +24,7 @@ from clusterjobs.frameworks.base import (
     JOB_DIR,
     OWN_SCRIPT,
     ConfigFile,
+    Foreseen,
     Framework,
     Program,
     Task,
@@ -38,9 +39,11 @@ from clusterjobs.frameworks.ds_config import (
     derived_config,
     extensions_folder,
 )
-from clusterjobs.frameworks.ds_config_file import DsConfigKeys, config_file, own_keys
+from clusterjobs.frameworks.ds_config_file import DsConfigKeys, config_file, keys_of, own_keys
 from clusterjobs.frameworks.rules import Finding, check_rules, rule
+from clusterjobs.frameworks.torch_foreseen import foreseen
 from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 
 
@@ -67,6 +70,12 @@ class DeepSpeed(Framework):
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)
         return config_file(options.ds_config)
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        assert isinstance(options, Options)
+        return foreseen(experiment, options.zero, keys_of(options.ds_config, texts))
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -60,6 +60,17 @@ def own_keys(
     return document.value
 
 
+def keys_of(ds_config: Mapping[str, Any] | str, texts: Mapping[str, str]) -> Mapping[str, Any]:
+    """The same without problems: {} where the file cannot be read."""
+    if not isinstance(ds_config, str):
+        return ds_config
+    try:
+        found = yaml_document.load(texts.get(ds_config, "{}").replace("\t", " "), ds_config).value
+    except InputError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _missing(name: str) -> tuple[str, str]:
     if has_variable(expanding(name)):
         return "the file is read when the job is rendered", "write its path without variables"

@@ -5,14 +5,15 @@ Source: Horovod 0.28.1, runner/launch.py and runner/gloo_run.py; its guides to M
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import arguments_of, refuse_arguments, script_of
-from clusterjobs.frameworks.base import Framework, LogLine, Program, Task, Variable
+from clusterjobs.frameworks.base import Foreseen, Framework, LogLine, Program, Task, Variable
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 
 
@@ -43,6 +44,11 @@ class Horovod(Framework):
     options = Options
     parallel_keys = ()
     log_lines = (_BENCHMARK,)
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        return Foreseen(layout={"engine": "horovod"})
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -13,6 +13,7 @@ from clusterjobs.frameworks.accelerate import (
     Options,
     check_division,
     deepspeed_file,
+    foreseen_of,
     launch_file,
 )
 from clusterjobs.frameworks.arguments import (
@@ -27,6 +28,7 @@ from clusterjobs.frameworks.base import (
     JOB_DIR,
     OWN_SCRIPT,
     ConfigFile,
+    Foreseen,
     Framework,
     Program,
     Task,
@@ -39,6 +41,7 @@ from clusterjobs.frameworks.huggingface_rules import RULES, TrainerArguments
 from clusterjobs.frameworks.rules import check_rules
 from clusterjobs.launchers.accelerate import ACCELERATE
 from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 
 FSDP_CONFIG_NAME = "fsdp_config.json"
@@ -63,6 +66,12 @@ class HuggingFace(Framework):
     def config_files(self, options: SpecModel | None) -> tuple[str, ...]:
         assert isinstance(options, Options)
         return config_file(options.ds_config)
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        assert isinstance(options, Options)
+        return foreseen_of(experiment, options, texts)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -5,7 +5,7 @@ Source: JAX 0.10.2, jax/_src/distributed.py, jax/_src/clusters/cluster.py and sl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
@@ -15,8 +15,10 @@ from clusterjobs.frameworks.arguments import (
     refuse_variables,
     script_of,
 )
-from clusterjobs.frameworks.base import Framework, Program, Shape, Task, Variable
+from clusterjobs.frameworks.base import Foreseen, Framework, Program, Shape, Task, Variable
 from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import variable
 
 _OURS = {
@@ -39,6 +41,11 @@ class Jax(Framework):
     uses_torch = False
     reads_variables = ("JAX_COORDINATOR_", "JAX_LOCAL_DEVICE_IDS", "JAX_NUM_PROC", "JAX_PROCESS_ID")
     one_rank_uses_all_gpus = True
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        return Foreseen(layout={"engine": "jax", "zero": 3})
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import arguments_of, check_parallel_arguments, script_of
-from clusterjobs.frameworks.base import Framework, Program, Task
+from clusterjobs.frameworks.base import Foreseen, Framework, Program, Task
+from clusterjobs.frameworks.torch_foreseen import foreseen
 from clusterjobs.provenance import Provenance
+from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model import SpecModel
 
 
 class Torchrun(Framework):
@@ -16,6 +21,11 @@ class Torchrun(Framework):
     parallel_keys = ("tensor", "pipeline", "context")
     packages = ("torch",)
     neuron_launchers = ("torchrun",)
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        return foreseen(experiment)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

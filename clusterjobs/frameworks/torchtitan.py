@@ -6,7 +6,7 @@ overrides have the same names in both. Source: torchtitan 0.3.0 and 0.2.2, confi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
@@ -16,6 +16,7 @@ from clusterjobs.frameworks.arguments import (
     refuse_arguments,
 )
 from clusterjobs.frameworks.base import (
+    Foreseen,
     Framework,
     LogLine,
     Program,
@@ -24,8 +25,10 @@ from clusterjobs.frameworks.base import (
     folder_on_the_node,
 )
 from clusterjobs.frameworks.flags import argument_findings, table
+from clusterjobs.frameworks.torch_foreseen import of_torchtitan
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
+from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.references import expanding
 from clusterjobs.yaml.document import Path
@@ -69,6 +72,13 @@ class Torchtitan(Framework):
     saving = Saving("never", "it saves every checkpoint.interval steps, and looks for no file")
     reads_precision = True
     packages = ("torch",)
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        assert isinstance(options, Options)
+        titan = options.torchtitan
+        return of_torchtitan(experiment, titan.config or titan.config_file or "")
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -65,7 +65,8 @@ class Queue(NamedTuple):
 class Mount(NamedTuple):
     """One entry of `SharedStorage`: a folder that all nodes share, always an absolute path.
 
-    `capacity_gib`: known only for a file system that the config creates.
+    `capacity_gib` and `throughput_per_tib` (10^6 bytes/s): known only for a file system that the
+    config creates.
     """
 
     directory: str
@@ -73,6 +74,7 @@ class Mount(NamedTuple):
     storage_type: str
     path: Path
     capacity_gib: int | None = None
+    throughput_per_tib: int | None = None
 
 
 class Cluster(NamedTuple):

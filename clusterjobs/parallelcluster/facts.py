@@ -47,13 +47,14 @@ def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
         slurm_commands=SLURM_COMMANDS,
         default_partition=cluster.queues[0].name if cluster.queues else "",
         terms=_TERMS,
+        region=cluster.region or "",
     )
 
 
 def _partition(queue: config.Queue) -> Partition:
     return Partition(
         queue.name,
-        tuple(map(_node_group, queue.compute_resources)),
+        tuple(_node_group(one, queue.capacity_type) for one in queue.compute_resources),
         exclusive=queue.job_exclusive,
         local_disk="/" + queue.scratch_dir.strip("/"),
         max_time=queue.max_time,
@@ -65,10 +66,12 @@ def _partition(queue: config.Queue) -> Partition:
 def _mount(mount: config.Mount) -> Mount:
     kind = _KINDS.get(mount.storage_type, mount.storage_type.lower())
     name = mount.name or mount.storage_type
-    return Mount(mount.directory, kind, name, mount.capacity_gib)
+    capacity, per_tib = mount.capacity_gib, mount.throughput_per_tib
+    throughput = per_tib * capacity / 1024 if capacity and per_tib else None
+    return Mount(mount.directory, kind, name, capacity, throughput)
 
 
-def _node_group(resource: config.ComputeResource) -> NodeGroup:
+def _node_group(resource: config.ComputeResource, capacity_type: str) -> NodeGroup:
     """Of several instance types it is unknown beforehand which one a node will be.
 
     So of all of them nothing is known where the catalogue lacks one.
@@ -84,6 +87,7 @@ def _node_group(resource: config.ComputeResource) -> NodeGroup:
         resource.max_count,
         "efa" if resource.efa else "ethernet",
         (*(names if len(names) == 1 else ()), resource.name),
+        purchase=capacity_type,
     )
 
 
@@ -104,6 +108,7 @@ def _node_type(
         gpus=fewest.gpus,
         gpu_model=fewest.gpu_model,
         gpu_gres_type=gres_type(fewest.gpu_model) if fewest.gpus else "",
+        gpu_memory_gib=fewest.gpu_memory_mib / 1024 if fewest.gpus else None,
         gpudirect_rdma=all(found.gpudirect_rdma for found in types),
         fabric={None: "", 0: "ethernet"}.get(interfaces, "efa"),
         fabric_interfaces=interfaces,

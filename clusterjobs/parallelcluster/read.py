@@ -183,4 +183,5 @@ def _mount(data: dict[str, Any], path: Path) -> Mount | None:
         storage_type=text(at(data, "StorageType")) or "",
         path=path,
         capacity_gib=number(at(data, "FsxLustreSettings", "StorageCapacity")),
+        throughput_per_tib=number(at(data, "FsxLustreSettings", "PerUnitStorageThroughput")),
     )

@@ -8,7 +8,8 @@ from clusterjobs.errors import Problem
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Division, Framework, Parallelism, Samples, Shape
 from clusterjobs.provenance import Provenance
-from clusterjobs.spec.experiment import Batch, Model, Parallel
+from clusterjobs.spec.experiment import Batch, Parallel
+from clusterjobs.spec.model_keys import Model
 
 
 def supported_parallel(
@@ -87,7 +88,7 @@ def check_model(
     provenance: Provenance,
 ) -> None:
     """Whether the model can be divided as `parallel` says. Source: Megatron-LM's own asserts."""
-    if model is None:
+    if model is None or not model.layers:
         return
     tensor = parallel.tensor
     if not division.any_head_size:

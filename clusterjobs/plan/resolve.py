@@ -26,6 +26,8 @@ from clusterjobs.plan.inputs import plan_inputs
 from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
 from clusterjobs.plan.lint import check_intentions, check_literal_words
+from clusterjobs.plan.model_checks import check_model_keys
+from clusterjobs.plan.model_config import config_of, with_model_config
 from clusterjobs.plan.neuron_checks import check_neuron
 from clusterjobs.plan.node_rank import plan_node_rank
 from clusterjobs.plan.parallelism import (
@@ -50,8 +52,10 @@ from clusterjobs.plan.sweep import plan_sweep
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.load import Spec
 
+_NO_TEXTS: Mapping[str, str] = {}
 
-def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = None) -> Plan:
+
+def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] = _NO_TEXTS) -> Plan:
     """Make the plan. Raises InputError with all problems, warnings included.
 
     `texts`: the program's own config files (`config_files`) that were found.
@@ -71,7 +75,10 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
         diagnostics.raise_if_failed()
         raise AssertionError("no framework or placement, but no problem was reported")
 
-    numbers = framework.completed(wanted, spec.options, texts or {}, diagnostics)
+    own = texts_of_the_framework(spec, texts)
+    wanted = with_model_config(wanted, texts, diagnostics)
+    check_model_keys(wanted, diagnostics)
+    numbers = framework.completed(wanted, spec.options, own, diagnostics)
     parallel = supported_parallel(numbers.parallel, framework, diagnostics)
     parallelism = plan_parallelism(parallel, placement.shape, *both)
     check_model(numbers.model, parallel, framework.division(wanted), *both)
@@ -80,7 +87,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     wanted = with_site_settings(wanted, placement.node_type)
     check_site(wanted, placement, facts, diagnostics)
     gpu_model = placement.node_type.gpu_model
-    task = Task(wanted, spec.options, placement.shape, parallelism, batch, gpu_model, texts or {})
+    task = Task(wanted, spec.options, placement.shape, parallelism, batch, gpu_model, own)
     program = framework.program(task, *both) or _NO_PROGRAM
 
     restarts = plan_restarts(
@@ -99,7 +106,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] | None = N
     job = plan_job(wanted, facts, launcher.name, placement, parameters, sweep, further, diagnostics)
     storage = find_storage(facts, placement.partition, placement.node_type)
     inputs = plan_inputs(wanted, program, diagnostics)
-    data_paths = framework.data_paths(wanted, spec.options, texts or {})
+    data_paths = framework.data_paths(wanted, spec.options, own)
     check_data_paths(data_paths, placement.shape.nodes, wanted, storage, diagnostics)
     check_own_folders(wanted, diagnostics)
     staging = plan_staging(wanted.data, wanted.name, inputs, storage, *both)
@@ -178,5 +185,14 @@ _NO_PROGRAM = Program((), is_python=False)
 
 def config_files(spec: Spec) -> tuple[str, ...]:
     """The program's own config files that the plan can use, relative to `workdir`."""
+    return (*_of_the_framework(spec), *config_of(spec.experiment.model))
+
+
+def texts_of_the_framework(spec: Spec, texts: Mapping[str, str]) -> Mapping[str, str]:
+    """Without the file of `model: {config: ...}`, which no framework reads."""
+    return {name: texts[name] for name in _of_the_framework(spec) if name in texts}
+
+
+def _of_the_framework(spec: Spec) -> tuple[str, ...]:
     framework = FRAMEWORKS.get(spec.experiment.framework)
     return framework.config_files(spec.options) if framework else ()

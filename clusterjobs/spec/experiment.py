@@ -14,6 +14,7 @@ from clusterjobs.spec.env_values import EnvName, EnvValue
 from clusterjobs.spec.field_types import Budget, Count
 from clusterjobs.spec.gpu_count import GpuCount
 from clusterjobs.spec.model import SpecModel
+from clusterjobs.spec.model_keys import AnyModel, Training
 from clusterjobs.spec.module_items import ModuleItem
 from clusterjobs.spec.need_keys import Needs
 from clusterjobs.spec.role_keys import Roles
@@ -85,16 +86,6 @@ class Parallel(SpecModel):
     context: Count = 1
     expert: Count = 1
     sequence: field_types.Flag = False
-
-
-class Model(SpecModel):
-    """The size of a transformer. `sequence` is in tokens; `vocab` is the size before padding."""
-
-    layers: Count
-    hidden: Count
-    heads: Count
-    sequence: Count
-    vocab: Count | None = None
 
 
 class Batch(SpecModel):
@@ -288,7 +279,8 @@ class Experiment(SpecModel):
     job_arguments: field_types.Flag = False
     software: Software = Field(default_factory=Software)
 
-    model: Model | None = None
+    model: AnyModel | None = None
+    training: Training | None = None
     parallel: Parallel = Field(default_factory=Parallel)
     batch: Batch | None = None
     precision: Literal["fp32", "fp16", "bf16"] | None = None

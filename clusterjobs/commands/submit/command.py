@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterjobs.commands.options import submit_options
+from clusterjobs.commands.options import strict_option, submit_options
 from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.show import print_json, show_problems
 from clusterjobs.commands.summary import summary, sweep_summary
@@ -32,6 +32,7 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @submit_options
+@strict_option
 @click.option("--no-needs", is_flag=True, help="Submit SPEC alone, without what it `needs`.")
 @click.option("--dry-run", is_flag=True, help="Show what would be submitted; write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the job ids as JSON.")
@@ -45,6 +46,7 @@ def submit(
     failed: bool,
     completed: bool,
     yes: bool,
+    strict: bool,
     no_needs: bool,
     dry_run: bool,
     as_json: bool,
@@ -59,6 +61,8 @@ def submit(
     from clusterjobs.commands.submit.points import SubmitOptions
 
     project = load(spec, settings)
+    if strict:
+        project.check_strict()
     needs = None if no_needs else needs_of(project, output, force, sbatch_options)
     if isinstance(project, Project):
         if patterns or failed or completed or (dry_run and not needs):

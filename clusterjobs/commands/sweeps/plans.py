@@ -43,7 +43,15 @@ def plan_points(
     points = planner.plans(specs, broken, to_write)
     inputs = render_inputs(specs[0], files, cluster, settings)
     warnings = planner.warnings(points)
-    return SweepProject(tuple(specs), points, warnings, inputs, cluster.source, files.site)
+    return SweepProject(
+        tuple(specs),
+        points,
+        warnings,
+        inputs,
+        cluster.source,
+        files.site,
+        configs=OwnConfigs(files.spec),
+    )
 
 
 class _Planner:

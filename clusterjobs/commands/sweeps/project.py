@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterjobs.cluster.source import ClusterFiles, ClusterSource
+from clusterjobs.commands.own_configs import OwnConfigs
 from clusterjobs.commands.pipeline import Project
 from clusterjobs.commands.script_syntax import check_bash
 from clusterjobs.commands.site_folders import SiteFolders
@@ -23,7 +24,7 @@ from clusterjobs.commands.sweeps.files import (
     script_names,
     tasks_of,
 )
-from clusterjobs.errors import InputError, Problem
+from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.point_arrays import PointArray, PointPlan, point_arrays
 from clusterjobs.render.inputs import Inputs
@@ -55,6 +56,7 @@ class SweepProject:
     source: ClusterSource
     site: SiteFolders
     needs: NeedGraph | None = None
+    configs: OwnConfigs | None = None
     max_array_size: int = MAX_ARRAY_SIZE
 
     def fitting(self, max_array_size: int | None) -> SweepProject:
@@ -108,7 +110,18 @@ class SweepProject:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """Warnings of the plans, each once, and of the cluster's files."""
-        return (*self.plan_warnings, *(one for one in self.fitted.problems if not one.info))
+        from clusterjobs.commands.foresight.of_project import warnings_of_sweep
+
+        own = (*self.plan_warnings, *warnings_of_sweep(self))
+        return (*own, *(one for one in self.fitted.problems if not one.info))
+
+    def check_strict(self) -> None:
+        """Raise InputError if a point does not fit, which is else a warning."""
+        from clusterjobs.commands.foresight.of_project import warnings_of_sweep
+
+        found = warnings_of_sweep(self, strict=True)
+        if any(not one.warning for one in found):
+            raise InputError(in_order([*self.plan_warnings, *found]))
 
     @property
     def plan_warnings(self) -> tuple[Problem, ...]:
@@ -177,7 +190,7 @@ class SweepProject:
         name = one_point(pattern, {one.point.name: one.point.index for one in self.points})
         number = next(n for n, one in enumerate(self.points) if one.point.name == name)
         plan, spec = self.points[number].plan, self.specs[number]
-        return Project(plan, self.inputs, self.source, spec, self.site)
+        return Project(plan, self.inputs, self.source, spec, self.site, configs=self.configs)
 
     def outputs(self) -> dict[str, str]:
         """The texts of all files of a render. Raises InputError for missing site values."""

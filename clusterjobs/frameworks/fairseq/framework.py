@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import (
     DataPath,
+    Foreseen,
     Framework,
     LogLine,
     Program,
@@ -26,6 +27,7 @@ from clusterjobs.frameworks.fairseq.command_line import (
     override_of,
     train_command,
 )
+from clusterjobs.frameworks.fairseq.foreseen import foreseen
 from clusterjobs.frameworks.fairseq.given import given_of
 from clusterjobs.frameworks.fairseq.settings import Setting, Settings, derived_settings
 from clusterjobs.provenance import Provenance
@@ -84,6 +86,12 @@ class Fairseq(Framework):
             environment=_environment(experiment),
             origins=_origins(settings, diagnostics),
         )
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        assert isinstance(options, Options)
+        return foreseen(experiment, options.fairseq)
 
     def data_paths(
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]

@@ -86,7 +86,9 @@ def _model(experiment: Experiment, fairseq: Settings, given: frozenset[str]) -> 
         return
     yield Setting("model", f"{half}_layers", str(model.layers), ("model", "layers"))
     yield Setting("model", f"{half}_embed_dim", str(model.hidden), ("model", "hidden"))
-    if f"{half}_ffn_embed_dim" not in given:  # the architecture's default fits its own hidden size
+    if model.ffn:
+        yield Setting("model", f"{half}_ffn_embed_dim", str(model.ffn), ("model", "ffn"))
+    elif f"{half}_ffn_embed_dim" not in given:  # the default fits the architecture's hidden size
         feed_forward = str(4 * model.hidden)
         yield Setting("model", f"{half}_ffn_embed_dim", feed_forward, ("model", "hidden"))
     yield Setting("model", f"{half}_attention_heads", str(model.heads), ("model", "heads"))

@@ -13,7 +13,8 @@ from typing import Any
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import InputError, Location, Problem
 from clusterjobs.frameworks.gpt_neox.config import Config, Given, Givens
-from clusterjobs.spec.experiment import Batch, Experiment, Model, Parallel
+from clusterjobs.spec.experiment import Batch, Experiment, Parallel
+from clusterjobs.spec.model_keys import Model
 from clusterjobs.yaml import document as yaml_document
 
 

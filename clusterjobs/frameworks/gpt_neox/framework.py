@@ -13,6 +13,7 @@ from clusterjobs.frameworks.arguments import arguments_of, script_of
 from clusterjobs.frameworks.base import (
     ConfigFile,
     DataPath,
+    Foreseen,
     Framework,
     Program,
     Saving,
@@ -41,6 +42,7 @@ from clusterjobs.frameworks.gpt_neox.config_names import (
     with_suffix,
 )
 from clusterjobs.frameworks.gpt_neox.data import data_paths
+from clusterjobs.frameworks.gpt_neox.foreseen import foreseen
 from clusterjobs.frameworks.gpt_neox.launch_config import (
     ITERATION,
     LAUNCH_NAME,
@@ -114,6 +116,12 @@ class GptNeoX(Framework):
         own = {key.replace("-", "_"): value for key, value in options.neox.items()}
         given = {key: one.value for key, one in composed(texts)[0].items()}
         return data_paths({**given, **own})
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        assert isinstance(options, Options)
+        return foreseen(experiment, options, composed(texts)[0])
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

@@ -86,6 +86,12 @@ def _beside_the_batch(experiment: Experiment, options: Options) -> dict[str, Any
     return found
 
 
+def values_of_the_spec(experiment: Experiment, options: Options) -> dict[str, Any]:
+    """The keys that the spec sets, except the batch, and those of `neox`."""
+    own = {key.replace("-", "_"): value for key, value in options.neox.items()}
+    return {**_beside_the_batch(experiment, options), **own}
+
+
 def keys_of_the_spec(
     experiment: Experiment, options: Options, diagnostics: Diagnostics
 ) -> dict[str, Given]:

@@ -8,6 +8,7 @@ from clusterjobs.frameworks.ds_config import check_json, leaves
 from clusterjobs.frameworks.flags import table
 from clusterjobs.frameworks.gpt_neox.launch_config import ORIGINS, OURS, Options
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model_keys import Model
 from clusterjobs.spec.references import has_variable
 
 NODES = {
@@ -24,6 +25,7 @@ NODES = {
 def check_spec(experiment: Experiment, options: Options, diagnostics: Diagnostics) -> None:
     """Check the keys of the spec that need no config file."""
     _check_neox(options, diagnostics)
+    _check_model(experiment.model, diagnostics)
     _check_checkpoints(experiment, diagnostics)
     names = ("conf_dir", "d", "conf_file", "hostfile", "H")
     refuse_arguments(
@@ -65,6 +67,31 @@ def _check_checkpoints(experiment: Experiment, diagnostics: Diagnostics) -> None
             "the path is written into a config file, where variables are not expanded",
             "write an absolute path without variables: /fsx/checkpoints/my-run",
         )
+
+
+_KEYS_OF_NEOX = {
+    "kv_heads": "num_kv_heads: {}",
+    "ffn": "intermediate_size: {}",
+    "glu": "activation: swiglu",
+    "tied": "no_weight_tying: true",
+    "experts": "moe_num_experts: {}",
+    "experts_per_token": "moe_top_k: {}",
+}
+
+
+def _check_model(model: Model | None, diagnostics: Diagnostics) -> None:
+    """Optional keys of `model` are read from the configs, where GPT-NeoX has names of its own."""
+    if model is None:
+        return
+    for key, neox in _KEYS_OF_NEOX.items():
+        value = getattr(model, key)
+        if value is not None and key in model.model_fields_set and value != _DEFAULTS.get(key):
+            what = f"{key} is not passed to GPT-NeoX"
+            hint = f"write neox: {{{neox.format(value)}}}, or put it into a file of configs"
+            diagnostics.problem(("model", key), what, hint)
+
+
+_DEFAULTS = {"glu": False, "tied": True}
 
 
 def _check_neox(options: Options, diagnostics: Diagnostics) -> None:

@@ -8,7 +8,7 @@ pytorch/trainer/connectors/signal_connector.py and checkpoint_connector.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from clusterjobs.diagnostics import Diagnostics
@@ -22,6 +22,7 @@ from clusterjobs.frameworks.arguments import (
 from clusterjobs.frameworks.base import (
     JOB_DIR,
     ConfigFile,
+    Foreseen,
     Framework,
     Program,
     Saving,
@@ -35,6 +36,7 @@ from clusterjobs.frameworks.lightning.checks import (
     check_requeue,
     check_sizes,
 )
+from clusterjobs.frameworks.torch_foreseen import of_lightning
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import field_types
 from clusterjobs.spec.experiment import Experiment
@@ -82,6 +84,11 @@ class Lightning(Framework):
     reads_precision = True
     reads_variables = ("PL_TRAINER_",)
     packages = ("torch",)
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        return of_lightning(experiment)
 
     def program(
         self, task: Task, diagnostics: Diagnostics, provenance: Provenance

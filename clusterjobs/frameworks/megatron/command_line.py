@@ -6,11 +6,13 @@ Must not know what may be wrong with them. Source: arguments.py of both Megatron
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import argument_key, argument_names, given_arguments
 from clusterjobs.frameworks.base import EXIT_MINUTES, Saving, Task, folder_on_the_node
 from clusterjobs.spec.experiment import Experiment
+from clusterjobs.spec.model_keys import Model
 from clusterjobs.yaml.document import Path
 
 # Not by its signal handler: under torchrun, the ranks get SIGKILL 30 s after SIGTERM, and
@@ -22,7 +24,16 @@ SAVING = Saving(
 )
 
 
-def model_arguments(experiment: Experiment, has_positions: bool) -> Iterator[str]:
+class ModelFlags(NamedTuple):
+    """The names of the flags for the optional keys of `model`, where the two Megatrons differ."""
+
+    kv_heads: tuple[str, ...]  # the last takes the number
+    experts_per_token: str
+
+
+def model_arguments(
+    experiment: Experiment, has_positions: bool, names: ModelFlags
+) -> Iterator[str]:
     """The model's size, and its precision."""
     if model := experiment.model:
         yield from ("--num-layers", str(model.layers), "--hidden-size", str(model.hidden))
@@ -30,8 +41,23 @@ def model_arguments(experiment: Experiment, has_positions: bool) -> Iterator[str
         yield from ("--seq-length", str(model.sequence))
         if has_positions and "max_position_embeddings" not in _names(experiment):
             yield from ("--max-position-embeddings", str(model.sequence))
+        yield from _further_model_arguments(model, names)
     if experiment.precision in ("fp16", "bf16"):
         yield f"--{experiment.precision}"
+
+
+def _further_model_arguments(model: Model, names: ModelFlags) -> Iterator[str]:
+    if model.kv_heads and model.kv_heads != model.heads:
+        yield from (*names.kv_heads, str(model.kv_heads))
+    if model.ffn:
+        yield from ("--ffn-hidden-size", str(model.ffn))
+    if model.glu:
+        yield "--swiglu"
+    if model.tied is False:
+        yield "--untie-embeddings-and-output-weights"
+    if model.experts:
+        yield from ("--num-experts", str(model.experts))
+        yield from (names.experts_per_token, str(model.experts_per_token))
 
 
 def _names(experiment: Experiment) -> set[str]:
@@ -97,6 +123,26 @@ _OF_THE_LAUNCHER = (
     *("include", "exclude", "hostfile", "num_gpus", "num_nodes", "launcher", "launcher_args"),
     *("master_addr", "master_port", "nproc_per_node", "nnodes", "node_rank"),
 )
+_OF_MODEL = {
+    "kv_heads": ("num_query_groups", "group_query_attention", "num_key_value_heads"),
+    "ffn": ("ffn_hidden_size",),
+    "glu": ("swiglu",),
+    "tied": ("untie_embeddings_and_output_weights",),
+    "experts": ("num_experts",),
+    "experts_per_token": ("moe_router_topk", "topk"),
+}
+
+
+def _by_model(model: Model | None) -> dict[str, Path]:
+    """The flags that follow from the optional keys of `model` that the spec has."""
+    return {
+        flag: ("model", key)
+        for key, flags in _OF_MODEL.items()
+        if model and getattr(model, key) is not None
+        for flag in flags
+    }
+
+
 _BY_RESTARTS: dict[str, Path] = {"exit_duration_in_mins": ("restarts",)}
 _BY_CHECKPOINTS: dict[str, Path] = {
     "save": ("checkpoints", "path"),
@@ -111,6 +157,7 @@ def origins_of(
     derived = {
         **DERIVED_FROM,
         **further,
+        **_by_model(experiment.model),
         **(_BY_CHECKPOINTS if experiment.checkpoints else {}),
         **(_BY_RESTARTS if experiment.restarts else {}),
     }

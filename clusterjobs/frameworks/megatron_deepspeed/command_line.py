@@ -12,6 +12,7 @@ from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.frameworks.base import JOB_DIR, Task, Variable
 from clusterjobs.frameworks.ds_config import CONFIG_NAME, derived_config, extensions_folder
 from clusterjobs.frameworks.megatron.command_line import (
+    ModelFlags,
     batch_arguments,
     checkpoint_arguments,
     model_arguments,
@@ -24,13 +25,16 @@ from clusterjobs.spec.experiment import Experiment
 def derived_arguments(task: Task, options: Options) -> tuple[str, ...]:
     """The flags that follow from the spec's other keys."""
     return (
-        *model_arguments(task.experiment, _has_positions(task.experiment)),
+        *model_arguments(task.experiment, _has_positions(task.experiment), _MODEL_FLAGS),
         *parallel_arguments(task),
         *_pipeline_arguments(task),
         *batch_arguments(task),
         *checkpoint_arguments(task.experiment),
         *_deepspeed_arguments(options),
     )
+
+
+_MODEL_FLAGS = ModelFlags(("--num-key-value-heads",), "--topk")
 
 
 def _has_positions(experiment: Experiment) -> bool:

@@ -20,6 +20,7 @@ from clusterjobs.frameworks.base import (
     ConfigFile,
     DataPath,
     Division,
+    Foreseen,
     Framework,
     LogLine,
     Program,
@@ -49,6 +50,7 @@ from clusterjobs.frameworks.megatron_deepspeed.command_line import (
     environment,
     own_config,
 )
+from clusterjobs.frameworks.megatron_deepspeed.foreseen import foreseen
 from clusterjobs.frameworks.megatron_deepspeed.given import Given, given_of
 from clusterjobs.frameworks.megatron_deepspeed.options import Options
 from clusterjobs.frameworks.rules import Rule, check_rules
@@ -120,6 +122,12 @@ class MegatronDeepSpeed(Framework):
         method = " ".join(flags.get("pp_partition_method", ("type:transformer",)))
         beside = {"type:transformer": 0, "type:transformer|embedding": 2}.get(method)
         return Division(any_head_size="kv_channels" in flags, beside_layers=beside)
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        assert isinstance(options, Options)
+        return foreseen(experiment, options)
 
     def data_paths(
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from clusterjobs.frameworks.base import Task, Variable
 from clusterjobs.frameworks.megatron.command_line import (
+    ModelFlags,
     batch_arguments,
     checkpoint_arguments,
     model_arguments,
@@ -20,11 +21,14 @@ from clusterjobs.yaml.document import Path
 
 def derived_arguments(task: Task) -> Iterator[str]:
     """The flags that follow from the spec's other keys."""
-    yield from model_arguments(task.experiment, has_positions=True)
+    yield from model_arguments(task.experiment, True, _MODEL_FLAGS)
     yield from parallel_arguments(task)
     yield from _further_parallel_arguments(task)
     yield from batch_arguments(task)
     yield from checkpoint_arguments(task.experiment)
+
+
+_MODEL_FLAGS = ModelFlags(("--group-query-attention", "--num-query-groups"), "--moe-router-topk")
 
 
 def _further_parallel_arguments(task: Task) -> Iterator[str]:

@@ -16,7 +16,15 @@ from clusterjobs.frameworks.arguments import (
     refuse_arguments,
     script_of,
 )
-from clusterjobs.frameworks.base import DataPath, Division, Framework, LogLine, Program, Task
+from clusterjobs.frameworks.base import (
+    DataPath,
+    Division,
+    Foreseen,
+    Framework,
+    LogLine,
+    Program,
+    Task,
+)
 from clusterjobs.frameworks.flags import check_arguments, table
 from clusterjobs.frameworks.given import GivenArguments
 from clusterjobs.frameworks.megatron import model_rules, schedule_rules
@@ -34,6 +42,7 @@ from clusterjobs.frameworks.megatron_lm.command_line import (
     derived_arguments,
     environment,
 )
+from clusterjobs.frameworks.megatron_lm.foreseen import foreseen
 from clusterjobs.frameworks.rules import Rule, check_rules
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
@@ -104,6 +113,11 @@ class MegatronLm(Framework):
         """The stages of the pipeline are checked by a rule: Megatron-LM asserts equal ones."""
         flags = {one.key for one in given_arguments(experiment)}
         return Division(any_head_size="kv_channels" in flags, beside_layers=None)
+
+    def foreseen(
+        self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
+    ) -> Foreseen:
+        return foreseen(experiment)
 
     def data_paths(
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]

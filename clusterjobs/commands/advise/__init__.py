@@ -1,0 +1,1 @@
+"""clusterjobs advise: layouts and clusters ranked by time or cost."""

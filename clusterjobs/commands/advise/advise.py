@@ -1,0 +1,132 @@
+"""Makes the advice for one spec: reads it, searches, and lets the spec's own checks refuse."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+from clusterjobs.cluster.facts import ClusterFacts
+from clusterjobs.commands.advise.asked import Asked
+from clusterjobs.commands.advise.checked import accepted, settings_for
+from clusterjobs.commands.advise.choices import Setting, freedom
+from clusterjobs.commands.advise.options import option_of, with_reasons
+from clusterjobs.commands.advise.places import (
+    Place,
+    facts_of_gpus,
+    node_counts,
+    own_place,
+    places_of,
+)
+from clusterjobs.commands.advise.report import Advice
+from clusterjobs.commands.advise.search import search
+from clusterjobs.commands.files import read_sites, site_files
+from clusterjobs.commands.foresight.data import NO_SPEED
+from clusterjobs.commands.foresight.job import ForeseenJob, Unknown, foreseen_job
+from clusterjobs.commands.own_configs import OwnConfigs
+from clusterjobs.commands.pipeline import read_spec
+from clusterjobs.commands.spec_files import SpecFiles
+from clusterjobs.errors import InputError, one_problem
+from clusterjobs.foresight.ranking import Candidate, ranked, ties
+from clusterjobs.plan.resolve import resolve
+from clusterjobs.spec.load import Spec
+
+
+class Planned:
+    """A spec on its cluster, or on GPUs that are given instead, which other settings can plan
+    again."""
+
+    def __init__(self, file: pathlib.Path, settings: Sequence[str], asked: Asked) -> None:
+        """Raises InputError."""
+        hardware = asked.hardware
+        self._settings = list(settings)
+        self._supposed: ClusterFacts | None = None
+        if hardware:
+            name = hardware.gpu.name
+            self._supposed = facts_of_gpus(hardware.gpu, hardware.per_node, hardware.gbps, name)
+            nodes = hardware.gpus // hardware.per_node
+            self._settings += [f"cluster={name}", f"nodes={nodes}"]
+            self._settings += [f"gpus_per_node={hardware.per_node}"]
+        self.spec, self.files = read_spec(file, self._settings)
+        self._configs = OwnConfigs(file)
+        self.facts = self._facts(self.spec, self.files)
+        self.sites = read_sites(site_files(file, self.files.site))
+
+    def _facts(self, spec: Spec, files: SpecFiles) -> ClusterFacts:
+        if self._supposed:
+            return self._supposed
+        where = spec.source.locate(("cluster",))
+        return files.cluster(spec.experiment.cluster, where).source.facts
+
+    def job(self) -> ForeseenJob:
+        """The job. Raises InputError if nothing can be predicted of it."""
+        plan = resolve(self.spec, self.facts, self._configs.texts(self.spec))
+        found = foreseen_job(plan, self.spec, self.facts, self._configs)
+        if isinstance(found, Unknown):
+            raise one_problem(found.why, self.spec.source.locate(()), hint=found.hint)
+        if found.layout.offload != "none":
+            raise one_problem(NO_SPEED, hint="advise ranks layouts whose states are on the GPUs")
+        return found
+
+    def refusal(self, wanted: Sequence[Setting]) -> str:
+        """Why the spec's own checks refuse these settings; "" if they do not."""
+        more = [one.shown().removeprefix("--set ") for one in wanted]
+        try:
+            spec = self.files.load([*self._settings, *more])
+            resolve(spec, self._facts(spec, self.files), self._configs.texts(spec))
+        except InputError as error:
+            first = next(one for one in error.problems if not one.warning)
+            return f"{first.path}: {first.what}" if first.path else first.what
+        return ""
+
+
+def advice_of(file: pathlib.Path, settings: Sequence[str], asked: Asked) -> Advice:
+    """The advice. Raises InputError."""
+    planned = Planned(file, settings, asked)
+    job = planned.job()
+    places = _places(planned, job, asked)
+    nodes = {
+        name: node_counts(place, job.layout.gpus, asked.nodes)
+        if asked.nodes or asked.clusters
+        else [job.layout.nodes]
+        for name, place in places.items()
+    }
+    found = search(job, freedom(planned.spec, job.layout), places, nodes)
+    no_prices = [place.price for place in places.values() if isinstance(place.price, str)]
+    if asked.by_cost and len(no_prices) == len(places):
+        raise one_problem(
+            f"--by cost: {no_prices[0]}", hint="add prices to site.yaml, or --by time"
+        )
+    ordered = ranked(found.candidates, asked.by_cost)
+    tied = {id(one) for one in ordered[: ties(ordered, asked.by_cost)]}
+
+    def wanted(one: Candidate) -> list[Setting]:
+        place = places[one.where]
+        return settings_for(one, place, job.layout, planned.spec, planned.spec.experiment.nodes)
+
+    options, refused = [], []
+    for one, changes, why in accepted(ordered, wanted, planned.refusal, asked.top):
+        if why:
+            refused.append((one, why))
+        else:
+            option = option_of(one, places[one.where], changes, job, id(one) in tied)
+            options.append(option)
+    return Advice(
+        job, asked.by_cost, found, with_reasons(options), refused, list(dict.fromkeys(no_prices))
+    )
+
+
+def _places(planned: Planned, job: ForeseenJob, asked: Asked) -> dict[str, Place]:
+    """Where the job is tried. Raises InputError for clusters that are unknown."""
+    if not asked.clusters:
+        return {job.nodes.node_type: own_place(job, planned.sites, planned.facts)}
+    places: dict[str, Place] = {}
+    for name in asked.clusters:
+        cluster = planned.files.cluster(name)
+        for place in places_of(cluster.source.facts, name, cluster.sites):
+            places[place.name] = place
+    if not places:
+        raise one_problem(
+            f"--clusters: no nodes with known GPUs in {', '.join(asked.clusters)}",
+            hint="clusterjobs clusters list shows them",
+        )
+    return places

@@ -1,0 +1,175 @@
+"""Advice as text and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from clusterjobs.commands.advise.options import Option, layout_text
+from clusterjobs.commands.advise.search import STEPS_OF_A_PRICE, Found
+from clusterjobs.commands.foresight.data import range_data, rounded
+from clusterjobs.commands.foresight.job import ForeseenJob
+from clusterjobs.commands.foresight.text import VERDICTS, between, hours
+from clusterjobs.commands.show import printable, table
+from clusterjobs.counted import counted
+from clusterjobs.foresight.layouts import RuledOut
+from clusterjobs.foresight.ranking import Candidate, pareto_front
+from clusterjobs.foresight.ties import TIE
+
+SHOWN_RULES = 6
+
+
+class Advice(NamedTuple):
+    """The answer of `advise`. `refused`: layouts that the spec's own checks refuse, and why."""
+
+    job: ForeseenJob
+    by_cost: bool
+    found: Found
+    options: list[Option]
+    refused: list[tuple[Candidate, str]]
+    no_prices: list[str]
+
+
+def advice_text(advice: Advice) -> str:
+    """The options, what to set for the best, and what was ruled out."""
+    job = advice.job
+    head = f"{counted(advice.found.tried, 'layout')} tried; unchanged: global batch "
+    head += f"{job.layout.global_batch}, precision {job.layout.precision}, {job.layout.engine}"
+    parts = [head, _options_table(advice), _ties(advice), _settings(advice)]
+    parts += [_ruled_out(advice), "\n".join(advice.no_prices)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _options_table(advice: Advice) -> str:
+    several = len({one.candidate.where for one in advice.options}) > 1
+    length = "time" if advice.job.length else f"{STEPS_OF_A_PRICE:,} steps"
+    head = [
+        "",
+        "layout",
+        *(["where"] if several else []),
+        "nodes",
+        "step",
+        length,
+        "cost",
+        "memory",
+    ]
+    rows = [[*head, "why"]]
+    for rank, one in enumerate(advice.options, 1):
+        cost = f"${one.cost.usd.mid:,.0f}" if one.cost else "?"
+        memory = f"{VERDICTS[one.memory.verdict]} {one.candidate.share:.0%}"
+        rows.append(
+            [
+                f"{rank}{'=' if one.is_tie else ''}",
+                layout_text(one.layout),
+                *([one.place.name] if several else []),
+                str(one.candidate.nodes),
+                between(one.speed.step_seconds, "s"),
+                hours(one.seconds),
+                cost,
+                memory,
+                one.why,
+            ]
+        )
+    return table([[printable(cell) for cell in row] for row in rows])
+
+
+def _ties(advice: Advice) -> str:
+    tied = sum(one.is_tie for one in advice.options)
+    if tied < 2:
+        return ""
+    error = f"{TIE:.0%}"
+    return (
+        f"1= to {tied}= are within {error}, the model's error: they are a tie, and the simplest "
+        "comes first. clusterjobs calibrate measures one of them."
+    )
+
+
+def _settings(advice: Advice) -> str:
+    if not advice.options:
+        return ""
+    best = advice.options[0]
+    if not best.settings:
+        return "the spec has the first layout already"
+    return "for the first:\n  " + " ".join(one.shown() for one in best.settings)
+
+
+def _ruled_out(advice: Advice) -> str:
+    lines = [f"  {why}: {names}" for why, names in _grouped(advice.found.ruled_out)]
+    if advice.found.too_large:
+        least = advice.found.smallest_share
+        count = counted(advice.found.too_large, "layout")
+        lines.append(f"  does not fit: {count}; the smallest needs {least:.0%} of a GPU's memory")
+    reasons = dict.fromkeys(why for _, why in advice.refused)
+    lines += [f"  refused by the spec's own checks: {why}" for why in reasons]
+    return "ruled out:\n" + "\n".join(lines) if lines else ""
+
+
+def _grouped(ruled: Sequence[RuledOut]) -> list[tuple[str, str]]:
+    """The reasons, each with the first few things that it rules out."""
+    groups: dict[str, list[str]] = {}
+    for one in ruled:
+        groups.setdefault(one.why, []).append(one.what)
+    found = []
+    for why, names in groups.items():
+        more = f" and {len(names) - SHOWN_RULES} more" if len(names) > SHOWN_RULES else ""
+        found.append((why, ", ".join(names[:SHOWN_RULES]) + more))
+    return found
+
+
+# ------------------------------------------------------------------ data
+
+
+def advice_data(advice: Advice) -> dict[str, Any]:
+    """Names and structure are stable across versions."""
+    groups: dict[str, list[str]] = {}
+    for one in advice.found.ruled_out:
+        groups.setdefault(one.why, []).append(one.what)
+    layout = advice.job.layout
+    return {
+        "by": "cost" if advice.by_cost else "time",
+        "unchanged": {"global_batch": layout.global_batch, "precision": layout.precision},
+        "tried": advice.found.tried,
+        "does_not_fit": advice.found.too_large,
+        "options": [_option_data(n, one) for n, one in enumerate(advice.options, 1)],
+        "ruled_out": [{"why": why, "what": what} for why, what in groups.items()],
+        "refused": sorted({why for _, why in advice.refused}),
+        "pareto": [_point(one) for one in pareto_front(advice.found.candidates)],
+    }
+
+
+def _option_data(rank: int, one: Option) -> dict[str, Any]:
+    layout = one.layout
+    return {
+        "rank": rank,
+        "tie": one.is_tie,
+        "where": one.place.name,
+        "nodes": one.candidate.nodes,
+        "gpus": layout.gpus,
+        "layout": {
+            "tensor": layout.tensor,
+            "pipeline": layout.pipeline,
+            "virtual_pipeline": layout.virtual_pipeline,
+            "sequence": layout.sequence_parallel,
+            "zero": layout.zero,
+            "micro": layout.micro_batch,
+            "recompute": layout.recompute,
+        },
+        "step_seconds": range_data(one.speed.step_seconds),
+        "seconds": range_data(one.seconds),
+        "cost": range_data(one.cost.usd) if one.cost else None,
+        "price": one.cost.price._asdict() if one.cost else None,
+        "memory_gib": range_data(one.memory.gib),
+        "verdict": one.memory.verdict,
+        "why": one.why,
+        "set": [setting.shown().removeprefix("--set ") for setting in one.settings],
+    }
+
+
+def _point(one: Candidate) -> dict[str, Any]:
+    return {
+        "where": one.where,
+        "nodes": one.nodes,
+        "layout": layout_text(one.layout),
+        "step_seconds": rounded(one.seconds),
+        "usd": rounded(one.usd or 0.0),
+    }

@@ -1,0 +1,1 @@
+"""clusterjobs calibrate: measures one layout of a spec in a short job."""

@@ -1,0 +1,1 @@
+"""Foresight of a planned job: memory, speed, time and cost, shown by `plan` and warned of."""

@@ -1,0 +1,68 @@
+"""The file of measurements of each site folder: `measurements.jsonl`, one run a line.
+
+It knows where the file is and its form; it must not know predictions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from clusterjobs.commands.files import read_text
+from clusterjobs.commands.foresight.measured import Measurement
+from clusterjobs.commands.site_folders import MEASUREMENTS_FILE, SiteFolders, user_folder
+from clusterjobs.errors import InputError, Location, one_problem
+
+
+def read_measurements(site: SiteFolders) -> tuple[Measurement, ...]:
+    """Those of all site folders, the newest of each folder first. Raises InputError."""
+    return tuple(one for file in site.files(MEASUREMENTS_FILE) for one in _of_file(file))
+
+
+def _of_file(file: pathlib.Path) -> list[Measurement]:
+    lines = read_text(file).splitlines()
+    return [_measurement(line, file, n) for n, line in enumerate(lines, 1) if line.strip()][::-1]
+
+
+def _measurement(line: str, file: pathlib.Path, number: int) -> Measurement:
+    try:
+        data: Any = json.loads(line)
+        found = Measurement(**data)
+        key, seconds = found.key, found.step_seconds
+        is_valid = isinstance(key, dict) and isinstance(key["gpu"], str) and _positive(seconds)
+        is_valid &= found.peak_gib is None or _positive(found.peak_gib)
+        is_valid &= all(_count(one) for one in (found.gpus, found.global_batch, found.nodes))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        is_valid = False
+    if not is_valid:
+        where = Location(str(file), number, 1, line[:200])
+        hint = "remove the line, and measure again with clusterjobs calibrate"
+        raise one_problem("this line is no measurement", where, hint=hint)
+    return found
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value) and value > 0
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+def store(measurements: Sequence[Measurement]) -> pathlib.Path:
+    """Append them to the user's own file, and return its path. Raises InputError."""
+    folder = user_folder()
+    if folder is None:
+        raise one_problem("there is no home folder to store the measurement in", hint="set HOME")
+    file = folder / MEASUREMENTS_FILE
+    lines = "".join(json.dumps(one._asdict(), sort_keys=True) + "\n" for one in measurements)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(lines)
+    except OSError as error:
+        raise InputError(one_problem(f"cannot write {file}: {error.strerror}").problems) from None
+    return file

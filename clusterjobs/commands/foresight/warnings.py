@@ -1,0 +1,80 @@
+"""The warnings of foresight: what would waste the GPUs that are about to be rented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from clusterjobs.commands.foresight.foresee import Foresight
+from clusterjobs.commands.foresight.text import between, minutes
+from clusterjobs.errors import Problem
+from clusterjobs.spec.load import Spec
+from clusterjobs.yaml.document import Path, dotted
+
+MOST_LOST = 0.20  # of the GPUs' time, in a bubble or idle
+
+
+def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> Iterator[Problem]:
+    """`strict`: a job that does not fit is an error."""
+
+    def problem(path: Path, what: str, hint: str, warning: bool = True) -> Problem:
+        return Problem(what, spec.source.locate(path), dotted(path), hint, warning)
+
+    memory, layout = found.memory, found.job.layout
+    if memory.verdict == "does_not_fit":
+        what = f"does not fit: about {between(memory.gib, 'GiB')} of a GPU's "
+        what += f"{memory.capacity:.3g} GiB are needed"
+        remedy = (
+            memory.remedies[0]
+            if memory.remedies
+            else f"clusterjobs advise {spec.source.locate(()).file}"
+        )
+        where = _written(spec, ("batch", "micro"), ("batch",), ("model",))
+        yield problem(where, what, remedy, not strict)
+    bubble = bubble_share(found)
+    if bubble > MOST_LOST:
+        p, m = layout.pipeline, round(layout.micro_batches)
+        batches = "1 micro batch" if m == 1 else f"{m} micro batches"
+        what = f"the pipeline is idle {bubble:.0%} of the time: {batches} in {p} stages"
+        hint = f"accumulation of at least {4 * p}, or a smaller pipeline: clusterjobs advise"
+        yield problem(("parallel", "pipeline"), what, hint)
+    idle = idle_share(found)
+    if idle > MOST_LOST:
+        what = f"{idle:.0%} of the GPUs of the nodes are idle: the job uses {layout.gpus}"
+        yield problem(
+            _written(spec, ("gpus_per_node",), ("nodes",)), what, "use all GPUs of a node"
+        )
+    interval, limit = found.saves.interval_seconds, found.job.time_limit
+    if interval and limit and found.speed and limit < interval.mid:
+        what = f"the time limit of {limit // 60} min is shorter than the {minutes(interval)} "
+        what += f"between two checkpoints ({found.saves.interval_steps} steps)"
+        steps = max(1, int(found.saves.best_interval.mid / found.speed.step_seconds.mid))
+        best = f"save every {min(steps, int(limit / 2 / found.speed.step_seconds.mid)) or 1} steps"
+        yield problem(("time_limit",), what, f"{best}, or a longer time_limit")
+
+
+def bubble_share(found: Foresight) -> float:
+    """The share of the step that the pipeline's bubble takes."""
+    layout = found.job.layout
+    if layout.pipeline == 1:
+        return 0.0
+    idle = (layout.pipeline - 1) / layout.virtual_pipeline
+    return idle / (layout.micro_batches + idle)
+
+
+def idle_share(found: Foresight) -> float:
+    """The share of the nodes' GPUs that no rank uses."""
+    job = found.job
+    whole = job.gpus_of_nodes
+    return 1 - job.layout.gpus / whole if whole > job.layout.gpus else 0.0
+
+
+def _written(spec: Spec, *paths: Path) -> Path:
+    """The first of these that the spec has."""
+    for path in paths:
+        value: Any = spec.expanded
+        for step in path:
+            value = value.get(step, {}) if isinstance(value, dict) else {}
+        if value != {}:
+            return path
+    return paths[-1]
