@@ -58,7 +58,6 @@ class NodeType(NamedTuple):
     cpus_are_cores: bool | None = None
     neuron_cores: int = 0
     placeholder: str = ""
-    gpu_memory_gib: float | None = None
     threads_per_core: int | None = None
 
     @property
@@ -154,7 +153,8 @@ class ClusterFacts(NamedTuple):
     Lustre file systems can link a folder to a bucket; "" if there is none. `slurm_commands`: the
     folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
     `default_partition`: of jobs that name none; "" if unknown. `auto_resume`: after a failure,
-    `srun --auto-resume=1` restarts a step on other nodes, or requeues its job (HyperPod). `region`: whose prices are valid; "" if unknown.
+    `srun --auto-resume=1` restarts a step on other nodes, or requeues its job (HyperPod).
+    `region`: whose prices are valid; "" if unknown.
     `write_partition`: False if the site chooses the partition of a job that names none.
     `master_addr_suffix`: added to a node's name, it gives the node's address in the fast network.
     `container_program`, `accounts` and `qos` are what jobs may use; "" and () if unknown.

@@ -118,7 +118,6 @@ def _node_type(
         accelerator_ranks=device.accelerator_ranks,
         cpus_are_cores=resource.disable_smt or all(found.threads_per_core == 1 for found in types),
         neuron_cores=min(found.neuron_cores for found in types),
-        gpu_memory_gib=fewest.gpu_memory_mib / 1024 if fewest.gpus else None,
     )
 
 
