@@ -119,7 +119,10 @@ def test_megatron_deepspeed() -> None:
         "vocab-file": "/v",
         "merge-file": "/m",
     }
-    offload = {"zero_optimization": {"offload_optimizer": {"device": "cpu"}}}
+    offload = {
+        "zero_optimization": {"offload_optimizer": {"device": "cpu"}},
+        "zero_force_ds_cpu_optimizer": False,
+    }
     shape, layout = both(
         framework="megatron-deepspeed",
         model=SIZES,
@@ -247,7 +250,6 @@ def test_what_is_unknown_is_said() -> None:
 
 
 def test_scripts_of_their_own_need_only_the_keys_of_model() -> None:
-    from clusterjobs.frameworks import FRAMEWORKS
 
     for name in ("torchrun", "jax", "horovod", "composer", "lightning", "accelerate"):
         shape, layout = both(framework=name, model={**SIZES, "vocab": 32_000})
