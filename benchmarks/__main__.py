@@ -13,7 +13,10 @@ import click
 from benchmarks.timing import Row, table
 from clusterjobs.errors import InputError
 
-_NAMES = ("cold_start", "throughput", "impact", "site_cost", "status", "sweep", "launch", "staging")
+_NAMES = (
+    *("cold_start", "throughput", "impact", "site_cost", "foresight"),
+    *("status", "sweep", "launch", "staging"),
+)
 
 
 @click.command()
@@ -22,8 +25,8 @@ _NAMES = ("cold_start", "throughput", "impact", "site_cost", "status", "sweep", 
 def main(names: tuple[str, ...], as_json: bool) -> None:
     """Measure a baseline and clusterjobs alternately.
 
-    NAMEs: cold_start, throughput, impact, site_cost, status, sweep, launch, staging; all of them
-    if none is given.
+    NAMEs: cold_start, throughput, impact, site_cost, foresight, status, sweep, launch, staging; all
+    of them if none is given.
     """
     report: dict[str, Any] = {"load_before": _load(), "cpus": os.cpu_count(), "benchmarks": {}}
     for name in names or _NAMES:

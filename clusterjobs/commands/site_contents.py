@@ -36,6 +36,7 @@ from clusterjobs.parallelcluster.find import cluster_names, find_cluster
 from clusterjobs.spec.check_defaults import value_problems
 from clusterjobs.spec.defaults import load_defaults
 from clusterjobs.spec.site import load_site
+from clusterjobs.spec.site_prices import load_site_prices
 from clusterjobs.yaml.document import dotted
 
 
@@ -105,7 +106,9 @@ def _caught(
 
 def _values(folder: pathlib.Path, _site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:
     for file in SiteFolders((folder,)).files(SITE_FILE):
-        yield Row(SITE_FILE, tuple(load_site([(str(file), read_text(file))])))
+        text = read_text(file)
+        load_site_prices([(str(file), text)])
+        yield Row(SITE_FILE, tuple(load_site([(str(file), text)])))
 
 
 def _defaults(folder: pathlib.Path, site: SiteFolders, problems: list[Problem]) -> Iterator[Row]:

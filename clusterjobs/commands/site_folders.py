@@ -18,6 +18,7 @@ SYSTEM_FOLDER = pathlib.Path("/etc/clusterjobs")
 SITE_FILE = "site.yaml"
 DEFAULTS_FILE = "defaults.yaml"
 POLICY_FILE = "policy.yaml"
+MEASUREMENTS_FILE = "measurements.jsonl"
 CLUSTERS, TEMPLATES, TESTS = "clusters", "templates", "tests"
 
 

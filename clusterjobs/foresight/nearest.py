@@ -10,12 +10,14 @@ import json
 import pathlib
 from collections.abc import Iterable
 from math import log
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clusterjobs.foresight.flops import model_flops
 from clusterjobs.foresight.layer_time import layer_weights
-from clusterjobs.foresight.published import Published
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape
+
+if TYPE_CHECKING:
+    from clusterjobs.foresight.published import Published
 
 DATA_FILE = pathlib.Path(__file__).with_name("nearest.json")
 

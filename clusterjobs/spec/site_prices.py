@@ -27,7 +27,9 @@ def _usd(value: Any) -> float:
     if re.search(r"[^\d.,\s$]", text) and re.search(r"\d", text):
         raise ValueError("prices are in USD: convert it, and write a plain number, 32.77")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST:
-        raise ValueError(f"expected USD an hour of one node, above 0 and up to {_MOST:,.0f}: 32.77")
+        raise ValueError(
+            f"expected USD an hour of one node, above 0 and up to {_MOST:,.0f}: write 32.77"
+        )
     return float(value)
 
 
@@ -61,9 +63,11 @@ class SitePrice(SpecModel):
     @model_validator(mode="after")
     def _belongs_somewhere(self) -> "SitePrice":
         if (self.region is None) == (self.cluster is None):
-            raise ValueError("expected region or cluster, one of them: region: us-east-1")
+            raise ValueError("expected either region or cluster: for example region: us-east-1")
         if self.region and not self.purchase:
-            raise ValueError("a price of a region needs purchase: ONDEMAND, SPOT or CAPACITY_BLOCK")
+            raise ValueError(
+                "a region alone is not enough: add purchase: ONDEMAND, SPOT or CAPACITY_BLOCK"
+            )
         return self
 
 

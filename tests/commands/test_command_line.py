@@ -77,7 +77,7 @@ def test_version_is_that_of_the_package(clusterjobs: Callable[..., object]) -> N
 KEYS = [
     *("name", "cluster", "partition", "instance_type", "framework", "launcher", "nodes"),
     *("ranks_per_node", "gpus_per_node", "world_size", "data_parallel", "batch"),
-    *("roles", "merged", "sections"),
+    *("roles", "foresight", "merged", "sections"),
 ]
 
 

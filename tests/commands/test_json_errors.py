@@ -16,6 +16,8 @@ from clusterjobs.commands import plan as plan_command
 # What makes each command fail, if anything but a wrong option can.
 FAILING = {
     "plan": ["nosuch.yaml"],
+    "advise": ["exp.yaml"],
+    "calibrate": ["exp.yaml"],
     "submit": ["wrong.yaml"],
     "status": ["exp.yaml", "4711"],
     "results": ["exp.yaml"],

@@ -47,6 +47,7 @@ def test_the_plan_for_scripts_keeps_its_names(
         "data_parallel": 16,
         "batch": {"micro": 4, "accumulation": 2, "global": 128},
         "roles": [],
+        "foresight": None,
         "merged": [],
     }
     assert list(sections) == ["derived", "sbatch", "srun", "environment", "command"]

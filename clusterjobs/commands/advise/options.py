@@ -37,7 +37,7 @@ class Option(NamedTuple):
 def option_of(
     one: Candidate, place: Place, settings: list[Setting], job: ForeseenJob, is_tie: bool
 ) -> Option:
-    speed = estimate_speed(job.model, one.layout, place.gpu, place.network)
+    speed = estimate_speed(job.model, one.layout, place.gpu, place.network, with_nearest=False)
     assert speed  # advise refuses offloaded states
     memory = estimate_memory(job.model, one.layout, place.gpu)
     seconds = speed.step_seconds.times(steps_of_job(job))

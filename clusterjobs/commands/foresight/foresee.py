@@ -40,13 +40,21 @@ class Foresight(NamedTuple):
 
 
 def foresee(
-    job: ForeseenJob, sites: Sequence[tuple[str, str]], measured: Sequence[Measurement] = ()
+    job: ForeseenJob,
+    sites: Sequence[tuple[str, str]],
+    measured: Sequence[Measurement] = (),
+    with_nearest: bool = True,
 ) -> Foresight:
-    """The foresight. Raises InputError for prices in a site.yaml that are wrong."""
+    """The foresight, with the nearest published rows if they are wanted.
+
+    Raises InputError for prices in a site.yaml that are wrong.
+    """
     model, layout, gpu = job.model, job.layout, job.gpu
     known = next((one for one in measured if one.is_of(job)), None)
     memory = narrowed_memory(estimate_memory(model, layout, gpu), known, job)
-    speed = narrowed_speed(estimate_speed(model, layout, gpu, job.network), known, job)
+    speed = narrowed_speed(
+        estimate_speed(model, layout, gpu, job.network, with_nearest), known, job
+    )
     parameters = count_parameters(model)
     step = speed.step_seconds if speed else None
     saves = saves_of(job, parameters, step)

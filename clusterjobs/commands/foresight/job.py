@@ -74,7 +74,11 @@ def foreseen_job(
     placement = plan.placement
     gpu = gpu_of(placement.node_type) or (_cpus_of(placement) if with_cpus else None)
     if gpu is None:
-        return Unknown(f"no numbers are known for the GPUs of {placement.node_type.name}")
+        kind = placement.node_type
+        hint = "name a node type with GPUs of NVIDIA: clusterjobs clusters list"
+        if not kind.gpus:
+            return Unknown(f"{kind.name} has no GPU: nothing is predicted for it", hint)
+        return Unknown(f"no numbers are known for the GPUs of {kind.name}", hint)
     limit = plan.job.time_limit
     return ForeseenJob(
         model,

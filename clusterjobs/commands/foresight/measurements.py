@@ -13,15 +13,13 @@ from typing import Any
 
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.foresight.measured import Measurement
-from clusterjobs.commands.site_folders import SiteFolders, user_folder
+from clusterjobs.commands.site_folders import MEASUREMENTS_FILE, SiteFolders, user_folder
 from clusterjobs.errors import InputError, Location, one_problem
-
-FILE = "measurements.jsonl"
 
 
 def read_measurements(site: SiteFolders) -> tuple[Measurement, ...]:
     """Those of all site folders, the newest of each folder first. Raises InputError."""
-    return tuple(one for file in site.files(FILE) for one in _of_file(file))
+    return tuple(one for file in site.files(MEASUREMENTS_FILE) for one in _of_file(file))
 
 
 def _of_file(file: pathlib.Path) -> list[Measurement]:
@@ -59,7 +57,7 @@ def store(measurements: Sequence[Measurement]) -> pathlib.Path:
     folder = user_folder()
     if folder is None:
         raise one_problem("there is no home folder to store the measurement in", hint="set HOME")
-    file = folder / FILE
+    file = folder / MEASUREMENTS_FILE
     lines = "".join(json.dumps(one._asdict(), sort_keys=True) + "\n" for one in measurements)
     try:
         folder.mkdir(parents=True, exist_ok=True)

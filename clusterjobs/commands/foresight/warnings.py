@@ -33,8 +33,9 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
         yield problem(where, what, remedy, not strict)
     bubble = bubble_share(found)
     if bubble > MOST_LOST:
-        m, p = layout.micro_batches, layout.pipeline
-        what = f"the pipeline is idle {bubble:.0%} of the time: {m:.0f} micro batches in {p} stages"
+        p, m = layout.pipeline, round(layout.micro_batches)
+        batches = "1 micro batch" if m == 1 else f"{m} micro batches"
+        what = f"the pipeline is idle {bubble:.0%} of the time: {batches} in {p} stages"
         hint = f"accumulation of at least {4 * p}, or a smaller pipeline: clusterjobs advise"
         yield problem(("parallel", "pipeline"), what, hint)
     idle = idle_share(found)

@@ -1,0 +1,271 @@
+"""Foresight in plan, render and submit: the block, the JSON, prices, warnings and measurements."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clusterjobs.commands.calibrate.readings import read_log
+from clusterjobs.errors import InputError
+
+SPEC = """\
+name: gpt
+cluster: p4d-a100
+nodes: 2
+time_limit: 1-00:00:00
+framework: megatron-lm
+workdir: /fsx/Megatron-LM
+script: pretrain_gpt.py
+model: {layers: 24, hidden: 1024, heads: 16, sequence: 1024, vocab: 50257}
+batch: {micro: 8, global: 512}
+precision: bf16
+args: {train-iters: 100000, lr: 1e-4, save-interval: 1000}
+checkpoints: {path: /fsx/checkpoints}
+"""
+KEYS = [
+    *("parameters", "memory_gib", "verdict", "step_seconds", "tokens_per_second_per_gpu"),
+    *("tflops_per_gpu", "mfu", "limits", "validated", "nearest", "total_seconds", "cost"),
+]
+
+
+@pytest.fixture
+def spec(folder: pathlib.Path) -> pathlib.Path:
+    file = folder / "exp.yaml"
+    file.write_text(SPEC)
+    return file
+
+
+def foresight(clusterjobs: Callable[..., Any], *words: object) -> dict[str, Any]:
+    done = clusterjobs("plan", *words, "--json")
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)["foresight"]
+    return found
+
+
+def test_the_json_has_the_documented_keys(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path
+) -> None:
+    found = foresight(clusterjobs, spec)
+    assert set(KEYS) <= set(found)
+    assert found["verdict"] == "fits"
+    memory = found["memory_gib"]
+    assert sum(memory["parts"].values()) == pytest.approx(memory["mid"], rel=0.001)
+    for key in ("memory_gib", "step_seconds", "mfu", "tflops_per_gpu", "total_seconds", "cost"):
+        assert found[key]["low"] < found[key]["mid"] < found[key]["high"], key
+    step, total = found["step_seconds"]["mid"], found["total_seconds"]
+    assert total["steps"] == 100_000
+    assert total["mid"] > 100_000 * step
+    tokens = 512 * 1024 / 16 / step
+    assert found["tokens_per_second_per_gpu"]["mid"] == pytest.approx(tokens, rel=0.001)
+
+
+def test_the_block_has_the_same_numbers(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path
+) -> None:
+    block = clusterjobs("plan", spec).out.partition("foresight\n")[2].partition("\n\n")[0]
+    rows = [line.split()[0] for line in block.splitlines() if not line.startswith("   ")]
+    assert rows == ["model", "memory", "step", "time", "checkpoint", "cost", "nearest"]
+    assert "100000 steps" in block
+    assert "every 1000 steps" in block
+    cost = foresight(clusterjobs, spec)["cost"]["high"]
+    assert f"up to ${float(f'{cost:.3g}'):,.0f} " in block
+
+
+def test_without_a_model_nothing_is_said(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    spec = folder / "exp.yaml"
+    spec.write_text("name: a\ncluster: small\nframework: command\ncommand: ./run\n")
+    assert foresight(clusterjobs, spec) is None
+    assert "foresight" not in clusterjobs("plan", spec).out
+
+
+# ------------------------------------------------------------------ prices
+
+
+def test_the_catalogues_price_is_for_its_region(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    price = foresight(clusterjobs, spec)["cost"]["price"]
+    assert (price["where"], price["purchase"]) == ("us-east-1", "ONDEMAND")
+    assert price["date"]
+    assert price["source"].startswith("AWS's public price list")
+    (folder / "site.yaml").write_text("region: eu-west-1\n")
+    assert foresight(clusterjobs, spec)["cost"] is None
+    text = clusterjobs("plan", spec).out
+    assert "no price of p4d.24xlarge in eu-west-1, ONDEMAND" in text
+    assert "$" not in text.partition("foresight\n")[2].partition("\n\n")[0]
+
+
+def test_the_sites_price_wins(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    row = "{instance_type: p4d.24xlarge, cluster: p4d-a100, usd_per_hour: 1.5, date: 2026-10, "
+    (folder / "site.yaml").write_text(f"prices:\n  - {row}source: ours}}\n")
+    cost = foresight(clusterjobs, spec)["cost"]
+    assert (cost["price"]["usd_per_hour"], cost["price"]["source"]) == (1.5, "ours")
+    assert cost["price"]["where"] == "cluster p4d-a100"
+    assert cost["mid"] == pytest.approx(1.5 * cost["node_hours"]["mid"], rel=0.001)
+
+
+def test_a_wrong_price_warns_and_the_job_is_rendered(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    (folder / "site.yaml").write_text("prices: 3\n")
+    done = clusterjobs("render", spec)
+    assert done.code == 0
+    assert "warning: prices: expected a list" in done.err
+
+
+# ------------------------------------------------------------------ warnings
+
+LARGE = "model={layers: 96, hidden: 12288, heads: 96, sequence: 2048, vocab: 50257}"
+
+
+def test_a_model_that_does_not_fit_warns_and_with_strict_fails(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path
+) -> None:
+    done = clusterjobs("render", spec, "--set", LARGE)
+    assert done.code == 0
+    assert "warning: batch.micro: does not fit: about " in done.err
+    strict = clusterjobs("render", spec, "--set", LARGE, "--strict")
+    assert strict.code == 1
+    assert "batch.micro: does not fit: about " in strict.err
+    assert "warning: batch.micro: does not fit" not in strict.err
+    assert clusterjobs("render", spec, "--strict").code == 0
+    assert clusterjobs("submit", spec, "--set", LARGE, "--strict").code == 1
+
+
+def test_a_sweep_names_the_points_that_do_not_fit(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path
+) -> None:
+    spec.write_text(SPEC + "sweep: {grid: {model.layers: [24, 4800]}}\nlogs: /fsx/logs\n")
+    done = clusterjobs("render", spec)
+    assert done.code == 0, done.err
+    assert "does not fit" in done.err
+    assert "in the point 0001-layers=4800" in done.err
+    assert clusterjobs("render", spec, "--strict").code == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ["parallel.pipeline=8", "batch.micro=1", "batch.global=8"],
+            "the pipeline is idle 64% of the time: 4 micro batches in 8 stages",
+        ),
+        (["gpus_per_node=4"], "50% of the GPUs of the nodes are idle: the job uses 8"),
+        (
+            ["time_limit=00:10:00", "args.save-interval=100000"],
+            "the time limit of 10 min is shorter than the ",
+        ),
+    ],
+)
+def test_what_is_wasted_is_warned_of(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, settings: list[str], message: str
+) -> None:
+    assert message not in clusterjobs("render", spec).err
+    words = [word for setting in settings for word in ("--set", setting)]
+    done = clusterjobs("render", spec, *words)
+    assert done.code == 0, done.err
+    assert message in done.err
+
+
+# ------------------------------------------------------------------ measurements
+
+
+def log_of(seconds: float, steps: int = 20, more: str = "") -> str:
+    lines = [
+        f" iteration {n:8}/{steps:8} | consumed samples: {n * 512} | elapsed time per iteration "
+        f"(ms): {1000 * (seconds if n > 5 else 5 * seconds):.1f} | learning rate: 1.0E-04 | "
+        f"global batch size:   512 | lm loss: 6.6E+00 | loss scale: 1.0 | grad norm: 1.214 | "
+        f"number of skipped iterations:   0 | number of nan iterations:   0 |"
+        for n in range(1, steps + 1)
+    ]
+    return "\n".join([*lines, more, ""])
+
+
+def test_a_measurement_narrows_the_ranges(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    before = foresight(clusterjobs, spec)
+    (folder / "job.log").write_text(log_of(0.9, more="[Rank 0] max allocated: 20480.0 | max"))
+    done = clusterjobs("calibrate", spec, "--log", "job.log", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert (found["step_seconds"], found["peak_gib"]) == (0.9, 20.0)
+    after = foresight(clusterjobs, spec)
+    assert after["step_seconds"]["mid"] == pytest.approx(0.9, rel=0.001)
+    assert after["memory_gib"]["mid"] == pytest.approx(20.0, rel=0.001)
+    for key in ("step_seconds", "memory_gib"):
+        wide, narrow = (one[key]["high"] / one[key]["low"] for one in (before, after))
+        assert narrow < wide
+    assert after["measured"].startswith("measured on 16 A100-40 (p4d-a100: p4d.24xlarge, ")
+    assert "measured on 16 A100-40" in clusterjobs("plan", spec).out
+
+
+def test_a_measurement_is_for_its_layout_and_any_number_of_nodes(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    predicted = foresight(clusterjobs, spec)["step_seconds"]["mid"]
+    (folder / "job.log").write_text(log_of(2 * predicted))
+    assert clusterjobs("calibrate", spec, "--log", "job.log").code == 0
+    more = ["--set", "nodes=4"]
+    wide = foresight(clusterjobs, spec, *more)
+    assert wide["measured"]
+    other = foresight(clusterjobs, spec, "--set", "batch.micro=4")
+    assert other["measured"] is None
+
+
+def test_the_short_job_keeps_layers_and_micro_batch(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    done = clusterjobs("calibrate", spec, "--render", "--steps", "10")
+    assert done.code == 0, done.err
+    script = (folder / "generated-calibration/job.sh").read_text()
+    for text in ("gpt-calibration", "--num-layers 24", "--micro-batch-size 8", "--train-iters 10"):
+        assert text in script, text
+    assert "#SBATCH --nodes=1" in script
+    assert "checkpoints-calibration" in script
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--log", "empty.log"], "the log has 0 steps with a speed; at least 5 are needed"),
+        (["--log", "short.log"], "the log has 2 steps with a speed; at least 5 are needed"),
+        (["--log", "binary.log"], "the log has 0 steps with a speed; at least 5 are needed"),
+        (["--log", "nosuch.log"], "cannot read nosuch.log: No such file or directory"),
+        (["--log", "empty.log", "--nodes", "2"], "remove --render and --nodes"),
+        (["--set", "args={lr: 1e-4}"], "args.train-iters: train-iters is missing"),
+        (["--set", "parallel.tensor=8", "--nodes", "1", "--render", "--steps", "4"], "5<=x<=1000"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    clusterjobs: Callable[..., Any],
+    spec: pathlib.Path,
+    folder: pathlib.Path,
+    words: list[str],
+    message: str,
+) -> None:
+    (folder / "empty.log").write_text("")
+    (folder / "short.log").write_text(log_of(0.9, steps=2))
+    (folder / "binary.log").write_bytes(bytes(range(256)) * 10)
+    done = clusterjobs("calibrate", spec, *words)
+    assert done.code in (1, 2), done.err
+    assert message in done.err
+
+
+def test_hostile_numbers_in_a_log_are_no_measurement() -> None:
+    lines = ["samples/s: 0", "samples/s: 1e999", "samples/s: ...", "step time: 1..2 ms"] * 5
+    with pytest.raises(InputError, match="steps with a speed"):
+        read_log(lines, (), 16, 1024, 8)
+
+
+def test_one_rank_is_read_of_several_that_print() -> None:
+    lines = [f"{rank}: step {n} samples/s: 160" for n in range(10) for rank in range(4)]
+    assert read_log(lines, (), 16, 1024, 8) == (0.1, 7, None)
