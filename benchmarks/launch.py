@@ -20,7 +20,7 @@ from clusterjobs.lab.shape import lab_spec
 from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.script import render_script
@@ -77,7 +77,7 @@ def _measured(nodes: int) -> list[Row]:
         .replace("MaxCount: 2", f"MaxCount: {nodes}")
     )
     cluster, document = read_cluster(config, "small.yaml", load_site([_site()]))
-    shape = lab_spec(cluster, slurm_partitions(cluster, document), nodes)
+    shape = lab_spec(slurm_shape(cluster, document), nodes)
     scripts = {
         "by hand": _BY_HAND.format(nodes=nodes, more=""),
         "one more srun": _BY_HAND.format(nodes=nodes, more="srun /bin/true\n"),

@@ -20,9 +20,9 @@ import yaml
 from benchmarks.specs import SITE, different_specs
 from benchmarks.timing import Row
 from clusterjobs.cluster.facts import ClusterFacts
+from clusterjobs.cluster.find import find_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.find import find_cluster
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render.inputs import Inputs

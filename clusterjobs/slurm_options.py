@@ -14,6 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 DATA_FILE = pathlib.Path(__file__).with_name("slurm_options.json")
 
+OLDEST = "22.05"  # version that jobs were tried with: KnownOptions.oldest, without reading the file
+
 Program = Literal["sbatch", "srun"]
 
 
@@ -46,6 +48,11 @@ class KnownOptions(NamedTuple):
         before = [one for one in self.versions if _number(one) <= wanted][-1:]
         after = [one for one in self.versions if _number(one) >= wanted][:1]
         return not {*before, *after} & {*known}
+
+
+def is_untried(version: str) -> bool:
+    """Whether it is older than every version that jobs were tried with."""
+    return _number(version) < _number(OLDEST)
 
 
 def _number(version: str) -> tuple[int, int]:

@@ -1,5 +1,7 @@
 """Each folder in cases/good is a case: a spec and every file that it renders, to the byte.
 
+So are the examples on clusters of all kinds; what they render is in cases/examples.
+
 `pytest --update-goldens` rewrites the expected files; read what changes before committing it. Two
 things are verified here and left out of the expected files, so that one change in a program for the
 nodes or in a template changes few of them: the text of embedded programs, and checksums.
@@ -20,8 +22,15 @@ import pytest
 
 from clusterjobs.resources import node_program, template_texts
 
-CASES = pathlib.Path(__file__).parent / "cases" / "good"
-NAMES = sorted(path.name for path in CASES.iterdir())
+ROOT = pathlib.Path(__file__).parents[1]
+CASES = ROOT / "tests" / "cases" / "good"
+EXAMPLES = [*ROOT.glob("examples/slurm/*.yaml"), ROOT / "examples" / "gpt-neox-2node-gcp.yaml"]
+# Name of a case -> its spec, and the folder of the files that it renders.
+GOLDENS = {
+    **{path.name: (path / "spec.yaml", path / "expected") for path in CASES.iterdir()},
+    **{f"example {spec.stem}": (spec, CASES.parent / "examples" / spec.stem) for spec in EXAMPLES},
+}
+NAMES = sorted(GOLDENS)
 SHELLCHECK = pathlib.Path(sys.executable).with_name("shellcheck")
 
 
@@ -29,10 +38,10 @@ EMBEDDED = re.compile(r"(?ms)^: <<'end of ([a-z0-9_]+\.(?:py|sh))'\n(.*?)\nend o
 
 
 def render(
-    clusterjobs: Callable[..., object], case: pathlib.Path, output: pathlib.Path
+    clusterjobs: Callable[..., object], spec: pathlib.Path, output: pathlib.Path
 ) -> dict[str, str]:
     """The rendered files with programs and checksums left out, once they are verified."""
-    outcome = clusterjobs("render", case / "spec.yaml", "-o", output)
+    outcome = clusterjobs("render", spec, "-o", output)
     assert outcome.code == 0, outcome.err
     files = {path.name: path.read_text(encoding="utf-8") for path in output.iterdir()}
     files["manifest.json"] = without_checksums(files)
@@ -75,7 +84,7 @@ def read_expected(folder: pathlib.Path) -> dict[str, str]:
 
 def write_expected(folder: pathlib.Path, files: dict[str, str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
 
@@ -87,8 +96,8 @@ def test_case_renders_exactly_the_expected_files(
     tmp_path: pathlib.Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    expected = CASES / name / "expected"
-    files = render(clusterjobs, CASES / name, tmp_path / "out")
+    spec, expected = GOLDENS[name]
+    files = render(clusterjobs, spec, tmp_path / "out")
     if request.config.getoption("--update-goldens"):
         write_expected(expected, files)
     wanted = read_expected(expected)
@@ -98,7 +107,7 @@ def test_case_renders_exactly_the_expected_files(
 
 
 def scripts() -> list[pathlib.Path]:
-    return sorted(CASES.glob("*/expected/job*.sh"))
+    return sorted(script for _, folder in GOLDENS.values() for script in folder.glob("job*.sh"))
 
 
 def test_every_golden_script_is_valid_bash() -> None:
@@ -117,8 +126,7 @@ def test_rendered_examples_are_valid_bash_and_shellcheck_finds_nothing(
     clusterjobs: Callable[..., object], tmp_path: pathlib.Path
 ) -> None:
     rendered = []
-    examples = pathlib.Path(__file__).parents[1] / "examples"
-    for spec in sorted(examples.glob("*.yaml")):
+    for spec in sorted((ROOT / "examples").glob("*.yaml")):
         if spec.name == "site.yaml":
             continue
         output = tmp_path / spec.stem

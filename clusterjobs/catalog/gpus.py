@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
+import re
 from typing import Any, NamedTuple
 
 DATA_FILE = pathlib.Path(__file__).with_name("gpus.json")
@@ -48,6 +49,17 @@ def find_gpu_model(name: str) -> GpuModel | None:
     """The properties of a model such as `A100`, or None if the catalogue lacks it."""
     row = _rows().get(name)
     return GpuModel(name, *row) if row else None
+
+
+def gpu_model_of(text: str) -> str | None:
+    """The catalogue's name of a model that is written in some other way; None if it lacks it.
+
+    `a100`, `nvidia_a100_3g.20gb` (a part of one, by Slurm's AutoDetect) and `NVIDIA
+    A100-SXM4-40GB` (by nvidia-smi) are `A100`.
+    """
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    by_type = {gres_type(name): name for name in _rows()}
+    return next((by_type[word] for word in ("".join(words), *words) if word in by_type), None)
 
 
 @functools.cache

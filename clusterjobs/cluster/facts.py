@@ -6,22 +6,34 @@ None means unknown; 0, "" and () mean that there is none.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, Protocol
 
 from clusterjobs.errors import Location
 
 
+class SiteVariable(NamedTuple):
+    """An environment variable that jobs on some nodes need, and why."""
+
+    name: str
+    value: str
+    reason: str
+
+
 class NodeType(NamedTuple):
     """A type of node. If a node may be one of several types, the smallest number of each.
 
-    `cpus` as Slurm counts them. `fabric`: the fast network that the type supports, and the number
-    of its interfaces; the node's group says whether it is used. `gpu_model` is NVIDIA's: `V100`;
-    `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
-    `gpu_memory_gib`: the memory of one GPU.
+    `cpus` and `memory_mib` as Slurm counts them. `fabric`: the fast network that the type supports,
+    and the number of its interfaces; the node's group says whether it is used. `gpu_model` is
+    NVIDIA's: `V100`; `gpu_gres_type` is the type in Slurm's Gres, `v100`; "" if unknown.
+    `variables`, `source` (files of bash) and `setup` (lines of bash) are what its jobs need.
+    `request_gpus`: the directive for GPUs, "gpus-per-node", "gres", "gpus-per-task" or "none"; ""
+    for the default.
     `accelerator` names devices that Slurm does not count as GPUs (`16 Trainium`);
     `accelerator_ranks` use all of them, and `neuron_cores` are those of AWS Neuron among them.
-    `cpus_are_cores`: one thread of each core is in use.
-    `placeholder` stands where the name was to be filled in.
+    `cpus_are_cores`: one thread of each core is in use. `threads_per_core`: Slurm's own number.
+    `scratch`: where it mounts its local disk; None if its partition says that.
+    `placeholder` stands where the name was to be filled in. `gpu_memory_gib` is that of one GPU.
     """
 
     name: str
@@ -36,11 +48,22 @@ class NodeType(NamedTuple):
     fabric_interfaces: int | None = None
     network_gbps: float | None = None
     local_disk_gb: int | None = None
+    scratch: str | None = None
+    variables: tuple[SiteVariable, ...] = ()
+    source: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    request_gpus: str = ""
     accelerator: str = ""
     accelerator_ranks: int = 0
     cpus_are_cores: bool | None = None
     neuron_cores: int = 0
     placeholder: str = ""
+    threads_per_core: int | None = None
+
+    @property
+    def has_amd_gpus(self) -> bool:
+        """Whether its GPUs are AMD's, such as `MI250X`: NVIDIA's programs do not find them."""
+        return bool(re.search(r"\bMI\d", self.gpu_model or "", re.IGNORECASE))
 
 
 class NodeGroup(NamedTuple):
@@ -109,7 +132,7 @@ class Terms(NamedTuple):
     """The source's own terms, for messages that say what to check or change.
 
     `one_thread_per_core`: how to leave threads idle where Slurm takes each of them for a core; ""
-    where it knows the threads.
+    where it knows the threads. `other_version`: what to do if the cluster has another Slurm.
     """
 
     node_facts: str = "cluster"  # the source of a node type's numbers
@@ -120,6 +143,7 @@ class Terms(NamedTuple):
     capacity: str = "file system"
     enable_fabric: str = "enable it on the nodes of the queue"
     one_thread_per_core: str = ""
+    other_version: str = ""
 
 
 class ClusterFacts(NamedTuple):
@@ -128,8 +152,12 @@ class ClusterFacts(NamedTuple):
     `shared_folders` are shared, but are not mounts themselves. `bucket_service`: the service whose
     Lustre file systems can link a folder to a bucket; "" if there is none. `slurm_commands`: the
     folder of srun and the other commands on the nodes; "" if they are on every user's PATH.
-    `default_partition`: of jobs that name none; "" if unknown. `region`: whose prices are valid; ""
-    if unknown.
+    `default_partition`: of jobs that name none; "" if unknown. `auto_resume`: after a failure,
+    `srun --auto-resume=1` restarts a step on other nodes, or requeues its job (HyperPod).
+    `region`: whose prices are valid; "" if unknown.
+    `write_partition`: False if the site chooses the partition of a job that names none.
+    `master_addr_suffix`: added to a node's name, it gives the node's address in the fast network.
+    `container_program`, `accounts` and `qos` are what jobs may use; "" and () if unknown.
     """
 
     name: str
@@ -141,6 +169,12 @@ class ClusterFacts(NamedTuple):
     bucket_service: str = ""
     slurm_commands: str = ""
     default_partition: str = ""
+    auto_resume: bool = False
+    write_partition: bool = True
+    master_addr_suffix: str = ""
+    container_program: str = ""
+    accounts: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
     terms: Terms = Terms()
     region: str = ""
 

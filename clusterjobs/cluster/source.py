@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from clusterjobs.cluster.facts import BucketLink, ClusterFacts
+from clusterjobs.cluster.slurm_nodes import SlurmShape
 from clusterjobs.errors import Problem
 
 
@@ -35,6 +36,9 @@ class ClusterSource(Protocol):
     """The description of one cluster."""
 
     facts: ClusterFacts
+
+    def shape(self) -> SlurmShape:
+        """The cluster as a lab imitates it. Raises InputError if what that needs is unknown."""
 
     def fit(self, links: Sequence[BucketLink] = ()) -> ClusterFiles:
         """The files for a job that needs these links. Raises InputError if that is impossible."""

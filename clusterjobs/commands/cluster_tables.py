@@ -1,4 +1,7 @@
-"""Clusters as tables for a person and as data for a script."""
+"""Clusters as tables for a person and as data for a script.
+
+Tables of described Slurm clusters are in `described_tables.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from clusterjobs.catalog.prices import Price, all_prices
-from clusterjobs.commands.configs import Config
+from clusterjobs.commands import described_tables
+from clusterjobs.commands.configs import AnyCluster, Config, Described
 from clusterjobs.commands.named_clusters import NamedCluster
 from clusterjobs.commands.show import table
 from clusterjobs.errors import InputError
@@ -21,20 +25,26 @@ _LONG = 60
 
 def list_text(clusters: Sequence[NamedCluster]) -> str:
     """One row per compute resource of each cluster."""
-    head = ["name", "queue", "nodes", "GPUs of a node", "EFA", "shared", "USD/hour, all nodes"]
+    head = ["name", "queue", "nodes", "GPUs of a node", "fabric", "shared", "USD/hour, all nodes"]
     rows, all_nodes = [[*head, "from"]], list[NodesRow]()
     for one in clusters:
-        mounts = ", ".join(mount.directory for mount in one.config.cluster.mounts)
-        nodes = node_rows(one.config.cluster)
-        rows += [[one.name, *_list_row(row, mounts), one.shown_origin] for row in nodes]
+        nodes = [] if isinstance(one.config, Described) else node_rows(one.config.cluster)
+        rows += [[one.name, *cells, one.shown_origin] for cells in _list_rows(one.config, nodes)]
         all_nodes += nodes
-    return f"{table(rows)}\n\n{_about_prices(all_nodes)}"
+    return f"{table(rows)}\n\n{_about_prices(all_nodes)}".rstrip()
+
+
+def _list_rows(config: AnyCluster, nodes: Sequence[NodesRow]) -> list[list[str]]:
+    if isinstance(config, Described):
+        return described_tables.list_rows(config)
+    mounts = ", ".join(mount.directory for mount in config.cluster.mounts)
+    return [_list_row(row, mounts) for row in nodes]
 
 
 def _list_row(row: NodesRow, mounts: str) -> list[str]:
     nodes = f"{_nodes(row)} x {', '.join(row.instance_types) or '?'}"
     price = "-" if row.usd_per_hour is None else f"{row.usd_per_hour:,.2f}"
-    return [row.queue, nodes, _gpus(row), _number(row.efa_interfaces), mounts, price]
+    return [row.queue, nodes, _gpus(row), _efa(row), mounts, price]
 
 
 def _nodes(row: NodesRow) -> str:
@@ -44,6 +54,10 @@ def _nodes(row: NodesRow) -> str:
 
 def _gpus(row: NodesRow) -> str:
     return f"{row.gpus} x {row.gpu}" if row.gpus else row.accelerator or _number(row.gpus)
+
+
+def _efa(row: NodesRow) -> str:
+    return f"{row.efa_interfaces} x efa" if row.efa_interfaces else _number(row.efa_interfaces)
 
 
 def _number(value: float | None) -> str:
@@ -76,8 +90,10 @@ _PURCHASES = {"ONDEMAND": "on demand", "SPOT": "spot", "CAPACITY_BLOCK": "in a C
 # ------------------------------------------------------------------ one cluster
 
 
-def show_text(config: Config) -> str:
+def show_text(config: AnyCluster) -> str:
     """Head node, queues, storage, and their names in Slurm."""
+    if isinstance(config, Described):
+        return described_tables.show_text(config)
     cluster, rows = config.cluster, node_rows(config.cluster)
     head = text(at(config.data, "HeadNode", "InstanceType")) or "?"
     price = head_node_price(head, cluster.region)
@@ -134,10 +150,13 @@ def _slurm_text(config: Config) -> str:
     return "in Slurm\n" + table(cells)
 
 
-def cluster_data(config: Config) -> dict[str, Any]:
+def cluster_data(config: AnyCluster) -> dict[str, Any]:
     """The same as data. Names and structure are stable across versions."""
+    if isinstance(config, Described):
+        return described_tables.cluster_data(config)
     cluster = config.cluster
     return {
+        "kind": "parallelcluster",
         "name": cluster.name,
         "file": cluster.file,
         "region": cluster.region,

@@ -1,4 +1,4 @@
-"""clusterjobs clusters: show, compare and upgrade cluster configs."""
+"""clusterjobs clusters: show, compare and upgrade the files of clusters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import Any
 
 import click
 
+from clusterjobs.commands.cluster_differences import differences
+from clusterjobs.commands.cluster_import import import_
 from clusterjobs.commands.cluster_tables import cluster_data, list_text, show_text, value_text
-from clusterjobs.commands.configs import find_config_file, read_config
+from clusterjobs.commands.configs import Described, find_config_file, read_cluster_file
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.named_clusters import named_clusters
 from clusterjobs.commands.show import print_json, show_problems, styled
 from clusterjobs.counted import counted
-from clusterjobs.errors import Problem
+from clusterjobs.errors import Location, Problem, one_problem
+from clusterjobs.slurmcluster.detect import is_description
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
 _site = click.option(
@@ -28,7 +31,7 @@ _site = click.option(
 
 @click.group()
 def clusters() -> None:
-    """Cluster configs: the ready ones and your own.
+    """The files of clusters: the ready ones and your own.
 
     \b
     Examples:
@@ -39,12 +42,15 @@ def clusters() -> None:
     """
 
 
+clusters.add_command(import_)
+
+
 @clusters.command(name="list", short_help="List the clusters that a spec can name.")
 @_json
 def list_(as_json: bool) -> int:
-    """List the clusters that a spec can name: queues, nodes, GPUs, EFA, storage, price, file.
+    """List the clusters that a spec can name: queues, nodes, GPUs, fabric, storage, price, file.
 
-    They are the ready configs, and `clusters/NAME.yaml` in the site folders.
+    They are the ready ones, and `clusters/NAME.yaml` in the site folders.
 
     \b
     Examples:
@@ -65,14 +71,14 @@ def list_(as_json: bool) -> int:
 @_site
 @_json
 def show(cluster: str, site: pathlib.Path | None, as_json: bool) -> None:
-    """Show what CLUSTER has: a ready config's name, or a ParallelCluster config.
+    """Show what CLUSTER has: a cluster's name, a ParallelCluster config, or a description.
 
     \b
     Examples:
       clusterjobs clusters show p4d-a100
       clusterjobs clusters show my-cluster.yaml --json
     """
-    config = read_config(find_config_file(cluster), site)
+    config = read_cluster_file(find_config_file(cluster), site)
     if as_json:
         print_json(cluster_data(config))
     else:
@@ -90,7 +96,10 @@ def site(cluster: str) -> None:
     """
     from clusterjobs.parallelcluster.site_form import site_form
 
-    config = read_config(find_config_file(cluster))
+    config = read_cluster_file(find_config_file(cluster))
+    if isinstance(config, Described):
+        click.echo(f"{config.file} describes a Slurm cluster: it has no values of a site", err=True)
+        return
     form = site_form(config.document, config.site)
     if form.lines:
         click.echo(f"# Values of your site for {config.cluster.name}:")
@@ -110,7 +119,8 @@ def site(cluster: str) -> None:
 def diff(old: str, new: str, site: pathlib.Path | None, as_json: bool) -> None:
     """Show how config NEW differs from OLD, and what a running cluster needs to get there.
 
-    Order, comments and spelled-out defaults make no difference.
+    Order, comments and spelled-out defaults make no difference. A ParallelCluster config and a
+    description of a Slurm cluster are compared by what a plan knows of them.
 
     \b
     Examples:
@@ -118,16 +128,15 @@ def diff(old: str, new: str, site: pathlib.Path | None, as_json: bool) -> None:
       clusterjobs clusters diff p5-h100 p5-h100-capacity-block --json
     """
     from clusterjobs.parallelcluster.validation import optional_deps
-    from clusterjobs.parallelcluster.validation.compare import compare
 
-    first, second = (read_config(find_config_file(name), site) for name in (old, new))
-    differences = compare(first.data, second.data)
+    first, second = (read_cluster_file(find_config_file(name), site) for name in (old, new))
+    found = differences(first, second)
     if as_json:
-        print_json([dataclasses.asdict(difference) for difference in differences])
+        print_json([dataclasses.asdict(difference) for difference in found])
         return
-    if not differences:
+    if not found:
         click.echo("no difference")
-    for difference in differences:
+    for difference in found:
         click.echo(
             f"{difference.path}: {value_text(difference.old)} -> {value_text(difference.new)}"
         )
@@ -135,7 +144,8 @@ def diff(old: str, new: str, site: pathlib.Path | None, as_json: bool) -> None:
             click.echo(f"    {_WHEN[difference.when]}")
         if difference.needs and difference.needs != "-":
             click.echo(f"    ParallelCluster: {difference.needs}")
-    if differences and not optional_deps.is_installed():
+    is_described = isinstance(first, Described) or isinstance(second, Described)
+    if found and not is_described and not optional_deps.is_installed():
         what = "skipped: what a running cluster takes, by ParallelCluster's update policies"
         click.echo(f"{what}; {optional_deps.HOW_TO_INSTALL} adds them", err=True)
 
@@ -167,6 +177,12 @@ def upgrade(file: pathlib.Path, write: bool, as_json: bool) -> int:
     from clusterjobs.parallelcluster.validation.upgrade import upgrade as make_changes
 
     before = read_text(file)
+    if is_description(before):
+        raise one_problem(
+            "a description of a Slurm cluster, which belongs to no release of ParallelCluster",
+            Location(str(file), 1, 1),
+            hint="clusterjobs clusters import --from-slurm describes the cluster as it is now",
+        )
     result = make_changes(before, str(file))
     if write and result.text != before:
         file.write_bytes(result.text.encode())

@@ -53,11 +53,16 @@ def read_sites(files: Sequence[pathlib.Path]) -> tuple[tuple[str, str], ...]:
 
 def read_text(path: pathlib.Path) -> str:
     """A file's text; `-` is standard input. Raises InputError for a bad path or bad bytes."""
+    return decode(read_bytes(path, MAX_BYTES + 1), shown_name(path))
+
+
+def read_bytes(path: pathlib.Path, most: int) -> bytes:
+    """The first bytes of a file, or of standard input. Raises InputError for a bad path."""
     try:
         if path == STDIN:
-            return decode(_read_once(sys.stdin.buffer), shown_name(path))
+            return _read_once(sys.stdin.buffer, most)
         with path.open("rb") as file:
-            return decode(file.read(MAX_BYTES + 1), str(path))
+            return file.read(most)
     except FileNotFoundError:
         raise one_problem(f"there is no file {path}", hint=_beside(path)) from None
     except IsADirectoryError:
@@ -69,9 +74,9 @@ def read_text(path: pathlib.Path) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _read_once(stream: BinaryIO) -> bytes:
+def _read_once(stream: BinaryIO, most: int) -> bytes:
     """The bytes of a stream; kept, since `validate` reads a file twice."""
-    return stream.read(MAX_BYTES + 1)
+    return stream.read(most)
 
 
 def _beside(path: pathlib.Path) -> str:

@@ -34,7 +34,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group()
 def lab() -> None:
-    """A real Slurm cluster on this machine, shaped like a ParallelCluster config.
+    """A real Slurm cluster on this machine, shaped like one of your clusters.
 
     Needs no root and no installed Slurm. Jobs run unchanged; GPUs exist only in Slurm.
 
@@ -51,7 +51,11 @@ def lab() -> None:
 @lab.command(short_help="Start a lab shaped like a cluster.")
 @click.argument("cluster")
 @click.option(
-    "--nodes", default=2, show_default=True, type=click.IntRange(1, 512), help="Nodes per queue."
+    "--nodes",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1, 512),
+    help="Nodes of each type in a queue.",
 )
 @click.option("--queue", metavar="QUEUE", help="Only this queue.")
 @click.option(
@@ -80,7 +84,7 @@ def up(
     name: str,
     as_json: bool,
 ) -> None:
-    """Start a lab shaped like CLUSTER: the name of a ready config, or a config file.
+    """Start a lab shaped like CLUSTER: the name of a ready config, or the file of a cluster.
 
     \b
     Examples:

@@ -33,23 +33,19 @@ def say(line: str) -> None:
 
 
 def read_shape(cluster: str, nodes: int, queue: str | None, controller_only: bool) -> LabSpec:
-    """The shape of the lab for a config, by a config's name or path. Raises InputError."""
+    """The shape of the lab for a cluster, by its name or file. Raises InputError."""
+    from clusterjobs.cluster.find import find_cluster
+    from clusterjobs.commands.cluster_sources import cluster_source
     from clusterjobs.commands.files import read_sites, read_text, site_files
     from clusterjobs.commands.site_clusters import cluster_files
     from clusterjobs.commands.site_folders import find_site_folders
     from clusterjobs.lab.shape import lab_spec
-    from clusterjobs.parallelcluster.find import find_cluster
-    from clusterjobs.parallelcluster.read import read_cluster
-    from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
     from clusterjobs.spec.site import load_site
 
-    named = cluster_files(find_site_folders())
-    file = find_cluster(cluster, Path.cwd(), site=named)
-    facts, document = read_cluster(
-        read_text(file), str(file), load_site(read_sites(site_files(file)))
-    )
-    partitions = slurm_partitions(facts, document)
-    return lab_spec(facts, partitions, nodes, queue, controller_only)
+    file = find_cluster(cluster, Path.cwd(), site=cluster_files(find_site_folders()))
+    site = load_site(read_sites(site_files(file)))
+    source = cluster_source(read_text(file), str(file), site)
+    return lab_spec(source.shape(), nodes, queue, controller_only)
 
 
 def small_queue_notices(spec: LabSpec, nodes: int) -> Iterator[str]:
@@ -57,9 +53,10 @@ def small_queue_notices(spec: LabSpec, nodes: int) -> Iterator[str]:
     for queue in () if spec.controller_only else spec.partitions:
         has = sum(group.count for group in queue.groups)
         if has < nodes:
+            setting = spec.size_setting
             yield (
-                f"queue {queue.name} has only {has} of {nodes} nodes, because of its MaxCount: "
-                f"to get more, raise MaxCount in a copy of the config {spec.cluster}"
+                f"queue {queue.name} has only {has} of {nodes} nodes, because of its {setting}: "
+                f"to get more, raise {setting} in a copy of the config {spec.cluster}"
             )
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pathlib
 from typing import Any, NamedTuple
 
-from clusterjobs.commands.configs import Config, read_config
+from clusterjobs.cluster.find import cluster_names, find_cluster
+from clusterjobs.commands.configs import AnyCluster, read_cluster_file
 from clusterjobs.commands.site_clusters import site_clusters
 from clusterjobs.commands.site_folders import find_site_folders
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.parallelcluster.find import cluster_names, find_cluster
 
 
 class NamedCluster(NamedTuple):
     """A cluster with its name. `hidden`: files of the same name in folders of lower precedence."""
 
     name: str
-    config: Config
+    config: AnyCluster
     is_ready: bool
     hidden: tuple[pathlib.Path, ...]
     hides_ready: bool
@@ -24,7 +24,7 @@ class NamedCluster(NamedTuple):
     @property
     def shown_origin(self) -> str:
         """Where it comes from, and what it hides."""
-        origin = "clusterjobs" if self.is_ready else self.config.cluster.file
+        origin = "clusterjobs" if self.is_ready else self.config.file
         hidden = [*map(str, self.hidden), *(["clusterjobs' own"] if self.hides_ready else [])]
         return f"{origin} (hides {', '.join(hidden)})" if hidden else origin
 
@@ -44,7 +44,7 @@ def named_clusters() -> tuple[list[NamedCluster], list[Problem]]:
         here, is_own = own.get(name), name in own
         hidden, hides_ready = here.shadowed if here else (), is_own and name in ready
         try:
-            config = read_config(find_cluster(name, pathlib.Path(), site=files))
+            config = read_cluster_file(find_cluster(name, pathlib.Path(), site=files))
         except InputError as error:
             problems += error.problems
         else:

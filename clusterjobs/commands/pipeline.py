@@ -18,7 +18,6 @@ from clusterjobs.commands.site_folders import SiteFolders
 from clusterjobs.commands.site_templates import read_site_templates
 from clusterjobs.commands.spec_files import ClusterInput, SpecFiles
 from clusterjobs.errors import InputError, Problem, in_order
-from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render.inputs import Inputs
 from clusterjobs.render.outputs import render_outputs
@@ -218,7 +217,7 @@ def cluster_of(loaded: Spec, files: SpecFiles) -> ClusterInput:
 
 
 def _plan(
-    loaded: Spec, source: ConfigSource, spec: pathlib.Path, policies: Policies, to_write: bool
+    loaded: Spec, source: ClusterSource, spec: pathlib.Path, policies: Policies, to_write: bool
 ) -> Plan:
     try:
         return plan_spec(loaded, source, policies, OwnConfigs(spec).texts(loaded))

@@ -36,10 +36,12 @@ def _problem(spec: Spec, path: Path, said: Complaint) -> Problem:
         if of_file := bash_complaint("\n".join(str(written[index]) for index in indexes)):
             path, said = (*path, indexes[0]), of_file
             break
-    return Problem(f"bash cannot read it: {said}", spec.source.locate(path), dotted(path), _HINT)
+    return Problem(
+        f"bash cannot read it: {said}", spec.source.locate(path), dotted(path), CODE_HINT
+    )
 
 
-_HINT = "it would end the job on nodes that are paid for: try it with bash -n"
+CODE_HINT = "it would end the job on nodes that are paid for: try it with bash -n"
 
 
 _BEFORE, _AFTER = "f() { if :; then ( :", ")\nfi\n}"  # nothing in between closes all of it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pathlib
 from typing import NamedTuple
 
+from clusterjobs.cluster.find import ENDINGS
 from clusterjobs.commands.site_folders import (
     CLUSTERS,
     SiteFolders,
@@ -16,7 +17,6 @@ from clusterjobs.commands.site_folders import (
     unreadable,
 )
 from clusterjobs.errors import InputError, Location, Problem
-from clusterjobs.parallelcluster.find import ENDINGS
 
 
 class SiteCluster(NamedTuple):

@@ -11,8 +11,9 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from clusterjobs.cluster.find import cluster_names, find_cluster
 from clusterjobs.commands import site_folders
-from clusterjobs.commands.configs import read_config
+from clusterjobs.commands.configs import read_cluster_file
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.policies import site_rules
 from clusterjobs.commands.site_clusters import cluster_files, site_clusters
@@ -32,7 +33,6 @@ from clusterjobs.commands.site_folders import (
 )
 from clusterjobs.errors import InputError, Problem, in_order
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.find import cluster_names, find_cluster
 from clusterjobs.spec.check_defaults import value_problems
 from clusterjobs.spec.defaults import load_defaults
 from clusterjobs.spec.site import load_site
@@ -128,10 +128,10 @@ def _defaults(folder: pathlib.Path, site: SiteFolders, problems: list[Problem]) 
 def _queues_of(cluster: str, named: dict[str, pathlib.Path]) -> tuple[str, ...]:
     """The queues of a cluster; none if its config cannot be read, which a spec's plan reports."""
     try:
-        facts = read_config(find_cluster(cluster, pathlib.Path(), site=named)).cluster
+        facts = read_cluster_file(find_cluster(cluster, pathlib.Path(), site=named)).facts
     except InputError:
         return ()
-    return tuple(one.name for one in facts.queues if one.name)
+    return tuple(one.name for one in facts.partitions if one.name)
 
 
 def _policy(folder: pathlib.Path, _site: SiteFolders, _problems: list[Problem]) -> Iterator[Row]:

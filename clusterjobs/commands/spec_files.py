@@ -13,6 +13,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from clusterjobs.cluster.find import cluster_names, find_cluster, is_path
+from clusterjobs.cluster.source import ClusterSource
+from clusterjobs.commands.cluster_sources import cluster_source
 from clusterjobs.commands.configs import refuse_config
 from clusterjobs.commands.files import (
     STDIN,
@@ -26,8 +29,6 @@ from clusterjobs.commands.site_clusters import cluster_files
 from clusterjobs.commands.site_folders import DEFAULTS_FILE, SiteFolders, find_site_folders
 from clusterjobs.errors import InputError, Location, one_problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.find import cluster_names, find_cluster, is_path
-from clusterjobs.parallelcluster.source import ConfigSource
 from clusterjobs.plan.nodes import default_queue
 from clusterjobs.spec.extends import KEY, BaseFile
 from clusterjobs.spec.load import Below, Spec, load_points, load_spec
@@ -42,7 +43,7 @@ _MAX_NEEDED, _MAX_DEPTH = 100, 20  # each level takes about 20 calls of function
 class ClusterInput(NamedTuple):
     """The cluster of a spec, with the files that describe it as (path, text)."""
 
-    source: ConfigSource
+    source: ClusterSource
     config: tuple[str, str]
     sites: tuple[tuple[str, str], ...]
 
@@ -95,7 +96,7 @@ class SpecFiles:
             file = find_cluster(name, self.spec.parent, where, self._named)
             text, searched = read_text(file), site_files(self.spec, self.site)
             sites, names = read_sites(searched), tuple(map(str, searched))
-            source = ConfigSource(text, shown_path(file), load_site(sites), names, is_path(name))
+            source = cluster_source(text, shown_path(file), load_site(sites), names, is_path(name))
             self._clusters[name] = ClusterInput(source, (str(file), text), sites)
         return self._clusters[name]
 

@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterjobs.commands.configs import Config, config_of, find_config_file, is_spec
+from clusterjobs.commands.configs import (
+    Config,
+    Described,
+    cluster_in,
+    find_config_file,
+    is_spec,
+)
 from clusterjobs.commands.files import read_text
 from clusterjobs.commands.options import set_option
 from clusterjobs.commands.show import print_json, problem_data, show_problems
 from clusterjobs.commands.states import state_of, states_table
 from clusterjobs.errors import InputError, Location, Problem
+from clusterjobs.slurmcluster.unclear import unclear_values
 
 if TYPE_CHECKING:
     from clusterjobs.parallelcluster.validation.account_overrides import Overrides
@@ -60,10 +67,11 @@ def validate(
     aws: bool,
     as_json: bool,
 ) -> int:
-    """Check experiment specs and ParallelCluster configs without a cluster or an account.
+    """Check experiment specs and clusters' files without a cluster or an account.
 
     A config is checked with ParallelCluster's own schema and validators, in a simulated account
-    that has every resource the config names (subnets, keys, images, buckets, file systems).
+    that has every resource the config names (subnets, keys, images, buckets, file systems). Of a
+    description of a Slurm cluster, what it leaves unknown is shown.
     """
     options = _Options(settings, site, _overrides(account), _validators(aws))
     found = {name: _check(name, options) for name in files}
@@ -96,15 +104,21 @@ def _check(name: str, options: _Options) -> list[Problem]:
     try:
         file = find_config_file(name)
         text = read_text(file)
-        return _check_spec(file, options) if is_spec(text) else _check_config(text, file, options)
+        return _check_spec(file, options) if is_spec(text) else _check_cluster(text, file, options)
     except InputError as error:
         return list(error.problems)
 
 
-def _check_config(text: str, file: pathlib.Path, options: _Options) -> list[Problem]:
+def _check_cluster(text: str, file: pathlib.Path, options: _Options) -> list[Problem]:
+    found = cluster_in(text, file, options.site)
+    if isinstance(found, Described):
+        return list(unclear_values(found.description, found.document))
+    return _check_config(text, found, options)
+
+
+def _check_config(text: str, config: Config, options: _Options) -> list[Problem]:
     from clusterjobs.parallelcluster.validation.upgrade import shell_problems, template_problems
 
-    config = config_of(text, file, options.site)
     if config.unresolved:
         return [*config.unresolved]
     name = config.cluster.file

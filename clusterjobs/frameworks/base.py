@@ -113,7 +113,7 @@ class Variable(NamedTuple):
 
     `expand`: shell variables in the value may be unset, and are then empty. `append`: the value is
     appended to the variable's present value, as in a search path. `only_with`: set only if one of
-    these variables has a value.
+    these variables has a value. `default`: a value that the site has set is kept.
     """
 
     name: str
@@ -123,6 +123,7 @@ class Variable(NamedTuple):
     expand: bool = False
     append: bool = False
     only_with: tuple[str, ...] = ()
+    default: bool = False
 
 
 class Program(NamedTuple):

@@ -1,1 +1,1 @@
-"""A temporary, real Slurm cluster on this machine, shaped like a ParallelCluster config."""
+"""A temporary, real Slurm cluster on this machine, shaped like a given cluster."""

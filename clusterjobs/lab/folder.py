@@ -186,7 +186,8 @@ class LabFolder:
         added = {directory: self.shared(directory) for directory in spec.shared}
         added |= {node.scratch: self / "nodes" for node in spec.nodes}  # each node has its own
         added[slurm_conf.LAB] = self.path
-        added["/opt/slurm/bin"] = self / "commands"  # where ParallelCluster has Slurm's commands
+        if spec.commands and spec.commands.rstrip("/") not in SYSTEM:  # they are on PATH, too
+            added[spec.commands] = self / "commands"
         if slurm.root:
             added[str(_SLURM)] = slurm.root
         if not _HOSTS.exists():  # on a minimal system, init.sh needs a file to mount over

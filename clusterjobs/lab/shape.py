@@ -1,22 +1,24 @@
 """The shape of a lab: its nodes, addresses and folders.
 
-Pure functions. This module knows the facts of a cluster; it must not know Slurm's files or this
-machine.
+Pure functions. This module knows the shape of a cluster's Slurm; it must not know Slurm's files or
+this machine.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass, replace
 
+from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition, SlurmShape
 from clusterjobs.errors import did_you_mean, one_problem
-from clusterjobs.parallelcluster.config import Cluster
-from clusterjobs.parallelcluster.slurm_nodes import NodeGroup, Partition
 
 HEAD_NODE = "head-node"
 NETWORK = ipaddress.ip_network("10.77.0.0/16")
 DEFAULT_SCRATCH = "/scratch"
+
+# Jobs find this machine's programs and users' files there, on all nodes.
+_OF_THE_MACHINE = re.compile(r"/(home|root|tmp)|/(usr|bin|sbin|lib|etc|dev|proc|sys)(/.*)?")
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,6 @@ class LabNode:
 
     name: str
     address: str
-    partition: str
     scratch: str
 
 
@@ -36,55 +37,67 @@ class LabSpec:
     cluster: str
     partitions: tuple[Partition, ...]
     shared: tuple[str, ...] = ()
-    scratch: tuple[tuple[str, str], ...] = ()  # (partition, folder)
     memory_scheduling: bool = False
     controller_only: bool = False
     slurm_version: str | None = None  # the cluster's; the lab may run another one
+    commands: str = "/opt/slurm/bin"
+    size_setting: str = "nodes"
+    address_suffix: str = ""
+
+    @property
+    def groups(self) -> tuple[NodeGroup, ...]:
+        """All nodes, each once: partitions may share them, and then one of them has the most."""
+        largest: dict[str, NodeGroup] = {}
+        for partition in self.partitions:
+            for group in partition.groups:
+                known = largest.get(group.prefix, group)
+                largest[group.prefix] = max(known, group, key=lambda one: one.count)
+        return tuple(largest.values())
 
     @property
     def nodes(self) -> tuple[LabNode, ...]:
         """The nodes to start, with ascending addresses from the first of the network."""
         if self.controller_only:
             return ()
-        scratch = dict(self.scratch)
-        hosts = NETWORK.hosts()
+        names = ((name, group.scratch) for group in self.groups for name in group.names)
         return tuple(
-            LabNode(name, str(address), partition, scratch.get(partition, DEFAULT_SCRATCH))
-            for (partition, name), address in zip(self._names(), hosts, strict=False)
+            LabNode(name, str(address), _own_disk(scratch))
+            for (name, scratch), address in zip(names, NETWORK.hosts(), strict=False)
         )
 
     @property
     def head_address(self) -> str:
         return str(NETWORK.broadcast_address - 1)
 
-    def _names(self) -> Iterator[tuple[str, str]]:
-        for partition in self.partitions:
-            for group in partition.groups:
-                yield from ((partition.name, name) for name in group.names)
+
+def _own_disk(folder: str) -> str:
+    return folder if folder and not _OF_THE_MACHINE.fullmatch(folder) else DEFAULT_SCRATCH
 
 
 def lab_spec(
-    cluster: Cluster,
-    partitions: tuple[Partition, ...],
+    cluster: SlurmShape,
     nodes_per_queue: int = 2,
     queue: str | None = None,
     controller_only: bool = False,
 ) -> LabSpec:
-    """The lab for a cluster: at most `nodes_per_queue` nodes of each queue, or only of `queue`.
+    """The lab for a cluster, or for one of its queues.
 
-    With `controller_only` the queues keep their full size, because no node is started.
+    Each queue has at most `nodes_per_queue` nodes of each type. With `controller_only` it keeps
+    its full size, because no node is started.
     """
-    chosen = _chosen(partitions, queue)
+    chosen = _chosen(cluster.partitions, queue)
     if not controller_only:
         chosen = tuple(_smaller(partition, nodes_per_queue) for partition in chosen)
     return LabSpec(
         cluster=cluster.name,
         partitions=chosen,
-        shared=tuple(dict.fromkeys(mount.directory for mount in cluster.mounts)),
-        scratch=tuple((q.name, q.scratch_dir) for q in cluster.queues if q.scratch_dir),
+        shared=tuple(folder for folder in cluster.shared if not _OF_THE_MACHINE.fullmatch(folder)),
         memory_scheduling=cluster.memory_scheduling,
         controller_only=controller_only,
         slurm_version=cluster.slurm_version,
+        commands=cluster.commands,
+        size_setting=cluster.size_setting,
+        address_suffix=cluster.address_suffix,
     )
 
 
@@ -99,10 +112,17 @@ def _chosen(partitions: tuple[Partition, ...], queue: str | None) -> tuple[Parti
 
 
 def _smaller(partition: Partition, nodes: int) -> Partition:
-    """The nodes that Slurm would allocate first: groups by weight, in their order otherwise."""
+    """The nodes of each type that Slurm would allocate first: groups by weight, else in order."""
     groups: list[NodeGroup] = []
     for group in sorted(partition.groups, key=lambda group: group.weight):
-        count = min(group.count, nodes - sum(kept.count for kept in groups))
+        alike = [kept.count for kept in groups if _type(kept) == _type(group)]
+        count = min(group.count, nodes - sum(alike))
         if count > 0:
             groups.append(replace(group, count=count))
     return replace(partition, groups=tuple(groups))
+
+
+def _type(group: NodeGroup) -> tuple[object, ...]:
+    """What jobs can tell apart: the same nodes may be two groups, which always run or do not."""
+    features = frozenset(group.features) - {"static", "dynamic"}
+    return group.cpus, group.real_memory, group.gres, features

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition
 from clusterjobs.lab.shape import HEAD_NODE, LabSpec
-from clusterjobs.parallelcluster.slurm_nodes import NodeGroup, Partition
 from clusterjobs.slurm_time import slurm_time
 
 LAB = "/.lab"
@@ -67,6 +67,7 @@ _CLOUD = """\
 SuspendProgram=/bin/true
 ResumeProgram=/bin/true
 SuspendTime=300
+PrivateData=cloud
 """
 
 
@@ -95,7 +96,7 @@ def slurm_conf(
 
 def gres_conf(spec: LabSpec) -> str:
     """gres.conf: GPUs are numbered by their files; a symlink to /dev/null is enough."""
-    lines = [_gres_line(group) for group in _groups(spec) if group.gres]
+    lines = [_gres_line(group) for group in spec.groups if group.gres]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -117,30 +118,30 @@ def cgroup_conf(version: Version) -> str:
 
 def hosts(spec: LabSpec) -> str:
     """/etc/hosts of every machine of the lab."""
+    named = [(node.address, _host_names(node.name, spec.address_suffix)) for node in spec.nodes]
     lines = ["127.0.0.1 localhost", "::1 localhost", f"{spec.head_address} {HEAD_NODE}"]
-    lines += [f"{node.address} {node.name}" for node in spec.nodes]
+    lines += [f"{address} {names}" for address, names in named]
     # The peer addresses of a socket that listens on [::]; without a name, torch warns of each.
-    lines += [f"::ffff:{node.address} {node.name}" for node in spec.nodes]
+    lines += [f"::ffff:{address} {names}" for address, names in named]
     return "\n".join(lines) + "\n"
+
+
+def _host_names(name: str, suffix: str) -> str:
+    return f"{name} {name}{suffix}" if suffix else name
 
 
 def gpu_count(spec: LabSpec) -> int:
     """The largest number of GPUs of any node."""
-    return max((_gres_parts(group.gres)[2] for group in _groups(spec)), default=0)
-
-
-def _groups(spec: LabSpec) -> Iterator[NodeGroup]:
-    for partition in spec.partitions:
-        yield from partition.groups
+    return max((_gres_parts(group.gres)[2] for group in spec.groups), default=0)
 
 
 def _gres_names(spec: LabSpec) -> list[str]:
-    return sorted({_gres_parts(group.gres)[0] for group in _groups(spec) if group.gres})
+    return sorted({_gres_parts(group.gres)[0] for group in spec.groups if group.gres})
 
 
 def _node_lines(spec: LabSpec) -> Iterator[str]:
     addresses = {node.name: node.address for node in spec.nodes}
-    for group in _groups(spec):
+    for group in spec.groups:
         where = "State=CLOUD"
         if not spec.controller_only:
             listed = ",".join(addresses[name] for name in group.names)
@@ -149,18 +150,27 @@ def _node_lines(spec: LabSpec) -> Iterator[str]:
         feature = f" Feature={','.join(group.features)}" if group.features else ""
         yield (
             f"NodeName={group.hostlist} {where} CPUs={group.cpus} RealMemory={group.real_memory}"
-            f"{gres}{feature} Weight={group.weight}"
+            f"{_cores(group)}{gres}{feature} Weight={group.weight}"
         )
+
+
+def _cores(group: NodeGroup) -> str:
+    """Left out with one thread per core: Slurm then takes each CPU for a core."""
+    threads = group.threads_per_core
+    if threads == 1:
+        return ""
+    return f" Sockets=1 CoresPerSocket={group.cpus // threads} ThreadsPerCore={threads}"
 
 
 def _partition_line(partition: Partition) -> str:
     nodes = ",".join(group.hostlist for group in partition.groups)
     default = "YES" if partition.default else "NO"
     exclusive = " OverSubscribe=EXCLUSIVE" if partition.exclusive else ""
+    most = "" if partition.max_nodes is None else f" MaxNodes={partition.max_nodes}"
     longest = "INFINITE" if partition.max_time is None else slurm_time(partition.max_time)
     return (
         f"PartitionName={partition.name} Nodes={nodes} Default={default} "
-        f"MaxTime={longest} State=UP{exclusive}"
+        f"MaxTime={longest}{most} State=UP{exclusive}"
     )
 
 

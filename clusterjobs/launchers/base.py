@@ -72,6 +72,7 @@ class Launcher(NamedTuple):
     `starts_python`: it starts Python with the script itself; else it gets a whole command.
     `no_python_option`: the option with which it runs a command instead of a script.
     `calls_srun`: the script calls srun for the ranks, with the spec's `srun` options.
+    `uses_mpi`: it starts the ranks of MPI programs.
     `over_ssh`: it reaches the other nodes by ssh.
     `takes_first_gpus`: it numbers GPUs from 0, whichever GPUs Slurm has allocated.
     `runs_commands`: it can start any command as the ranks, for steps `per: rank`.
@@ -96,6 +97,7 @@ class Launcher(NamedTuple):
     starts_python: bool = False
     no_python_option: str = ""
     calls_srun: bool = True
+    uses_mpi: bool = False
     over_ssh: bool = False
     takes_first_gpus: bool = False
     runs_commands: bool = True

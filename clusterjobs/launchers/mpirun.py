@@ -13,6 +13,7 @@ MPIRUN = Launcher(
     "mpirun",
     "one mpirun has Slurm start its daemons, and they start the ranks",
     task_per_rank=True,
+    uses_mpi=True,
     calls_srun=False,
     refused_runtimes=dict.fromkeys(RUNTIMES, _OUTSIDE),
 )

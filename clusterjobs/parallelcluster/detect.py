@@ -16,7 +16,10 @@ from clusterjobs.yaml.document import Document, Path, load
 
 _VERSION_2 = re.compile(r"(?m)^\[(aws|global|aliases|cluster [^\]]+|vpc [^\]]+)\]\s*$")
 _EXPERIMENT_KEYS = frozenset(("framework", "script", "gpus_per_node", "launcher", "cluster"))
-_WHAT_IT_IS = "a ParallelCluster 3 config has Scheduling: with SlurmQueues:"
+_WHAT_IT_IS = (
+    "a ParallelCluster 3 config has Scheduling: with SlurmQueues:; "
+    "a description of another Slurm cluster has kind: slurm"
+)
 
 
 def load_config(source: str, file: str) -> Document:

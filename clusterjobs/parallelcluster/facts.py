@@ -14,7 +14,7 @@ from clusterjobs.catalog.instances import InstanceType, catalogue_date, find_ins
 from clusterjobs.cluster.facts import ClusterFacts, Mount, NodeGroup, NodeType, Partition, Terms
 from clusterjobs.parallelcluster import config
 from clusterjobs.parallelcluster.s3_access import S3Rules
-from clusterjobs.parallelcluster.slurm_nodes import slurm_cpus
+from clusterjobs.parallelcluster.slurm_nodes import SLURM_COMMANDS, slurm_cpus, slurm_memory
 
 # Shared, although they are not in SharedStorage.
 _ALWAYS_SHARED = ("/home", "/opt/parallelcluster/shared", "/opt/intel")
@@ -29,6 +29,8 @@ _TERMS = Terms(
     enable_fabric="Efa: {Enabled: true} in the compute resource of the cluster's config",
     one_thread_per_core="DisableSimultaneousMultithreading: true in the compute resource leaves "
     "them idle, and cpus_per_task counts cores",
+    other_version="If the cluster has another release of ParallelCluster, write it into the "
+    "site.yaml, for example parallelcluster: 3.13.1",
 )
 
 
@@ -42,7 +44,7 @@ def cluster_facts(cluster: config.Cluster) -> ClusterFacts:
         shared_folders=_ALWAYS_SHARED,
         slurm_version=cluster.slurm_version,
         bucket_service="FSx for Lustre",
-        slurm_commands="/opt/slurm/bin",  # the cookbook's slurm install_dir
+        slurm_commands=SLURM_COMMANDS,
         default_partition=cluster.queues[0].name if cluster.queues else "",
         terms=_TERMS,
         region=cluster.region or "",
@@ -77,7 +79,7 @@ def _node_group(resource: config.ComputeResource, capacity_type: str) -> NodeGro
     names = resource.instance_types
     found = [find_instance_type(name) for name in names]
     known = [one for one in found if one] if None not in found else []
-    node_type = _node_type(" or ".join(names), known, resource.disable_smt)
+    node_type = _node_type(" or ".join(names), known, resource)
     return NodeGroup(
         resource.name,
         node_type._replace(placeholder=resource.placeholder),
@@ -89,7 +91,9 @@ def _node_group(resource: config.ComputeResource, capacity_type: str) -> NodeGro
     )
 
 
-def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> NodeType:
+def _node_type(
+    name: str, types: Sequence[InstanceType], resource: config.ComputeResource
+) -> NodeType:
     """The smallest of each number: ParallelCluster gives Slurm no more."""
     if not types:
         return NodeType(name)
@@ -99,8 +103,8 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
     device = min(types, key=lambda found: found.accelerators)
     return NodeType(
         name,
-        cpus=slurm_cpus(types, disable_smt),
-        memory_mib=min(found.memory_mib for found in types),
+        cpus=slurm_cpus(types, resource.disable_smt),
+        memory_mib=slurm_memory(types, resource.schedulable_memory_mib),
         gpus=fewest.gpus,
         gpu_model=fewest.gpu_model,
         gpu_gres_type=gres_type(fewest.gpu_model) if fewest.gpus else "",
@@ -112,7 +116,7 @@ def _node_type(name: str, types: Sequence[InstanceType], disable_smt: bool) -> N
         local_disk_gb=min(found.nvme_gb for found in types),
         accelerator=f"{device.accelerators} {device.accelerator_model}".removeprefix("0 "),
         accelerator_ranks=device.accelerator_ranks,
-        cpus_are_cores=disable_smt or all(found.threads_per_core == 1 for found in types),
+        cpus_are_cores=resource.disable_smt or all(found.threads_per_core == 1 for found in types),
         neuron_cores=min(found.neuron_cores for found in types),
     )
 

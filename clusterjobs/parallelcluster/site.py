@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from clusterjobs.cluster.find import short_name
 from clusterjobs.errors import InputError, Problem, nearest
-from clusterjobs.parallelcluster.find import short_name
 from clusterjobs.spec.references import BadReferenceError, Scalar, expand, look_up
 from clusterjobs.yaml.document import Document, Path
 

@@ -8,53 +8,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from clusterjobs.catalog.gpus import gres_type
 from clusterjobs.catalog.instances import InstanceType, find_instance_type, instance_type_names
+from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition, SlurmShape
 from clusterjobs.errors import InputError, Problem, did_you_mean
 from clusterjobs.parallelcluster.config import Cluster, ComputeResource, Queue
 from clusterjobs.yaml.document import Document, Path
 
 # cookbook attribute realmemory_to_ec2memory_ratio: the rest is used by the kernel
 _MEMORY_RATIO = 0.95
+SLURM_COMMANDS = "/opt/slurm/bin"  # the cookbook's slurm install_dir
 
 
-@dataclass(frozen=True)
-class NodeGroup:
-    """Identical nodes: one `NodeName=` line of ParallelCluster's slurm.conf.
-
-    Static and dynamic nodes of one compute resource are two groups. `real_memory` is in MiB
-    (Slurm's RealMemory), `gres` is "" without GPUs, else `gpu:a100:8`.
-    """
-
-    prefix: str  # "train-dy-p4d-": the node names are prefix + 1 .. prefix + count
-    count: int
-    cpus: int
-    real_memory: int
-    gres: str
-    features: tuple[str, ...]
-    weight: int
-    static: bool
-
-    @property
-    def hostlist(self) -> str:
-        return f"{self.prefix}[1-{self.count}]" if self.count > 1 else f"{self.prefix}1"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1))
-
-
-@dataclass(frozen=True)
-class Partition:
-    """A queue as Slurm sees it. `exclusive`: `OverSubscribe=EXCLUSIVE`; `max_time` in seconds."""
-
-    name: str
-    groups: tuple[NodeGroup, ...]
-    exclusive: bool
-    default: bool
-    max_time: int | None = None
+def slurm_shape(cluster: Cluster, document: Document | None = None) -> SlurmShape:
+    """The cluster as its Slurm has it. Raises InputError with everything that is unknown."""
+    return SlurmShape(
+        name=cluster.name,
+        partitions=slurm_partitions(cluster, document),
+        shared=tuple(dict.fromkeys(mount.directory for mount in cluster.mounts)),
+        memory_scheduling=cluster.memory_scheduling,
+        slurm_version=cluster.slurm_version,
+        commands=SLURM_COMMANDS,
+        size_setting="MaxCount",
+    )
 
 
 def slurm_partitions(cluster: Cluster, document: Document | None = None) -> tuple[Partition, ...]:
@@ -85,11 +62,12 @@ def _group(queue: Queue, resource: ComputeResource, static: bool) -> NodeGroup:
         prefix=f"{queue.name}-{'st' if static else 'dy'}-{resource.name}-",
         count=resource.min_count if static else (resource.max_count or 0) - resource.min_count,
         cpus=slurm_cpus(types, resource.disable_smt),
-        real_memory=_real_memory(types, resource.schedulable_memory_mib),
+        real_memory=slurm_memory(types, resource.schedulable_memory_mib),
         gres=_gres(types),
         features=_features(types, resource, static),
         weight=resource.static_weight if static else resource.dynamic_weight,
         static=static,
+        scratch=queue.scratch_dir,
     )
 
 
@@ -102,7 +80,8 @@ def slurm_cpus(types: Sequence[InstanceType], disable_smt: bool) -> int:
     return vcpus // min(found.threads_per_core for found in types) if disable_smt else vcpus
 
 
-def _real_memory(types: Sequence[InstanceType], schedulable_memory_mib: int | None) -> int:
+def slurm_memory(types: Sequence[InstanceType], schedulable_memory_mib: int | None) -> int:
+    """The memory, as Slurm counts it, of a node that may have any of these types."""
     smallest = min(found.memory_mib for found in types)
     return schedulable_memory_mib or math.floor(smallest * _MEMORY_RATIO)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from clusterjobs.cluster.facts import BucketLink
+from clusterjobs.cluster.slurm_nodes import SlurmShape
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.placeholders import unfilled
@@ -21,6 +22,7 @@ from clusterjobs.parallelcluster.site import (
     not_given,
     substitute,
 )
+from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 from clusterjobs.yaml.document import dotted
 
 FILE = "cluster.yaml"
@@ -80,6 +82,10 @@ class ConfigSource:
         self.cluster, self.document = self._config.cluster, self._config.document
         self.facts = self._config.facts
         self._site, self._site_files, self._is_own = site, site_files, is_own
+
+    def shape(self) -> SlurmShape:
+        """The cluster as its Slurm has it. Raises InputError with everything that is unknown."""
+        return slurm_shape(self.cluster, self.document)
 
     def fit(self, links: Sequence[BucketLink] = ()) -> ConfigFiles:
         """The config as a job needs it.

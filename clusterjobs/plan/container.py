@@ -16,7 +16,8 @@ from clusterjobs.launchers import Launcher
 from clusterjobs.plan.container_checks import check_container, check_venv
 from clusterjobs.plan.container_mounts import Mounted, needed_folders, plan_mounts
 from clusterjobs.plan.directives import Directive
-from clusterjobs.plan.environment import EFA_LIBRARIES, Environment
+from clusterjobs.plan.environment import Environment
+from clusterjobs.plan.fabrics import EFA_LIBRARIES, fabric_of
 from clusterjobs.plan.job import Job
 from clusterjobs.plan.placement import Placement
 from clusterjobs.provenance import Provenance
@@ -62,8 +63,7 @@ def plan_container(
     check_container(wanted, placement, launcher, diagnostics)
     check_venv(venv, experiment.parameters, diagnostics)
     folders = needed_folders(wanted, facts, job, checkpoints, experiment.data)
-    mounts = plan_mounts(wanted, folders, placement.fabric, diagnostics, provenance)
-    uses_hosts = wanted.efa == "host" and placement.fabric == "efa"
+    mounts = plan_mounts(wanted, folders, placement, diagnostics, provenance)
     return Container(
         wanted.runtime,
         expanding(wanted.image),
@@ -72,8 +72,15 @@ def plan_container(
         (*_names(environment, venv), *role_variables(experiment.roles)),
         wanted.runtime in launcher.ssh_inside,
         venv and expanding(venv),
-        EFA_LIBRARIES if uses_hosts else None,
+        _fabric_libraries(wanted, placement),
     )
+
+
+def _fabric_libraries(wanted: spec.Container, placement: Placement) -> str | None:
+    """Folders of the node with NCCL's plugin that the ranks use; None: the image's own."""
+    if placement.fabric == "efa":
+        return EFA_LIBRARIES if wanted.efa == "host" else None
+    return (placement.all_nodes > 1 and fabric_of(placement.fabric).libraries) or None
 
 
 # ------------------------------------------------------------------ the environment inside
@@ -111,7 +118,9 @@ def _pyxis(container: spec.Container) -> Iterator[Directive]:
 
 
 def _apptainer(container: spec.Container, placement: Placement) -> Iterator[Directive]:
-    if placement.shape.gpus_per_node:
+    if placement.shape.gpus_per_node and placement.node_type.has_amd_gpus:
+        yield Directive("rocm", True, "AMD's devices and the driver's libraries of the node")
+    elif placement.shape.gpus_per_node:
         yield Directive("nv", True, "NVIDIA's devices and the driver's libraries of the node")
     if not container.home:
         yield Directive("no-home", True, "packages in it would mix with the image's")
@@ -129,17 +138,20 @@ def _shifter(container: spec.Container) -> Iterator[Directive]:
 def _docker(
     container: spec.Container, placement: Placement, provenance: Provenance
 ) -> Iterator[Directive]:
-    yield Directive("network", "host", "the nodes' own addresses, and EFA")
-    if placement.shape.gpus_per_node:
+    yield Directive("network", "host", "the nodes' own addresses and network cards")
+    if placement.shape.gpus_per_node and placement.node_type.has_amd_gpus:
+        yield Directive("device", "/dev/kfd", "AMD's GPUs: ROCm's driver")
+        yield Directive("device", "/dev/dri", "AMD's GPUs")
+    elif placement.shape.gpus_per_node:
         yield Directive("gpus", "all", "by NVIDIA's container toolkit")
-    if placement.fabric == "efa":
-        yield Directive(
-            "device", "/dev/infiniband", "EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)"
-        )
+    fabric = fabric_of(placement.fabric)
+    if fabric.verbs:
+        reason = f"{fabric.title}; without it NCCL takes TCP (aws-ofi-nccl issue 1020)"
+        yield Directive("device", "/dev/infiniband", reason)
     yield Directive(
         "shm-size", _shm(container, placement, provenance), "Docker's own 64 MB break NCCL"
     )
-    yield Directive("ulimit", "memlock=-1:-1", "EFA and NCCL pin memory")
+    yield Directive("ulimit", "memlock=-1:-1", "the network and NCCL pin memory")
     yield Directive("workdir", _folder_of_ranks(container), "where the job runs")
 
 

@@ -13,7 +13,9 @@ from typing import NamedTuple
 from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, folder_on_the_node
+from clusterjobs.plan.fabrics import fabric_of
 from clusterjobs.plan.job import Job
+from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec import experiment as spec
@@ -34,12 +36,12 @@ class Mounted(NamedTuple):
 def plan_mounts(
     container: spec.Container,
     folders: Iterable[Folder],
-    fabric: str,
+    placement: Placement,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> tuple[Mounted, ...]:
     """All mounts, each once. `folders`: those that the job needs at their path on the node."""
-    automatic = (*_each_once(folders), *_of_the_fabric(container, fabric))
+    automatic = (*_each_once(folders), *_of_the_fabric(container, placement))
     whose = dict.fromkeys(automatic, "the job mounts it by itself")
     mounts = list(automatic)
     for one in _own(container):
@@ -132,11 +134,14 @@ def _each_once(folders: Iterable[Folder]) -> Iterator[Mounted]:
             yield Mounted(folder, folder, False, reason, path)
 
 
-def _of_the_fabric(container: spec.Container, fabric: str) -> Iterator[Mounted]:
-    if fabric == "efa" and container.runtime == "pyxis":
+def _of_the_fabric(container: spec.Container, placement: Placement) -> Iterator[Mounted]:
+    fabric = fabric_of(placement.fabric)
+    if fabric.verbs and container.runtime == "pyxis":
         # enroot shows all of /dev, unless the site restricts it (ENROOT_RESTRICT_DEV).
-        yield Mounted("/dev/infiniband", "/dev/infiniband", False, "EFA's devices")
-    if fabric == "efa" and container.efa == "host":
+        yield Mounted("/dev/infiniband", "/dev/infiniband", False, f"{fabric.title}'s devices")
+    for folder in fabric.folders if placement.all_nodes > 1 else ():
+        yield Mounted(folder, folder, False, f"{fabric.title}: NCCL's plugin and its devices")
+    if placement.fabric == "efa" and container.efa == "host":
         yield Mounted("/opt/amazon", "/opt/amazon", True, "EFA's libraries, by efa: host")
 
 

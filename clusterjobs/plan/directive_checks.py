@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import nearest
 from clusterjobs.plan.dropped_directives import DROPPABLE, NEEDED
 from clusterjobs.plan.gpu_requests import GPU_OPTIONS
-from clusterjobs.slurm_options import KnownOptions, Program, known_options
+from clusterjobs.slurm_options import OLDEST, KnownOptions, Program, is_untried, known_options
 
 # Options that are derived from another key of the spec: they must not be given twice.
 _OWNED_SBATCH = {
@@ -91,10 +92,23 @@ def _check_mpi_type(value: str | bool | None, diagnostics: Diagnostics) -> None:
         )
 
 
+def check_age(facts: ClusterFacts, diagnostics: Diagnostics) -> None:
+    """Warn of a Slurm that is older than every one that jobs were tried with."""
+    if facts.slurm_version and is_untried(facts.slurm_version):
+        diagnostics.problem(
+            ("cluster",),
+            f"the Slurm of {facts.name}, {facts.slurm_version}, is older than {OLDEST}, the oldest "
+            "that jobs were tried with",
+            f"try a short job first. {facts.terms.other_version}",
+            warning=True,
+        )
+
+
 def check_version(
-    program: Program, own: _Values, slurm_version: str | None, diagnostics: Diagnostics
+    program: Program, own: _Values, facts: ClusterFacts, diagnostics: Diagnostics
 ) -> None:
     """Options that the cluster's Slurm has not yet, or has no longer."""
+    slurm_version = facts.slurm_version
     if not own or slurm_version is None:
         return
     options = known_options(program)
@@ -104,8 +118,7 @@ def check_version(
             diagnostics.problem(
                 (program, name),
                 f"{program} of the cluster's Slurm, {slurm_version}, has no option --{name}",
-                f"remove it: Slurm {has} has it. If the cluster has another release of "
-                "ParallelCluster, write it into the site.yaml, for example parallelcluster: 3.13.1",
+                f"remove it: Slurm {has} has it. {facts.terms.other_version}",
                 warning=True,
             )
 
@@ -120,8 +133,11 @@ def _check(
             _refuse_owned(program, name, full, owned[full], own, diagnostics)
         elif name in options.takes_value:
             _check_value(program, name, value, options, diagnostics)
-        else:
+        elif (program, name) not in _OF_PLUGINS:
             _refuse_unknown(program, name, options, diagnostics)
+
+
+_OF_PLUGINS = (("srun", "auto-resume"),)  # SageMaker HyperPod: plan/auto_resume.py
 
 
 def _refuse_owned(

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.plan.arrays import check_array, is_array
 from clusterjobs.plan.directive_checks import check_sbatch, check_srun
-from clusterjobs.plan.gpu_requests import is_gpu_request
+from clusterjobs.plan.gpu_requests import GPU_REQUESTS, is_gpu_request
 from clusterjobs.plan.hints import HINT, hint_of
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Experiment
@@ -29,11 +30,12 @@ class Directive(NamedTuple):
 def sbatch_directives(
     experiment: Experiment,
     placement: Placement,
+    cluster: ClusterFacts,
     further: Iterable[Directive],
     diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
     """The directives: derived ones, then the spec's own, which may replace a default."""
-    derived = [*_derived(experiment, placement), *further]
+    derived = [*_derived(experiment, placement, cluster), *further]
     _check_names_of_the_cluster(placement, diagnostics)
     check_array(experiment, diagnostics)
     check_sbatch(experiment.sbatch, experiment.restarts is not None, diagnostics)
@@ -100,20 +102,19 @@ def _share_of_a_node(placement: Placement) -> Iterator[Directive]:
     yield Directive("job-name", variable("point_name"), "step name, used to send it signals")
 
 
-def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive]:
-    shape = placement.shape
+def _derived(
+    experiment: Experiment, placement: Placement, cluster: ClusterFacts
+) -> Iterator[Directive]:
     yield Directive("job-name", experiment.name, "name")
-    yield Directive("partition", placement.partition, "queue")
+    if cluster.write_partition or experiment.queue:
+        yield Directive("partition", placement.partition, "queue")
     yield Directive("nodes", placement.all_nodes, "nodes")
     points = placement.per_node
     each = " x sweep.per_node" if points > 1 else ""
     yield Directive("ntasks-per-node", points * placement.ntasks_per_node, f"launcher{each}")
     if placement.cpus_per_task is not None:
         yield Directive("cpus-per-task", placement.cpus_per_task, "CPUs / tasks of a node")
-    if shape.gpus_per_node:
-        count, kind = points * shape.gpus_per_node, gpu_type(experiment.gpus_per_node)
-        request = f"{kind}:{count}" if kind else count
-        yield Directive("gpus-per-node", request, f"gpus_per_node{each}")
+    yield from _gpu_request(experiment, placement, f"gpus_per_node{each}")
     if placement.constraint:
         yield Directive("constraint", placement.constraint, "the queue has several instance types")
     if placement.exclusive:
@@ -129,6 +130,24 @@ def _derived(experiment: Experiment, placement: Placement) -> Iterator[Directive
         yield Directive("requeue", True, "a lost node: it starts again, from its checkpoints")
     else:
         yield Directive("no-requeue", True, "without checkpoints it would start from nothing")
+
+
+def _gpu_request(experiment: Experiment, placement: Placement, reason: str) -> Iterator[Directive]:
+    """In the form of the site; points that share a node need the usual one."""
+    points, form = placement.per_node, placement.node_type.request_gpus
+    count, kind = points * placement.shape.gpus_per_node, gpu_type(experiment.gpus_per_node)
+    if not count or (form == "none" and points == 1):
+        return
+    tasks = placement.ntasks_per_node
+    per_task = form == "gpus-per-task" and points == 1 and count % tasks == 0
+    number = count // tasks if per_task else count
+    request = f"{kind}:{number}" if kind else number
+    if per_task:
+        yield Directive("gpus-per-task", request, f"{reason}; what the site asks for")
+    elif form == "gres" and "gres" not in experiment.sbatch:  # it may ask for another resource
+        yield Directive("gres", f"gpu:{request}", f"{reason}; what the site asks for")
+    else:
+        yield Directive("gpus-per-node", request, reason)
 
 
 # Pairs that Slurm refuses together.
@@ -147,8 +166,8 @@ def _with_own(
     diagnostics: Diagnostics,
 ) -> tuple[Directive, ...]:
     replaced = {*own, *(_REPLACES[name] for name in own if name in _REPLACES)}
-    if is_gpu_request("gres", own.get("gres", "")):
-        replaced.add("gpus-per-node")
+    if any(is_gpu_request(name, value) for name, value in own.items()):
+        replaced.update(one.name for one in derived if one.name in GPU_REQUESTS)
     kept = [one for one in derived if one.name not in replaced]
     said = [
         Directive(name, value, f"{key}: {diagnostics.line_of((key, name))}")

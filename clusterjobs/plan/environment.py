@@ -14,25 +14,16 @@ from clusterjobs.plan.environment_checks import (
     check_software,
     check_variables,
 )
+from clusterjobs.plan.fabrics import fabric_of, fabric_variables, neuron_efa_variables, ucx_devices
 from clusterjobs.plan.forced_variables import forced_for_ranks
 from clusterjobs.plan.inherited_env import PREFIXES, inherited_variables, own_slurm_variables
 from clusterjobs.plan.node_rank import is_of_the_node
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.secrets import Secret
 from clusterjobs.spec import experiment as spec
-from clusterjobs.spec.env_values import Forced
+from clusterjobs.spec.env_values import Forced, SiteValue
 from clusterjobs.spec.module_items import command_and_names
-from clusterjobs.spec.references import expanding
-
-EFA_LIBRARIES = ":".join(
-    (
-        "/opt/amazon/efa/lib",
-        "/opt/amazon/efa/lib64",
-        "/opt/amazon/ofi-nccl/lib",
-        "/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu",
-        "/opt/aws-ofi-nccl/lib",
-    )
-)
+from clusterjobs.spec.references import as_text, expanding
 
 
 class ModuleCall(NamedTuple):
@@ -48,7 +39,8 @@ class Environment(NamedTuple):
     `source`: files of bash that the script reads before it changes to the working folder.
     `kept_slurm`: patterns of the SLURM_ variables that are kept. `conda` and `venv` are None if
     there is none, or if the container has its own. `software_setup` and `setup`: the user's own
-    lines of bash.
+    lines of bash. `profile`: the fabric's file of bash that sets variables; "" if it has none.
+    `site_setup`: lines of bash of the cluster, which run first.
     """
 
     kept_slurm: tuple[str, ...]
@@ -62,6 +54,8 @@ class Environment(NamedTuple):
     venv: str | None
     software_setup: tuple[str, ...]
     setup: tuple[str, ...]
+    profile: str = ""
+    site_setup: tuple[str, ...] = ()
 
 
 def plan_environment(
@@ -73,20 +67,31 @@ def plan_environment(
     directives: Collection[Directive],
     further: Iterable[Iterable[Variable]],
     framework: Framework,
+    uses_mpi: bool,
     diagnostics: Diagnostics,
 ) -> Environment:
-    """The section `environment`. `further`: variables of other sections; they replace defaults."""
+    """The section `environment`. `further`: variables of other sections; they replace defaults.
+
+    `uses_mpi`: the ranks are started as those of an MPI program.
+    """
     uses_torch = framework.uses_torch
     check_software(software, diagnostics)
-    check_variables(env, software.container is not None, placement, diagnostics)
-    check_references(env, diagnostics)
+    own = {name: value for name, value in env.items() if not isinstance(value, SiteValue)}
+    check_variables(own, software.container is not None, placement, diagnostics)
+    check_references(own, diagnostics)
     return Environment(
         own_slurm_variables(directives),
         inherited_variables(directives),
         (*PREFIXES, *framework.reads_variables),
         tuple(
             _variables(
-                env, software, placement, tuple(itertools.chain(*further)), uses_torch, diagnostics
+                env,
+                software,
+                placement,
+                tuple(itertools.chain(*further)),
+                uses_torch,
+                uses_mpi,
+                diagnostics,
             )
         ),
         secrets,
@@ -96,6 +101,8 @@ def plan_environment(
         folder_on_the_node(software.venv) if software.venv and not software.container else None,
         software.setup,
         setup,
+        _profile(placement),
+        placement.node_type.setup,
     )
 
 
@@ -115,18 +122,20 @@ def _variables(
     placement: Placement,
     further: tuple[Variable, ...],
     uses_torch: bool,
+    uses_mpi: bool,
     diagnostics: Diagnostics,
 ) -> Iterator[Variable]:
     """Derived variables, then the spec's own, which override them, then those that are appended."""
     replaced = {one.name for one in further}
     torch = (software.requires.get("torch", ""),) if uses_torch else ()
-    all_derived = _derived(placement, *torch)
-    derived = [one for one in all_derived if one.name not in replaced]
+    all_derived = (*_derived(placement, *torch), *_ucx(own, placement, uses_mpi))
+    derived = [one for one in _last_of_each(all_derived) if one.name not in replaced]
     derived += further
     if container := software.container:
         # What is on the node's LD_LIBRARY_PATH is not in the image.
         derived = [one for one in derived if one.name != "LD_LIBRARY_PATH"]
-        if container.runtime == "pyxis" and placement.shape.gpus_per_node:
+        has_nvidia = placement.shape.gpus_per_node and not placement.node_type.has_amd_gpus
+        if container.runtime == "pyxis" and has_nvidia:
             derived += _NVIDIA
     yield from (one for one in derived if not one.append and one.name not in own)
     for name, value in own.items():
@@ -134,12 +143,20 @@ def _variables(
             own
         ):  # set by the command of the ranks
             continue
+        if isinstance(value, SiteValue):
+            yield Variable(name, expanding(value), value.reason, _OF_THE_CLUSTER, expand=True)
+            continue
         if isinstance(value, Forced):
             yield Variable(name, expanding(value), f"forced: {value.reason}")
             continue
         reason = f"env: {diagnostics.line_of(('env', name))}"
         yield Variable(name, expanding(value), reason, expand=True)
     yield from (one for one in derived if one.append)
+
+
+def _last_of_each(variables: Iterable[Variable]) -> list[Variable]:
+    """A fabric's own value replaces the common one: NCCL_SOCKET_IFNAME."""
+    return list({one.name: one for one in variables}.values())
 
 
 def _derived(placement: Placement, torch: str | None = None) -> Iterator[Variable]:
@@ -153,10 +170,32 @@ def _derived(placement: Placement, torch: str | None = None) -> Iterator[Variabl
         yield from _nccl()
         if torch is not None:
             yield from _flight_recorder(torch)
-    if placement.fabric == "efa":
-        yield from _neuron_efa() if placement.node_type.neuron_cores else _efa()
+    yield from _of_the_fabric(placement)
 
 
+def _ucx(own: Mapping[str, str], placement: Placement, uses_mpi: bool) -> Iterator[Variable]:
+    """The same InfiniBand ports for MPI as for NCCL. Without NCCL_IB_HCA, both find them."""
+    devices = ucx_devices(as_text(own.get("NCCL_IB_HCA", "")))
+    if uses_mpi and devices and placement.fabric == "infiniband":
+        reason = "MPI uses the ports of NCCL_IB_HCA"
+        yield Variable("UCX_NET_DEVICES", devices, reason, "Open MPI: InfiniBand and RoCE")
+
+
+def _profile(placement: Placement) -> str:
+    """Of NCCL's plugin between nodes."""
+    uses_it = placement.shape.gpus_per_node > 0 and placement.all_nodes > 1
+    return fabric_of(placement.fabric).profile if uses_it else ""
+
+
+def _of_the_fabric(placement: Placement) -> Iterator[Variable]:
+    fabric, node_type, shape = placement.fabric, placement.node_type, placement.shape
+    if fabric == "efa" and node_type.neuron_cores:
+        return neuron_efa_variables()
+    has_gpus = shape.gpus_per_node > 0
+    return fabric_variables(fabric, placement.all_nodes, has_gpus, node_type.fabric_interfaces)
+
+
+_OF_THE_CLUSTER = "the cluster's description"
 _ENROOT = "enroot: its hook for NVIDIA GPUs"
 _NVIDIA = (
     Variable("NVIDIA_VISIBLE_DEVICES", "all", "else enroot shows no GPU to an image", _ENROOT),
@@ -193,31 +232,3 @@ def _flight_recorder(torch: str) -> Iterator[Variable]:
         yield Variable("TORCH_FR_DUMP_TEMP_FILE", record, place, _TORCH)
     if knows_old:
         yield Variable("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", record, f"{place} (older name)", _TORCH)
-
-
-def _efa() -> Iterator[Variable]:
-    plugin = "aws-ofi-nccl release notes"
-    yield Variable("FI_PROVIDER", "efa", "plugins before 1.6 do not select it", plugin)
-    reason = "with huge pages a fork runs out of memory"
-    source = "aws-ofi-nccl issue 69; libfabric: fi_efa(7)"
-    yield Variable("FI_EFA_USE_HUGE_PAGE", "0", reason, source)
-    yield Variable(
-        "LD_LIBRARY_PATH",
-        EFA_LIBRARIES,
-        "libfabric and its NCCL plugin, wherever the AMI has them",
-        _AWS_SAMPLES,
-        append=True,
-    )
-
-
-def _neuron_efa() -> Iterator[Variable]:
-    """Neuron has collectives of its own, which use libfabric without NCCL."""
-    guide = "AWS Neuron: multi-node execution on trn1"
-    yield Variable("FI_PROVIDER", "efa", "Neuron's collectives between nodes use EFA", guide)
-    reason = "device memory without a copy; libfabric before 1.18 has it off"
-    yield Variable("FI_EFA_USE_DEVICE_RDMA", "1", reason, guide)
-    reason = "data loaders fork; needed by kernels before 5.13"
-    yield Variable("FI_EFA_FORK_SAFE", "1", reason, f"{guide}; libfabric: fi_efa(7)")
-    reason = "libfabric, wherever the AMI has it"
-    folders = "/opt/amazon/efa/lib:/opt/amazon/efa/lib64"
-    yield Variable("LD_LIBRARY_PATH", folders, reason, _AWS_SAMPLES, append=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.plan.fabrics import fabric_of
 from clusterjobs.plan.inherited_env import is_unset
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Software
@@ -49,15 +50,21 @@ _MUST_NOT = {
     "RDMAV_FORK_SAFE": ("breaks EFA with huge pages", "remove it", True),
     "RDMAV_HUGEPAGES_SAFE": ("breaks EFA with huge pages", "remove it", True),
     "NCCL_BUFFERSIZE": ("is no variable of NCCL", "did you mean NCCL_BUFFSIZE?", True),
-    "NCCL_PROTO": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)", False),
-    "NCCL_ALGO": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)", False),
-    "NCCL_IB_DISABLE": ("has no effect with EFA", "remove it", False),
     "NCCL_TREE_THRESHOLD": ("has no effect in NCCL 2.5 and later", "remove it", False),
     "FI_EFA_TX_MIN_CREDITS": ("is an old workaround", "remove it", False),
     "NCCL_ASYNC_ERROR_HANDLING": ("is the old name", "it is on by default in torch 2.2", False),
 }
 
 
+# The same on some fabrics.
+_ON_FABRICS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "NCCL_PROTO": {"efa": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)")},
+    "NCCL_ALGO": {"efa": ("overrides the plugin's tuner", "remove it (aws-ofi-nccl 1.16)")},
+    "NCCL_IB_DISABLE": {
+        "infiniband": ("turns InfiniBand off: NCCL would use TCP", "remove it"),
+        "efa": ("has no effect with EFA", "remove it"),
+    },
+}
 _TCP_INSTEAD = {"FI_PROVIDER": "tcp", "NCCL_NET": "socket"}
 _INTERFACE = re.compile(r"=?(?:eth|ens|enp)\w+")
 
@@ -66,7 +73,7 @@ def check_variables(
     env: Mapping[str, str], contained: bool, placement: Placement, diagnostics: Diagnostics
 ) -> None:
     """Check the spec's `env`. `contained`: the ranks run in a container."""
-    has_efa = placement.fabric == "efa"
+    fabric = fabric_of(placement.fabric)
     for name, value in env.items():
         path = ("env", name)
         if len(f"{name}={value}".encode()) > MAX_WORD_BYTES:
@@ -83,15 +90,18 @@ def check_variables(
         if name in _MUST_NOT:
             why, instead, is_error = _MUST_NOT[name]
             diagnostics.problem(path, f"{name} {why}", instead, warning=not is_error)
+        elif found := _ON_FABRICS.get(name, {}).get(placement.fabric):
+            diagnostics.problem(path, f"{name} {found[0]}", found[1], warning=True)
         elif name == "FI_EFA_USE_HUGE_PAGE" and as_text(value) != "0":
             diagnostics.problem(path, "with huge pages, fork() runs out of memory", "remove it")
-        elif has_efa and _TCP_INSTEAD.get(name) == as_text(value).lower():
-            diagnostics.problem(path, f"{value}: EFA is not used", "remove it", warning=True)
+        elif fabric.network and _TCP_INSTEAD.get(name) == as_text(value).lower():
+            what = f"{value}: {fabric.title} is not used"
+            diagnostics.problem(path, what, "remove it", warning=True)
         elif name == "NCCL_SOCKET_IFNAME" and _INTERFACE.fullmatch(as_text(value)):
             diagnostics.problem(
                 path,
                 f"{value} is not the name on every instance type and image",
-                "remove it: ^lo,docker,veth is set",
+                f"remove it: {fabric.interfaces} is set",
                 warning=True,
             )
         elif (

@@ -27,6 +27,9 @@ class GpuRequest(NamedTuple):
 # Options of sbatch that a spec may use to request GPUs.
 GPU_OPTIONS = ("gpus-per-node", "gres")
 
+# What a job may have instead of one of them, where its site asks for that.
+GPU_REQUESTS = (*GPU_OPTIONS, "gpus-per-task")
+
 _Values = Mapping[str, str | bool]
 _NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 _GRES = re.compile(r"gpu(?::(?P<type>[A-Za-z][\w.-]*))?(?::(?P<count>[0-9]{1,6}))?", re.ASCII)

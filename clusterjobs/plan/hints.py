@@ -7,7 +7,7 @@ src/common/slurm_opt.c; srun(1), --hint.
 
 from __future__ import annotations
 
-from clusterjobs.cluster.facts import NodeType, Terms
+from clusterjobs.cluster.facts import NodeType, Partition, Terms
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import did_you_mean
 from clusterjobs.launchers.base import Launcher
@@ -22,6 +22,25 @@ def hint_of(experiment: Experiment) -> str | None:
     """The hint for the ranks: srun takes sbatch's."""
     found = experiment.srun.get(HINT, experiment.sbatch.get(HINT))
     return found if isinstance(found, str) else None
+
+
+def with_usable_cpus(partition: Partition, hint: str | None) -> Partition:
+    """The partition with the CPUs that jobs may use: with `nomultithread`, a thread of each core.
+
+    Slurm then counts cores, if it knows their threads, and refuses a job that asks for all CPUs.
+    """
+    if hint != "nomultithread":
+        return partition
+    groups = (
+        one._replace(node_type=_one_thread_per_core(one.node_type)) for one in partition.node_groups
+    )
+    return partition._replace(node_groups=tuple(groups))
+
+
+def _one_thread_per_core(node_type: NodeType) -> NodeType:
+    if not node_type.cpus or not node_type.threads_per_core:
+        return node_type
+    return node_type._replace(cpus=node_type.cpus // node_type.threads_per_core)
 
 
 def check_hint(

@@ -55,7 +55,7 @@ def plan_job(
         cluster.name,
         experiment.framework,
         _title(placement, experiment, launcher),
-        sbatch_directives(experiment, placement, further, diagnostics),
+        sbatch_directives(experiment, placement, cluster, further, diagnostics),
         (*filter(None, [cluster.slurm_commands]), "/usr/bin", "/bin"),
         job_folder(experiment, sweep),
         folder_on_the_node(experiment.logs.copy_) if experiment.logs.copy_ else None,

@@ -9,6 +9,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.arguments import argument_names
 from clusterjobs.frameworks.base import Program, folder_on_the_node
 from clusterjobs.launchers.base import SSH_PROGRAMS, Launched, Launcher, LauncherOptions
+from clusterjobs.plan.auto_resume import AUTO_RESUME
 from clusterjobs.plan.container import Container
 from clusterjobs.plan.directives import Directive, srun_options
 from clusterjobs.plan.forced_variables import forced_for_ranks
@@ -73,6 +74,8 @@ def plan_launch(
     prefix = (*node_environment(experiment.env), *prefix)
     by_pyxis = container is not None and container.runtime == "pyxis"
     directives = srun_options(experiment, by_pyxis, placement, diagnostics)
+    if restarts and restarts.auto_resume and AUTO_RESUME.name not in srun:
+        directives += (AUTO_RESUME,)
     calls_srun = launcher.calls_srun and not (launcher.over_ssh and container)
     _check_gpus(launcher, placement, diagnostics)
     _check_ssh(ssh, launcher, container, diagnostics)
@@ -182,10 +185,12 @@ def _refuse_srun(launcher: Launcher, container: Container | None, diagnostics: D
 
 def _record_rendezvous(placement: Placement, provenance: Provenance) -> None:
     packed = f"(SLURM_JOB_ID + slot x {port_stride(placement.per_node)})"
+    added = placement.address_suffix
+    suffix = f" + {added}, its address in the fast network" if added else ""
     first = packed if placement.per_node > 1 else "SLURM_JOB_ID"
     provenance.record(
         "MASTER_ADDR",
-        "the first of SLURM_JOB_NODELIST",
+        f"the first of SLURM_JOB_NODELIST{suffix}",
         "every node knows it, and the batch script runs there",
         "Slurm: scontrol show hostnames",
     )

@@ -10,6 +10,8 @@ from clusterjobs.counted import counted
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Framework
 from clusterjobs.frameworks.launcher_commands import starts_ranks_itself
+from clusterjobs.plan.fabrics import fabric_of
+from clusterjobs.plan.indistinct_nodes import check_node_type
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.storage import is_below
 from clusterjobs.slurm_time import in_words, seconds_of, slurm_time
@@ -36,6 +38,7 @@ def check_intentions(
     _check_idle_accelerators(experiment.ranks_per_node, placement, diagnostics)
     _check_shared_cpus(cpus_key, placement, diagnostics)
     _check_network(placement, facts, diagnostics)
+    check_node_type(experiment, placement, facts, diagnostics)
     _check_shared_folders(_folders(experiment), facts, diagnostics)
     _check_checkpoints_of_an_attempt(experiment.checkpoints, diagnostics)
     container = experiment.software.container
@@ -157,14 +160,11 @@ def _check_network(placement: Placement, facts: ClusterFacts, diagnostics: Diagn
     if nodes > 1 and node_type.gpus and fabric and placement.fabric != fabric:
         diagnostics.problem(
             ("nodes",),
-            f"queue {placement.partition} has no {_FABRICS.get(fabric, fabric)}: {nodes} "
+            f"queue {placement.partition} has no {fabric_of(fabric).title or fabric}: {nodes} "
             f"{node_type.name} would use TCP",
             facts.terms.enable_fabric,
             warning=True,
         )
-
-
-_FABRICS = {"efa": "EFA", "infiniband": "InfiniBand"}
 
 
 def _check_shared_folders(

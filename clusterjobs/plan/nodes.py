@@ -37,6 +37,11 @@ def find_partition(
             "add `queue:` with the name that it has in the cluster",
         )
         return None
+    default = [one for one in candidates if one.name == facts.default_partition]
+    if default and len(candidates) > 1 and not facts.write_partition:
+        what = f"the default of {facts.name}, which chooses the partition"
+        provenance.record("queue", default[0].name, what)
+        return default[0]
     if len(candidates) == 1:
         what = f"the only {kind} of {facts.name}"
         provenance.record("queue", candidates[0].name, what)

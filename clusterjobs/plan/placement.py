@@ -10,6 +10,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import Shape
 from clusterjobs.launchers import Launcher
 from clusterjobs.plan.gpu_requests import check_gpu_requests, gpus_wanted
+from clusterjobs.plan.hints import hint_of, with_usable_cpus
 from clusterjobs.plan.node_share import (
     plan_cpus_per_task,
     plan_gpus_per_node,
@@ -30,7 +31,8 @@ class Placement(NamedTuple):
     `shape`: of the training. `fabric`: the network between the nodes, "efa" or another; "" if
     unknown. `constraint`: the Slurm features to request if the partition has several node types,
     else "". `per_node`: points of a sweep side by side on one node; all else is the share of one
-    point. `role_nodes`: nodes that do not train.
+    point. `role_nodes`: nodes that do not train. `address_suffix`: added to a node's name, it gives
+    the node's address in the fast network.
     """
 
     shape: Shape
@@ -43,6 +45,7 @@ class Placement(NamedTuple):
     cpus_per_task: int | None
     per_node: int = 1
     role_nodes: int = 0
+    address_suffix: str = ""
 
     @property
     def all_nodes(self) -> int:
@@ -78,6 +81,7 @@ def plan_placement(
     )
     if partition is None:
         return None
+    partition = with_usable_cpus(partition, hint_of(experiment))
     groups = find_groups(experiment.instance_type, partition, diagnostics, provenance)
     if not groups:
         return None
@@ -104,6 +108,7 @@ def plan_placement(
         ),
         per_node,
         nodes_of_roles(experiment),
+        facts.master_addr_suffix,
     )
     check_packing(experiment, launcher, placement, diagnostics)
     check_gpu_requests(

@@ -112,7 +112,9 @@ def variables_in(value: object) -> Iterator[str]:
 def _taken_names(plan: Plan, code: str) -> set[str]:
     """Names of variables that the job uses, the user's own code included."""
     environment = plan.environment
-    code = "\n".join((code, *environment.software_setup, *environment.setup))
+    code = "\n".join(
+        (code, *environment.site_setup, *environment.software_setup, *environment.setup)
+    )
     return {
         *(one.name for one in environment.variables),
         *(one.name for one in environment.secrets),

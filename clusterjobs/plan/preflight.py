@@ -13,6 +13,7 @@ from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, Framework, Variable
 from clusterjobs.plan.directives import Directive
+from clusterjobs.plan.fabrics import Fabric, fabric_of
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.preflight_checks import hardware, network, storage
 from clusterjobs.plan.preflight_checks import software as software_checks
@@ -42,7 +43,7 @@ class AllReduce(NamedTuple):
 class Preflight(NamedTuple):
     """`excludes_bad_nodes`: the job restarts without them.
 
-    `reads_nccl`: NCCL's log files in `nccl_logs` must show that the fabric is used.
+    `reads_nccl`: NCCL's log files in `nccl_logs` must show that `fabric` is used.
     """
 
     checks: tuple[Check, ...]
@@ -50,6 +51,7 @@ class Preflight(NamedTuple):
     reads_nccl: bool
     nccl_logs: str
     all_reduce: AllReduce | None
+    fabric: Fabric
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -67,7 +69,12 @@ class Preflight(NamedTuple):
         if not self.reads_nccl:
             return ()
         return (
-            Variable("NCCL_DEBUG", "INFO", "its log says whether EFA is used", "NCCL user guide"),
+            Variable(
+                "NCCL_DEBUG",
+                "INFO",
+                f"its log says whether {self.fabric.title} is used",
+                "NCCL user guide",
+            ),
             Variable(
                 "NCCL_DEBUG_SUBSYS",
                 "INIT,NET",
@@ -104,9 +111,9 @@ def plan_preflight(
         *network(),
         *software_checks(software, framework, placement, script),
     ]
-    shape = placement.shape
-    talks_over_efa = placement.fabric == "efa" and shape.gpus_per_node > 0 and shape.nodes > 1
-    chosen = _chosen(wish.checks, {one.name for one in possible}, talks_over_efa, diagnostics)
+    shape, fabric = placement.shape, fabric_of(placement.fabric)
+    reads_nccl = bool(fabric.network) and shape.gpus_per_node > 0 and shape.nodes > 1
+    chosen = _chosen(wish.checks, {one.name for one in possible}, reads_nccl, diagnostics)
     checks = []
     for one in possible:
         if one.name in chosen:
@@ -129,6 +136,7 @@ def plan_preflight(
             diagnostics,
             provenance,
         ),
+        fabric,
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.frameworks.base import JOB_DIR, Framework
+from clusterjobs.plan.fabrics import fabric_of
 from clusterjobs.plan.placement import Placement
 from clusterjobs.spec.experiment import Software
 from clusterjobs.spec.references import expanding, show, variable
@@ -38,17 +39,37 @@ def hardware(placement: Placement, source: str) -> Iterator[Possible]:
     """GPUs, the fabric and memory. `source`: where a node's numbers come from."""
     node_type, gpus = placement.node_type, placement.shape.gpus_per_node
     kind = node_type.name
-    if gpus:
+    if gpus and not node_type.has_amd_gpus:
         yield Possible("gpus", "gpus", str(gpus), f"the job's GPUs of a {kind}", source)
         if placement.exclusive:
             yield Possible("gpus", "processes", "", "a whole node: no other process uses its GPUs")
-    if placement.fabric == "efa" and node_type.fabric_interfaces:
-        count = str(node_type.fabric_interfaces)
-        yield Possible("efa", "efa", count, f"the EFA interfaces of a {kind}", source)
-        yield Possible("memlock", "memlock", "", "EFA pins memory", "AWS")
+    yield from _fabric(placement, source)
     if placement.shape.ranks_per_node > 1:
         reason = "GiB of /dev/shm: NCCL, and loaders of data, share it"
         yield Possible("shm", "shm", "1", reason, "NCCL")
+
+
+# Words of the checks that count interfaces.
+_COUNTED = {"efa": "efa", "infiniband": "infiniband", "slingshot": "cxi"}
+
+
+def _fabric(placement: Placement, source: str) -> Iterator[Possible]:
+    """Its interfaces, and what NCCL needs to use them."""
+    name, node_type = placement.fabric, placement.node_type
+    fabric, word = fabric_of(name), _COUNTED.get(name)
+    key = "efa" if name == "efa" else "fabric"
+    if word and node_type.fabric_interfaces:
+        count = str(node_type.fabric_interfaces)
+        reason = f"the {fabric.title} interfaces of a {node_type.name}"
+        yield Possible(key, word, count, reason, source)
+    if name == "gvnic":
+        yield Possible(key, "gvnic", "", "Google's virtual network card, and Fast Socket", "Google")
+    if fabric.libraries and placement.all_nodes > 1:
+        reason = f"NCCL's plugin for {fabric.title}"
+        yield Possible(key, "plugin", fabric.libraries, reason, "Google")
+    if fabric.pins_memory and (node_type.fabric_interfaces or name != "efa"):
+        maker = "AWS" if name == "efa" else "NCCL"
+        yield Possible("memlock", "memlock", "", f"{fabric.title} pins memory", maker)
 
 
 def storage(

@@ -8,13 +8,15 @@ from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.frameworks.base import Program, Task, Variable
+from clusterjobs.plan.auto_resume import is_resumed_by_the_cluster
 from clusterjobs.plan.bucket_access import check_bucket_access
 from clusterjobs.plan.checkpoints import plan_checkpoints
 from clusterjobs.plan.choice import find_framework, find_launcher, find_launcher_options
 from clusterjobs.plan.container import plan_container
+from clusterjobs.plan.container_runtime import with_runtime
 from clusterjobs.plan.data_paths import check_data_paths
 from clusterjobs.plan.derived_references import with_derived
-from clusterjobs.plan.directive_checks import check_version
+from clusterjobs.plan.directive_checks import check_age, check_version
 from clusterjobs.plan.dropped_directives import check_dropped
 from clusterjobs.plan.environment import plan_environment
 from clusterjobs.plan.files import plan_files
@@ -41,6 +43,7 @@ from clusterjobs.plan.preflight import plan_preflight
 from clusterjobs.plan.restarts import plan_restarts
 from clusterjobs.plan.roles import plan_roles
 from clusterjobs.plan.secrets import plan_secrets
+from clusterjobs.plan.site_settings import check_site, with_site_settings
 from clusterjobs.plan.staging import plan_staging
 from clusterjobs.plan.staging_checks import check_own_folders
 from clusterjobs.plan.steps import plan_steps
@@ -60,6 +63,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] = _NO_TEXT
     wanted, diagnostics, provenance = spec.experiment, Diagnostics(spec.source), Provenance()
     diagnostics.add(spec.notes)
     both = (diagnostics, provenance)
+    wanted = with_runtime(wanted, facts, *both)
     parameters = plan_parameters(wanted.parameters, wanted.env, diagnostics)
     secrets = plan_secrets(wanted.secrets, wanted.env, wanted.parameters, diagnostics)
     check_literal_words(wanted, diagnostics)
@@ -80,6 +84,8 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] = _NO_TEXT
     check_model(numbers.model, parallel, framework.division(wanted), *both)
     batch = plan_batch(numbers.batch, parallelism.data, *both)
     wanted = with_derived(wanted, placement, parallelism, batch, diagnostics)
+    wanted = with_site_settings(wanted, placement.node_type)
+    check_site(wanted, placement, facts, diagnostics)
     gpu_model = placement.node_type.gpu_model
     task = Task(wanted, spec.options, placement.shape, parallelism, batch, gpu_model, own)
     program = framework.program(task, *both) or _NO_PROGRAM
@@ -91,6 +97,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] = _NO_TEXT
         framework,
         launcher,
         placement.per_node,
+        is_resumed_by_the_cluster(wanted, facts, launcher),
         *both,
     )
     further = restarts.directives if restarts else ()
@@ -129,6 +136,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] = _NO_TEXT
         job.directives,
         [*more, node_rank, of_launcher, variables_of_parameters(wanted.parameters, wanted.env)],
         framework,
+        launcher.uses_mpi or "mpi" in wanted.srun,
         diagnostics,
     )
     container = plan_container(
@@ -140,8 +148,9 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] = _NO_TEXT
     steps = plan_steps(wanted, launch, placement, container, diagnostics)
     roles = plan_roles(wanted, launcher, placement, container, *both)
     check_hint(wanted, launcher, placement.node_type, facts.terms, diagnostics)
-    check_version("sbatch", wanted.sbatch, facts.slurm_version, diagnostics)
-    check_version("srun", wanted.srun, facts.slurm_version, diagnostics)
+    check_age(facts, diagnostics)
+    check_version("sbatch", wanted.sbatch, facts, diagnostics)
+    check_version("srun", wanted.srun, facts, diagnostics)
     check_intentions(numbers, framework, placement, facts, diagnostics)
     check_neuron(wanted, framework, launcher, placement, facts, diagnostics)
     check_bucket_access(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.frameworks.base import JOB_DIR, Framework, Saving, Variable
 from clusterjobs.launchers import Launcher
+from clusterjobs.plan.auto_resume import without_what_the_cluster_restarts
 from clusterjobs.plan.directives import Directive
 from clusterjobs.provenance import Provenance
 from clusterjobs.slurm_time import seconds_of
@@ -39,6 +40,7 @@ class Restarts(NamedTuple):
     All times in seconds. `stall_seconds`: without progress, until ranks are stopped; None: they are
     not. `clock_seconds`: how long before the time limit a training with the stop
     channel "clock" must end. `signal`: the signal for the ranks, if the spec has one.
+    `auto_resume`: the cluster restarts the ranks after a failure, and the script does not.
     """
 
     time_limit: int
@@ -51,6 +53,7 @@ class Restarts(NamedTuple):
     clock_seconds: int
     saving: Saving
     signal: str | None
+    auto_resume: bool = False
 
     @property
     def directives(self) -> tuple[Directive, ...]:
@@ -76,10 +79,14 @@ def plan_restarts(
     framework: Framework,
     launcher: Launcher,
     per_node: int,
+    auto_resume: bool,
     diagnostics: Diagnostics,
     provenance: Provenance,
 ) -> Restarts | None:
-    """The section `restarts`; None without one. `per_node`: points of a sweep on one node."""
+    """The section `restarts`; None without one.
+
+    `per_node`: points of a sweep on one node. `auto_resume`: the cluster restarts the ranks' step.
+    """
     if wanted is None:
         return None
     saving = framework.saving
@@ -97,8 +104,10 @@ def plan_restarts(
             "restarts.stalled needs stall_seconds: without it no attempt counts as stalled",
             "add `stall_seconds: 1800`",
         )
+    if auto_resume:
+        wanted = without_what_the_cluster_restarts(wanted, diagnostics, provenance)
     _record_budgets(wanted, provenance)
-    if per_node == 1:
+    if per_node == 1 and not auto_resume:
         _record_watchdog(wanted.stall_seconds, provenance)
     _record(saving, wanted.signal, signal_seconds, clock_seconds, provenance)
     return Restarts(
@@ -112,6 +121,7 @@ def plan_restarts(
         clock_seconds,
         saving,
         wanted.signal,
+        auto_resume,
     )
 
 

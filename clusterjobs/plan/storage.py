@@ -73,8 +73,9 @@ class Storage(NamedTuple):
 
 
 def find_storage(facts: ClusterFacts, partition: str, node_type: NodeType) -> Storage:
-    """The storage of the job's partition."""
-    return Storage(facts, facts.partition(partition).local_disk or "/tmp", node_type)
+    """The storage of the job's nodes."""
+    scratch = node_type.scratch or facts.partition(partition).local_disk or "/tmp"
+    return Storage(facts, scratch, node_type)
 
 
 def is_below(folder: str, outer: str) -> bool:

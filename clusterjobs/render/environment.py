@@ -27,12 +27,15 @@ def environment_context(plan: Plan) -> dict[str, Any]:
         "secrets": [_secret(one) for one in environment.secrets],
         "has_modules": bool(environment.modules),
         "modules": [_module_call(one) for one in environment.modules],
+        "has_profile": bool(environment.profile),
+        "profile": shell.quote(environment.profile),
         "has_source": bool(environment.source),
         "source": command_text(environment.source),
         "has_conda": environment.conda is not None,
         "conda": shell.quote(environment.conda or ""),
         "has_venv": environment.venv is not None,
         "venv": shell.quote(environment.venv or ""),
+        "site_setup": _own_code("setup", environment.site_setup, "The cluster's"),
         "software_setup": _own_code("software.setup", environment.software_setup),
         "setup": _own_code("setup", environment.setup),
     }
@@ -49,11 +52,20 @@ def _kept(patterns: tuple[str, ...]) -> tuple[ShellText, ...]:
     )
 
 
-def _own_code(key: str, lines: tuple[str, ...]) -> list[dict[str, ShellText]]:
+def _own_code(
+    key: str, lines: tuple[str, ...], whose: str = "The spec's own"
+) -> list[dict[str, ShellText]]:
     if not lines:
         return []
     code = shell.code(lines)
-    return [{"key": ShellText(key), "code": code, "end": shell.heredoc_word(code)}]
+    return [
+        {
+            "whose": ShellText(whose),
+            "key": ShellText(key),
+            "code": code,
+            "end": shell.heredoc_word(code),
+        }
+    ]
 
 
 def _module_call(one: ModuleCall) -> ShellText:
@@ -67,11 +79,13 @@ def _export(variable: Variable) -> list[ShellText]:
     if variable.append:
         inner = value.strip('"')  # of a value with variables
         value = ShellText(f'"${{{name}:+${name}:}}{inner}"')
+    if variable.default:
+        value = ShellText(f'"${{{name}:-{value}}}"')  # plain letters and digits, as fabrics.py has
     line = ShellText(f"export {name}={value}")
     if variable.only_with:
         given = "".join(f"${{{other}:-}}" for other in variable.only_with)
         line = ShellText(f"[[ -z {given} ]] || {line}")
-    return [line] if variable.expand else with_reason(line, variable.reason)
+    return [line] if variable.expand and not variable.source else with_reason(line, variable.reason)
 
 
 def _secret(secret: Secret) -> dict[str, Any]:

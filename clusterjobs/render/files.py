@@ -31,8 +31,12 @@ def files_context(plan: Plan, plan_json: str) -> dict[str, Any]:
 
 
 def has_watchdog(plan: Plan) -> bool:
-    """Whether a watchdog stops hanging ranks. It acts on a whole job, so packs have none."""
-    return plan.restarts is not None and plan.placement.per_node == 1
+    """Whether a watchdog stops hanging ranks.
+
+    It acts on a whole job, so packs have none; it would stop ranks that the cluster restarts.
+    """
+    restarts = plan.restarts
+    return restarts is not None and plan.placement.per_node == 1 and not restarts.auto_resume
 
 
 def node_programs(plan: Plan) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from clusterjobs.counted import counted
 from clusterjobs.plan.gpu_requests import requests_gpus
 from clusterjobs.plan.packing import port_stride
 from clusterjobs.plan.plan import Plan
+from clusterjobs.render import shell
 from clusterjobs.render.shell import ShellText
 
 
@@ -24,5 +25,7 @@ def placement_context(plan: Plan) -> dict[str, Any]:
         "world_size": shape.world_size,
         "is_packed": per_node > 1,
         "last_slot": per_node - 1,
+        "has_address_suffix": bool(plan.placement.address_suffix),
+        "address_suffix": shell.quote(plan.placement.address_suffix),
         "port_stride": port_stride(per_node),
     }

@@ -52,5 +52,8 @@ def _nccl_step(plan: Plan, *how: str) -> list[ShellText]:
     preflight = plan.preflight
     if preflight is None or not preflight.reads_nccl:
         return []
-    words = (*how, preflight.nccl_logs, str(plan.placement.shape.world_size))
+    fabric = preflight.fabric
+    words = [*how, preflight.nccl_logs, str(plan.placement.shape.world_size)]
+    if fabric.provider != "efa":
+        words += [fabric.title, fabric.network, *([fabric.provider] if fabric.provider else [])]
     return [command_text((variable("python"), "-BEsS", f"{JOB_DIR}/nccl_log.py", *words))]

@@ -77,12 +77,16 @@ def _without_quotes(text: str) -> str:
     return re.sub(r"'[^']*'|\"[^\"]*\"|\\.", "", text)
 
 
+_KINDS: dict[type, str] = {dict: "a mapping", list: "a list"}  # `- echo a: b` is a mapping
+
+
 def lines_of_code(value: Any) -> tuple[str, ...]:
     """Lines of bash, the only code in a spec: a list of lines or one block of text."""
     lines = value if isinstance(value, list) else [value]
     for line in lines:
         if not isinstance(line, str):
-            raise ValueError(f"expected a line of bash, not {as_text(line) or 'nothing'}: quote it")
+            found = _KINDS.get(type(line)) or as_text(line) or "nothing"
+            raise ValueError(f"expected a line of bash, not {found}: quote it")
         if has_variable(line):
             raise ValueError("code takes shell variables, not references: write $NAME")
         if "\r" in line:

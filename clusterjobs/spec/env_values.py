@@ -29,6 +29,19 @@ class Forced(str):
         return found
 
 
+class SiteValue(str):
+    """The value of a variable that the cluster sets for its jobs, and why."""
+
+    __slots__ = ("reason",)
+    reason: str
+
+    def __new__(cls, value: str, reason: str) -> SiteValue:
+        """A text, as the values of a spec."""
+        found = super().__new__(cls, value)
+        found.reason = reason
+        return found
+
+
 def _value(value: Any) -> str:
     if not isinstance(value, dict):
         return field_types.scalar_text(value)

@@ -24,6 +24,7 @@ from clusterjobs.spec.storage_types import ExportTarget, Repository
 from clusterjobs.spec.sweep_keys import Sweep
 
 _MAX_ITEMS = 500  # of lists whose items are compared with each other
+_NOT_GIVEN: Any = ""  # plan/container_runtime.py takes the cluster's instead
 
 
 class Mount(SpecModel):
@@ -35,14 +36,14 @@ class Mount(SpecModel):
 
 
 class Container(SpecModel):
-    """The image that the ranks run in, and its runtime.
+    """The image that the ranks run in, and its runtime: by default that of the cluster.
 
     `efa`: use the EFA libraries of the image or of the host. `shm`: the size of /dev/shm, where the
     runtime does not share the node's. `workdir`: the folder inside where the ranks run; by default
     that of the job.
     """
 
-    runtime: Literal["pyxis", "apptainer", "singularity", "docker", "shifter"]
+    runtime: Literal["pyxis", "apptainer", "singularity", "docker", "shifter"] = _NOT_GIVEN
     image: images.Image
     mounts: Annotated[
         tuple[Annotated[Mount, BeforeValidator(images.mount)], ...], Field(max_length=_MAX_ITEMS)
@@ -191,6 +192,7 @@ def _secrets(value: Any) -> Any:
 PreflightCheck = Literal[
     "gpus",
     "efa",
+    "fabric",
     "memlock",
     "shm",
     "mounts",

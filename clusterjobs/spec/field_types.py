@@ -103,6 +103,9 @@ def interface(value: Any) -> str:
 
 def flag(value: Any) -> bool:
     """A boolean of YAML 1.2."""
+    if value in ("yes", "on", "no", "off"):
+        meant = "true" if value in ("yes", "on") else "false"
+        raise ValueError(f"expected true or false: write {meant}")
     if not isinstance(value, bool):
         raise ValueError("expected true or false: write it without quotes")
     return value

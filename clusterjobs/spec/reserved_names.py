@@ -16,7 +16,7 @@ _PARAMETER_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _OF_THE_SCRIPT = re.compile(
     "alive|all_nodes|attempt|background_pids|budgets|checks|child|child_status|command"
     "|container|container_env|container_mounts|decision|during|end|excluded|exit_minutes"
-    "|exit_second|export_pid|exports|failed|folders|found|hostfile|hosts|inside"
+    "|exit_second|export_pid|exports|fabric_profile|failed|folders|found|hostfile|hosts|inside"
     "|interface|job|job_dir|kept|launcher|launcher_options|lifeline|limit|log_copy"
     "|log_writer|lowest|min_bus_bandwidth|mounts|mpirun|name|names|newest|node|nodes|old"
     "|on_every_node|once|output|pending|pid|pids|point_index|point_label|point_name|port"

@@ -7,10 +7,10 @@ from typing import Any
 
 from hostile import dump
 
+from clusterjobs.cluster.find import find_cluster
 from clusterjobs.frameworks import option_models
 from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.parallelcluster.facts import cluster_facts
-from clusterjobs.parallelcluster.find import find_cluster
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.resolve import resolve

@@ -21,7 +21,7 @@ from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.shape import lab_spec
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 from clusterjobs.plan.plan import Plan
 from clusterjobs.render import shell
 
@@ -73,7 +73,7 @@ def test_page_refuses_with_line_and_column(case: Case, tally: collections.Counte
 @pytest.fixture(scope="module")
 def small_lab(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Two nodes of the cluster `small`."""
-    spec = lab_spec(SMALL, slurm_partitions(SMALL, SMALL_DOCUMENT))
+    spec = lab_spec(slurm_shape(SMALL, SMALL_DOCUMENT))
     with running_lab(spec, tmp_path_factory.mktemp("page"), slurm) as lab:
         yield lab
 

@@ -16,7 +16,7 @@ from clusterjobs.commands import main
 from clusterjobs.lab.lab import Lab
 from clusterjobs.lab.shape import LabSpec, lab_spec
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 
 RECORDER = pathlib.Path(__file__).with_name("record_rank.py")
 VENV = pathlib.Path(sys.prefix)
@@ -31,9 +31,7 @@ def shape_of(cluster: str, nodes: int = 2, controller_only: bool = False) -> Lab
 def shape_of_text(config: str, file: str, nodes: int = 2, controller_only: bool = False) -> LabSpec:
     """The lab of a config's text."""
     facts, document = read_cluster(config, file, {})
-    return lab_spec(
-        facts, slurm_partitions(facts, document), nodes, controller_only=controller_only
-    )
+    return lab_spec(slurm_shape(facts, document), nodes, controller_only=controller_only)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.polling import until
 from clusterjobs.lab.shape import lab_spec
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 
 pytestmark = pytest.mark.lab
 
@@ -55,7 +55,7 @@ def lab(
     slurm: Slurm, cluster: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     facts, document = read_cluster(cluster.read_text(encoding="utf-8"), str(cluster), {})
-    shape = lab_spec(facts, slurm_partitions(facts, document), NODES)
+    shape = lab_spec(slurm_shape(facts, document), NODES)
     with running_lab(shape, tmp_path_factory.mktemp("restarts-lab"), slurm) as running:
         yield running
 

@@ -17,7 +17,7 @@ from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.shape import lab_spec
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -42,7 +42,7 @@ def ended(
 ) -> Iterator[dict[str, Future[Ended]]]:
     """Each case's job, after it has ended."""
     facts, document = read_cluster(cluster.read_text(encoding="utf-8"), str(cluster), {})
-    spec = lab_spec(facts, slurm_partitions(facts, document), NODES)
+    spec = lab_spec(slurm_shape(facts, document), NODES)
     with (
         running_lab(spec, tmp_path_factory.mktemp("faults-lab"), slurm) as lab,
         ThreadPoolExecutor(len(CASES) + len(LIMITED)) as pool,

@@ -13,7 +13,7 @@ from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.shape import lab_spec
 from clusterjobs.parallelcluster.config import Cluster
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 
 pytestmark = pytest.mark.lab
 
@@ -42,7 +42,7 @@ def controller(request, slurm, tmp_path_factory) -> Iterator[tuple[str, Lab]]:
     if name == "trn1.yaml":
         file = CASES / "trainium" / name
     facts, _ = read_cluster(file.read_text(encoding="utf-8"), str(file), {})
-    shape = lab_spec(facts, slurm_partitions(grown(facts)), controller_only=True)
+    shape = lab_spec(slurm_shape(grown(facts)), controller_only=True)
     with running_lab(shape, tmp_path_factory.mktemp(name), slurm) as lab:
         yield name, lab
 

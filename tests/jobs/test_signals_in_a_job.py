@@ -22,7 +22,7 @@ from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.polling import until
 from clusterjobs.lab.shape import lab_spec
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -87,7 +87,7 @@ def lab(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
     assert "MaxCount: 2" in text
     more = text.replace("MaxCount: 2", f"MaxCount: {NODES}")
     facts, document = read_cluster(more, "small.yaml", {})
-    spec = lab_spec(facts, slurm_partitions(facts, document), NODES)
+    spec = lab_spec(slurm_shape(facts, document), NODES)
     with running_lab(spec, tmp_path_factory.mktemp("signals"), slurm) as running:
         yield running
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.packages import Slurm
 from clusterjobs.lab.shape import LabSpec
-from clusterjobs.parallelcluster.slurm_nodes import NodeGroup, Partition
 
 
 def a100_nodes(static: int = 1, dynamic: int = 1) -> Partition:
@@ -31,14 +31,22 @@ def a100_nodes(static: int = 1, dynamic: int = 1) -> Partition:
 
 def cpu_nodes(count: int = 1) -> Partition:
     """The exclusive partition `cpu`, without GPUs, whose scratch disk is elsewhere."""
-    group = NodeGroup("cpu-dy-c5-", count, 4, 8000, "", ("dynamic", "c5"), 1000, False)
+    group = NodeGroup(
+        "cpu-dy-c5-",
+        count,
+        cpus=4,
+        real_memory=8000,
+        gres="",
+        features=("dynamic", "c5"),
+        weight=1000,
+        static=False,
+        scratch="/local/scratch",
+    )
     return Partition("cpu", (group,), exclusive=True, default=False)
 
 
 def spec_of(*partitions: Partition) -> LabSpec:
-    return LabSpec(
-        "test", partitions, shared=("/fsx", "/opt/shared"), scratch=(("cpu", "/local/scratch"),)
-    )
+    return LabSpec("test", partitions, shared=("/fsx", "/opt/shared"))
 
 
 def output_of(command: list[str], **options: object) -> str:

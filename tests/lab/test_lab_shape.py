@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 from lab_fixtures import a100_nodes, cpu_nodes, spec_of
 
+from clusterjobs.cluster.find import find_cluster
+from clusterjobs.cluster.slurm_nodes import Partition, SlurmShape
 from clusterjobs.commands.lab_selection import small_queue_notices
 from clusterjobs.errors import InputError
 from clusterjobs.lab.shape import LabSpec, lab_spec
 from clusterjobs.lab.slurm_conf import cgroup_conf, gres_conf, hosts, slurm_conf
-from clusterjobs.parallelcluster.find import find_cluster
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
+from clusterjobs.parallelcluster.slurm_nodes import slurm_shape
 
 V22 = (22, 5, 8)
 
@@ -19,8 +20,7 @@ V22 = (22, 5, 8)
 def spec_for(name: str, **options: object) -> LabSpec:
     file = find_cluster(name, Path.cwd())
     cluster, document = read_cluster(file.read_text(), str(file), {})
-    partitions = slurm_partitions(cluster, document)
-    return lab_spec(cluster, partitions, **options)  # type: ignore[arg-type]
+    return lab_spec(slurm_shape(cluster, document), **options)  # type: ignore[arg-type]
 
 
 def test_a_ready_config_gives_two_nodes_a_queue_under_their_names_on_aws() -> None:
@@ -37,21 +37,20 @@ def test_static_nodes_come_first_as_slurm_would_choose_them() -> None:
     ]
 
 
-def lab_spec_of(*partitions: object, nodes: int = 2, queue: str | None = None) -> LabSpec:
-    file = find_cluster("p4d-a100", Path.cwd())
-    cluster, _ = read_cluster(file.read_text(), str(file), {})
-    return lab_spec(cluster, partitions, nodes, queue)  # type: ignore[arg-type]
+def lab_spec_of(*partitions: Partition, nodes: int = 2, queue: str | None = None) -> LabSpec:
+    return lab_spec(SlurmShape("test", partitions), nodes, queue)
 
 
 def test_the_limit_holds_for_each_queue_by_itself() -> None:
     spec = lab_spec_of(a100_nodes(dynamic=8), cpu_nodes(8), nodes=2)
-    assert [node.partition for node in spec.nodes] == ["train", "train", "cpu", "cpu"]
+    names = ["train-st-p4d-1", "train-dy-p4d-1", "cpu-dy-c5-1", "cpu-dy-c5-2"]
+    assert [node.name for node in spec.nodes] == names
 
 
 def test_a_queue_that_has_fewer_nodes_than_were_asked_for_is_named() -> None:
     spec = lab_spec_of(a100_nodes(static=2, dynamic=1), cpu_nodes(8), nodes=8)
     (said,) = small_queue_notices(spec, 8)
-    assert said.startswith("queue train has only 3 of 8 nodes, because of its MaxCount: to get")
+    assert said.startswith("queue train has only 3 of 8 nodes, because of its nodes: to get")
     assert not list(small_queue_notices(spec, 3))
     controller = spec_for("p4d-a100", nodes_per_queue=400, controller_only=True)
     assert not list(small_queue_notices(controller, 400))

@@ -58,13 +58,16 @@ def logs(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "nccl"
 
 
-def command(logs: pathlib.Path, *how: str, ranks: int = 2) -> list[str]:
+def command(
+    logs: pathlib.Path, *how: str, ranks: int = 2, fabric: tuple[str, ...] = ()
+) -> list[str]:
     program = str(logs.parent / "nccl_log.py")
-    return [sys.executable, "-BEsS", program, *how, str(logs), str(ranks)]
+    return [sys.executable, "-BEsS", program, *how, str(logs), str(ranks), *fabric]
 
 
-def judged(logs: pathlib.Path) -> tuple[int, str]:
-    done = subprocess.run(command(logs), capture_output=True, text=True, timeout=120)
+def judged(logs: pathlib.Path, *fabric: str) -> tuple[int, str]:
+    words = command(logs, fabric=fabric)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -94,6 +97,39 @@ def test_silent_tcp_is_an_error_that_names_the_node(logs, text: str, network: st
     assert code == 69
     complaint = f"clusterjobs: NCCL does not use EFA but {network} on 1 rank (node-2): see {logs}"
     assert said.splitlines()[-1] == complaint
+
+
+INFINIBAND = "gpu-1:9:9 [0] NCCL INFO Using network IB\n"
+SLINGSHOT = """\
+nid1:9:9 [0] NCCL INFO NET/OFI Selected Provider is cxi (found 4 nics)
+nid1:9:9 [0] NCCL INFO Using network AWS Libfabric
+"""
+FASTRAK = "a3-0:9:9 [0] NCCL INFO Using network FasTrak\n"
+
+
+@pytest.mark.parametrize(
+    ("fabric", "good"),
+    [
+        (("InfiniBand", "IB"), INFINIBAND),
+        (("InfiniBand", "IB"), INFINIBAND.replace("IB", "IBext_v8")),  # HPC-X's plugin
+        (("Slingshot", "Libfabric", "cxi"), SLINGSHOT),
+        (("GPUDirect-TCPXO", "FasTrak"), FASTRAK),
+    ],
+)
+def test_other_fabrics_are_told_from_tcp(logs, fabric: tuple[str, ...], good: str) -> None:
+    (logs / "node-1.17").write_text(good)
+    assert judged(logs, *fabric) == (0, "")
+    (logs / "node-2.18").write_text(NO_PLUGIN)
+    code, said = judged(logs, *fabric)
+    assert code == 69
+    assert f"NCCL does not use {fabric[0]} but Socket on 1 rank (node-2)" in said
+
+
+def test_slingshot_over_another_provider_is_an_error(logs) -> None:
+    (logs / "node-1.17").write_text(SLINGSHOT.replace("cxi", "tcp"))
+    code, said = judged(logs, "Slingshot", "Libfabric", "cxi")
+    assert code == 69
+    assert "the provider tcp of libfabric" in said
 
 
 def test_warnings_reach_the_jobs_log(logs) -> None:

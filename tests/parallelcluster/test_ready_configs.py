@@ -10,11 +10,13 @@ import yaml
 from clusterjobs import resources
 from clusterjobs.errors import InputError
 from clusterjobs.parallelcluster.config import Cluster
+from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
 from clusterjobs.parallelcluster.render_config import fit_cluster
 from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.parallelcluster.validation.check import check_config
 from clusterjobs.parallelcluster.validation.default_account import default_account
+from clusterjobs.slurmcluster.detect import is_description
 
 SITE: dict[str, object] = {
     "region": "us-east-1",
@@ -25,7 +27,11 @@ SITE: dict[str, object] = {
     "bucket": "lab-data",
     "capacity_reservation": "cr-0a1b2c3d4e5f60001",
 }
-READY = sorted(resources.cluster_configs_dir().glob("*.yaml"))
+READY = sorted(
+    path
+    for path in resources.cluster_configs_dir().glob("*.yaml")
+    if not is_description(path.read_text())
+)
 
 # What `sinfo` shows on each: nodes, CPUs, gres.
 SHAPES = {
@@ -57,6 +63,16 @@ def test_ready_config_has_its_shape_even_without_a_site(path: pathlib.Path) -> N
     assert ("efa" in group.features) == (path.stem != "small")
     assert [mount.directory for mount in cluster.mounts] == ["/fsx"]
     assert cluster.queues[0].job_exclusive
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"), [("p4d-a100", 40), ("p5-h100", 80), ("p3dn-v100", 32), ("small", None)]
+)
+def test_facts_have_the_memory_of_a_gpu(name: str, gib: float | None) -> None:
+    path = resources.cluster_configs_dir() / f"{name}.yaml"
+    cluster, _ = read_cluster(path.read_text(), path.name, {})
+    (group,) = cluster_facts(cluster).partitions[0].node_groups
+    assert group.node_type.gpu_memory_gib == gib
 
 
 @each_ready_config

@@ -4,9 +4,10 @@ import pathlib
 
 import pytest
 
+from clusterjobs.cluster.slurm_nodes import NodeGroup, Partition
 from clusterjobs.errors import InputError
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import NodeGroup, Partition, slurm_partitions
+from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 
 
 def partitions_of(queues: str, file: str = "c.yaml") -> tuple[Partition, ...]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from plans import plan_of, problems_of
 
-from clusterjobs.slurm_options import known_options
+from clusterjobs.slurm_options import OLDEST, known_options
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,21 @@ def test_every_short_name_has_a_long_one() -> None:
 def test_an_option_that_the_clusters_slurm_lacks_is_named(
     release: str, options: dict[str, object], lacking: str
 ) -> None:
-    warnings = plan_of(site={"parallelcluster": release}, sbatch=options).warnings
+    plan = plan_of(site={"parallelcluster": release}, sbatch=options)
+    warnings = [one for one in plan.warnings if "has no option" in one.what]
     assert [one.what.rpartition("--")[2] for one in warnings] == [lacking] * bool(lacking)
+
+
+@pytest.mark.parametrize(("release", "is_old"), [("3.1.1", True), ("3.3.0", False), ("9", False)])
+def test_a_slurm_older_than_all_that_were_tried_causes_a_warning(
+    release: str, is_old: bool
+) -> None:
+    warnings = plan_of(site={"parallelcluster": release}).warnings
+    assert ["is older than 22.05" in one.what for one in warnings] == [True] * is_old
+
+
+def test_the_oldest_slurm_is_that_of_the_options() -> None:
+    assert known_options("sbatch").oldest == OLDEST
 
 
 def test_the_message_says_which_slurm_has_the_option() -> None:

@@ -64,7 +64,8 @@ def test_a_site_file_changes_neither_arguments_nor_folder_nor_the_end(
 def test_a_missing_site_file_ends_the_job_before_it_starts(tmp_path: pathlib.Path) -> None:
     run = run_script(tmp_path, script(software={"source": ["/nowhere/site.sh"]}))
     assert run.reasons == ["not_started"]
-    assert "clusterjobs: no file /nowhere/site.sh (software.source)" in run.log
+    said = "no file /nowhere/site.sh (source: in the cluster's description, or of software)"
+    assert f"clusterjobs: {said}" in run.log
 
 
 def test_modules_are_called_in_the_order_of_the_spec(tmp_path: pathlib.Path) -> None:

@@ -7,8 +7,8 @@ import re
 import pytest
 from single_changes import base_text
 
+from clusterjobs.cluster.find import cluster_names
 from clusterjobs.commands.main import run
-from clusterjobs.parallelcluster.find import cluster_names
 
 Capture = pytest.CaptureFixture[str]
 
@@ -30,7 +30,9 @@ def test_list_has_a_row_for_every_ready_config_and_dates_its_prices(capsys: Capt
     out = capsys.readouterr().out
     for name in cluster_names():
         assert f"\n{name} " in out
-    assert re.search(r"16 x p4d.24xlarge +8 x A100 40 GB +4 +/fsx +351.32 +clusterjobs\n", out)
+    assert re.search(
+        r"16 x p4d.24xlarge +8 x A100 40 GB +4 x efa +/fsx +351.32 +clusterjobs\n", out
+    )
     assert (
         "price of p4d.24xlarge in us-east-1, on demand: AWS's public price list, Linux, 2026-11\n"
         in out

@@ -9,6 +9,7 @@ import pytest
 from single_changes import Change, base_text, load_changes
 
 from clusterjobs import resources
+from clusterjobs.slurmcluster.detect import is_description
 
 pytestmark = [pytest.mark.aws, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pcluster")
@@ -16,7 +17,11 @@ pytest.importorskip("moto.server")
 
 from moto_server import PCLUSTER, SUCCEEDED, dry_run  # noqa: E402
 
-READY = sorted(path.stem for path in resources.cluster_configs_dir().glob("*.yaml"))
+READY = sorted(
+    path.stem
+    for path in resources.cluster_configs_dir().glob("*.yaml")
+    if not is_description(path.read_text())
+)
 SAMPLE = {
     "EFA on a type without it",
     "no placement group decision beside EFA",

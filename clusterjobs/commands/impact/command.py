@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import click
 
+from clusterjobs.cluster.find import cluster_names
 from clusterjobs.commands.impact.batch import OtherVersion
 from clusterjobs.commands.impact.find import Found, find_specs
 from clusterjobs.commands.impact.groups import Groups, Outcome
@@ -23,7 +24,6 @@ from clusterjobs.commands.impact.workers import outcomes
 from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.site_clusters import cluster_files
 from clusterjobs.errors import InputError, Problem, did_you_mean
-from clusterjobs.parallelcluster.find import cluster_names
 
 _EXAMPLES = """\b
 Examples:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from clusterjobs import __version__
+from clusterjobs.cluster.find import cluster_names
 from clusterjobs.commands.files import read_sites, read_text, shown_path
 from clusterjobs.commands.policies import site_rules
 from clusterjobs.commands.site_clusters import cluster_files, site_clusters
@@ -25,7 +26,6 @@ from clusterjobs.commands.templates.overrides import write_file
 from clusterjobs.commands.templates.samples import packaged_samples, template_variables
 from clusterjobs.errors import one_problem
 from clusterjobs.frameworks import option_models
-from clusterjobs.parallelcluster.find import cluster_names
 from clusterjobs.render.site.templates import INSERTION_POINTS
 from clusterjobs.render.site.variables import KINDS, variables
 from clusterjobs.spec.defaults import load_defaults

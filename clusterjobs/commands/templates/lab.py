@@ -26,11 +26,8 @@ from clusterjobs.lab import rank_probe
 from clusterjobs.lab.lab import Lab, running_lab
 from clusterjobs.lab.launch_contract import broken_promises, read_records
 from clusterjobs.lab.shape import LabSpec, lab_spec
-from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.parallelcluster.slurm_nodes import slurm_partitions
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.render.script import render_script
-from clusterjobs.spec.site import load_site
 
 _NODES = 2
 _FAILURE = 17
@@ -80,10 +77,7 @@ def _unfit(project: Project) -> str:
 
 
 def _lab_shape(project: Project) -> LabSpec:
-    name, text = project.inputs.cluster
-    facts, document = read_cluster(text, name, load_site(project.inputs.sites))
-    partition = project.plan.placement.partition
-    return lab_spec(facts, slurm_partitions(facts, document), _NODES, partition)
+    return lab_spec(project.source.shape(), _NODES, project.plan.placement.partition)
 
 
 def _problems(project: Project, lab: Lab, folder: pathlib.Path) -> list[str]:

@@ -1,9 +1,11 @@
-"""Read NCCL's log: does it use EFA, or has it silently fallen back to TCP?
+"""Read NCCL's log: does it use the fabric, or has it silently fallen back to TCP?
 
-    nccl_log.py watch JOB FOLDER RANKS    during the training: stops it if NCCL uses TCP
-    nccl_log.py FOLDER RANKS              after it: exits with FAILED in that case
+    nccl_log.py watch JOB FOLDER RANKS [FABRIC]    during the training: stops it if NCCL uses TCP
+    nccl_log.py FOLDER RANKS [FABRIC]              after it: exits with FAILED in that case
 
-JOB is the job's id, 123_4 for a task of an array (SLURM_JOB_ID may be that of the whole array).
+FABRIC is its name for messages, a part of NCCL's name for it, and the provider if it is one of
+libfabric: `Slingshot Libfabric cxi`, `InfiniBand IB`. By default, EFA. JOB is the job's id, 123_4
+for a task of an array (SLURM_JOB_ID may be that of the whole array).
 
 NCCL writes one file per rank to FOLDER (NCCL_DEBUG=INFO, NCCL_DEBUG_FILE). `NET/OFI` alone proves
 nothing, because the plugin also logs there why it failed; the final choice is in `Using network
@@ -28,11 +30,25 @@ _CHANNEL = re.compile(r"NCCL INFO Channel .* via NET/([^/]+)/")
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([^\s,]+)")
 
 
+class Fabric:
+    """The fabric that NCCL has to use."""
+
+    def __init__(self, title: str = "EFA", network: str = "Libfabric", provider: str = "") -> None:
+        self.title = title
+        self.network = network
+        self.provider = "efa" if title == "EFA" else provider
+
+    def is_used(self, network: str) -> bool:
+        """The plugin's name is `AWS Libfabric` or `Libfabric`, depending on its version."""
+        return self.network in network
+
+
 class Logs:
     """The log files of all ranks, and what has been found in them so far."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, fabric: Fabric) -> None:
         self.folder = folder
+        self.fabric = fabric
         self.offsets: dict[str, int] = {}
         self.networks: dict[str, str] = {}
         self.warnings = 0
@@ -49,9 +65,12 @@ class Logs:
                 self.read_line(name, line)
 
     def read_line(self, name: str, line: str) -> None:
-        found = network_of(line)
+        fabric = self.fabric
+        found = network_of(line, fabric.provider)
         if found:
-            if is_efa(self.networks.get(name, "Libfabric")):  # once it is not EFA, that stays
+            if fabric.is_used(
+                self.networks.get(name, fabric.network)
+            ):  # once it is not, that stays
                 self.networks[name] = found
         elif "NCCL WARN" in line and self.warnings < MAX_WARNINGS:
             self.warnings += 1
@@ -59,32 +78,28 @@ class Logs:
 
     def complaint(self) -> str:
         """What is wrong; empty if nothing is."""
-        slow = {name: network for name, network in self.networks.items() if not is_efa(network)}
+        fabric = self.fabric
+        slow = {name: one for name, one in self.networks.items() if not fabric.is_used(one)}
         if not slow:
             return ""
         hosts = sorted({name.rpartition(".")[0] for name in slow})
         network = sorted(set(slow.values()))[0]
         ranks = "1 rank" if len(slow) == 1 else f"{len(slow)} ranks"
         return (
-            f"clusterjobs: NCCL does not use EFA but {network} on {ranks} "
+            f"clusterjobs: NCCL does not use {fabric.title} but {network} on {ranks} "
             f"({', '.join(hosts[:8])}{', ...' if len(hosts) > 8 else ''}): see {self.folder}"
         )
 
 
-def network_of(line: str) -> str:
+def network_of(line: str, wanted_provider: str) -> str:
     """The network that a line of NCCL's log says it uses; empty if it says nothing of it."""
     found = _NETWORK.search(line) or _CHANNEL.search(line)
     if found:
         return found.group(1).strip()
     provider = _PROVIDER.search(line)
-    if provider and provider.group(1) != "efa":
+    if provider and provider.group(1) != wanted_provider:
         return f"the provider {provider.group(1)} of libfabric"
     return ""
-
-
-def is_efa(network: str) -> bool:
-    """The plugin's name is `AWS Libfabric` or `Libfabric`, depending on its version."""
-    return "Libfabric" in network
 
 
 def watch(job_id: str, logs: Logs, ranks: int) -> None:
@@ -100,7 +115,7 @@ def watch(job_id: str, logs: Logs, ranks: int) -> None:
             return
         if len(logs.networks) >= ranks and not is_reported:
             is_reported = True
-            print(f"clusterjobs: NCCL uses EFA on all {ranks} ranks")
+            print(f"clusterjobs: NCCL uses {logs.fabric.title} on all {ranks} ranks")
         sys.stdout.flush()
         time.sleep(POLL_SECONDS)
 
@@ -112,15 +127,16 @@ def judge(logs: Logs) -> int:
         print(complaint)
         return FAILED
     if not logs.networks:
-        print("clusterjobs: NCCL wrote no log: EFA use could not be verified")
+        title = logs.fabric.title
+        print(f"clusterjobs: NCCL wrote no log: {title} use could not be verified")
     return 0
 
 
 def main(words: list[str]) -> int:
     if words[0] == "watch":
-        watch(words[1], Logs(words[2]), int(words[3]))
+        watch(words[1], Logs(words[2], Fabric(*words[4:])), int(words[3]))
         return 0
-    return judge(Logs(words[0]))
+    return judge(Logs(words[0], Fabric(*words[2:])))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def compare(old: Data, new: Data) -> list[Difference]:
     """Every difference; with the extra, in the order of ParallelCluster's schema."""
     before, after = _without_defaults(old), _without_defaults(new)
     if not optional_deps.is_installed():
-        return list(_differences(before, after, ""))
+        return list(plain_differences(before, after))
     with optional_deps.quiet(), optional_deps.environment({"AWS_DEFAULT_REGION": "us-east-1"}):
         return _with_policies(before, after)
 
@@ -129,15 +129,15 @@ def _plain(value: Any) -> Any:
 # ------------------------------------------------------------------ without ParallelCluster
 
 
-def _differences(old: Any, new: Any, path: str) -> Iterator[Difference]:
+def plain_differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             inner = f"{path}.{key}" if path else key
-            yield from _differences(old.get(key), new.get(key), inner)
+            yield from plain_differences(old.get(key), new.get(key), inner)
     elif _is_named(old) and _is_named(new):
         befores, afters = ({item["Name"]: item for item in side} for side in (old, new))
         for name in [*befores, *(name for name in afters if name not in befores)]:
-            yield from _differences(befores.get(name), afters.get(name), f"{path}[{name}]")
+            yield from plain_differences(befores.get(name), afters.get(name), f"{path}[{name}]")
     elif old != new:
         yield Difference(path, old, new)
 

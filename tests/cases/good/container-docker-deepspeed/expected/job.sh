@@ -95,11 +95,11 @@ END
     --interactive # it lives as long as its input, which is this script
     --name="clusterjobs-$SLURM_JOB_ID" --label=clusterjobs.user="$UID"
     --user="$UID:$(id -g)" "${GROUPS[@]/#/--group-add=}" # files belong to the user of the job
-    --network=host # the nodes' own addresses, and EFA
+    --network=host # the nodes' own addresses and network cards
     --gpus=all # by NVIDIA's container toolkit
     --device=/dev/infiniband # EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)
-    --shm-size=576g # Docker's own 64 MB break NCCL
-    --ulimit=memlock=-1:-1 # EFA and NCCL pin memory
+    --shm-size=547g # Docker's own 64 MB break NCCL
+    --ulimit=memlock=-1:-1 # the network and NCCL pin memory
     "--workdir=$PWD" # where the job runs
     "${mounts[@]/#/--mount=}"
     "${inside[@]/#/--env=}"
@@ -172,7 +172,7 @@ start_job() { # JOB_FOLDER
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   (( attempt > 1 )) || rm -f -- "$job_dir/data.jsonl"
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "bert", "spec": {"file": "spec.yaml", "sha256": "5adbde1eb66b7d86269328da2668fbd43bda48def15b48531435e2ecb58ad4f8", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "deepspeed", "launcher": "deepspeed", "content": "3f3297a16a82178a", "derived": {"queue": "train", "instance_type": "p4de.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "data[0]": "/fsx/books: shown by FSx for Lustre, and preloaded before the training", "mount /fsx": "/fsx", "mount $HOME/bert": "$HOME/bert", "mount $job_dir": "$job_dir", "mount /opt/amazon": "/opt/amazon", "container.shm": "576g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "bert", "spec": {"file": "spec.yaml", "sha256": "5adbde1eb66b7d86269328da2668fbd43bda48def15b48531435e2ecb58ad4f8", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4de-a100", "framework": "deepspeed", "launcher": "deepspeed", "content": "3f3297a16a82178a", "derived": {"queue": "train", "instance_type": "p4de.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "batch.accumulation": 2, "ds_config.train_batch_size": 256, "data[0]": "/fsx/books: shown by FSx for Lustre, and preloaded before the training", "mount /fsx": "/fsx", "mount $HOME/bert": "$HOME/bert", "mount $job_dir": "$job_dir", "mount /opt/amazon": "/opt/amazon", "container.shm": "547g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }

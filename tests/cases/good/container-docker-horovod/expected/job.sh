@@ -87,11 +87,11 @@ main() {
     --interactive # it lives as long as its input, which is this script
     --name="clusterjobs-$SLURM_JOB_ID" --label=clusterjobs.user="$UID"
     --user="$UID:$(id -g)" "${GROUPS[@]/#/--group-add=}" # files belong to the user of the job
-    --network=host # the nodes' own addresses, and EFA
+    --network=host # the nodes' own addresses and network cards
     --gpus=all # by NVIDIA's container toolkit
     --device=/dev/infiniband # EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)
-    --shm-size=576g # Docker's own 64 MB break NCCL
-    --ulimit=memlock=-1:-1 # EFA and NCCL pin memory
+    --shm-size=547g # Docker's own 64 MB break NCCL
+    --ulimit=memlock=-1:-1 # the network and NCCL pin memory
     "--workdir=$PWD" # where the job runs
     "${mounts[@]/#/--mount=}"
     "${inside[@]/#/--env=}"
@@ -155,7 +155,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   trap on_time_limit USR1
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "hvd", "spec": {"file": "spec.yaml", "sha256": "e3cf5b7d5f2933b6c8eaedafcaa91fd936e0293101663a972b07558c36da5868", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "horovod", "launcher": "horovodrun", "content": "ab591bc481d952d0", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "horovod.learning_rate_factor": 16, "restarts": "time_limit 20, failure 2, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "mount /fsx": "/fsx", "mount /opt/amazon": "/opt/amazon", "container.shm": "576g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "hvd", "spec": {"file": "spec.yaml", "sha256": "e3cf5b7d5f2933b6c8eaedafcaa91fd936e0293101663a972b07558c36da5868", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "horovod", "launcher": "horovodrun", "content": "ab591bc481d952d0", "derived": {"launcher": "horovodrun", "queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "horovod.learning_rate_factor": 16, "restarts": "time_limit 20, failure 2, node_failure 3", "watchdog": "ranks that are gone", "asked to save": "by a file", "signal": "USR1, 240 s before the limit", "mount /fsx": "/fsx", "mount /opt/amazon": "/opt/amazon", "container.shm": "547g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
   unpack_programs || fail "cannot write into $job_dir"
 }

@@ -94,11 +94,11 @@ END
     --interactive # it lives as long as its input, which is this script
     --name="clusterjobs-$SLURM_JOB_ID" --label=clusterjobs.user="$UID"
     --user="$UID:$(id -g)" "${GROUPS[@]/#/--group-add=}" # files belong to the user of the job
-    --network=host # the nodes' own addresses, and EFA
+    --network=host # the nodes' own addresses and network cards
     --gpus=all # by NVIDIA's container toolkit
     --device=/dev/infiniband # EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)
     --shm-size=16g # Docker's own 64 MB break NCCL
-    --ulimit=memlock=-1:-1 # EFA and NCCL pin memory
+    --ulimit=memlock=-1:-1 # the network and NCCL pin memory
     "--workdir=$PWD" # where the job runs
     "${mounts[@]/#/--mount=}"
     "${inside[@]/#/--env=}"

@@ -24,8 +24,9 @@ POSIXLY_CORRECT=1; set +akvx -euo pipefail; unset POSIXLY_CORRECT # no function 
 main() {
   start_job "$SLURM_SUBMIT_DIR/logs/$SLURM_JOB_ID" # job.log is written there
   script_folder=$PWD script_arguments=("$@"); set -- # the files neither read nor change them
+  # shellcheck disable=SC2043 # there may be one
   for site_file in /etc/profile.d/site.sh "$HOME/env of mine.sh"; do
-    [[ -r $site_file ]] || fail "no file $site_file (software.source)"
+    [[ -r $site_file ]] || fail "no file $site_file (source: in the cluster's description, or of software)"
     set +u # `+u` and `||`: it may be written for shells without `set -eu`
     # shellcheck source=/dev/null
     . "$site_file" || echo "clusterjobs: $site_file ended with exit code $?"

@@ -69,11 +69,11 @@ main() {
     --interactive # it lives as long as its input, which is this script
     --name="clusterjobs-$SLURM_JOB_ID" --label=clusterjobs.user="$UID"
     --user="$UID:$(id -g)" "${GROUPS[@]/#/--group-add=}" # files belong to the user of the job
-    --network=host # the nodes' own addresses, and EFA
+    --network=host # the nodes' own addresses and network cards
     --gpus=all # by NVIDIA's container toolkit
     --device=/dev/infiniband # EFA; without it NCCL takes TCP (aws-ofi-nccl issue 1020)
-    --shm-size=576g # Docker's own 64 MB break NCCL
-    --ulimit=memlock=-1:-1 # EFA and NCCL pin memory
+    --shm-size=547g # Docker's own 64 MB break NCCL
+    --ulimit=memlock=-1:-1 # the network and NCCL pin memory
     "--workdir=$PWD" # where the job runs
     "${mounts[@]/#/--mount=}"
     "${inside[@]/#/--env=}"
@@ -171,7 +171,7 @@ start_job() { # JOB_FOLDER
   trap : PIPE # a SIGPIPE sent by mistake ends nothing
   (( attempt > 1 )) || rm -f -- "$job_dir/attempts.jsonl" # a new cluster reuses job ids
   { cat > "$job_dir/plan.json.new" && mv -f -- "$job_dir"/plan.json{.new,}; } <<'END' || true # full disk
-{"name": "steps-in-docker", "spec": {"file": "spec.yaml", "sha256": "5ccc368fbb6aadbb0fb9969bbd2fad7f411a4fed34ac6acfefd05c1848319dcf", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "2f120bfcde88e5d9", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "mount /fsx": "/fsx", "container.shm": "576g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
+{"name": "steps-in-docker", "spec": {"file": "spec.yaml", "sha256": "5ccc368fbb6aadbb0fb9969bbd2fad7f411a4fed34ac6acfefd05c1848319dcf", "set": []}, "clusterjobs": "0.1.0", "cluster": "p4d-a100", "framework": "torchrun", "launcher": "torchrun", "content": "2f120bfcde88e5d9", "derived": {"queue": "train", "instance_type": "p4d.24xlarge", "gpus_per_node": 8, "ranks_per_node": 8, "world_size": 16, "ntasks_per_node": 1, "cpus_per_task": 96, "data_parallel": 16, "mount /fsx": "/fsx", "container.shm": "547g", "MASTER_ADDR": "the first of SLURM_JOB_NODELIST", "MASTER_PORT": "12000 + SLURM_JOB_ID % 20000, the next free one"}}
 END
 }
 

@@ -1,0 +1,205 @@
+"""Reads the texts for an import: files that a person names, or Slurm's answers on this node."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+
+from clusterjobs.commands.files import read_bytes, shown_name
+from clusterjobs.commands.site_folders import is_file
+from clusterjobs.errors import InputError, Location, Problem, one_problem
+from clusterjobs.slurm.cluster_texts import Answer, ask_slurm, container_programs, slurm_folder
+from clusterjobs.slurmcluster.importing.collect import Given, Include, given, included_lines
+from clusterjobs.slurmcluster.importing.nodes import nodes_in
+from clusterjobs.slurmcluster.importing.recognize import WANTED, Kind
+from clusterjobs.slurmcluster.importing.records import Line, Text, conf_lines, scontrol_records
+from clusterjobs.slurmcluster.importing.seen import Seen
+
+_SLURM_CONF = "/etc/slurm/slurm.conf"
+_KINDS: dict[str, Kind] = {
+    "nodes": "scontrol",
+    "partitions": "scontrol",
+    "config": "config",
+    "version": "version",
+    "associations": "associations",
+    "srun help": "srun help",
+}
+_LACKS = {
+    "nodes": "the nodes are taken from slurm.conf",
+    "partitions": "the limits of the partitions are unknown",
+    "config": "memory_scheduling and the cluster's name are unknown",
+    "associations": "accounts and qos are left out",
+    "srun help": "container_program is left out",
+}
+
+
+_MAX_BYTES = 1 << 28  # scontrol show node needs about 1 KiB a node
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def _read(path: pathlib.Path) -> str:
+    """The text of a file. A reason or a comment may be in any encoding: Slurm does not care."""
+    data = read_bytes(path, _MAX_BYTES)
+    text = data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig", errors="replace")
+    if "\0" in text:
+        what = "the file is binary, and not text that Slurm has printed"
+        raise one_problem(what, Location(shown_name(path), 1, 1), hint=WANTED)
+    return text
+
+
+# ------------------------------------------------------------------ files
+
+
+def texts_of_files(files: Sequence[pathlib.Path]) -> tuple[list[Given], Include]:
+    """The texts of the files, and how the files that slurm.conf includes are found.
+
+    gres.conf beside slurm.conf is read as well. Raises InputError with the problems of all files.
+    """
+    found: dict[pathlib.Path, Given] = {}
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            found[file] = given(Text(shown_name(file), _read(file)))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    for file in [file for file, one in found.items() if one.kind == "slurm.conf"]:
+        _add_gres_conf(file, found)
+    included = {
+        path.resolve()
+        for file, one in found.items()
+        if one.kind == "slurm.conf"
+        for line in conf_lines(one.text)
+        if (path := _included(line.text, file, files))
+    }
+    return [one for file, one in found.items() if file.resolve() not in included], _include(files)
+
+
+def _add_gres_conf(file: pathlib.Path, found: dict[pathlib.Path, Given]) -> None:
+    beside = file.parent / "gres.conf"
+    if beside not in found and is_file(beside):
+        found[beside] = Given(Text(str(beside), _read(beside)), "gres.conf")
+
+
+def _include(files: Sequence[pathlib.Path]) -> Include:
+    def include(name: str, line: Line) -> Text:
+        path = _included(f"Include {name}", pathlib.Path(line.file), files)
+        if path is None:
+            hint = "give the file, too: --from-files slurm.conf " + pathlib.PurePath(name).name
+            raise one_problem(f"there is no file {name}", line.where, hint=hint)
+        return Text(str(path), _read(path))
+
+    return include
+
+
+def _included(line: str, conf: pathlib.Path, files: Sequence[pathlib.Path]) -> pathlib.Path | None:
+    """The file of an Include line: as written, beside slurm.conf, or one that was given."""
+    word, _, name = line.partition(" ")
+    wanted = name.strip().strip('"')
+    if word.lower() != "include" or not wanted:
+        return None
+    base = pathlib.PurePath(wanted).name
+    given_files = [file for file in files if file.name == base]
+    places = [*given_files, conf.parent / wanted, conf.parent / base]
+    return next((path for path in places if is_file(path)), None)
+
+
+# ------------------------------------------------------------------ Slurm
+
+
+def texts_of_slurm(
+    seconds: float, say: Callable[[str], None]
+) -> tuple[list[Given], Include, list[Problem], Seen]:
+    """Slurm's answers, what this node itself shows, and warnings about what is missing."""
+    answers = {answer.name: _checked(answer) for answer in ask_slurm(seconds, say)}
+    found = [
+        Given(Text(answer.command, answer.text), _KINDS[name])
+        for name, answer in answers.items()
+        if not answer.failure
+    ]
+    warnings = [
+        _warning(answer) for name, answer in answers.items() if answer.failure and name in _LACKS
+    ]
+    conf = _conf_file(answers["config"])
+    if answers["nodes"].failure and not is_file(conf):
+        raise InputError([_no_slurm(answers["nodes"], conf)])
+    if answers["nodes"].failure or _hides_nodes(answers):
+        found += _own_conf(conf, warnings)
+    for path, kind in _FILES.items():
+        found += _own_file(pathlib.Path(path), kind, warnings)
+    found += _own_file(conf.parent / "gres.conf", "gres.conf", [])
+    here = Seen(found_programs=container_programs(), slurm_commands=slurm_folder())
+    return found, _include([]), warnings, here
+
+
+def _checked(answer: Answer) -> Answer:
+    """The answer; a failure if it has no node: users do not see cloud nodes that are off."""
+    if answer.name != "nodes" or answer.failure or "NodeName=" in answer.text:
+        return answer
+    failure = "it shows no nodes: those that are powered down need PrivateData=cloud in slurm.conf"
+    return answer._replace(failure=failure)
+
+
+_FILES: dict[str, Kind] = {"/proc/mounts": "mounts", "/etc/exports": "exports"}
+
+
+def _own_file(path: pathlib.Path, kind: Kind, warnings: list[Problem]) -> list[Given]:
+    if not is_file(path):
+        return []
+    try:
+        return [Given(Text(str(path), _read(path)), kind)]
+    except InputError as error:
+        warnings += [problem._replace(warning=True) for problem in error.problems]
+        return []
+
+
+def _hides_nodes(answers: dict[str, Answer]) -> bool:
+    """Whether partitions have nodes that `scontrol show node` does not show."""
+    nodes, partitions = (Text(name, answers[name].text) for name in ("nodes", "partitions"))
+    shown = {record.get("NodeName") for record in scontrol_records(nodes, "nodename")}
+    try:
+        return any(
+            name not in shown
+            for record in scontrol_records(partitions, "partitionname")
+            for name in nodes_in(record)
+        )
+    except InputError:  # it is reported when the texts are read
+        return False
+
+
+def _own_conf(conf: pathlib.Path, warnings: list[Problem]) -> list[Given]:
+    """This cluster's slurm.conf, if it can be read with all that it includes."""
+    found = _own_file(conf, "slurm.conf", warnings)
+    try:
+        for one in found:
+            for _ in included_lines(one.text, _include([])):
+                pass
+    except InputError as error:
+        warnings += [problem._replace(warning=True) for problem in error.problems]
+        return []
+    return found
+
+
+def _conf_file(config: Answer) -> pathlib.Path:
+    """slurm.conf as Slurm itself names it, else where it usually is."""
+    for line in config.text.splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "SLURM_CONF" and value.strip():
+            return pathlib.Path(value.strip())
+    return pathlib.Path(os.environ.get("SLURM_CONF") or _SLURM_CONF)
+
+
+def _warning(answer: Answer) -> Problem:
+    what = f"{answer.command}: {answer.failure}"
+    return Problem(what, hint=_LACKS[answer.name], warning=True)
+
+
+def _no_slurm(answer: Answer, conf: pathlib.Path) -> Problem:
+    hint = (
+        "run this on a login node; or save the output of scontrol --oneliner show node there, "
+        f"and use --from-files ({conf} cannot be read either)"
+    )
+    return Problem(f"{answer.command}: {answer.failure}", hint=hint)

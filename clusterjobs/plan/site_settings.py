@@ -1,0 +1,65 @@
+"""What the cluster itself adds to a job: variables, files of bash, lines of setup.
+
+They come below the spec's own keys, which win. It must not know who wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clusterjobs.cluster.facts import ClusterFacts, NodeType
+from clusterjobs.diagnostics import Diagnostics
+from clusterjobs.errors import did_you_mean
+from clusterjobs.plan.placement import Placement
+from clusterjobs.spec.env_values import SiteValue
+from clusterjobs.spec.experiment import Experiment
+
+
+def with_site_settings(experiment: Experiment, node_type: NodeType) -> Experiment:
+    """The experiment with what its nodes need, but for `setup`. Its own variables and secrets win.
+
+    The cluster's setup is no part of it: it runs before the spec loads modules.
+    """
+    taken = {*experiment.env, *experiment.parameters, *experiment.secrets}
+    variables = {
+        one.name: SiteValue(one.value, one.reason)
+        for one in node_type.variables
+        if one.name not in taken
+    }
+    software = experiment.software
+    sources = (*node_type.source, *software.source)
+    return experiment.model_copy(
+        update={
+            "env": {**variables, **experiment.env},
+            "software": software.model_copy(update={"source": sources}),
+        }
+    )
+
+
+def check_site(
+    experiment: Experiment, placement: Placement, facts: ClusterFacts, diagnostics: Diagnostics
+) -> None:
+    """Warn of names that the cluster lacks; refuse to divide GPUs that Slurm does not count."""
+    if placement.per_node > 1 and placement.node_type.request_gpus == "none":
+        what = f"the Slurm of {facts.name} does not count GPUs, so it cannot divide those of a node"
+        diagnostics.problem(("sweep", "per_node"), what, "remove it")
+    for name, value, known in _named(experiment, facts):
+        if known and value not in known:
+            path = ("sbatch", name) if name in ("account", "qos") else ("software", *_RUNTIME)
+            what = f"{facts.name} is described with other names: {', '.join(known)}"
+            diagnostics.problem(path, what, did_you_mean(value, known), warning=True)
+
+
+_RUNTIME = ("container", "runtime")
+
+
+def _named(
+    experiment: Experiment, facts: ClusterFacts
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    for name, known in (("account", facts.accounts), ("qos", facts.qos)):
+        value = experiment.sbatch.get(name)
+        if isinstance(value, str):
+            yield name, value, known
+    container = experiment.software.container
+    if container and facts.container_program:
+        yield "runtime", container.runtime, (facts.container_program,)

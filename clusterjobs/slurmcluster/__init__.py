@@ -1,0 +1,1 @@
+"""Everything that knows our own description of a Slurm cluster, `kind: slurm`."""

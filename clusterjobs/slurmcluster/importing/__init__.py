@@ -1,0 +1,1 @@
+"""A description of a Slurm cluster from texts: the output of Slurm's commands, or its files."""

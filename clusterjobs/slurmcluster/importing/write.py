@@ -1,0 +1,175 @@
+"""Writes the description of a Slurm cluster, with a comment where a value needs one.
+
+It knows the keys of a description, what each decides, and where a value came from. What no text
+said stands as a commented line. It must not read the texts of Slurm.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from clusterjobs.counted import counted
+from clusterjobs.errors import did_you_mean, one_problem
+from clusterjobs.slurmcluster.importing import settings, valid
+from clusterjobs.slurmcluster.importing.collect import partitions_with_nodes
+from clusterjobs.slurmcluster.importing.node_types import NodeKind, node_kinds
+from clusterjobs.slurmcluster.importing.probe import Candidate, candidates, probe_of
+from clusterjobs.slurmcluster.importing.seen import Node, Partition, Seen
+from clusterjobs.slurmcluster.importing.write_types import write_type
+from clusterjobs.slurmcluster.importing.yaml_lines import Lines, flow_mapping, scalar
+
+
+def description_text(seen: Seen, wanted: Sequence[str], how: str, name: str = "") -> str:
+    """The description as YAML. `wanted`: the partitions to keep, () for all; `how`: its origin.
+
+    Raises InputError if a wanted partition does not exist, or nothing is left to describe.
+    """
+    partitions, left_out = _chosen(seen, wanted)
+    kinds, members = _kinds(seen, partitions)
+    lines = Lines()
+    lines.comment(f"A Slurm cluster, described by {how}.")
+    lines.comment("Check it, and complete the lines that begin with # where they matter to you.")
+    used = {key: one for key, one in partitions.items() if members[key]}
+    settings.write_top(lines, seen, kinds, used, name)
+    lines.blank()
+    lines.key("node_types")
+    for kind in kinds:
+        write_type(lines, kind, settings.tmp_folder(seen), probe_of(kind, seen))
+    lines.blank()
+    lines.key("partitions")
+    for key, one in used.items():
+        _write_partition(lines, one, kinds, set(members[key]), seen)
+    unused = [key for key in partitions if key not in used]
+    empty = [f"the partition {key} is left out: it has no nodes" for key in unused]
+    _write_notes(lines, [*left_out, *empty, *seen.notes])
+    if not used:
+        hint = "clusters import needs scontrol --oneliner show node, or slurm.conf"
+        raise one_problem("no partition has a node that is described", hint=hint)
+    return lines.text()
+
+
+def _write_notes(lines: Lines, notes: Sequence[str]) -> None:
+    if notes:
+        lines.blank()
+    for note in notes:
+        lines.comment(note)
+
+
+def nodes_to_probe(seen: Seen, wanted: Sequence[str]) -> list[Candidate]:
+    """One node of each type that the description will have."""
+    partitions, _ = _chosen(seen, wanted)
+    notes = [*seen.notes]  # description_text finds the same again
+    kinds, members = _kinds(seen, partitions)
+    seen.notes = notes
+    return candidates(kinds, partitions, members)
+
+
+# ------------------------------------------------------------------ which nodes and partitions
+
+
+def _kinds(
+    seen: Seen, partitions: dict[str, Partition]
+) -> tuple[list[NodeKind], dict[str, list[str]]]:
+    """The node types, and the names of each partition's nodes."""
+    nodes = _described_nodes(seen, partitions)
+    members = {
+        key: [node.name for node in nodes.values() if _belongs(node, one)]
+        for key, one in partitions.items()
+    }
+    return node_kinds((nodes[one] for one in _in_use(nodes, members)), members), members
+
+
+def _chosen(seen: Seen, wanted: Sequence[str]) -> tuple[dict[str, Partition], list[str]]:
+    """The partitions to describe, and notes about those that are left out."""
+    every = partitions_with_nodes(seen)
+    for name in wanted:
+        if name not in every:
+            what = f"there is no partition {name[:60]}"
+            raise one_problem(what, hint=did_you_mean(name, list(every)))
+    chosen, notes = {}, []
+    for name, one in every.items():
+        if wanted and name not in wanted:
+            continue
+        if not valid.is_name(name):
+            notes.append(f"the partition {name} is left out: a description cannot have this name")
+        elif one.root_only and not wanted:
+            notes.append(f"the partition {name} is left out: only root may use it (RootOnly)")
+        else:
+            chosen[name] = one
+    return chosen, notes
+
+
+def _described_nodes(seen: Seen, partitions: dict[str, Partition]) -> dict[str, Node]:
+    """The nodes of all texts, and those that partitions describe only by their sums."""
+    nodes = {name: one for name, one in seen.nodes.items() if one.is_real}
+    for name, partition in partitions.items():
+        unknown = [one for one in partition.nodes or () if one not in seen.nodes]
+        if len(unknown) == len(partition.nodes or ()) and partition.total_nodes:
+            nodes |= _from_sums(partition, unknown)
+        elif unknown:
+            what = f"{counted(len(unknown), 'node')} of the partition {name} described by no text"
+            seen.notes.append(f"left out: {what}, for example {unknown[0]}")
+    return nodes
+
+
+def _from_sums(partition: Partition, names: Sequence[str]) -> dict[str, Node]:
+    """Nodes that all have an equal part of what the partition has; unknown where it has none."""
+    count = partition.total_nodes or 1
+    cpus, gpus = partition.total_cpus or 0, partition.total_gpus
+    is_equal = cpus % count == 0 and all(one.number % count == 0 for one in gpus)
+    if not is_equal:
+        return {name: Node(name, partitions=(partition.name,)) for name in names}
+    one = Node(
+        name="",
+        cpus=cpus // count or None,
+        memory_mib=(partition.total_memory_mib or 0) // count or None,
+        # AccountingStorageTRES may leave GPUs out of the sums: without them they are unknown
+        gpus=tuple(one._replace(number=one.number // count) for one in gpus) or None,
+        partitions=(partition.name,),
+    )
+    return {name: dataclasses.replace(one, name=name) for name in names}
+
+
+def _belongs(node: Node, partition: Partition) -> bool:
+    if partition.nodes is None:
+        return partition.name in node.partitions
+    return node.name in _members(partition)
+
+
+def _members(partition: Partition) -> frozenset[str]:
+    """The names as a set; kept with the partition, since large ones are asked often."""
+    if "_set" not in vars(partition):
+        object.__setattr__(partition, "_set", frozenset(partition.nodes or ()))
+    found: frozenset[str] = vars(partition)["_set"]
+    return found
+
+
+def _in_use(nodes: dict[str, Node], members: dict[str, list[str]]) -> list[str]:
+    used = {name for names in members.values() for name in names}
+    return [name for name in nodes if name in used]
+
+
+# ------------------------------------------------------------------ partitions
+
+
+def _write_partition(
+    lines: Lines, one: Partition, kinds: Sequence[NodeKind], members: set[str], seen: Seen
+) -> None:
+    why = "" if one.state == "UP" else f"its state is {one.state}: it starts no jobs now"
+    lines.key(one.name, why=why, depth=1)
+    counts = {kind.name: sum(node.name in members for node in kind.nodes) for kind in kinds}
+    lines.key("nodes", flow_mapping({key: n for key, n in counts.items() if n}), depth=2)
+    limit = valid.max_time(one.max_time) if one.max_time else ""
+    if limit:
+        lines.key("max_time", scalar(limit), depth=2)
+    else:
+        lines.missing("max_time", '"1-00:00:00"', "decides which time limits are refused", depth=2)
+    if one.max_nodes:
+        lines.key("max_nodes", str(one.max_nodes), depth=2)
+    if settings.is_linear(seen):
+        lines.key("exclusive", "true", "SelectType=select/linear allocates whole nodes", depth=2)
+    elif one.exclusive:
+        lines.key("exclusive", "true", depth=2)
+    elif not one.limits_known:
+        lines.missing("exclusive", "true", "if jobs always get whole nodes", depth=2)
