@@ -192,6 +192,20 @@ def test_fairseq_says_it_with_its_architecture() -> None:
     assert layout.engine == "fairseq"
 
 
+def test_decoders_of_fairseq() -> None:
+    for arch, parameters in (
+        ("transformer_lm_gpt3_6_7", 6_658_445_312),
+        ("transformer_lm_gpt2_small", 405_254_144),
+    ):
+        shape, _ = both(
+            framework="fairseq",
+            script=None,
+            fairseq={"arch": arch, "data": "/fsx/data", "task": "language_modeling"},
+            args={"lr": "1e-4", "max-update": 10, "optimizer": "adam"},
+        )
+        assert count_parameters(shape) == parameters
+
+
 def test_hugging_face_with_a_config_and_fsdp() -> None:
     shape, layout = both(
         {"config.json": json.dumps(LLAMA)},
