@@ -16,7 +16,7 @@ PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "slurm-clusters.md").read_t
 
 def keys_below(heading: str) -> set[str]:
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    cells = re.findall(r"(?m)^\| (`.*?) \|", section)
+    cells = re.findall(r"(?m)^\| \[?(`.*?) \|", section)
     return {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
 
 
