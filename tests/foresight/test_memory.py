@@ -43,7 +43,7 @@ def peak(**fields: Any) -> float:
         ("deepspeed", "fp16", 1, 20, 4 + 16 / 8),
         ("deepspeed", "bf16", 1, 20, 8 + 12 / 8),
         ("deepspeed", "bf16", 2, 20, 2 + 18 / 8),
-        ("deepspeed", "bf16", 3, 20, 20 / 8),
+        ("deepspeed", "bf16", 3, 18, 18 / 8),
         ("fsdp", "bf16", 3, 16, 16 / 8),
         ("fsdp", "pure_bf16", 3, 8, 8 / 8),
         ("ddp", "fp32", 0, 16, 16),
