@@ -155,6 +155,14 @@ def test_offload_takes_memory_of_the_host_in_place_of_the_gpu() -> None:
     assert estimate_memory(MODEL, layout, gpu("A100-40")).host_gib == 0
 
 
+def test_buckets_of_deepspeed_are_not_larger_than_the_gradients() -> None:
+    layout = with_(engine="megatron-deepspeed", zero=1)
+    small, large = (stage_parts(MODEL._replace(layers=layers), layout, 0) for layers in (2, 100))
+    added = [one.communication - 0.22 * one.allocated for one in (small, large)]
+    assert added[0] < 1.3 * GIB
+    assert added[1] == pytest.approx(4.3 * GIB, rel=0.01)
+
+
 def test_a_job_that_fits_only_without_fragmentation_is_borderline() -> None:
     """1.3B on V100s of 32 GiB with micro batch 16 ran out of memory: its logits are 6 GiB."""
     model = MODEL._replace(hidden=2048, ffn=8192, head_dim=128, sequence=2048)

@@ -11,7 +11,7 @@ from clusterjobs.foresight.records import Experts, Layout, ModelShape
 from clusterjobs.frameworks import option_models
 from clusterjobs.parallelcluster.facts import cluster_facts
 from clusterjobs.parallelcluster.read import read_cluster
-from clusterjobs.plan.foresight import model_and_layout
+from clusterjobs.plan.foresight import foreseen_of, model_and_layout
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.spec.load import load_spec
 
@@ -177,6 +177,13 @@ def test_gpt_neox_says_all_of_it_in_its_configs() -> None:
     assert (shape.gated, shape.tied, shape.norm, shape.bias) == (True, False, "rms", False)
     assert (layout.micro_batch, layout.global_batch, layout.zero) == (2, 128, 1)
     assert (layout.recompute, layout.flash, layout.precision) == ("full", True, "bf16")
+
+
+def test_gpt_neox_says_how_long_it_trains() -> None:
+    data = {**BASE, "framework": "gpt-neox", "configs": ["llama.yml"], "script": "train.py"}
+    spec = load_spec(json.dumps(data), "exp.yaml", option_models())
+    said = foreseen_of(spec, {"llama.yml": NEOX + "checkpoint_factor: 10\n"})[1]
+    assert (said.steps, said.save_steps) == (100, 10)
 
 
 def test_fairseq_says_it_with_its_architecture() -> None:
