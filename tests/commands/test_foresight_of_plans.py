@@ -115,6 +115,16 @@ def test_the_sites_price_wins(
     assert cost["mid"] == pytest.approx(1.5 * cost["node_hours"]["mid"], rel=0.001)
 
 
+def test_control_characters_of_a_source_are_not_printed(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    row = "{instance_type: p4d.24xlarge, cluster: p4d-a100, usd_per_hour: 1.5, date: 2026-10, "
+    (folder / "site.yaml").write_text(f'prices:\n  - {row}source: "our \\u202eown"}}\n')
+    text = clusterjobs("plan", spec).out
+    assert "(our " in text
+    assert "\u202e" not in text
+
+
 def test_a_wrong_price_warns_and_the_job_is_rendered(
     clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from clusterjobs.commands.foresight.data import no_speed
 from clusterjobs.commands.foresight.foresee import Foresight
 from clusterjobs.commands.foresight.job import CPU
+from clusterjobs.commands.show import printable
 from clusterjobs.counted import counted
 from clusterjobs.foresight.records import Range
 from clusterjobs.foresight.saves import loss_share
@@ -33,8 +34,8 @@ def foresight_text(found: Foresight) -> str:
 
 def _lines(name: str, value: str, note: str) -> list[str]:
     """A value, and below it what it rests on."""
-    notes = [f"{'':14}{line}" for line in note.splitlines()]
-    return [f"  {name:<12}{value}", *notes]
+    notes = [f"{'':14}{line}" for line in note.split("\n") if line]
+    return [printable(line) for line in (f"  {name:<12}{value}", *notes)]
 
 
 def _origin(found: Foresight) -> str:
