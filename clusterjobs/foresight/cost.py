@@ -36,7 +36,7 @@ class Cost(NamedTuple):
     price: HourlyPrice
 
 
-def cost_of(seconds: Range, nodes: int, price: HourlyPrice, attempts: Range | None) -> Cost:
+def cost_of(seconds: Range, nodes: float, price: HourlyPrice, attempts: Range | None) -> Cost:
     """Nodes x hours x price; each attempt is billed a little longer than it runs."""
     times = attempts or Range(1.0, 1.0, 1.0)
     hours = [(time + IDLE_SECONDS * n) / 3600 for time, n in zip(seconds, times, strict=True)]

@@ -115,6 +115,20 @@ def test_the_sites_price_wins(
     assert cost["mid"] == pytest.approx(1.5 * cost["node_hours"]["mid"], rel=0.001)
 
 
+def test_points_that_share_a_node_share_its_price(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    file = folder / "exp.yaml"
+    model = "model: {layers: 12, hidden: 768, heads: 12, sequence: 1024, vocab: 50257}"
+    lines = ("name: a", "cluster: p4d-a100", "framework: torchrun", "launcher: srun", model)
+    more = ("script: t.py", "batch: {micro: 4, global: 8}", "training: {steps: 1000}", "logs: /fsx")
+    sweep = "sweep: {per_node: 4, grid: {args.lr: [1, 2, 3, 4]}}"
+    file.write_text("\n".join([*lines, *more, sweep, ""]))
+    found = foresight(clusterjobs, file)
+    whole = found["total_seconds"]["mid"] + 600  # and until an idle node ends
+    assert found["cost"]["node_hours"]["mid"] == pytest.approx(whole / 3600 / 4, rel=0.001)
+
+
 def test_control_characters_of_a_source_are_not_printed(
     clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
 ) -> None:

@@ -26,9 +26,12 @@ CPU = "CPU of "  # and a node type, in place of the name of a GPU
 
 
 class Nodes(NamedTuple):
-    """The nodes that a job is billed for, and what decides their price. "" is unknown."""
+    """The nodes that a job is billed for, and what decides their price. "" is unknown.
 
-    number: int
+    `number`: a fraction for points of a sweep that share a node.
+    """
+
+    number: float
     node_type: str
     region: str
     cluster: str
@@ -141,4 +144,5 @@ def nodes_of(plan: Plan, facts: ClusterFacts) -> Nodes:
     groups = facts.partition(placement.partition).node_groups
     ways = {one.purchase for one in groups if one.node_type.name == placement.node_type.name}
     purchase = ways.pop() if len(ways) == 1 else ""
-    return Nodes(placement.all_nodes, placement.node_type.name, facts.region, facts.name, purchase)
+    number = placement.all_nodes / placement.per_node
+    return Nodes(number, placement.node_type.name, facts.region, facts.name, purchase)
