@@ -15,7 +15,8 @@ from clusterjobs.errors import did_you_mean, one_problem
 
 HEAD_NODE = "head-node"
 NETWORK = ipaddress.ip_network("10.77.0.0/16")
-DEFAULT_SCRATCH = "/scratch"
+# Where a node has its own disk if the cluster names no folder; the first that hides nothing shared.
+_OWN_DISKS = ("/scratch", "/local-scratch")
 
 # Jobs find this machine's programs and users' files there, on all nodes.
 _OF_THE_MACHINE = re.compile(r"/(home|root|tmp)|/(usr|bin|sbin|lib|etc|dev|proc|sys)(/.*)?")
@@ -61,7 +62,7 @@ class LabSpec:
             return ()
         names = ((name, group.scratch) for group in self.groups for name in group.names)
         return tuple(
-            LabNode(name, str(address), _own_disk(scratch))
+            LabNode(name, str(address), _own_disk(scratch, self.shared))
             for (name, scratch), address in zip(names, NETWORK.hosts(), strict=False)
         )
 
@@ -70,8 +71,12 @@ class LabSpec:
         return str(NETWORK.broadcast_address - 1)
 
 
-def _own_disk(folder: str) -> str:
-    return folder if folder and not _OF_THE_MACHINE.fullmatch(folder) else DEFAULT_SCRATCH
+def _own_disk(folder: str, shared: tuple[str, ...]) -> str:
+    if folder and not _OF_THE_MACHINE.fullmatch(folder):
+        return folder
+    return next(
+        one for one in _OWN_DISKS if not any(f"{each}/".startswith(f"{one}/") for each in shared)
+    )
 
 
 def lab_spec(

@@ -22,6 +22,8 @@ from clusterjobs.slurmcluster.importing.probe import (
 from clusterjobs.slurmcluster.importing.yaml_lines import Lines, flow_list, scalar
 
 _DEPTH = 2
+# Models that exist with several sizes of memory. Source: NVIDIA's data sheets.
+_GPU_MEMORIES = {"V100": ("16", "32"), "A100": ("40", "80"), "P100": ("12", "16")}
 _SHOWN = 6
 
 
@@ -106,7 +108,10 @@ def _write_gpus(lines: Lines, kind: NodeKind, probed: Probed | None) -> None:
     if kind.gpu_memory:
         lines.key("gpu_memory", scalar(kind.gpu_memory), kind.gpu_memory_source, _DEPTH)
     else:
-        lines.missing("gpu_memory", "80", "GiB of one GPU; decides whether a model fits", _DEPTH)
+        known = _GPU_MEMORIES.get(kind.model or "", ("80",))
+        choice = f" ({kind.model}: {' or '.join(known)})" if len(known) > 1 else ""
+        why = f"GiB of one GPU{choice}; decides whether a model fits"
+        lines.missing("gpu_memory", known[-1], why, _DEPTH)
 
 
 def _write_no_gpus(lines: Lines, kind: NodeKind) -> None:
