@@ -15,8 +15,6 @@ from clusterjobs.errors import did_you_mean, one_problem
 
 HEAD_NODE = "head-node"
 NETWORK = ipaddress.ip_network("10.77.0.0/16")
-# Where a node has its own disk if the cluster names no folder; the first that hides nothing shared.
-_OWN_DISKS = ("/scratch", "/local-scratch")
 
 # Jobs find this machine's programs and users' files there, on all nodes.
 _OF_THE_MACHINE = re.compile(r"/(home|root|tmp)|/(usr|bin|sbin|lib|etc|dev|proc|sys)(/.*)?")
@@ -72,11 +70,13 @@ class LabSpec:
 
 
 def _own_disk(folder: str, shared: tuple[str, ...]) -> str:
+    """The node's own disk: `folder` if the lab can have it, else one that hides nothing shared."""
     if folder and not _OF_THE_MACHINE.fullmatch(folder):
         return folder
-    return next(
-        one for one in _OWN_DISKS if not any(f"{each}/".startswith(f"{one}/") for each in shared)
-    )
+    name = "/scratch"
+    while any(f"{each}/".startswith(f"{name}/") for each in shared):
+        name += "-local"
+    return name
 
 
 def lab_spec(

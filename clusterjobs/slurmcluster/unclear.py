@@ -69,7 +69,7 @@ def _indistinct(found: Description, document: Document) -> Iterator[Problem]:
             others = [other for other in features if other != kind]
             if others and not own.difference(*(features[other] for other in others)):
                 path: Path = ("partitions", name, "nodes", kind)
-                what = f"no feature tells {kind} from {', '.join(others)}, so that a job of "
+                what = f"no feature tells {kind} from {', '.join(others)}, so a job of "
                 what += f"{name} may get either"
                 hint = f"add to features of {kind} one that Slurm has for these nodes alone"
                 yield Problem(what, document.locate_key(path), dotted(path), hint, True)

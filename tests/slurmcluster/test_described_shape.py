@@ -112,4 +112,4 @@ def test_srun_may_be_on_every_path() -> None:
 def test_a_nodes_own_disk_hides_no_shared_folder() -> None:
     for shared in ("{/scratch: lustre}", "{/scratch/projects: lustre}"):
         spec = lab_spec(shape_of(one_type("cpus: 8, scratch: /tmp", shared=shared)))
-        assert {node.scratch for node in spec.nodes} == {"/local-scratch"}
+        assert {node.scratch for node in spec.nodes} == {"/scratch-local"}

@@ -29,7 +29,7 @@ def description_text(seen: Seen, wanted: Sequence[str], how: str, name: str = ""
     kinds, members = _kinds(seen, partitions)
     lines = Lines()
     lines.comment(f"A Slurm cluster, described by {how}.")
-    lines.comment("Check it, and complete the lines that begin with # where they matter to you.")
+    lines.comment("Check it, and fill in the commented lines that your jobs need.")
     used = {key: one for key, one in partitions.items() if members[key]}
     settings.write_top(lines, seen, kinds, used, name)
     lines.blank()
