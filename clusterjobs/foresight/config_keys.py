@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from clusterjobs.foresight.records import ModelShape
 
-MOST = 1_000_000_000  # of any size: beyond it, a file is damaged or hostile
+MOST = 10_000_000  # of any size: beyond it, a file is damaged or hostile
 
 
 class Mistake(NamedTuple):

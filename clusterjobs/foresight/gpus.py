@@ -18,6 +18,7 @@ FAMILIES = {
     "GB200": "Blackwell",
     "GB300": "Blackwell",
 }
+OTHER_GPU = 0.15  # a memory that differs more belongs to another GPU
 LOW_POWER_H100 = 96  # GiB of the H100 of 500 W, whose memory is slower, too
 
 
@@ -26,7 +27,7 @@ def find_gpu(model: str, memory_gib: float | None = None) -> Gpu | None:
     """A GPU by its model and memory, or by `A100-80`; None if the catalogue lacks its numbers.
 
     Without a memory the smallest variant is taken. A driver shows a little less than the nominal
-    memory, so the nearest variant is the one that is meant.
+    memory, so the nearest variant is the one that is meant; a part of a GPU (MIG) is none of them.
     """
     name, _, size = model.partition("-")
     known = find_gpu_model(name)
@@ -36,6 +37,8 @@ def find_gpu(model: str, memory_gib: float | None = None) -> Gpu | None:
     if memory_gib is None:
         memory_gib = float(size) if size.isdecimal() else min(variants)
     gib = min(variants, key=lambda variant: abs(variant - memory_gib))
+    if abs(gib - memory_gib) > OTHER_GPU * gib:
+        return None
     family = FAMILIES.get(name, "")
     return Gpu(
         name=f"{name}-{gib:g}",

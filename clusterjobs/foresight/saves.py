@@ -14,6 +14,7 @@ GIB = 2**30
 # If nothing is known of the file system, in bytes/s: from an NFS server to a parallel file system.
 # BLOOM's wrote 2.3 TB in 40 s.
 ASSUMED_RATE = Range(0.5e9, 2e9, 20e9)
+ASSUMED_NOTE = "assumed: the file system writes 0.5 to 20 GB/s"
 # The share of a file system's or network's nominal rate that a save reaches.
 SHARE = Range(0.3, 0.6, 1.0)
 
@@ -30,6 +31,10 @@ class Saves(NamedTuple):
     interval_seconds: Range | None
     best_interval: Range
     rate_note: str
+
+    @property
+    def is_rate_known(self) -> bool:
+        return self.rate_note != ASSUMED_NOTE
 
 
 def checkpoint_bytes(parameters: float, layout: Layout) -> float:
@@ -66,7 +71,7 @@ def save_seconds(
     if network_gbps and disk_bytes_per_s:
         limits.append((nodes * network_gbps / 8 * 1e9, "the network of the nodes"))
     if not limits:
-        return ASSUMED_RATE.inverse(size), "assumed: the file system writes 0.5 to 20 GB/s"
+        return ASSUMED_RATE.inverse(size), ASSUMED_NOTE
     rate, name = min(limits)
     return SHARE.times(rate).inverse(size), name
 

@@ -14,13 +14,14 @@ from clusterjobs.foresight.saves import Saves
 # From the script's start to the first step: environment, imports, NCCL, data index. No published
 # row has it.
 START_SECONDS = Range(120.0, 300.0, 900.0)
-START_NOTE = "assumed: a start takes 2 to 15 minutes"
+START_NOTE = "a start takes 2 to 15 min"
 
 
 class Failures(NamedTuple):
     """How often hardware and software fail, in GPU-hours per unexpected stop."""
 
     gpu_hours: Range
+    short: str
     source: str
 
     def mean_seconds(self, gpus: int) -> Range:
@@ -30,6 +31,7 @@ class Failures(NamedTuple):
 
 FAILURES = Failures(
     Range(25_000.0, 51_000.0, 100_000.0),
+    "one failure per 51,000 GPU-hours (Llama 3)",
     "one failure per 51,000 GPU-hours (419 in 54 days on 16,384 H100, arXiv 2407.21783); the range "
     "starts at 25,000 (OPT-175B, 992 A100)",
 )
@@ -69,7 +71,8 @@ def training_time(
     """The total time; the high end takes the pessimistic end of every part.
 
     A failure loses half of the interval between checkpoints, and a start (J. T. Daly 2006, first
-    order). Each time limit costs a start; the job saves before it, so no step is lost.
+    order); an unknown interval is taken as the best. Each time limit costs a start; the job saves
+    before it, so no step is lost.
     """
     training = step_seconds.times(steps)
     ends = [_end(end, training, gpus, saves, time_limit) for end in range(3)]
@@ -86,7 +89,7 @@ def _end(
     start, work = START_SECONDS[end], training[end]
     saving = interval = 0.0
     if saves:
-        interval = saves.interval_seconds[end] if saves.interval_seconds else work
+        interval = (saves.interval_seconds or saves.best_interval)[end]
         saving = max(1.0, work / interval) * saves.save_seconds[end]
     between = FAILURES.mean_seconds(gpus)[2 - end]  # the high end fails most often
     busy = work + saving

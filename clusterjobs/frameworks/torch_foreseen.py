@@ -17,6 +17,10 @@ from clusterjobs.spec.experiment import Experiment
 
 FUSED_LOGITS = 4.0  # bytes per logit, with Liger's or flash-attention's loss
 _RECOMPUTE = ("gradient_checkpointing", "activation_checkpointing")
+_SEQUENCE = (
+    *("max_length", "max_seq_length", "block_size", "model_max_length", "cutoff_len"),
+    *("seq_length", "sequence_length", "seq_len", "max_seq_len"),
+)
 _OPTIMIZERS = {"adafactor": "adafactor", "sgd": "sgd", "lion": "lion", "muon": "muon"}
 
 
@@ -36,7 +40,14 @@ def foreseen(
             layout["recompute"] = "full"
         if fsdp.offload:
             layout["offload"] = "parameters"
-    return Foreseen(layout=layout)
+    return Foreseen(_sequence(experiment), layout)
+
+
+def _sequence(experiment: Experiment) -> dict[str, int]:
+    """The length of the samples, as TRL, run_clm.py and many scripts name it."""
+    flags = Flags(experiment)
+    found = next(filter(None, map(flags.count, _SEQUENCE)), None)
+    return {"sequence": found} if found else {}
 
 
 def of_arguments(experiment: Experiment) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from clusterjobs.spec.load import Spec
 from clusterjobs.spec.model_keys import Model
 from clusterjobs.spec.references import show
 
+UNKNOWN_MODEL = "the model is unknown"
 _NEEDED = ("layers", "hidden", "heads", "sequence", "vocab")
 # What a model with a gate has, unless a file or the spec says otherwise.
 _LIKE_LLAMA = {"tied": False, "positions": "rotary", "bias": False, "norm": "rms"}
@@ -33,12 +34,30 @@ def model_and_layout(
     framework = FRAMEWORKS[spec.experiment.framework]
     experiment, found = foreseen_of(spec, texts)
     if "engine" not in found.layout:
-        return f"nothing is known of framework: {show(spec.experiment.framework)}"
-    shape = _shape(experiment.model, _in_file(spec.experiment, texts), found, plan)
+        return f"nothing is predicted for framework: {show(spec.experiment.framework)}"
+    in_file = _in_file(spec.experiment, texts)
+    if in_file and not _writes_sequence(spec.experiment.model) and _decides_sequence(found):
+        # The file has the longest sequence that the model takes; few trainings are that long.
+        sequence = found.model.get("sequence")
+        if sequence is None:
+            return f"{UNKNOWN_MODEL}: sequence missing, up to {in_file.sequence}"
+        assert experiment.model
+        model = experiment.model.model_copy(update={"sequence": sequence})
+        experiment = experiment.model_copy(update={"model": model})
+    shape = _shape(experiment.model, in_file, found, plan)
     if isinstance(shape, str):
         return shape
     layout = _layout(plan, experiment, found, framework)
     return layout if isinstance(layout, str) else (shape, layout)
+
+
+def _writes_sequence(model: Model | None) -> bool:
+    return bool(model and model.sequence)
+
+
+def _decides_sequence(found: Foreseen) -> bool:
+    """Whether the program decides it, and does not get `model.sequence` as an argument."""
+    return found.layout["engine"] in ("ddp", "fsdp", "deepspeed", "horovod", "jax")
 
 
 def foreseen_of(spec: Spec, texts: Mapping[str, str]) -> tuple[Experiment, Foreseen]:
@@ -69,7 +88,7 @@ def _shape(
         fields = {**_LIKE_LLAMA, **fields}
     missing = [name for name in _NEEDED if not fields.get(name)]
     if missing:
-        return f"the model is unknown: {', '.join(missing)} missing"
+        return f"{UNKNOWN_MODEL}: {', '.join(missing)} missing"
     heads, hidden = fields["heads"], fields["hidden"]
     if not fields.get("causal", True):  # BERT's head: a layer, a norm and a bias
         fields.setdefault("further", hidden * hidden + 3 * hidden + fields["vocab"])

@@ -6,18 +6,20 @@ It joins the file's text with the spec; what its keys mean is in foresight/huggi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import InputError, Problem
-from clusterjobs.foresight.huggingface import Found, shape_of_config
-from clusterjobs.foresight.records import ModelShape
 from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model_keys import Model, ModelOfConfig
 from clusterjobs.spec.references import expanding, has_variable, show
 from clusterjobs.yaml import document as yaml_document
 from clusterjobs.yaml.document import Document
+
+if TYPE_CHECKING:  # most specs have no such file, and an import takes milliseconds
+    from clusterjobs.foresight.huggingface import Found
+    from clusterjobs.foresight.records import ModelShape
 
 _SIZES = ("layers", "hidden", "heads", "sequence")
 
@@ -64,6 +66,8 @@ def record_sequence(written: Model | None, model: Model | None, provenance: Prov
 
 def shape_in_text(name: str, text: str) -> ModelShape | None:
     """The shape that the file describes; None if it is wrong, which `with_model_config` reports."""
+    from clusterjobs.foresight.huggingface import shape_of_config
+
     try:
         data = _document(name, text).value
     except InputError:
@@ -91,6 +95,8 @@ def _shape(name: str, texts: Mapping[str, str], diagnostics: Diagnostics) -> Mod
         what = f"{show(name)} is not a config.json, which is a mapping of keys"
         diagnostics.problem(where, what, "save_pretrained() of transformers writes one")
         return None
+    from clusterjobs.foresight.huggingface import shape_of_config
+
     found = shape_of_config(document.value)
     diagnostics.add(_problems(found, document))
     return found.shape

@@ -96,7 +96,7 @@ def check_model(
     _check_divides("heads", model.heads, f"tensor {tensor}", tensor, diagnostics)
     if division.beside_layers is not None:
         _check_stages(model.layers, parallel.pipeline, division.beside_layers, diagnostics)
-    if model.vocab is not None:
+    if model.vocab is not None and division.pads_vocab:
         multiple = 128 * tensor
         provenance.record(
             "model.vocab_padded",

@@ -81,7 +81,8 @@ def _add(document: Document, known: Path, rest: Path, value: Any) -> str:
     line_end = text.find("\n", last)
     line_end = len(text) if line_end < 0 else line_end
     tail = text[line_end:] or "\n"
-    return f"{text[:line_end]}\n{indent}{_flow(rest, value)}{tail}"
+    ending = "\r" if text[:line_end].endswith("\r") else ""  # of a file with CRLF
+    return f"{text[:line_end]}\n{indent}{_flow(rest, value)}{ending}{tail}"
 
 
 def _last_end(document: Document, path: Path) -> int:

@@ -93,6 +93,18 @@ def test_write_changes_values_and_nothing_else(
     assert clusterjobs("advise", spec).out.count("the spec has the first layout already") == 1
 
 
+def test_write_keeps_links_and_ends_of_lines(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    (folder / "real.yaml").write_bytes(SPEC.replace("\n", "\r\n").encode())
+    (folder / "link.yaml").symlink_to("real.yaml")
+    assert clusterjobs("advise", folder / "link.yaml", "--write").code == 0
+    assert (folder / "link.yaml").is_symlink()
+    written = (folder / "real.yaml").read_bytes()
+    assert b"use-distributed-optimizer: true\r\n" in written
+    assert written.count(b"\r\n") == written.count(b"\n")
+
+
 def test_node_types_of_clusters_are_compared_with_their_prices(
     clusterjobs: Callable[..., Any], spec: pathlib.Path, site_home: pathlib.Path
 ) -> None:
@@ -124,7 +136,7 @@ def test_a_spec_without_prices_has_no_cost(
     clusterjobs: Callable[..., Any], spec: pathlib.Path
 ) -> None:
     done = clusterjobs("advise", spec, "--gpu", "A100-80", "--gpus", 8, "--pareto")
-    assert "no price: the region of A100-80 is unknown" in done.out
+    assert "no price: --gpu names no cluster or region" in done.out
     assert NO_PRICES in done.out
 
 
@@ -176,6 +188,8 @@ def test_a_job_that_fits_nowhere_ends_with_1(
 
 
 BAD = [
+    (["--write", "--gpu", "A100-80", "--gpus", "8"], "--write, --gpu: write the one that", 2),
+    (["--write", "--set", "nodes=4"], "--write, --set: the options rest on values that SPEC", 2),
     (["--gpu", "Z900", "--gpus", "8"], "--gpu: Z900 is unknown", 1),
     (["--gpu", "A100-81", "--gpus", "8"], "--gpu: A100-81 is unknown", 1),
     (["--gpu", "A100-80"], "--gpu needs --gpus, how many: --gpu A100-80 --gpus 64", 2),
@@ -210,7 +224,7 @@ BAD = [
     ),
     (
         ["--by", "cost", "--gpu", "A100-80", "--gpus", "8"],
-        "--by cost: no price: the region of A100-80 is unknown",
+        "--by cost: no price: --gpu names no cluster or region",
         1,
     ),
 ]

@@ -69,10 +69,13 @@ def test_the_block_has_the_same_numbers(
     block = clusterjobs("plan", spec).out.partition("foresight\n")[2].partition("\n\n")[0]
     rows = [line.split()[0] for line in block.splitlines() if not line.startswith("   ")]
     assert rows == ["model", "memory", "step", "time", "checkpoint", "cost", "nearest"]
-    assert "100000 steps" in block
-    assert "every 1000 steps" in block
-    cost = foresight(clusterjobs, spec)["cost"]["high"]
-    assert f"up to ${float(f'{cost:.3g}'):,.0f} " in block
+    assert "100,000 steps" in block
+    assert "every 1,000 steps: saves and failures take" in block
+    cost = foresight(clusterjobs, spec)["cost"]
+    low, high = (f"{float(f'{cost[end]:.2g}'):,.0f}" for end in ("low", "high"))
+    assert f"${low}-{high}, middle $" in block
+    assert block.count("assumed: ") == 1
+    assert "would fit" not in block
 
 
 def test_without_a_model_nothing_is_said(
@@ -110,6 +113,16 @@ def test_the_sites_price_wins(
     assert (cost["price"]["usd_per_hour"], cost["price"]["source"]) == (1.5, "ours")
     assert cost["price"]["where"] == "cluster p4d-a100"
     assert cost["mid"] == pytest.approx(1.5 * cost["node_hours"]["mid"], rel=0.001)
+
+
+def test_control_characters_of_a_source_are_not_printed(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    row = "{instance_type: p4d.24xlarge, cluster: p4d-a100, usd_per_hour: 1.5, date: 2026-10, "
+    (folder / "site.yaml").write_text(f'prices:\n  - {row}source: "our \\u202eown"}}\n')
+    text = clusterjobs("plan", spec).out
+    assert "(our " in text
+    assert "\u202e" not in text
 
 
 def test_a_wrong_price_warns_and_the_job_is_rendered(
@@ -158,7 +171,7 @@ def test_a_sweep_names_the_points_that_do_not_fit(
             ["parallel.pipeline=8", "batch.micro=1", "batch.global=8"],
             "the pipeline is idle 64% of the time: 4 micro batches in 8 stages",
         ),
-        (["gpus_per_node=4"], "50% of the GPUs of the nodes are idle: the job uses 8"),
+        (["gpus_per_node=4"], "idle GPUs on every node, which you pay for: 4 of 8"),
         (
             ["time_limit=00:10:00", "args.save-interval=100000"],
             "the time limit of 10 min is shorter than the ",
@@ -172,7 +185,7 @@ def test_what_is_wasted_is_warned_of(
     words = [word for setting in settings for word in ("--set", setting)]
     done = clusterjobs("render", spec, *words)
     assert done.code == 0, done.err
-    assert message in done.err
+    assert done.err.count("warning: ") == done.err.count(message) == 1
 
 
 # ------------------------------------------------------------------ measurements

@@ -49,8 +49,7 @@ def test_null_is_the_default() -> None:
 @pytest.mark.parametrize("value", [0, -1, 4096.5, "4096", True, [], {}, 10**12, float("nan")])
 def test_a_size_that_is_no_count_is_refused(value: Any) -> None:
     assert (
-        "is not a count: an integer, 1 to 1,000,000,000"
-        in mistakes(hidden_size=value)["hidden_size"]
+        "is not a count: an integer, 1 to 10,000,000" in mistakes(hidden_size=value)["hidden_size"]
     )
 
 

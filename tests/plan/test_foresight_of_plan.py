@@ -267,7 +267,7 @@ def test_what_is_unknown_is_said() -> None:
     model = {**SIZES, "vocab": 100}
     assert described(framework="torchrun", model=model, batch=None) == "the batch size is unknown"
     told = described(framework="command", script=None, command="./run", model=model)
-    assert told == "nothing is known of framework: command"
+    assert told == "nothing is predicted for framework: command"
 
 
 def test_scripts_of_their_own_need_only_the_keys_of_model() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clusterjobs.cluster.facts import ClusterFacts
 from clusterjobs.commands.advise.asked import Asked
@@ -20,7 +20,7 @@ from clusterjobs.commands.advise.places import (
 from clusterjobs.commands.advise.report import Advice
 from clusterjobs.commands.advise.search import search
 from clusterjobs.commands.files import read_sites, site_files
-from clusterjobs.commands.foresight.data import NO_SPEED
+from clusterjobs.commands.foresight.data import NO_NETWORK, OFFLOADED
 from clusterjobs.commands.foresight.job import ForeseenJob, Unknown, foreseen_job
 from clusterjobs.commands.own_configs import OwnConfigs
 from clusterjobs.commands.pipeline import read_spec
@@ -64,7 +64,7 @@ class Planned:
         if isinstance(found, Unknown):
             raise one_problem(found.why, self.spec.source.locate(()), hint=found.hint)
         if found.layout.offload != "none":
-            raise one_problem(NO_SPEED, hint="advise ranks layouts whose states are on the GPUs")
+            raise one_problem(OFFLOADED, hint="advise ranks layouts whose states are on the GPUs")
         return found
 
     def refusal(self, wanted: Sequence[Setting]) -> str:
@@ -90,14 +90,17 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], asked: Asked) -> Advi
         else [job.layout.nodes]
         for name, place in places.items()
     }
+    _refuse_unknown_networks(places, nodes)
     found = search(job, freedom(planned.spec, job.layout), places, nodes)
     no_prices = [place.price for place in places.values() if isinstance(place.price, str)]
+    if asked.hardware:
+        no_prices = ["no price: --gpu names no cluster or region"]
     if asked.by_cost and len(no_prices) == len(places):
-        raise one_problem(
-            f"--by cost: {no_prices[0]}", hint="add prices to site.yaml, or --by time"
-        )
+        hint = "--by time" if asked.hardware else "add prices to site.yaml, or --by time"
+        raise one_problem(f"--by cost: {no_prices[0]}", hint=hint)
     ordered = ranked(found.candidates, asked.by_cost)
-    tied = {id(one) for one in ordered[: ties(ordered, asked.by_cost)]}
+    count = ties(ordered, asked.by_cost)
+    tied = {id(one) for one in ordered[:count]} if count > 1 else set()
 
     def wanted(one: Candidate) -> list[Setting]:
         place = places[one.where]
@@ -113,6 +116,16 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], asked: Asked) -> Advi
     return Advice(
         job, asked.by_cost, found, with_reasons(options), refused, list(dict.fromkeys(no_prices))
     )
+
+
+def _refuse_unknown_networks(
+    places: Mapping[str, Place], nodes: Mapping[str, Sequence[int]]
+) -> None:
+    """Raises InputError for several nodes that a network of unknown speed joins."""
+    for name, place in places.items():
+        if not place.network.gbps and max(nodes[name]) > 1:
+            hint = "add network_gbps to the cluster's description, or try --nodes 1"
+            raise one_problem(f"{name}: {NO_NETWORK}", hint=hint)
 
 
 def _places(planned: Planned, job: ForeseenJob, asked: Asked) -> dict[str, Place]:

@@ -63,7 +63,7 @@ def _hardware(name: str, gpus: int | None, per_node: int | None, gbps: float | N
     if gpu is None or (_size(name) and _size(name) != f"{gpu.memory_gib:g}"):
         raise one_problem(
             f"--gpu: {name} is unknown",
-            hint="write its name and GiB: V100-32, A100-40, A100-80, H100-80, H200-141, B200-192",
+            hint="write its name and GiB: V100-32, A100-40, A100-80, H100-80, H200-141, B200-180",
         )
     if gpus is None:
         raise click.UsageError("--gpu needs --gpus, how many: --gpu A100-80 --gpus 64")

@@ -72,8 +72,11 @@ def advise(
     from clusterjobs.commands.advise.asked import asked_for
     from clusterjobs.commands.advise.report import advice_data, advice_text
 
-    if write and clusters:
-        raise click.UsageError("--write, --clusters: write the one that you choose by hand")
+    if write and (clusters or gpu):
+        other = "--clusters" if clusters else "--gpu"
+        raise click.UsageError(f"--write, {other}: write the one that you choose by hand")
+    if write and settings:
+        raise click.UsageError("--write, --set: the options rest on values that SPEC does not have")
     asked = asked_for(by, nodes, clusters, gpu, gpus, gpus_per_node, fabric_gbps, top)
     advice = advice_of(spec, settings, asked)
     if plot:

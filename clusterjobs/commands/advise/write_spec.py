@@ -17,6 +17,7 @@ def write_settings(file: pathlib.Path, settings: Sequence[Setting]) -> None:
     """Raises InputError if the file cannot be written, or a value has another form there."""
     if file == STDIN:
         raise one_problem("--write: standard input cannot be written", hint="name a file")
+    file = file.resolve()  # a link stays one
     text = read_text(file)
     for one in settings:
         try:

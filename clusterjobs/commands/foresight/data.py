@@ -8,7 +8,13 @@ from clusterjobs.commands.foresight.foresee import Foresight
 from clusterjobs.foresight.records import Range
 from clusterjobs.foresight.training_time import FAILURES
 
-NO_SPEED = "no time is given where states are offloaded to the host: too little is published"
+OFFLOADED = "no time is given where states are offloaded to the host: too little is published"
+NO_NETWORK = "the speed of the network between the nodes is not known"
+
+
+def no_speed(found: Foresight) -> str:
+    """Why no time is given."""
+    return OFFLOADED if found.job.layout.offload != "none" else NO_NETWORK
 
 
 def range_data(value: Range | None, digits: int = 5) -> dict[str, float] | None:
@@ -33,13 +39,15 @@ def foresight_data(found: Foresight) -> dict[str, Any]:
             "parts": {name: rounded(gib) for name, gib in memory.parts.items()},
         },
         "verdict": memory.verdict,
+        "margin": rounded(memory.margin),
+        "remedies": list(memory.remedies) if memory.verdict != "fits" else [],
         "step_seconds": range_data(speed and speed.step_seconds),
         "tokens_per_second_per_gpu": range_data(speed and speed.tokens_per_second_per_gpu),
         "tflops_per_gpu": range_data(speed and speed.tflops_per_gpu),
         "mfu": range_data(speed and speed.mfu),
         "limits": [str(one) for one in speed.limits] if speed else [],
         "validated": bool(speed and speed.validated),
-        "doubts": list(speed.doubts) if speed else [NO_SPEED],
+        "doubts": list(speed.doubts) if speed else [no_speed(found)],
         "nearest": [str(one) for one in speed.nearest] if speed else [],
         "total_seconds": _time_data(found),
         "cost": _cost_data(found),

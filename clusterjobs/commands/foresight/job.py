@@ -13,7 +13,7 @@ from clusterjobs.commands.own_configs import OwnConfigs
 from clusterjobs.foresight.gpus import find_gpu
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
 from clusterjobs.frameworks.base import Foreseen
-from clusterjobs.plan.foresight import foreseen_of, model_and_layout
+from clusterjobs.plan.foresight import UNKNOWN_MODEL, foreseen_of, model_and_layout
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.storage import is_below
@@ -21,6 +21,7 @@ from clusterjobs.slurm_time import seconds_of
 from clusterjobs.spec.load import Spec
 from clusterjobs.spec.references import show
 
+HINT = "add model: {layers, hidden, heads, sequence, vocab}"
 CPU = "CPU of "  # and a node type, in place of the name of a GPU
 
 
@@ -35,10 +36,7 @@ class Nodes(NamedTuple):
 
 
 class ForeseenJob(NamedTuple):
-    """A job in the terms of foresight. `disk_rate`: bytes/s of the checkpoints' file system.
-
-    `gpus_of_nodes`: all GPUs of the training's nodes; 0 where others may use the rest of them.
-    """
+    """A job in the terms of foresight. `disk_rate`: bytes/s of the checkpoints' file system."""
 
     model: ModelShape
     layout: Layout
@@ -50,7 +48,6 @@ class ForeseenJob(NamedTuple):
     time_limit: int | None
     disk_rate: float | None = None
     software: str = ""
-    gpus_of_nodes: int = 0
 
 
 class Unknown(NamedTuple):
@@ -71,16 +68,12 @@ def foreseen_job(
     texts = configs.texts(spec) if configs else {}
     described = model_and_layout(plan, spec, texts)
     if isinstance(described, str):
-        return Unknown(described, "add model: {layers, hidden, heads, sequence, vocab}")
+        return Unknown(described, HINT if described.startswith(UNKNOWN_MODEL) else "")
     model, layout = described
     placement = plan.placement
     gpu = gpu_of(placement.node_type) or (_cpus_of(placement) if with_cpus else None)
     if gpu is None:
-        kind = placement.node_type
-        hint = "name a node type with GPUs of NVIDIA: clusterjobs clusters list"
-        if not kind.gpus:
-            return Unknown(f"{kind.name} has no GPU: nothing is predicted for it", hint)
-        return Unknown(f"no numbers are known for the GPUs of {kind.name}", hint)
+        return _unknown_gpu(placement.node_type)
     limit = plan.job.time_limit
     said = foreseen_of(spec, texts)[1]
     return ForeseenJob(
@@ -94,7 +87,6 @@ def foreseen_job(
         seconds_of(limit) if limit else None,
         disk_rate=_disk_rate(plan, facts),
         software=show(spec.experiment.framework),
-        gpus_of_nodes=_gpus_of_nodes(placement),
     )
 
 
@@ -103,8 +95,15 @@ def _length_in(said: Foreseen) -> Length | None:
     return Length(None, None, said.steps, "the configs") if said.steps else None
 
 
-def _gpus_of_nodes(placement: Placement) -> int:
-    return placement.shape.nodes * (placement.node_type.gpus or 0) if placement.exclusive else 0
+def _unknown_gpu(kind: NodeType) -> Unknown:
+    hint = "name a node type with GPUs of NVIDIA: clusterjobs clusters list"
+    if not kind.gpus:
+        return Unknown(f"{kind.name} has no GPU: nothing is predicted for it", hint)
+    if not kind.gpu_model:
+        return Unknown(f"the GPUs of {kind.name} are unknown", "describe them: gpu_model: A100")
+    memory = f" with {kind.gpu_memory_gib:.3g} GiB" if kind.gpu_memory_gib else ""
+    gpus = f"{kind.gpu_model}{memory}, the GPUs of {kind.name}"
+    return Unknown(f"no numbers are known for {gpus}", hint)
 
 
 def _disk_rate(plan: Plan, facts: ClusterFacts) -> float | None:

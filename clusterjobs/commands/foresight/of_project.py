@@ -51,7 +51,8 @@ def foresight_block(project: Project) -> Iterator[str]:
 
         yield foresight_text(found)
     elif project.spec.experiment.model and project.plan.placement.node_type.gpus:
-        yield f"foresight\n  unknown: {found.why} ({found.hint})"
+        hint = f" ({found.hint})" if found.hint else ""
+        yield f"foresight\n  unknown: {found.why}{hint}"
 
 
 def foresight_json(project: Project) -> dict[str, Any] | None:

@@ -1,4 +1,7 @@
-"""The warnings of foresight: what would waste the GPUs that are about to be rented."""
+"""The warnings of foresight: what would waste the GPUs that are about to be rented.
+
+Idle GPUs are no part of it: the plan warns of them for every job.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from clusterjobs.commands.foresight.foresee import Foresight
-from clusterjobs.commands.foresight.text import between, minutes
+from clusterjobs.commands.foresight.text import between, minutes, number
 from clusterjobs.errors import Problem
 from clusterjobs.spec.load import Spec
 from clusterjobs.yaml.document import Path, dotted
 
-MOST_LOST = 0.20  # of the GPUs' time, in a bubble or idle
+MOST_LOST = 0.20  # of the GPUs' time, in a bubble
 
 
 def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> Iterator[Problem]:
@@ -23,7 +26,7 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
     memory, layout = found.memory, found.job.layout
     if memory.verdict == "does_not_fit":
         what = f"does not fit: about {between(memory.gib, 'GiB')} of a GPU's "
-        what += f"{memory.capacity:.3g} GiB are needed"
+        what += f"{number(memory.capacity)} GiB are needed"
         remedy = (
             memory.remedies[0]
             if memory.remedies
@@ -38,12 +41,6 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
         what = f"the pipeline is idle {bubble:.0%} of the time: {batches} in {p} stages"
         hint = f"accumulation of at least {4 * p}, or a smaller pipeline: clusterjobs advise"
         yield problem(("parallel", "pipeline"), what, hint)
-    idle = idle_share(found)
-    if idle > MOST_LOST:
-        what = f"{idle:.0%} of the GPUs of the nodes are idle: the job uses {layout.gpus}"
-        yield problem(
-            _written(spec, ("gpus_per_node",), ("nodes",)), what, "use all GPUs of a node"
-        )
     interval, limit = found.saves.interval_seconds, found.job.time_limit
     if interval and limit and found.speed and limit < interval.mid:
         what = f"the time limit of {limit // 60} min is shorter than the {minutes(interval)} "
@@ -60,13 +57,6 @@ def bubble_share(found: Foresight) -> float:
         return 0.0
     idle = (layout.pipeline - 1) / layout.virtual_pipeline
     return idle / (layout.micro_batches + idle)
-
-
-def idle_share(found: Foresight) -> float:
-    """The share of the nodes' GPUs that no rank uses."""
-    job = found.job
-    whole = job.gpus_of_nodes
-    return 1 - job.layout.gpus / whole if whole > job.layout.gpus else 0.0
 
 
 def _written(spec: Spec, *paths: Path) -> Path:

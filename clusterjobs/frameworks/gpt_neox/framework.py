@@ -13,6 +13,7 @@ from clusterjobs.frameworks.arguments import arguments_of, script_of
 from clusterjobs.frameworks.base import (
     ConfigFile,
     DataPath,
+    Division,
     Foreseen,
     Framework,
     Program,
@@ -108,6 +109,9 @@ class GptNeoX(Framework):
         for key, one in keys.items():
             diagnostics.relocate(("neox", key), one.where)
         return numbers
+
+    def division(self, experiment: Experiment) -> Division:
+        return Division(pads_vocab=True)
 
     def data_paths(
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]

@@ -121,7 +121,7 @@ class MegatronDeepSpeed(Framework):
         flags = {one.key: one.values for one in given_arguments(experiment)}
         method = " ".join(flags.get("pp_partition_method", ("type:transformer",)))
         beside = {"type:transformer": 0, "type:transformer|embedding": 2}.get(method)
-        return Division(any_head_size="kv_channels" in flags, beside_layers=beside)
+        return Division("kv_channels" in flags, beside, pads_vocab=True)
 
     def foreseen(
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]

@@ -112,7 +112,7 @@ class MegatronLm(Framework):
     def division(self, experiment: Experiment) -> Division:
         """The stages of the pipeline are checked by a rule: Megatron-LM asserts equal ones."""
         flags = {one.key for one in given_arguments(experiment)}
-        return Division(any_head_size="kv_channels" in flags, beside_layers=None)
+        return Division("kv_channels" in flags, None, pads_vocab=True)
 
     def foreseen(
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
