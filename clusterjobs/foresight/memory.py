@@ -27,10 +27,12 @@ CONTEXT = 1.5 * GIB
 # PyTorch reserves more than it allocates, since freed blocks have other sizes than new requests.
 RESERVED_PER_ALLOCATED = 1.06
 # DeepSpeed's buckets of 5e8 elements (reduce_bucket_size, allgather_bucket_size): published cards
-# of Megatron-DeepSpeed show 1.22 x allocated + 2.5 GiB, and 3.3 GiB with a single stage.
+# of Megatron-DeepSpeed show 1.22 x allocated + 2.5 GiB, and 3.3 GiB more with a single stage. No
+# bucket is larger than the gradients of the rank: the two need 1e9 parameters to be full.
 DEEPSPEED_PER_ALLOCATED = 1.22
 DEEPSPEED_BUCKETS = 1.0 * GIB
-DEEPSPEED_BUCKETS_ONE_STAGE = 4.3 * GIB
+DEEPSPEED_BUCKETS_ONE_STAGE = 3.3 * GIB
+PARAMETERS_OF_BUCKETS = 1e9
 # GiB that a process can use. The rest of the nominal memory is the driver's.
 VISIBLE_GIB = {
     "V100-16": 15.78,
@@ -95,7 +97,11 @@ def stage_parts(model: ModelShape, layout: Layout, stage: int) -> Parts:
     allocated = parts.allocated + gathered
     further = allocated * (reserved_per_allocated(layout) - 1)
     if layout.engine == "megatron-deepspeed":
-        further += DEEPSPEED_BUCKETS if layout.pipeline > 1 else DEEPSPEED_BUCKETS_ONE_STAGE
+        further += DEEPSPEED_BUCKETS
+        if layout.pipeline == 1:
+            held = rank_parameters(model, layout, stage)
+            full = min(1.0, (held.dense + held.experts) / PARAMETERS_OF_BUCKETS)
+            further += DEEPSPEED_BUCKETS_ONE_STAGE * full
     return parts._replace(communication=gathered + further, context=CONTEXT)
 
 

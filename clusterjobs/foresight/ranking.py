@@ -61,22 +61,24 @@ def complexity(candidate: Candidate) -> tuple[float, ...]:
 def ranked(candidates: Sequence[Candidate], by_cost: bool = False) -> list[Candidate]:
     """The best pessimistic end first: what nobody measured has a wide range.
 
-    Those that tie with the best are sorted by how simple they are.
+    Those that probably do not fit come last. Those that tie with the best are sorted by how simple
+    they are.
     """
     value = _value(by_cost)
     known = [one for one in candidates if value(one) is not None]
-    ordered = sorted(known, key=lambda one: value(one) or 0.0)
+    ordered = sorted(known, key=lambda one: (one.share > 1, value(one) or 0.0))
     tied = ties(ordered, by_cost)
     return [*sorted(ordered[:tied], key=complexity), *ordered[tied:]]
 
 
 def ties(ordered: Sequence[Candidate], by_cost: bool = False) -> int:
-    """How many cannot be told apart from the best, which is among them."""
+    """How many cannot be told apart from the best: the first so many of ranked candidates."""
     value = _value(by_cost)
     if not ordered:
         return 0
-    best = min(value(one) or 0.0 for one in ordered)
-    return sum((value(one) or 0.0) <= best * (1 + TIE) for one in ordered)
+    group = [one for one in ordered if (one.share > 1) == (ordered[0].share > 1)]
+    best = min(value(one) or 0.0 for one in group)
+    return sum((value(one) or 0.0) <= best * (1 + TIE) for one in group)
 
 
 def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:

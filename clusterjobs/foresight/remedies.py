@@ -14,6 +14,7 @@ from clusterjobs.foresight.records import Layout, ModelShape
 
 _MEGATRON = ("megatron-core", "megatron-2020", "megatron-deepspeed", "internevo")
 _DEEPSPEED = ("deepspeed", "megatron-deepspeed")
+_MOST_PARTS = 256  # that a micro batch is divided into
 MOST = 3  # that are shown
 
 ShareOf = Callable[[Layout], float]
@@ -81,8 +82,9 @@ def _changes(model: ModelShape, layout: Layout) -> Iterator[Change]:
     if can_share and layout.zero == 0 and layout.engine in ("megatron-core", *_DEEPSPEED):
         name = "a distributed optimizer" if layout.engine == "megatron-core" else "ZeRO stage 1"
         yield Change(name, layout._replace(zero=1))
-    for size in range(layout.micro_batch - 1, 0, -1):
-        if layout.micro_batch % size == 0:
+    for parts in range(2, min(layout.micro_batch, _MOST_PARTS) + 1):
+        size, rest = divmod(layout.micro_batch, parts)
+        if not rest:
             yield Change(f"micro batch {size}", layout._replace(micro_batch=size))
     if layout.recompute in ("none", "selective", "selective_ops"):
         if layout.recompute == "none" and not layout.flash:

@@ -65,9 +65,14 @@ def _with_adam(layout: Layout, n: float) -> States:
 
 
 def _deepspeed(zero: int, is_fp16: bool, n: float) -> States:
-    """fp16: fp32 copy, its gradient and moments are 16. bf16: gradients are added up in fp32."""
-    if zero >= 2:
-        return States(2 / _n(zero, 3, n), 2 / n, 16 / n)
+    """fp16: fp32 copy, its gradient and moments are 16. bf16: gradients are added up in fp32.
+
+    Stage 3 adds each gradient to the fp32 one, and frees it: 18/N (estimate_zero3_model_states).
+    """
+    if zero == 3:
+        return States(2 / n, 0, 16 / n)
+    if zero == 2:
+        return States(2, 2 / n, 16 / n)
     if is_fp16:
         return States(2, 2, 16 / _n(zero, 1, n))
     return States(2, 6 if zero else 4, 12 / _n(zero, 1, n))

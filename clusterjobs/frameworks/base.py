@@ -180,12 +180,15 @@ class Foreseen(NamedTuple):
     """What a framework's arguments and config files say about memory and speed.
 
     `model` and `layout`: fields of foresight's records; a field that nothing says is missing.
-    `vocab_multiple`: the vocabulary is padded to a multiple of it, times the tensor ranks.
+    `vocab_multiple`: the vocabulary is padded to a multiple of it, times the tensor ranks. `steps`
+    of the training, and `save_steps` between two checkpoints, if its own config files say them.
     """
 
     model: Mapping[str, Any] = {}
     layout: Mapping[str, Any] = {}
     vocab_multiple: int | None = None
+    steps: int | None = None
+    save_steps: int | None = None
 
 
 class Framework(abc.ABC):

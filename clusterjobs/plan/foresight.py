@@ -31,11 +31,7 @@ def model_and_layout(
 ) -> tuple[ModelShape, Layout] | str:
     """Both, or what is unknown. `texts` as in `plan.resolve.resolve`."""
     framework = FRAMEWORKS[spec.experiment.framework]
-    own = texts_of_the_framework(spec, texts)
-    silent = Diagnostics(spec.source)
-    experiment = with_model_config(spec.experiment, texts, silent)
-    experiment = framework.completed(experiment, spec.options, own, silent)
-    found = framework.foreseen(experiment, spec.options, own)
+    experiment, found = foreseen_of(spec, texts)
     if "engine" not in found.layout:
         return f"nothing is known of framework: {show(spec.experiment.framework)}"
     shape = _shape(experiment.model, _in_file(spec.experiment, texts), found, plan)
@@ -43,6 +39,15 @@ def model_and_layout(
         return shape
     layout = _layout(plan, experiment, found, framework)
     return layout if isinstance(layout, str) else (shape, layout)
+
+
+def foreseen_of(spec: Spec, texts: Mapping[str, str]) -> tuple[Experiment, Foreseen]:
+    """The experiment with the numbers of all config files, and what the framework says."""
+    framework, silent = FRAMEWORKS[spec.experiment.framework], Diagnostics(spec.source)
+    own = texts_of_the_framework(spec, texts)
+    experiment = with_model_config(spec.experiment, texts, silent)
+    experiment = framework.completed(experiment, spec.options, own, silent)
+    return experiment, framework.foreseen(experiment, spec.options, own)
 
 
 def _in_file(experiment: Experiment, texts: Mapping[str, str]) -> ModelShape | None:

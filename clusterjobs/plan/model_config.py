@@ -12,6 +12,7 @@ from clusterjobs.diagnostics import Diagnostics
 from clusterjobs.errors import InputError, Problem
 from clusterjobs.foresight.huggingface import Found, shape_of_config
 from clusterjobs.foresight.records import ModelShape
+from clusterjobs.provenance import Provenance
 from clusterjobs.spec.experiment import Experiment
 from clusterjobs.spec.model_keys import Model, ModelOfConfig
 from clusterjobs.spec.references import expanding, has_variable, show
@@ -39,8 +40,8 @@ def with_model_config(
     return experiment.model_copy(update={"model": completed(model, shape)})
 
 
-def completed(model: ModelOfConfig, shape: ModelShape) -> Model:
-    """All keys of `model`: its own first, then the file's."""
+def completed(model: ModelOfConfig, shape: ModelShape) -> ModelOfConfig:
+    """All keys of `model`: its own first, then the file's, which were checked as they were read."""
     experts = shape.experts
     found: dict[str, Any] = {
         **{name: getattr(shape, name) for name in (*_SIZES, "vocab", "tied")},
@@ -50,8 +51,15 @@ def completed(model: ModelOfConfig, shape: ModelShape) -> Model:
         "experts": experts.number if experts else None,
         "experts_per_token": experts.top_k if experts else None,
     }
-    own = {name: getattr(model, name) for name in model.model_fields_set - {"config"}}
-    return Model(**{**found, **own})
+    own = {name: getattr(model, name) for name in model.model_fields_set}
+    return ModelOfConfig.model_construct(**{**found, **own})
+
+
+def record_sequence(written: Model | None, model: Model | None, provenance: Provenance) -> None:
+    """The file says the longest sequence that the model takes; few trainings are that long."""
+    if isinstance(written, ModelOfConfig) and model and model.layers and not written.sequence:
+        why = f"the longest that {show(written.config)} allows; model.sequence may be shorter"
+        provenance.record("model.sequence", model.sequence, why)
 
 
 def shape_in_text(name: str, text: str) -> ModelShape | None:

@@ -57,9 +57,13 @@ class JobValues:
     @property
     def queues(self) -> tuple[str, ...]:
         """The planned one, and Slurm's default if the script names none; empty if unknown."""
-        planned = self.plan.placement.partition if self.plan else self.spec.experiment.queue
-        is_dropped = self.spec.experiment.sbatch.get("partition") is False
-        found = (planned, self.default_queue if is_dropped else None)
+        if self.plan is None:
+            planned = self.spec.experiment.queue
+            is_named = self.spec.experiment.sbatch.get("partition") is not False
+        else:
+            planned = self.plan.placement.partition
+            is_named = any(one.name == "partition" for one in self.plan.job.directives)
+        found = (planned, None if is_named else self.default_queue)
         return tuple(dict.fromkeys(filter(None, found))) if planned else ()
 
     @functools.cached_property
@@ -113,6 +117,8 @@ class JobValues:
                 "ranks_per_node": placement.shape.ranks_per_node,
                 "launcher": self.plan.launch.launcher.name,
             }
+            if self.plan.container:
+                values["software"]["container"]["runtime"] = self.plan.container.runtime
         return values
 
     def _dumped(self, exclude_unset: bool) -> dict[str, Any]:

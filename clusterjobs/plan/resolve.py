@@ -27,7 +27,7 @@ from clusterjobs.plan.job import plan_job
 from clusterjobs.plan.launch import plan_launch
 from clusterjobs.plan.lint import check_intentions, check_literal_words
 from clusterjobs.plan.model_checks import check_model_keys
-from clusterjobs.plan.model_config import config_of, with_model_config
+from clusterjobs.plan.model_config import config_of, record_sequence, with_model_config
 from clusterjobs.plan.neuron_checks import check_neuron
 from clusterjobs.plan.node_rank import plan_node_rank
 from clusterjobs.plan.parallelism import (
@@ -77,6 +77,7 @@ def resolve(spec: Spec, facts: ClusterFacts, texts: Mapping[str, str] = _NO_TEXT
 
     own = texts_of_the_framework(spec, texts)
     wanted = with_model_config(wanted, texts, diagnostics)
+    record_sequence(spec.experiment.model, wanted.model, provenance)
     check_model_keys(wanted, diagnostics)
     numbers = framework.completed(wanted, spec.options, own, diagnostics)
     parallel = supported_parallel(numbers.parallel, framework, diagnostics)

@@ -86,6 +86,9 @@ def test_one_that_may_not_fit_comes_behind_those_that_fit_and_tie() -> None:
     tight = candidate(1.0)._replace(share=1.0)
     fits = candidate(1.05, 8)
     assert ranked([tight, fits]) == [fits, tight]
+    too_tight, slow = candidate(1.0)._replace(share=1.1), candidate(3.0)
+    assert ranked([too_tight, slow]) == [slow, too_tight]
+    assert ties([slow, too_tight]) == 1
     assert [verdict_of(one) for one in (0.89, 0.9, 1.15, 1.16)] == [
         "fits",
         "borderline",

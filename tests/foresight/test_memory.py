@@ -43,7 +43,7 @@ def peak(**fields: Any) -> float:
         ("deepspeed", "fp16", 1, 20, 4 + 16 / 8),
         ("deepspeed", "bf16", 1, 20, 8 + 12 / 8),
         ("deepspeed", "bf16", 2, 20, 2 + 18 / 8),
-        ("deepspeed", "bf16", 3, 20, 20 / 8),
+        ("deepspeed", "bf16", 3, 18, 18 / 8),
         ("fsdp", "bf16", 3, 16, 16 / 8),
         ("fsdp", "pure_bf16", 3, 8, 8 / 8),
         ("ddp", "fp32", 0, 16, 16),
@@ -153,6 +153,14 @@ def test_offload_takes_memory_of_the_host_in_place_of_the_gpu() -> None:
     assert offloaded.parts["optimizer"] == 0
     assert offloaded.host_gib * GIB == pytest.approx(count_parameters(MODEL) * 16 * 1.5)
     assert estimate_memory(MODEL, layout, gpu("A100-40")).host_gib == 0
+
+
+def test_buckets_of_deepspeed_are_not_larger_than_the_gradients() -> None:
+    layout = with_(engine="megatron-deepspeed", zero=1)
+    small, large = (stage_parts(MODEL._replace(layers=layers), layout, 0) for layers in (2, 100))
+    added = [one.communication - 0.22 * one.allocated for one in (small, large)]
+    assert added[0] < 1.3 * GIB
+    assert added[1] == pytest.approx(4.3 * GIB, rel=0.01)
 
 
 def test_a_job_that_fits_only_without_fragmentation_is_borderline() -> None:

@@ -38,7 +38,7 @@ def test_nothing_is_said_of_a_job_that_fits() -> None:
 def test_the_free_change_comes_first() -> None:
     found = memory(tensor=2)
     assert found.verdict == "borderline"
-    assert kinds(found)[0] == "a distributed optimizer"
+    assert kinds(found)[0] == "sequence parallelism"
 
 
 def test_the_largest_micro_batch_that_fits_is_named() -> None:

@@ -9,21 +9,39 @@ import pytest
 from clusterjobs.errors import InputError
 from clusterjobs.frameworks import option_models
 from clusterjobs.plan.plan import Plan
+from clusterjobs.plan.policies import check_policies
+from clusterjobs.plan.policy_values import JobValues, User
 from clusterjobs.plan.resolve import resolve
 from clusterjobs.slurmcluster.source import DescriptionSource
-from clusterjobs.spec.load import load_spec
+from clusterjobs.spec.load import Spec, load_spec
+from clusterjobs.spec.policy import load_policy
 
 IMAGE = {"image": "/images/a.sif"}
 
 
-def plan_of(node_type: dict[str, object], top: dict[str, object], **keys: object) -> Plan:
-    """The plan of a job on two nodes of that type."""
+def planned(
+    node_type: dict[str, object], top: dict[str, object], **keys: object
+) -> tuple[Spec, Plan]:
+    """A spec with these keys, for two nodes of that type, and its plan."""
     kind = {"cpus": 64, "threads_per_core": 2, "gpus": 4, **node_type}
     described = {"kind": "slurm", "node_types": {"n": kind}, **top}
-    described["partitions"] = {"batch": {"nodes": {"n": 8}}}
-    spec = {"name": "a", "cluster": "c.yaml", "nodes": 2, "framework": "torchrun", "script": "t.py"}
-    facts = DescriptionSource(json.dumps(described), "c.yaml").facts
-    return resolve(load_spec(json.dumps({**spec, **keys}), "a.yaml", option_models()), facts)
+    described.setdefault("partitions", {"batch": {"nodes": {"n": 8}}})
+    base = {"name": "a", "cluster": "c.yaml", "nodes": 2, "framework": "torchrun", "script": "t.py"}
+    spec = load_spec(json.dumps({**base, **keys}), "a.yaml", option_models())
+    return spec, resolve(spec, DescriptionSource(json.dumps(described), "c.yaml").facts)
+
+
+def plan_of(node_type: dict[str, object], top: dict[str, object], **keys: object) -> Plan:
+    """The plan alone."""
+    return planned(node_type, top, **keys)[1]
+
+
+def broken_by(rule: dict[str, object], spec: Spec, plan: Plan) -> list[str]:
+    """The keys of the spec that break a site's rule; Slurm's default queue is `other`."""
+    policy = {"rules": [{"name": "one", "message": "Do it.", **rule}]}
+    rules = load_policy(json.dumps(policy), "policy.yaml", option_models())
+    job = JobValues(spec, plan, "c", User("ann"), "other")
+    return [one.path for one in check_policies(rules, job)]
 
 
 def options_of(node_type: dict[str, object], runtime: str, image: str) -> list[tuple[str, object]]:
@@ -99,3 +117,18 @@ def test_with_nomultithread_node_types_are_still_told_apart() -> None:
     plan = plan_of({}, {}, launcher="srun", sbatch={"hint": "nomultithread"})
     assert plan.warnings == ()
     assert plan.placement.constraint == ""
+
+
+def test_rules_of_a_site_know_the_runtime_of_the_cluster() -> None:
+    program = {"container_program": "apptainer"}
+    job = planned({}, program, software={"container": IMAGE})
+    key = "software.container.runtime"
+    assert broken_by({"allow": {key: ["pyxis"]}}, *job) == [key]
+    assert broken_by({"allow": {key: ["apptainer"]}}, *job) == []
+
+
+def test_rules_about_queues_know_that_a_job_names_none() -> None:
+    rule: dict[str, object] = {"forbid": {"queue": "other"}}
+    assert broken_by(rule, *planned({}, {"write_partition": False})) == ["queue"]
+    assert broken_by(rule, *planned({}, {"write_partition": False}, queue="batch")) == []
+    assert broken_by(rule, *planned({}, {})) == []

@@ -12,7 +12,8 @@ from clusterjobs.commands.foresight.length import Length, length_of, save_steps
 from clusterjobs.commands.own_configs import OwnConfigs
 from clusterjobs.foresight.gpus import find_gpu
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
-from clusterjobs.plan.foresight import model_and_layout
+from clusterjobs.frameworks.base import Foreseen
+from clusterjobs.plan.foresight import foreseen_of, model_and_layout
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.storage import is_below
@@ -67,7 +68,8 @@ def foreseen_job(
     with_cpus: bool = False,
 ) -> ForeseenJob | Unknown:
     """The job, or what is missing. `with_cpus`: a rank without a GPU counts as one."""
-    described = model_and_layout(plan, spec, configs.texts(spec) if configs else {})
+    texts = configs.texts(spec) if configs else {}
+    described = model_and_layout(plan, spec, texts)
     if isinstance(described, str):
         return Unknown(described, "add model: {layers, hidden, heads, sequence, vocab}")
     model, layout = described
@@ -80,19 +82,25 @@ def foreseen_job(
             return Unknown(f"{kind.name} has no GPU: nothing is predicted for it", hint)
         return Unknown(f"no numbers are known for the GPUs of {kind.name}", hint)
     limit = plan.job.time_limit
+    said = foreseen_of(spec, texts)[1]
     return ForeseenJob(
         model,
         layout,
         gpu,
         Network(placement.node_type.network_gbps or 0.0, placement.fabric),
         nodes_of(plan, facts),
-        length_of(spec.experiment),
-        save_steps(spec.experiment),
+        length_of(spec.experiment) or _length_in(said),
+        save_steps(spec.experiment) or said.save_steps,
         seconds_of(limit) if limit else None,
         disk_rate=_disk_rate(plan, facts),
         software=show(spec.experiment.framework),
         gpus_of_nodes=_gpus_of_nodes(placement),
     )
+
+
+def _length_in(said: Foreseen) -> Length | None:
+    """The length that the framework's own config files say."""
+    return Length(None, None, said.steps, "the configs") if said.steps else None
 
 
 def _gpus_of_nodes(placement: Placement) -> int:

@@ -45,6 +45,8 @@ _SEQUENCE = {"encoder": 512, "decoder": 2048}
 def foreseen(experiment: Experiment, fairseq: Settings) -> Foreseen:
     """The sizes of the architecture, replaced by the arguments."""
     flags, half = Flags(experiment), half_of(fairseq.arch or "")
+    is_gpt3 = (fairseq.arch or "").startswith("transformer_lm_gpt3")
+    dropout = 0.0 if is_gpt3 else 0.1
     model: dict[str, Any] = {}
     if fairseq.arch in _ARCHITECTURES:
         model = dict(zip(_NAMES.values(), _ARCHITECTURES[fairseq.arch], strict=True))
@@ -57,6 +59,10 @@ def foreseen(experiment: Experiment, fairseq: Settings) -> Foreseen:
         model["position_rows"] = sequence + 2
         if half == "encoder":  # its head sees the masked tokens alone
             model["predicted_share"] = _MASKED
+        elif not is_gpt3 and not flags.has("share_decoder_input_output_embed"):
+            model["untied"] = True
+        if half == "decoder" and not is_gpt3:  # sinusoidal, which are no parameters
+            model["positions"] = "none"
     sharded = flags.text("ddp_backend") == "fully_sharded"
     layout = {
         "engine": "fairscale" if sharded else "fairseq",
@@ -64,7 +70,7 @@ def foreseen(experiment: Experiment, fairseq: Settings) -> Foreseen:
         "recompute": "full" if flags.has("checkpoint_activations") else "none",
         "flash": False,
         "precision": experiment.precision or "fp32",
-        "attention_dropout": flags.number("attention_dropout", 0.1) > 0,
-        "hidden_dropout": flags.number("dropout", 0.1) > 0,
+        "attention_dropout": flags.number("attention_dropout", dropout) > 0,
+        "hidden_dropout": flags.number("dropout", dropout) > 0,
     }
     return Foreseen({name: value for name, value in model.items() if value}, layout)

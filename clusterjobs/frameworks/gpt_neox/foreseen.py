@@ -43,7 +43,8 @@ def foreseen(experiment: Experiment, options: Options, files: Givens) -> Foresee
         "optimizer": str(config.section("optimizer").get("type", "adam")).lower()[:20],
     }
     multiple = _count(config, "make_vocab_size_divisible_by") or 128
-    return Foreseen(_shape(config), layout, multiple)
+    steps, saves = _count(config, "train_iters"), _count(config, "checkpoint_factor")
+    return Foreseen(_shape(config), layout, multiple, steps, saves)
 
 
 def _shape(config: Config) -> Mapping[str, Any]:

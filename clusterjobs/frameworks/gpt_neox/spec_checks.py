@@ -8,7 +8,7 @@ from clusterjobs.frameworks.ds_config import check_json, leaves
 from clusterjobs.frameworks.flags import table
 from clusterjobs.frameworks.gpt_neox.launch_config import ORIGINS, OURS, Options
 from clusterjobs.spec.experiment import Experiment
-from clusterjobs.spec.model_keys import Model
+from clusterjobs.spec.model_keys import Model, ModelOfConfig
 from clusterjobs.spec.references import has_variable
 
 NODES = {
@@ -81,7 +81,10 @@ _KEYS_OF_NEOX = {
 
 def _check_model(model: Model | None, diagnostics: Diagnostics) -> None:
     """Optional keys of `model` are read from the configs, where GPT-NeoX has names of its own."""
-    if model is None:
+    if isinstance(model, ModelOfConfig):
+        what = "GPT-NeoX does not read it: its own configs say what the model is"
+        diagnostics.problem(("model", "config"), what, "remove model, and write num_layers: ...")
+    if model is None or isinstance(model, ModelOfConfig):
         return
     for key, neox in _KEYS_OF_NEOX.items():
         value = getattr(model, key)
