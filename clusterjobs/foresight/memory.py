@@ -109,7 +109,7 @@ class Worst(NamedTuple):
     """The rank that needs most. `fragmented`: bytes if one more of its largest block is reserved.
 
     A block that was freed in pieces cannot be used for one of the largest size, so PyTorch may
-    reserve that again.
+    reserve that again. The gradients that FSDP may keep are in it, too.
     """
 
     stage: int
@@ -125,9 +125,22 @@ def worst_rank(model: ModelShape, layout: Layout) -> Worst:
     for stage in stages:
         parts = stage_parts(model, layout, stage)
         block = factor * largest_block(model, layout, stage)
+        if layout.gradient_sync is None:
+            block += factor * whole_gradients(model, layout, stage)
         ranks.append(Worst(stage, parts, parts.total + block))
     worst = max(ranks, key=lambda one: one.parts.total)
     return worst._replace(fragmented=max(one.fragmented for one in ranks))
+
+
+def whole_gradients(model: ModelShape, layout: Layout, stage: int) -> float:
+    """Gradients in fp32 that FSDP keeps whole, if it shares them out only once a step.
+
+    Accelerate and Hugging Face's Trainer do so while they accumulate (`no_sync`).
+    """
+    is_shared = (layout.zero_group or layout.gradient_ranks) > 1 and layout.pipeline == 1
+    if layout.engine not in FSDP or layout.micro_batches <= 1 or not is_shared:
+        return 0.0
+    return 4 * rank_parameters(model, layout, stage).dense
 
 
 def peak_bytes(model: ModelShape, layout: Layout) -> float:
@@ -206,6 +219,8 @@ def _allocated(model: ModelShape, layout: Layout, stage: int) -> tuple[Parts, fl
         weights += per.weights * held.experts
         gradients += per.gradients * held.experts
         optimizer += per.optimizer * held.experts
+    if layout.gradient_sync == "last":
+        gradients += whole_gradients(model, layout, stage)
     logits = logit_bytes(model, layout, stage)
     activations = activation_bytes(model, layout, stage, logits) + ALWAYS_ALLOCATED
     parts = Parts(weights, gradients, optimizer, activations, logits, 0.0, 0.0)

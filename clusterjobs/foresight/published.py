@@ -30,6 +30,7 @@ ENGINES: dict[str, Engine] = {
     "jax": "jax",
 }
 RECOMPUTE = {"selop": "selective_ops"}
+_EACH = ("mosaicml llm-foundry", "torchtitan")  # gradients are shared out in each micro batch
 PRECISION = {"bf16-true": "pure_bf16"}
 
 
@@ -164,4 +165,6 @@ def _layout(row: dict[str, str]) -> Layout:
         offload="optimizer" if row["use"] == "offload" else "none",
         compiled=row["compile"] == "1",
         logit_bytes=4.0 if row["source"].startswith("mosaicml llm-foundry") else None,
+        gradient_bytes=2.0 if "NeMo" in row["source"] else None,
+        gradient_sync="each" if row["source"].startswith(_EACH) else None,
     )

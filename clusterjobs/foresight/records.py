@@ -94,7 +94,9 @@ class Layout(NamedTuple):
     the GPUs that NVLink joins. `zero` is the stage (`fsdp` is 3); `zero_group` the number of ranks
     that share the states, None for all data-parallel ranks. `recompute` is `selective` for the
     attention core alone, and `selective_ops` for the policy of torchtitan. `context` splits the
-    sequence; its ranks share gradients, too. `expert_tensor` None is `tensor`.
+    sequence; its ranks share gradients, too. `gradient_bytes`: of Megatron-Core's gradients, 4 in
+    bf16 by default. `gradient_sync`: FSDP shares gradients out after each micro batch of a step, or
+    after the last; None is unknown. `expert_tensor` None is `tensor`.
     """
 
     gpus: int
@@ -120,6 +122,8 @@ class Layout(NamedTuple):
     offload: Literal["none", "optimizer", "parameters"] = "none"
     compiled: bool = False
     logit_bytes: float | None = None
+    gradient_bytes: float | None = None
+    gradient_sync: Literal["each", "last"] | None = None
 
     @property
     def data(self) -> int:

@@ -60,7 +60,7 @@ def _with_adam(layout: Layout, n: float) -> States:
         return _deepspeed(zero, is_fp16, n)
     if engine == "megatron-core" and zero == 3:
         return States(2 / n, 4 / n, 12 / n)
-    gradients, optimizer = (2, 16) if is_fp16 else (4, 12)
+    gradients, optimizer = (2.0, 16) if is_fp16 else (layout.gradient_bytes or 4.0, 12)
     return States(2, gradients, optimizer / _n(zero, 1, n))
 
 

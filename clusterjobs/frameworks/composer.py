@@ -54,7 +54,8 @@ class Composer(Framework):
         self, experiment: Experiment, options: SpecModel | None, texts: Mapping[str, str]
     ) -> Foreseen:
         """llm-foundry's defaults: FSDP, and a fused loss."""
-        layout = {"engine": "fsdp", "zero": 3, "logit_bytes": FUSED_LOGITS}
+        layout = {"engine": "fsdp", "zero": 3, "gradient_sync": "each"}
+        layout["logit_bytes"] = FUSED_LOGITS
         return Foreseen(layout={**of_arguments(experiment), **layout})
 
     def program(

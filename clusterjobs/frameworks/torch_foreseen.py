@@ -31,7 +31,7 @@ def foreseen(
     if config is not None:
         layout |= deepspeed_layout(zero, config)
     elif fsdp is not None:
-        layout |= {"engine": "fsdp", "zero": 3}
+        layout |= {"engine": "fsdp", "zero": 3, "gradient_sync": "last"}
         if fsdp.activation_checkpointing:
             layout["recompute"] = "full"
         if fsdp.offload:
@@ -100,6 +100,7 @@ def of_torchtitan(experiment: Experiment, config: str) -> Foreseen:
     layout = {
         "engine": "fsdp",
         "zero": 3,
+        "gradient_sync": "each",
         "recompute": _MODES.get(mode, "selective_ops"),
         "sequence_parallel": experiment.parallel.tensor > 1,
         "compiled": flags.has("compile.enable") or flags.has("training.compile"),

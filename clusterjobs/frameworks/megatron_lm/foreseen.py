@@ -36,6 +36,8 @@ def foreseen(experiment: Experiment) -> Foreseen:
         layout["zero"] = stages.get(flags.text("data_parallel_sharding_strategy"), 0)
     elif flags.has("use_distributed_optimizer"):
         layout["zero"] = 1
+    if flags.has("grad_reduce_in_bf16"):
+        layout["gradient_bytes"] = 2.0
     if flags.has("fp8_format"):
         layout["precision"] = "fp8"
     if tensor := flags.count("expert_tensor_parallel_size"):
