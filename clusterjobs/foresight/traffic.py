@@ -170,7 +170,8 @@ def _sharded_time(
     node = node_rate(network, constants)
     over_nodes = leaves_node(layout, group)
     rate = min(node * min(local, group) / per_node, inside) if over_nodes else inside
-    overlap = constants.overlap_sharded
+    is_new = layout.engine in OVERLAPPING
+    overlap = constants.overlap_sharded if is_new else constants.overlap_old
     seconds = 6 * weights * (group - 1) / group / rate
     total = max(seconds * (1 - overlap), seconds - 0.9 * stage) * layout.micro_batches
     if group < ranks:

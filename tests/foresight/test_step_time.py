@@ -181,3 +181,10 @@ def test_megatron_core_crosses_nodes_and_internevo_every_rank() -> None:
         return times(layout).data - unhindered
 
     assert latency("internevo") > 4 * latency("megatron-core") > 0
+
+
+def test_deepspeed_hides_less_of_its_sharded_weights_than_fsdp() -> None:
+    sharded = MEGATRON._replace(zero=3)
+    network = Network(800)
+    fsdp = times(sharded._replace(engine="fsdp"), network=network).data
+    assert times(sharded._replace(engine="deepspeed"), network=network).data > 2 * fsdp
