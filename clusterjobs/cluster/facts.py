@@ -61,6 +61,11 @@ class NodeType(NamedTuple):
     threads_per_core: int | None = None
 
     @property
+    def in_words(self) -> str:
+        """In a sentence: `a p4d.24xlarge`, but `a node of type a100`, since an A100 is a GPU."""
+        return f"a {self.name}" if "." in self.name else f"a node of type {self.name}"
+
+    @property
     def has_amd_gpus(self) -> bool:
         """Whether its GPUs are AMD's, such as `MI250X`: NVIDIA's programs do not find them."""
         return bool(re.search(r"\bMI\d", self.gpu_model or "", re.IGNORECASE))

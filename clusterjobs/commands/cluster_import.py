@@ -22,9 +22,14 @@ _TIMEOUT = 30.0
 
 @click.command(name="import", short_help="Describe a Slurm cluster, from its Slurm or from files.")
 @click.option("--from-slurm", is_flag=True, help="Ask Slurm: run this on a login node.")
-@click.option("--from-files", is_flag=True, help="Read FILES instead, for who has no login.")
+@click.option("--from-files", is_flag=True, help="Read FILES instead, if you have no login.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=pathlib.Path))
-@click.option("--partition", "partitions", multiple=True, help="Describe this partition alone.")
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    help="Describe only this one; may be repeated.",
+)
 @click.option("--name", default="", help="The cluster's name; by default Slurm's ClusterName.")
 @click.option(
     "--probe", is_flag=True, help="Run a small job on one node of each type: fabric, GPUs, disks."
@@ -56,13 +61,13 @@ def import_(
     """Print the description of a Slurm cluster that ParallelCluster did not make.
 
     The output is a file for `cluster:` of a spec: partitions, node types, limits, shared folders.
-    What could not be found stands in it as a line with a # before it, and what the line decides.
+    A value that was not found is a commented line that says what the value decides.
 
-    With --probe, one node of each type says itself which fabric, GPUs, disks and mounts it has, in
-    a job of a few seconds. SLURM_ACCOUNT and SLURM_QOS are used for it, as by srun.
+    With --probe, a job of a few seconds on one node of each type finds its fabric, GPUs, disks and
+    mounts. It uses SLURM_ACCOUNT and SLURM_QOS, as srun does.
 
     FILES are saved outputs of scontrol show node, partition or config, of sinfo, of sacctmgr show
-    assoc and of /proc/mounts; or slurm.conf and gres.conf. Their content tells which is which.
+    assoc and of /proc/mounts; or slurm.conf and gres.conf. They are recognised by their content.
 
     \b
     Examples:

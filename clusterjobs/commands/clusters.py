@@ -37,6 +37,7 @@ def clusters() -> None:
     Examples:
       clusterjobs clusters list
       clusterjobs clusters show p4d-a100
+      clusterjobs clusters import --from-slurm > my-cluster.yaml
       clusterjobs clusters diff p4d-a100 my-cluster.yaml
       clusterjobs clusters upgrade my-cluster.yaml
     """

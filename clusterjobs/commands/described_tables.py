@@ -84,7 +84,7 @@ def _partition_table(cluster: Described) -> Iterator[list[str]]:
     for name, one in cluster.description.partitions.items():
         nodes = ", ".join(f"{count} x {kind}" for kind, count in one.nodes.items())
         exclusive = "always" if one.exclusive else "on request"
-        yield [f"  {name}", nodes, _number(one.max_nodes), one.max_time or "?", exclusive]
+        yield [f"  {name}", nodes, str(one.max_nodes or "all"), one.max_time or "?", exclusive]
 
 
 def _type_table(cluster: Described) -> Iterator[list[str]]:

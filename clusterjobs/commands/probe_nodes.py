@@ -64,7 +64,7 @@ def _reason(output: str) -> str:
 
 def _warn(kind: str, node: str, reason: str) -> None:
     what = f"the probe of {kind} on {node} has found nothing: {reason}"
-    hint = "complete its fabric, GPUs and disks by hand, where the lines begin with #"
+    hint = "fill in its fabric, GPUs and disks by hand, in the commented lines"
     show_problems([Problem(what, hint=hint, warning=True)])
 
 

@@ -28,10 +28,11 @@ class Constants(NamedTuple):
     network: float  # share of a node's line rate
     nvlink: float  # share of NVLink's rate
     overlap: float  # share of data-parallel traffic hidden behind computing, recent software
+    overlap_sharded: float  # not fitted: of FSDP's, which fetches the next layer's weights
     overlap_old: float  # the same for Megatron before 2023, DDP and DeepSpeed
     tensor_overlap: float  # share of tensor-parallel traffic hidden by Megatron-Core and JAX
     messages_overlap: float  # share of the messages between pipeline stages that is hidden
-    ring_latency: float  # seconds for each node of a ring over nodes
+    ring_latency: float  # seconds for each hop of a ring over nodes
     step: float  # seconds of a step beside all else
 
 

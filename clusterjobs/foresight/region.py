@@ -19,6 +19,8 @@ MOST_GPUS = 10_752
 MOST_GRADIENT_RANKS = 256
 MOST_EFA_NODES = 8
 COARSE_EXPERTS = 16
+# Beyond it attention takes most of a step, and its speed depends on the kernel's release.
+LONG_SEQUENCE = 16_384
 UNPUBLISHED_ENGINES = {"fairseq": "fairseq", "horovod": "Horovod", "fairscale": "FairScale"}
 
 
@@ -44,6 +46,8 @@ def _unpublished(model: ModelShape, layout: Layout, gpu: Gpu, network: Network) 
     if layout.engine in UNPUBLISHED_ENGINES:
         name = UNPUBLISHED_ENGINES[layout.engine]
         doubts.append(f"nobody published configuration and speed together for {name}")
+    if layout.engine == "deepspeed":
+        doubts.append("the few published runs of DeepSpeed without Megatron are up to 1.8x slower")
     if layout.precision == "fp32":
         doubts.append("no published measurement trained in fp32")
     if layout.precision == "nvfp4":
@@ -76,8 +80,6 @@ def _beyond_the_rows(model: ModelShape, layout: Layout, gpu: Gpu, network: Netwo
         doubts.append("no published measurement of H200: estimated as an H100 with faster memory")
     if layout.precision == "pure_bf16":
         doubts.append("few published measurements trained in bf16 without fp32 weights")
-    if layout.engine == "deepspeed":
-        doubts.append("no published measurement of DeepSpeed without Megatron")
     if layout.engine == "jax":
         doubts.append("no published measurement of JAX")
     if network.fabric == "efa" and layout.nodes > MOST_EFA_NODES:
@@ -96,6 +98,8 @@ def _shape_doubts(model: ModelShape, layout: Layout) -> list[str]:
     if not HIDDEN[0] <= model.hidden <= HIDDEN[1]:
         doubts.append(f"hidden size {model.hidden} is outside of {HIDDEN[0]} to {HIDDEN[1]}")
     longest = SEQUENCE_WITH_CONTEXT if layout.context > 1 else SEQUENCE[1]
+    if LONG_SEQUENCE < model.sequence <= longest:
+        doubts.append("releases of flash attention differ by 30 % with such long sequences")
     if not SEQUENCE[0] <= model.sequence <= longest:
         doubts.append(f"sequence length {model.sequence} is outside of {SEQUENCE[0]} to {longest}")
     return doubts

@@ -39,6 +39,15 @@ def node_rate(network: Network, constants: Constants) -> float:
     return (network.gbps or UNKNOWN_NETWORK_GBPS) / 8 * 1e9 * constants.network
 
 
+def leaves_node(layout: Layout, group: int) -> bool:
+    """Does a group of data-parallel ranks reach over nodes?
+
+    Tensor-parallel ranks are neighbours, then come the data-parallel ones, then the stages: the
+    order of Megatron, DeepSpeed and torchtitan.
+    """
+    return layout.nodes > 1 and group * layout.tensor > layout.gpus_per_node
+
+
 def tensor_time(
     model: ModelShape, layout: Layout, gpu: Gpu, network: Network, constants: Constants
 ) -> float:
@@ -117,12 +126,27 @@ def data_time(
         return _sharded_time(model, layout, gpu, network, constants, stage)
     weights = rank_weights(model, layout)
     seconds = 4 * weights * (ranks - 1) / ranks / _data_rate(layout, gpu, network, constants)
+    earlier = _earlier_time(layout, seconds, stage, constants)
     seconds += _ring_latency(layout, weights, constants)
     if layout.engine in TENSOR_OVERLAPPING:
         behind = stage * min(layout.micro_batches, layout.pipeline)
     else:
         behind = stage * 2 / 3  # the backward pass of the last micro batch
-    return max(seconds * (1 - _overlap(layout, constants)), seconds - behind)
+    return earlier + max(seconds * (1 - _overlap(layout, constants)), seconds - behind)
+
+
+def _earlier_time(layout: Layout, seconds: float, stage: float, constants: Constants) -> float:
+    """ZeRO-2 reduces the gradients of the earlier micro batches, too, since it keeps its part only.
+
+    Source: DeepSpeed's runtime/zero/stage_1_and_2.py, which reduces before the boundary if it
+    partitions gradients. FSDP's SHARD_GRAD_OP gathers the weights again as well. `seconds` is what
+    a reduction and a gathering take.
+    """
+    if layout.zero != 2:
+        return 0.0
+    each = seconds if layout.engine in ("fsdp", "fairscale") else seconds / 2
+    exposed = max(each * (1 - _overlap(layout, constants)), each - stage * 2 / 3)
+    return (layout.micro_batches - 1) * exposed
 
 
 def _sharded_time(
@@ -144,13 +168,14 @@ def _sharded_time(
     local = max(1, min(ranks, layout.gpus_per_node // layout.tensor))
     inside = nvlink_rate(gpu, layout, min(ranks, layout.gpus_per_node), constants)
     node = node_rate(network, constants)
-    over_nodes = layout.nodes > 1 and group > layout.gpus_per_node
+    over_nodes = leaves_node(layout, group)
     rate = min(node * min(local, group) / per_node, inside) if over_nodes else inside
-    overlap = _overlap(layout, constants)
+    is_new = layout.engine in OVERLAPPING
+    overlap = constants.overlap_sharded if is_new else constants.overlap_old
     seconds = 6 * weights * (group - 1) / group / rate
     total = max(seconds * (1 - overlap), seconds - 0.9 * stage) * layout.micro_batches
     if group < ranks:
-        rate = min(node * local / per_node, inside) if layout.nodes > 1 else inside
+        rate = min(node * local / per_node, inside) if leaves_node(layout, ranks) else inside
         total += 4 * weights / group / rate * (1 - overlap)
     return total
 
@@ -159,7 +184,7 @@ def _data_rate(layout: Layout, gpu: Gpu, network: Network, constants: Constants)
     """Bytes/s of one rank in the ring of its gradients: the ranks of a node share its network."""
     ranks = layout.gradient_ranks
     inside = nvlink_rate(gpu, layout, min(ranks, layout.gpus_per_node), constants)
-    if layout.nodes == 1:
+    if not leaves_node(layout, ranks):
         return inside
     local = max(1, min(ranks, layout.gpus_per_node // layout.tensor))
     per_node = min(layout.gpus_per_node, layout.gpus)
@@ -171,9 +196,15 @@ def _overlap(layout: Layout, constants: Constants) -> float:
 
 
 def _ring_latency(layout: Layout, weights: float, constants: Constants) -> float:
-    """A ring passes every rank twice, for each bucket."""
-    if layout.nodes == 1:
-        return 0.0
+    """A ring passes every rank twice, for each bucket.
+
+    Megatron-Core and JAX cross nodes once: their published step times hardly grow with the ranks.
+    InternEvo's grow with each rank.
+    """
     ranks = layout.gradient_ranks
-    ring = layout.zero_group if layout.zero == 1 and layout.zero_group else ranks
+    if not leaves_node(layout, ranks):
+        return 0.0
+    ring: float = layout.zero_group if layout.zero == 1 and layout.zero_group else ranks
+    if layout.engine in ("megatron-core", "jax"):
+        ring = layout.nodes / layout.pipeline
     return 2 * max(1.0, 2 * weights / BUCKET) * ring * constants.ring_latency

@@ -15,7 +15,6 @@ from clusterjobs.errors import did_you_mean, one_problem
 
 HEAD_NODE = "head-node"
 NETWORK = ipaddress.ip_network("10.77.0.0/16")
-DEFAULT_SCRATCH = "/scratch"
 
 # Jobs find this machine's programs and users' files there, on all nodes.
 _OF_THE_MACHINE = re.compile(r"/(home|root|tmp)|/(usr|bin|sbin|lib|etc|dev|proc|sys)(/.*)?")
@@ -61,7 +60,7 @@ class LabSpec:
             return ()
         names = ((name, group.scratch) for group in self.groups for name in group.names)
         return tuple(
-            LabNode(name, str(address), _own_disk(scratch))
+            LabNode(name, str(address), _own_disk(scratch, self.shared))
             for (name, scratch), address in zip(names, NETWORK.hosts(), strict=False)
         )
 
@@ -70,8 +69,14 @@ class LabSpec:
         return str(NETWORK.broadcast_address - 1)
 
 
-def _own_disk(folder: str) -> str:
-    return folder if folder and not _OF_THE_MACHINE.fullmatch(folder) else DEFAULT_SCRATCH
+def _own_disk(folder: str, shared: tuple[str, ...]) -> str:
+    """The node's own disk: `folder` if the lab can have it, else one that hides nothing shared."""
+    if folder and not _OF_THE_MACHINE.fullmatch(folder):
+        return folder
+    name = "/scratch"
+    while any(f"{each}/".startswith(f"{name}/") for each in shared):
+        name += "-local"
+    return name
 
 
 def lab_spec(

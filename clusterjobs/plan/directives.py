@@ -116,7 +116,7 @@ def _derived(
         yield Directive("cpus-per-task", placement.cpus_per_task, "CPUs / tasks of a node")
     yield from _gpu_request(experiment, placement, f"gpus_per_node{each}")
     if placement.constraint:
-        yield Directive("constraint", placement.constraint, "the queue has several instance types")
+        yield Directive("constraint", placement.constraint, "the queue has nodes of several types")
     if placement.exclusive:
         yield Directive("exclusive", True, "whole nodes: the network cards are not divided")
         yield Directive("mem", 0, "--exclusive alone leaves the default memory limit")

@@ -49,7 +49,7 @@ def check_dropped(
     if "constraint" in dropped and placement.constraint:
         diagnostics.problem(
             ("sbatch", "constraint"),
-            f"queue {placement.partition} has several instance types, and the job is planned for "
+            f"queue {placement.partition} has nodes of several types, and the job is planned for "
             f"{placement.node_type.name}",
             _REMOVE,
         )

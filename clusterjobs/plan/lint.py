@@ -66,7 +66,7 @@ def _check_precision(precision: str | None, placement: Placement, diagnostics: D
     node_type = placement.node_type
     if precision == "bf16" and node_type.gpu_model == "V100":
         diagnostics.problem(
-            ("precision",), f"the V100 of a {node_type.name} has no bf16", "precision: fp16"
+            ("precision",), f"the V100 of {node_type.in_words} has no bf16", "precision: fp16"
         )
 
 

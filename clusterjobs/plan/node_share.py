@@ -24,7 +24,7 @@ def plan_gpus_per_node(
     if wanted is not None:
         return int(wanted)
     if node_type.gpus is not None:
-        reason = f"all that a {node_type.name} has"
+        reason = f"all that {node_type.in_words} has"
         if per_node > 1:
             reason += f", divided among {per_node} points"
         share = node_type.gpus // per_node or min(1, node_type.gpus)

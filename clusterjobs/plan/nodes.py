@@ -91,7 +91,7 @@ def find_groups(
     if len(kinds) > 1:
         diagnostics.missing(
             "instance_type",
-            f"queue {name} has several instance types, but all nodes of a job must be of one type",
+            f"queue {name} has nodes of several types, but all nodes of a job must be of one type",
             "add `instance_type: ...`, one of " + ", ".join(types),
         )
         return ()

@@ -181,7 +181,7 @@ def _all_reduce(
     else:
         gbps = f"{node_type.network_gbps or 0:g}"
         known = f"{gbps} Gbps" if node_type.network_gbps else "unknown"
-        reason = f"the network of a {node_type.name}, both ways, and {percent} % of it"
+        reason = f"the network of {node_type.in_words}, both ways, and {percent} % of it"
         provenance.record("preflight.all_reduce", known, reason, source)
         return AllReduce(gbps, percent, tuple(_task_per_rank(placement)))
     return None

@@ -38,9 +38,8 @@ class Possible(NamedTuple):
 def hardware(placement: Placement, source: str) -> Iterator[Possible]:
     """GPUs, the fabric and memory. `source`: where a node's numbers come from."""
     node_type, gpus = placement.node_type, placement.shape.gpus_per_node
-    kind = node_type.name
     if gpus and not node_type.has_amd_gpus:
-        yield Possible("gpus", "gpus", str(gpus), f"the job's GPUs of a {kind}", source)
+        yield Possible("gpus", "gpus", str(gpus), f"the job's GPUs of {node_type.in_words}", source)
         if placement.exclusive:
             yield Possible("gpus", "processes", "", "a whole node: no other process uses its GPUs")
     yield from _fabric(placement, source)
@@ -60,7 +59,7 @@ def _fabric(placement: Placement, source: str) -> Iterator[Possible]:
     key = "efa" if name == "efa" else "fabric"
     if word and node_type.fabric_interfaces:
         count = str(node_type.fabric_interfaces)
-        reason = f"the {fabric.title} interfaces of a {node_type.name}"
+        reason = f"the {fabric.title} interfaces of {node_type.in_words}"
         yield Possible(key, word, count, reason, source)
     if name == "gvnic":
         yield Possible(key, "gvnic", "", "Google's virtual network card, and Fast Socket", "Google")

@@ -46,7 +46,7 @@ def check_site(
     for name, value, known in _named(experiment, facts):
         if known and value not in known:
             path = ("sbatch", name) if name in ("account", "qos") else ("software", *_RUNTIME)
-            what = f"{facts.name} is described with other names: {', '.join(known)}"
+            what = f"{value} is not in the description of {facts.name}"
             diagnostics.problem(path, what, did_you_mean(value, known), warning=True)
 
 

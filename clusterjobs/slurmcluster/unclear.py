@@ -41,12 +41,24 @@ def unclear_values(found: Description, document: Document) -> Iterator[Problem]:
     if found.shared is None:
         hint = "with shared: {/FOLDER: KIND}, folders on a node's own disk are found"
         yield note((), "unknown: shared", hint)
+    yield from _not_own_disks(found, document)
     used = {kind for one in found.partitions.values() for kind in one.nodes}
     for name in found.node_types:
         if name not in used:
             hint = "name it in nodes: of a partition, or remove it"
             yield note(("node_types", name), "no partition has nodes of it", hint, False)
     yield from _indistinct(found, document)
+
+
+def _not_own_disks(found: Description, document: Document) -> Iterator[Problem]:
+    for name in found.node_types:
+        scratch = found.of_type(name).scratch
+        if scratch and scratch in (found.shared or {}):
+            own: Path = ("node_types", name, "scratch")
+            path = own if found.node_types[name].scratch else ("scratch",)
+            what = f"{scratch} is in shared, but scratch is a folder on the node's own disk"
+            hint = "name that folder, for example /local, or remove the key: /tmp is used then"
+            yield Problem(what, document.locate_key(path), dotted(path), hint, True)
 
 
 def _indistinct(found: Description, document: Document) -> Iterator[Problem]:
@@ -57,7 +69,7 @@ def _indistinct(found: Description, document: Document) -> Iterator[Problem]:
             others = [other for other in features if other != kind]
             if others and not own.difference(*(features[other] for other in others)):
                 path: Path = ("partitions", name, "nodes", kind)
-                what = f"no feature tells {kind} from {', '.join(others)}, so that a job of "
+                what = f"no feature tells {kind} from {', '.join(others)}, so a job of "
                 what += f"{name} may get either"
                 hint = f"add to features of {kind} one that Slurm has for these nodes alone"
                 yield Problem(what, document.locate_key(path), dotted(path), hint, True)

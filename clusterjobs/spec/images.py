@@ -74,6 +74,8 @@ def mount(value: Any) -> Any:
     parts = value.split(":")
     if len(parts) == 3 and parts[2] in ("ro", "rw"):
         return {"source": parts[0], "target": parts[1], "read_only": parts[2] == "ro"}
+    if len(parts) == 1 and value.startswith("/"):
+        raise ValueError(f"not a mount: write {value}:{value}, the same folder inside")
     if len(parts) != 2:
         raise ValueError("not a mount: write /on/the/node:/inside, or /on/the/node:/inside:ro")
     return {"source": parts[0], "target": parts[1]}

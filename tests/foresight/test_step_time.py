@@ -139,3 +139,52 @@ def test_some_published_steps_are_met_within_their_known_error() -> None:
         step = step_time(row.model, row.layout, row.gpu, row.network, fitted_constants())
         assert row.step_seconds
         assert step.seconds == pytest.approx(row.step_seconds, rel=most), source
+
+
+def test_a_ring_that_stays_in_a_node_uses_nvlink() -> None:
+    """Stages over nodes, with the two data-parallel ranks of each stage in one node."""
+    inside = MEGATRON._replace(tensor=4, pipeline=8)
+    slow, fast = times(inside, network=Network(100)), times(inside)
+    assert inside.gradient_ranks * inside.tensor == inside.gpus_per_node
+    assert slow.data == pytest.approx(fast.data)
+    over = MEGATRON._replace(tensor=4, pipeline=4)
+    assert times(over, network=Network(100)).data > times(over).data
+
+
+def test_sharded_ranks_of_tensor_parallelism_reach_over_nodes() -> None:
+    """Eight shards of eight tensor-parallel ranks each are on eight nodes."""
+    sharded = MEGATRON._replace(engine="fsdp", zero=3, tensor=8)
+    assert sharded.gradient_ranks == 8
+    assert times(sharded, network=Network(100)).data > 2 * times(sharded).data
+
+
+def test_zero_2_reduces_for_every_micro_batch_and_zero_1_once() -> None:
+    slow = Network(100)
+
+    def data(zero: int, batch: int) -> float:
+        layout = MEGATRON._replace(engine="deepspeed", zero=zero, global_batch=batch)
+        return times(layout, network=slow).data
+
+    assert data(1, 512) == pytest.approx(data(1, 64))
+    assert data(2, 64) == pytest.approx(data(1, 64))
+    assert data(2, 512) > 3 * data(2, 64)
+
+
+def test_megatron_core_crosses_nodes_and_internevo_every_rank() -> None:
+    """The latency of a ring of 256 nodes, or of 2,048 ranks."""
+    large = MEGATRON._replace(gpus=2048, global_batch=2048)
+    without = fitted_constants()._replace(ring_latency=0.0)
+
+    def latency(engine: str) -> float:
+        layout = large._replace(engine=engine)  # type: ignore[arg-type]
+        unhindered = step_time(LLAMA_8B, layout, gpu(), NETWORK, without).data
+        return times(layout).data - unhindered
+
+    assert latency("internevo") > 4 * latency("megatron-core") > 0
+
+
+def test_deepspeed_hides_less_of_its_sharded_weights_than_fsdp() -> None:
+    sharded = MEGATRON._replace(zero=3)
+    network = Network(800)
+    fsdp = times(sharded._replace(engine="fsdp"), network=network).data
+    assert times(sharded._replace(engine="deepspeed"), network=network).data > 2 * fsdp

@@ -355,7 +355,7 @@ def test_an_account_that_the_cluster_lacks_causes_a_warning(
 ) -> None:
     (here / "booster.yaml").write_text(CLUSTER + SITE % "gres")
     err = clusterjobs("render", "spec.yaml", "--set", "sbatch.account=proj3").err
-    assert "warning: sbatch.account: booster is described with other names: proj1, proj2" in err
+    assert "warning: sbatch.account: proj3 is not in the description of booster" in err
     assert "hint: did you mean proj2?" in err or "hint: did you mean proj1?" in err
     assert clusterjobs("render", "spec.yaml", "--set", "sbatch.account=proj1").err == ""
 
@@ -367,3 +367,23 @@ def test_a_parameter_or_secret_of_the_spec_replaces_a_variable_of_the_site(
     script = script_of(clusterjobs, here, "gres", parameter, "secrets=[CACHE]")
     assert "mlx5_0,mlx5_1" not in script
     assert "/cache" not in script
+
+
+def test_a_shared_folder_is_no_disk_of_a_node(clusterjobs: Run, here: pathlib.Path) -> None:
+    wrong = CLUSTER.replace("scratch: /local", "scratch: /p/scratch")
+    (here / "booster.yaml").write_text(wrong)
+    outcome = clusterjobs("validate", "booster.yaml")
+    assert outcome.code == 0
+    assert (
+        "booster.yaml:13:5 warning: node_types.a100.scratch: /p/scratch is in shared, but"
+        in outcome.err
+    )
+    (here / "booster.yaml").write_text(CLUSTER + "scratch: /p/scratch\n")
+    assert "warning" not in clusterjobs("validate", "booster.yaml").err, "the type's own value wins"
+
+
+def test_messages_call_a_node_by_its_type_and_not_a_gpu(
+    clusterjobs: Run, here: pathlib.Path
+) -> None:
+    """`a a100` would be read as one GPU."""
+    assert "all that a node of type a100 has" in clusterjobs("plan", "spec.yaml").out

@@ -107,3 +107,9 @@ def test_srun_may_be_on_every_path() -> None:
     assert lab_spec(shape_of(one_type("cpus: 8"))).commands == ""
     commands = shape_of(one_type("cpus: 8", slurm_commands="/opt/site/bin")).commands
     assert commands == "/opt/site/bin"
+
+
+def test_a_nodes_own_disk_hides_no_shared_folder() -> None:
+    for shared in ("{/scratch: lustre}", "{/scratch/projects: lustre}"):
+        spec = lab_spec(shape_of(one_type("cpus: 8, scratch: /tmp", shared=shared)))
+        assert {node.scratch for node in spec.nodes} == {"/scratch-local"}

@@ -52,11 +52,11 @@ FOUND = {
 }
 
 
-def seen() -> Seen:
+def seen(partitions: str = PARTITIONS) -> Seen:
     def include(name: str, line: object) -> Text:
         raise AssertionError(name)
 
-    texts = [given(Text("nodes.txt", NODES)), given(Text("partitions.txt", PARTITIONS))]
+    texts = [given(Text("nodes.txt", NODES)), given(Text("partitions.txt", partitions))]
     return collect(texts, include)
 
 
@@ -78,6 +78,15 @@ def test_one_free_node_of_each_type_is_probed_and_never_one_that_is_down() -> No
     assert (gpu.partition, gpu.nodes, gpu.gres) == ("batch", ("gpu-2", "gpu-1"), "gpu:a100:4")
     assert (cpu.partition, cpu.nodes, cpu.gres) == ("cpu", ("cpu-1",), "")
     assert [one.partition for one in nodes_to_probe(seen(), ["cpu"])] == ["cpu"]
+
+
+def test_a_partition_for_everyone_is_probed_before_one_that_is_reserved() -> None:
+    staff = "PartitionName=admin AllowGroups=staff MaxTime=1 Nodes=gpu-[1-3],cpu-1 State=UP\n"
+    known = seen(staff + PARTITIONS)
+    assert [one.partition for one in nodes_to_probe(known, ())] == ["batch", "cpu"]
+    assert {one.partition for one in nodes_to_probe(known, ["admin"])} == {"admin"}
+    text = description_text(known, (), "a test", "c")
+    assert "  admin:  # only for AllowGroups=staff\n" in text
 
 
 def test_what_a_node_says_completes_its_type() -> None:

@@ -97,7 +97,14 @@ def partition_of(record: Record) -> Partition:
         max_time=record.get("MaxTime"),
         max_nodes=max_nodes_of(record),
         exclusive=is_exclusive(record),
+        allowed=allowed_in(record),
     )
+
+
+def allowed_in(record: Record) -> str:
+    """Who may use a partition, in Slurm's keys; "" if every user may."""
+    values = {key: record.get(key) or "" for key in ("AllowGroups", "AllowAccounts", "AllowQos")}
+    return " ".join(f"{key}={one}" for key, one in values.items() if one.upper() not in ("", "ALL"))
 
 
 def max_nodes_of(record: Record) -> int | None:

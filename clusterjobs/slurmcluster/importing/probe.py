@@ -104,9 +104,14 @@ def candidates(
     partitions: Mapping[str, Partition],
     members: Mapping[str, Sequence[str]],
 ) -> list[Candidate]:
-    """One of each node type that has a node which is up, in a partition that starts jobs."""
+    """One of each node type that has a node which is up, in a partition that starts jobs.
+
+    A partition for everyone comes before one that only some may use.
+    """
     found = []
-    usable = {name: set(members[name]) for name, one in partitions.items() if one.state == "UP"}
+    started = [name for name, one in partitions.items() if one.state == "UP"]
+    started.sort(key=lambda name: bool(partitions[name].allowed))
+    usable = {name: set(members[name]) for name in started}
     for kind in kinds:
         up = sorted((one for one in kind.nodes if not one.is_down), key=_rank)
         places = [

@@ -70,7 +70,8 @@ class Partition:
     """One partition. `nodes`: names; None where only the nodes say to which partitions they belong.
 
     `max_time` in Slurm's form. `total_*`: the sums that `scontrol show partition` prints, for a
-    partition whose nodes no text describes.
+    partition whose nodes no text describes. `allowed`: who may use it, such as
+    `AllowGroups=staff`; "" if everyone may.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Partition:
     total_memory_mib: int | None = None
     total_gpus: tuple[Gpus, ...] = ()
     limits_known: bool = True
+    allowed: str = ""
 
 
 @dataclass

@@ -41,8 +41,8 @@ def write_top(
     if probed or any(kind.machine and is_hyperpod(kind.machine.name) for kind in kinds):
         why = "SageMaker HyperPod: srun --auto-resume=1 replaces a faulty node"
         lines.key("auto_resume", "true", why)
-    _write_names(lines, "accounts", seen.accounts, "offered in hints on --account")
-    _write_names(lines, "qos", seen.qos, "offered in hints on --qos")
+    _write_names(lines, "accounts", seen.accounts, "names for --account; others cause a warning")
+    _write_names(lines, "qos", seen.qos, "names for --qos; others cause a warning")
 
 
 def is_linear(seen: Seen) -> bool:
@@ -114,7 +114,7 @@ def _write_shared(lines: Lines, seen: Seen) -> None:
     if not usable:
         lines.missing("shared", "{/home: nfs}", f"this node mounts none; {why}")
         return
-    lines.key("shared", why="the mounts of the node that was asked; all compute nodes need them")
+    lines.key("shared", why="mounts of one node; remove those that compute nodes lack")
     for folder, kind in sorted(usable.items()):
         own = "" if folder in seen.mounts else "exported by this node (/etc/exports)"
         lines.key(folder, scalar(kind), own, depth=1)

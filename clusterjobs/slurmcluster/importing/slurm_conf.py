@@ -59,6 +59,7 @@ class ConfReader:
                 max_time=record.get("MaxTime") or "UNLIMITED",
                 max_nodes=fields.max_nodes_of(record),
                 exclusive=fields.is_exclusive(record),
+                allowed=fields.allowed_in(record),
             )
             self._partitions[name] = (record, partition)
 

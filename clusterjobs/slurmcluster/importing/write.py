@@ -7,7 +7,7 @@ said stands as a commented line. It must not read the texts of Slurm.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from clusterjobs.counted import counted
 from clusterjobs.errors import did_you_mean, one_problem
@@ -29,7 +29,7 @@ def description_text(seen: Seen, wanted: Sequence[str], how: str, name: str = ""
     kinds, members = _kinds(seen, partitions)
     lines = Lines()
     lines.comment(f"A Slurm cluster, described by {how}.")
-    lines.comment("Check it, and complete the lines that begin with # where they matter to you.")
+    lines.comment("Check it, and fill in the commented lines that your jobs need.")
     used = {key: one for key, one in partitions.items() if members[key]}
     settings.write_top(lines, seen, kinds, used, name)
     lines.blank()
@@ -152,12 +152,21 @@ def _in_use(nodes: dict[str, Node], members: dict[str, list[str]]) -> list[str]:
 
 # ------------------------------------------------------------------ partitions
 
+_LONGEST = 80  # a list of accounts can have hundreds
+
+
+def _about_partition(one: Partition) -> Iterator[str]:
+    if one.state != "UP":
+        yield f"its state is {one.state}: it starts no jobs now"
+    if one.allowed:
+        names = one.allowed
+        yield f"only for {names if len(names) <= _LONGEST else names[:_LONGEST] + '...'}"
+
 
 def _write_partition(
     lines: Lines, one: Partition, kinds: Sequence[NodeKind], members: set[str], seen: Seen
 ) -> None:
-    why = "" if one.state == "UP" else f"its state is {one.state}: it starts no jobs now"
-    lines.key(one.name, why=why, depth=1)
+    lines.key(one.name, why="; ".join(_about_partition(one)), depth=1)
     counts = {kind.name: sum(node.name in members for node in kind.nodes) for kind in kinds}
     lines.key("nodes", flow_mapping({key: n for key, n in counts.items() if n}), depth=2)
     limit = valid.max_time(one.max_time) if one.max_time else ""

@@ -22,6 +22,9 @@ from clusterjobs.slurmcluster.importing.probe import (
 from clusterjobs.slurmcluster.importing.yaml_lines import Lines, flow_list, scalar
 
 _DEPTH = 2
+_UNCOUNTED = "add it with gpus: jobs get the GPUs without a request"
+# Models that exist with several sizes of memory. Source: NVIDIA's data sheets.
+_GPU_MEMORIES = {"V100": ("16", "32"), "A100": ("40", "80"), "P100": ("12", "16")}
 _SHOWN = 6
 
 
@@ -46,7 +49,7 @@ def write_type(lines: Lines, kind: NodeKind, tmp_folder: str, probed: Probed | N
     else:
         _write_disk(lines, kind, tmp_folder)
     if lines.keys == before:  # a mapping needs a key
-        lines.key("features", "[]", "no text says more of these nodes", _DEPTH)
+        lines.key("features", "[]", "nothing else is known about these nodes", _DEPTH)
 
 
 def _about_nodes(kind: NodeKind) -> str:
@@ -106,20 +109,23 @@ def _write_gpus(lines: Lines, kind: NodeKind, probed: Probed | None) -> None:
     if kind.gpu_memory:
         lines.key("gpu_memory", scalar(kind.gpu_memory), kind.gpu_memory_source, _DEPTH)
     else:
-        lines.missing("gpu_memory", "80", "GiB of one GPU; decides whether a model fits", _DEPTH)
+        known = _GPU_MEMORIES.get(kind.model or "", ("80",))
+        choice = f" ({kind.model}: {' or '.join(known)})" if len(known) > 1 else ""
+        why = f"GiB of one GPU{choice}; decides whether a model fits"
+        lines.missing("gpu_memory", known[-1], why, _DEPTH)
 
 
 def _write_no_gpus(lines: Lines, kind: NodeKind) -> None:
     if kind.hinted_model:
         why = f"a feature names {kind.hinted_model}: GPUs that Slurm does not count"
         lines.missing("gpus", "4", why, _DEPTH)
-        lines.missing("request_gpus", "none", "with gpus: jobs get the GPUs unasked", _DEPTH)
+        lines.missing("request_gpus", "none", _UNCOUNTED, _DEPTH)
     elif kind.gpus is None:
-        lines.missing("gpus", "8", "no text says which GPUs there are; decides the ranks", _DEPTH)
+        lines.missing("gpus", "8", "it is unknown which GPUs there are; decides the ranks", _DEPTH)
     elif kind.machine and kind.machine.gpu_model:
         why = f"{kind.machine.source}: it has {kind.machine.gpu_model}, but Slurm has no GRES"
         lines.missing("gpus", "8", why, _DEPTH)
-        lines.missing("request_gpus", "none", "with gpus: jobs get the GPUs unasked", _DEPTH)
+        lines.missing("request_gpus", "none", _UNCOUNTED, _DEPTH)
     else:
         lines.key("gpus", "0", depth=_DEPTH)
 

@@ -57,8 +57,8 @@ main() {
   export HF_DATASETS_OFFLINE=1
 
   set +u # the modules' own code reads unset variables
-  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh \
-    || fail 'no environment modules on this node (software.modules)'
+  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh || . /etc/profile.d/lmod.sh \
+    || fail 'no command `module` on this node: name the file that defines it in software.source'
   module purge
   module load pytorch-gpu/py3/2.3.0
   set -u

@@ -67,7 +67,7 @@ END
   python=$(find_python) || fail 'the preflight needs Python 3.7 or newer'
   checks=(
     seconds=60 # for all checks; a node that does not answer in time is bad
-    gpus=8 # the job's GPUs of a a2-highgpu-8g
+    gpus=8 # the job's GPUs of a node of type a2-highgpu-8g
     processes # a whole node: no other process uses its GPUs
     gvnic # Google's virtual network card, and Fast Socket
     shm=1 # GiB of /dev/shm: NCCL, and loaders of data, share it

@@ -70,9 +70,9 @@ main() {
   clear_nccl_logs
   checks=(
     seconds=60 # for all checks; a node that does not answer in time is bad
-    gpus=8 # the job's GPUs of a dgx-a100
+    gpus=8 # the job's GPUs of a node of type dgx-a100
     processes # a whole node: no other process uses its GPUs
-    infiniband=8 # the InfiniBand interfaces of a dgx-a100
+    infiniband=8 # the InfiniBand interfaces of a node of type dgx-a100
     memlock # InfiniBand pins memory
     shm=1 # GiB of /dev/shm: NCCL, and loaders of data, share it
     mount=/home # nfs of dgx-pod

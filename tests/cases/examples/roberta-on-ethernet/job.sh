@@ -71,8 +71,8 @@ END
   set -u
 
   set +u # the modules' own code reads unset variables
-  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh \
-    || fail 'no environment modules on this node (software.modules)'
+  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh || . /etc/profile.d/lmod.sh \
+    || fail 'no command `module` on this node: name the file that defines it in software.source'
   module load cuda/12.1 python/3.10
   set -u
 

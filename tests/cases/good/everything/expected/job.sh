@@ -83,8 +83,8 @@ main() {
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/opt/amazon/efa/lib:/opt/amazon/efa/lib64:/opt/amazon/ofi-nccl/lib:/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu:/opt/aws-ofi-nccl/lib"
 
   set +u # the modules' own code reads unset variables
-  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh \
-    || fail 'no environment modules on this node (software.modules)'
+  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh || . /etc/profile.d/lmod.sh \
+    || fail 'no command `module` on this node: name the file that defines it in software.source'
   module load cuda/12.4 openmpi/4.1
   set -u
 

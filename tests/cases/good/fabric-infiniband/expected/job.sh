@@ -57,9 +57,9 @@ main() {
   clear_nccl_logs
   checks=(
     seconds=60 # for all checks; a node that does not answer in time is bad
-    gpus=4 # the job's GPUs of a a100
+    gpus=4 # the job's GPUs of a node of type a100
     processes # a whole node: no other process uses its GPUs
-    infiniband=4 # the InfiniBand interfaces of a a100
+    infiniband=4 # the InfiniBand interfaces of a node of type a100
     memlock # InfiniBand pins memory
   )
   check_nodes

@@ -63,7 +63,7 @@ main() {
   clear_nccl_logs
   checks=(
     seconds=60 # for all checks; a node that does not answer in time is bad
-    cxi=4 # the Slingshot interfaces of a gh200
+    cxi=4 # the Slingshot interfaces of a node of type gh200
   )
   check_nodes
 

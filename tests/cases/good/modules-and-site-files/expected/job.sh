@@ -51,8 +51,8 @@ main() {
   export PYTHONUNBUFFERED=1 # log lines appear when they are written
 
   set +u # the modules' own code reads unset variables
-  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh \
-    || fail 'no environment modules on this node (software.modules)'
+  type module >/dev/null 2>&1 || . /etc/profile.d/modules.sh || . /etc/profile.d/lmod.sh \
+    || fail 'no command `module` on this node: name the file that defines it in software.source'
   module purge
   module use /opt/site/modulefiles
   module load gcc/13 openmpi/5.0
