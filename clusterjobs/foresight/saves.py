@@ -9,6 +9,7 @@ import math
 from typing import NamedTuple
 
 from clusterjobs.foresight.records import Layout, Range
+from clusterjobs.foresight.states import MOMENTS
 
 GIB = 2**30
 # If nothing is known of the file system, in bytes/s: from an NFS server to a parallel file system.
@@ -55,7 +56,7 @@ def checkpoint_bytes(parameters: float, layout: Layout) -> float:
 
 def _moments_saved(optimizer: str) -> float:
     """Bytes a parameter that an optimizer keeps less than Adam's two fp32 moments."""
-    return {"adafactor": 8.0, "muon": 4.0, "sgd": 4.0, "adam8bit": 6.0}.get(optimizer, 0.0)
+    return 8.0 - MOMENTS.get(optimizer, 8.0)
 
 
 def save_seconds(

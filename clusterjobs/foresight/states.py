@@ -10,9 +10,9 @@ from typing import NamedTuple
 from clusterjobs.foresight.records import Layout
 
 # Adam's two moments in fp32 are 8 bytes a parameter; what other optimizers keep in their place.
-_MOMENTS = {
+MOMENTS = {
     "adafactor": 0.0,
-    "sgd": 0.0,
+    "sgd": 4.0,  # with momentum, as trainings of these models use it
     "momentum": 4.0,
     "muon": 4.0,
     "lion": 4.0,
@@ -38,7 +38,7 @@ def states_per_parameter(layout: Layout, shards: float) -> States:
     keeps fp32 weights, gradients and moments, all sharded: 16/N.
     """
     found = _with_adam(layout, shards)
-    lighter = 8 - _MOMENTS.get(layout.optimizer, 8.0)
+    lighter = 8 - MOMENTS.get(layout.optimizer, 8.0)
     if not lighter:
         return found
     # Pure bf16 has moments of 2 bytes, and both shrink in the same proportion as the states do.

@@ -1,11 +1,11 @@
-"""Which layouts are equally fast as far as anybody can tell. Knows times alone."""
+"""Which layouts are within the model's error of each other. Knows times alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# In 33 published groups of layouts of one job, the measured best always lay within this of the
-# layout that the model ranks first.
+# In at least 90 % of the published groups of layouts of one job, the measured best lay within this
+# of the predicted best.
 TIE = 0.10
 
 

@@ -64,6 +64,10 @@ WORDS = {
         *("--per_device_train_batch_size 4", "--gradient_accumulation_steps 2"),
         *("--output_dir /fsx/checkpoints/sft-llama-8b", "command+=(--resume_from_checkpoint"),
     ),
+    "gpt-neox-2node-gcp": (
+        *("#SBATCH --nodes=2", "#SBATCH --gpus-per-node=8", "#SBATCH --partition=a2"),
+        *("--shm-size=16g", "train.py"),
+    ),
     "tiny-gpt-sweep": ("#SBATCH --array=0-5%2", '--lr "$lr"', "4e-3  4 ", "1e-3  8 "),
 }
 CONFIGS = {  # train_batch_size, micro batch, accumulation
