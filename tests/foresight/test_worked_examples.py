@@ -34,7 +34,7 @@ def test_the_speed_of_the_worked_example() -> None:
         precision="fp16",
     )
     speed = estimate_speed(model, layout, gpu("A100-80"), Network(1600))
-    assert speed is not None and speed.mfu is not None and speed.hfu is not None
+    assert speed is not None
     low, mid, high = speed.step_seconds
     page = PAGE.read_text(encoding="utf-8")
     assert f"Step: **{mid:.1f} s, range {low:.1f} to {high:.1f} s." in page
