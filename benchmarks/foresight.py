@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.timing import Row, medians_in_turns, processor_seconds
 from clusterjobs.foresight.gpus import find_gpu
-from clusterjobs.foresight.layouts import Freedom, layouts
+from clusterjobs.foresight.layouts import SearchSpace, layouts
 from clusterjobs.foresight.memory import memory_share
 from clusterjobs.foresight.ranking import Candidate, ranked
 from clusterjobs.foresight.records import Layout, ModelShape, Network
@@ -22,7 +22,7 @@ RUNS = 21
 _LAYOUTS, _MAX_SECONDS, _MAX_MS = 10_000, 2.0, 10
 GPT3 = ModelShape(96, 12288, 96, 96, 128, 49152, 2048, 51200)
 BASE = Layout(1024, 8, 1, 1536, "megatron-core")
-FREE = Freedom(
+FREE = SearchSpace(
     virtual_pipeline=True,
     sequence_parallel=True,
     zero=(0, 1),

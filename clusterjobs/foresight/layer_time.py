@@ -25,13 +25,13 @@ HOPPER = ("H100", "H100-500W")
 
 
 class LayerTime(NamedTuple):
-    """Seconds forward and backward, without recomputation; `again` is the recomputation."""
+    """Seconds forward and backward, without recomputation, and those of recomputation."""
 
     products: float
     attention: float
     elementwise: float
     fixed: float
-    again: float
+    recomputation: float
 
 
 def tokens(model: ModelShape, layout: Layout) -> float:
@@ -144,5 +144,5 @@ def layer_time(model: ModelShape, layout: Layout, gpu: Gpu, constants: Constants
         attention=attention + attention_backward,
         elementwise=(1 + BACKWARD) * elementwise,
         fixed=(1 + BACKWARD) * fixed,
-        again=recomputation_time(layout, products, attention, elementwise, fixed),
+        recomputation=recomputation_time(layout, products, attention, elementwise, fixed),
     )

@@ -14,7 +14,7 @@ MAX_PIPELINE = 64
 MAX_VIRTUAL = 4
 
 
-class Freedom(NamedTuple):
+class SearchSpace(NamedTuple):
     """What may differ between the layouts; the global batch and the precision never do.
 
     `layers_beside`: a pipeline may count embedding and head as layers (Megatron).
@@ -59,14 +59,14 @@ def tensor_sizes(model: ModelShape, layout: Layout) -> Iterator[int | RuledOut]:
 
 
 def pipeline_sizes(
-    model: ModelShape, layout: Layout, free: Freedom, tensor: int
+    model: ModelShape, layout: Layout, space: SearchSpace, tensor: int
 ) -> Iterator[int | RuledOut]:
     """Divisors of the layers, or of the layers and two more where the engine counts them."""
     most = min(MAX_PIPELINE, layout.gpus // tensor, model.layers)
     for p in divisors(layout.gpus // tensor):
         if p > most:
             break
-        if model.layers % p and not (free.layers_beside and (model.layers + 2) % p == 0):
+        if model.layers % p and not (space.layers_beside and (model.layers + 2) % p == 0):
             yield RuledOut(f"pipeline {p}", f"does not divide {model.layers} layers")
         else:
             yield p
@@ -79,7 +79,9 @@ def micro_batches(layout: Layout, data: int) -> list[int]:
     return sorted({*sizes, share} if share <= 64 else sizes)
 
 
-def layouts(model: ModelShape, base: Layout, free: Freedom) -> tuple[list[Layout], list[RuledOut]]:
+def layouts(
+    model: ModelShape, base: Layout, space: SearchSpace
+) -> tuple[list[Layout], list[RuledOut]]:
     """All layouts of a job, and what was ruled out."""
     found: list[Layout] = []
     out: dict[RuledOut, None] = {}
@@ -91,17 +93,17 @@ def layouts(model: ModelShape, base: Layout, free: Freedom) -> tuple[list[Layout
             else:
                 yield value
 
-    tensors = tensor_sizes(model, base) if free.tensor else iter((base.tensor,))
+    tensors = tensor_sizes(model, base) if space.tensor else iter((base.tensor,))
     for t in possible(tensors):
         pipelines = (
-            pipeline_sizes(model, base, free, t) if free.pipeline else iter((base.pipeline,))
+            pipeline_sizes(model, base, space, t) if space.pipeline else iter((base.pipeline,))
         )
         for p in possible(pipelines):
             shape = base._replace(tensor=t, pipeline=p)
             if why := _impossible(shape):
                 out[why] = None
                 continue
-            found += _variants(model, shape, free)
+            found += _variants(model, shape, space)
     return found, list(out)
 
 
@@ -118,14 +120,14 @@ def _impossible(layout: Layout) -> RuledOut | None:
     return None
 
 
-def _variants(model: ModelShape, shape: Layout, free: Freedom) -> Iterator[Layout]:
+def _variants(model: ModelShape, shape: Layout, space: SearchSpace) -> Iterator[Layout]:
     """The layouts of one tensor and pipeline size."""
-    micros = micro_batches(shape, shape.data) if free.micro_batch else [shape.micro_batch]
-    parallel = (False, True) if free.sequence_parallel and shape.tensor > 1 else (False,)
-    if not free.sequence_parallel:
+    micros = micro_batches(shape, shape.data) if space.micro_batch else [shape.micro_batch]
+    parallel = (False, True) if space.sequence_parallel and shape.tensor > 1 else (False,)
+    if not space.sequence_parallel:
         parallel = (shape.sequence_parallel and shape.tensor > 1,)
-    recomputes = [one for one in free.recompute if one != "selective" or not shape.flash]
-    for zero in free.zero:
+    recomputes = [one for one in space.recompute if one != "selective" or not shape.flash]
+    for zero in space.zero:
         if zero >= 2 and shape.pipeline > 1:
             continue  # DeepSpeed refuses it
         if zero and shape.gradient_ranks == 1:
@@ -134,7 +136,7 @@ def _variants(model: ModelShape, shape: Layout, free: Freedom) -> Iterator[Layou
             if (shape.global_batch // shape.data) % micro:
                 continue
             accumulation = shape.global_batch // shape.data // micro
-            for v in _virtual_sizes(model, shape, free, accumulation):
+            for v in _virtual_sizes(model, shape, space, accumulation):
                 for sequence in parallel:
                     for recompute in recomputes:
                         yield shape._replace(
@@ -146,10 +148,12 @@ def _variants(model: ModelShape, shape: Layout, free: Freedom) -> Iterator[Layou
                         )
 
 
-def _virtual_sizes(model: ModelShape, shape: Layout, free: Freedom, accumulation: int) -> list[int]:
+def _virtual_sizes(
+    model: ModelShape, shape: Layout, space: SearchSpace, accumulation: int
+) -> list[int]:
     """Interleaved stages need whole numbers of layers, and accumulation in multiples of p."""
     p = shape.pipeline
-    if not free.virtual_pipeline or p == 1 or accumulation % p or model.layers % p:
+    if not space.virtual_pipeline or p == 1 or accumulation % p or model.layers % p:
         return [1]
     per_stage = model.layers // p
     return [v for v in range(1, MAX_VIRTUAL + 1) if per_stage % v == 0]

@@ -14,7 +14,7 @@ from clusterjobs.foresight.activations import (
     logit_bytes,
 )
 from clusterjobs.foresight.parameters import RankParameters, layer_parameters, rank_parameters
-from clusterjobs.foresight.ranking import FITS, FITS_NOT, verdict_of
+from clusterjobs.foresight.ranking import DOES_NOT_FIT, FITS, verdict_of
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Range
 from clusterjobs.foresight.remedies import remedies
 from clusterjobs.foresight.states import states_per_parameter, with_offload
@@ -158,7 +158,7 @@ def memory_share(model: ModelShape, layout: Layout, gpu: Gpu) -> float:
 
 def _share(worst: Worst, capacity: float) -> float:
     share = worst.parts.total / capacity
-    return share if share >= FITS else min(worst.fragmented / capacity, FITS_NOT)
+    return share if share >= FITS else min(worst.fragmented / capacity, DOES_NOT_FIT)
 
 
 def reserved_per_allocated(layout: Layout) -> float:

@@ -32,14 +32,14 @@ class Candidate(NamedTuple):
         return verdict_of(self.share)
 
 
-FITS, FITS_NOT = 0.90, 1.15
+FITS, DOES_NOT_FIT = 0.90, 1.15
 
 
 def verdict_of(share: float) -> str:
     """Fits below 0.90 of the memory, not above 1.15: the published rows' errors of memory."""
     if share < FITS:
         return "fits"
-    return "borderline" if share <= FITS_NOT else "does_not_fit"
+    return "borderline" if share <= DOES_NOT_FIT else "does_not_fit"
 
 
 def complexity(candidate: Candidate) -> tuple[float, ...]:

@@ -21,9 +21,9 @@ ShareOf = Callable[[Layout], float]
 
 
 class Change(NamedTuple):
-    """A change in words, and the layout with it."""
+    """A change of the layout: how a person would say it, and the result."""
 
-    words: str
+    description: str
     layout: Layout
 
 
@@ -35,16 +35,16 @@ def remedies(model: ModelShape, layout: Layout, share_of: ShareOf) -> tuple[str,
     single: dict[str, str] = {}
     for one in _changes(model, layout):
         share = share_of(one.layout)
-        if share < FITS and _kind(one.words) not in single:
-            single[_kind(one.words)] = _shown(one.words, share)
+        if share < FITS and _kind(one.description) not in single:
+            single[_kind(one.description)] = _shown(one.description, share)
     return tuple(single.values())[:MOST] or _together(model, layout, share_of)
 
 
 def _together(model: ModelShape, layout: Layout, share_of: ShareOf) -> tuple[str, ...]:
     """The changes one after the other, as long as each of them lowers the need."""
-    words: list[str] = []
+    descriptions: list[str] = []
     share = share_of(layout)
-    while share >= FITS and len(words) < 12:
+    while share >= FITS and len(descriptions) < 12:
         lower = (
             (one, share_of(one.layout))
             for one in _changes(model, layout)
@@ -55,21 +55,21 @@ def _together(model: ModelShape, layout: Layout, share_of: ShareOf) -> tuple[str
             return ("more GPUs, or GPUs with more memory: no change of the layout is enough",)
         change, share = found
         layout = change.layout
-        words.append(change.words)
-    return (_shown(", ".join(_last_of_each(words)), share),)
+        descriptions.append(change.description)
+    return (_shown(", ".join(_last_of_each(descriptions)), share),)
 
 
-def _last_of_each(words: list[str]) -> list[str]:
+def _last_of_each(descriptions: list[str]) -> list[str]:
     """`micro batch 4, micro batch 2` is `micro batch 2`."""
-    return list({_kind(one): one for one in words}.values())
+    return list({_kind(one): one for one in descriptions}.values())
 
 
-def _kind(words: str) -> str:
-    return words.rstrip("0123456789 ")
+def _kind(description: str) -> str:
+    return description.rstrip("0123456789 ")
 
 
-def _shown(words: str, share: float) -> str:
-    return f"{words}: {100 * share:.0f} % of the memory"
+def _shown(description: str, share: float) -> str:
+    return f"{description}: {100 * share:.0f} % of the memory"
 
 
 def _changes(model: ModelShape, layout: Layout) -> Iterator[Change]:

@@ -68,7 +68,7 @@ def step_time(
         attention=layer.attention * n,
         elementwise=layer.elementwise * n,
         fixed=layer.fixed * n,
-        recomputation=layer.again * n,
+        recomputation=layer.recomputation * n,
         head=head * m,
         tensor=tensor * n,
         experts=experts * n,

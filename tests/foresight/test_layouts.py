@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from clusterjobs.foresight.layouts import Freedom, RuledOut, layouts
+from clusterjobs.foresight.layouts import RuledOut, SearchSpace, layouts
 from clusterjobs.foresight.ranking import (
     Candidate,
     pareto_front,
@@ -16,7 +16,7 @@ from clusterjobs.foresight.records import Layout, ModelShape
 
 MODEL = ModelShape(12, 768, 12, 4, 64, 3072, 1024, 50304)
 BASE = Layout(16, 8, 1, 64, "megatron-core")
-ALL = Freedom(
+ALL = SearchSpace(
     virtual_pipeline=True,
     sequence_parallel=True,
     zero=(0, 1, 2, 3),
@@ -66,7 +66,7 @@ def test_what_is_ruled_out_has_a_reason() -> None:
 
 
 def test_what_is_not_free_keeps_its_value() -> None:
-    fixed = Freedom(tensor=False, pipeline=False, micro_batch=False, recompute=("full",))
+    fixed = SearchSpace(tensor=False, pipeline=False, micro_batch=False, recompute=("full",))
     base = BASE._replace(tensor=2, pipeline=2, sequence_parallel=True, recompute="full")
     assert layouts(MODEL, base, fixed)[0] == [base]
 

@@ -6,18 +6,18 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from clusterjobs.cluster.facts import ClusterFacts
-from clusterjobs.commands.advise.asked import Asked
 from clusterjobs.commands.advise.checked import accepted, settings_for
-from clusterjobs.commands.advise.choices import Setting, freedom
-from clusterjobs.commands.advise.options import option_of, with_reasons
-from clusterjobs.commands.advise.places import (
-    Place,
+from clusterjobs.commands.advise.choices import Setting, search_space
+from clusterjobs.commands.advise.node_options import (
+    NodeOption,
     facts_of_gpus,
     node_counts,
-    own_place,
-    places_of,
+    node_options_of,
+    own_nodes,
 )
+from clusterjobs.commands.advise.options import option_of, with_reasons
 from clusterjobs.commands.advise.report import Advice
+from clusterjobs.commands.advise.request import Request
 from clusterjobs.commands.advise.search import search
 from clusterjobs.commands.files import read_sites, site_files
 from clusterjobs.commands.foresight.data import NO_NETWORK, OFFLOADED
@@ -35,9 +35,9 @@ class Planned:
     """A spec on its cluster, or on GPUs that are given instead, which other settings can plan
     again."""
 
-    def __init__(self, file: pathlib.Path, settings: Sequence[str], asked: Asked) -> None:
+    def __init__(self, file: pathlib.Path, settings: Sequence[str], request: Request) -> None:
         """Raises InputError."""
-        hardware = asked.hardware
+        hardware = request.hardware
         self._settings = list(settings)
         self._supposed: ClusterFacts | None = None
         if hardware:
@@ -79,67 +79,73 @@ class Planned:
         return ""
 
 
-def advice_of(file: pathlib.Path, settings: Sequence[str], asked: Asked) -> Advice:
+def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> Advice:
     """The advice. Raises InputError."""
-    planned = Planned(file, settings, asked)
+    planned = Planned(file, settings, request)
     job = planned.job()
-    places = _places(planned, job, asked)
+    node_options = _node_options(planned, job, request)
     nodes = {
-        name: node_counts(place, job.layout.gpus, asked.nodes)
-        if asked.nodes or asked.clusters
+        name: node_counts(node_option, job.layout.gpus, request.nodes)
+        if request.nodes or request.clusters
         else [job.layout.nodes]
-        for name, place in places.items()
+        for name, node_option in node_options.items()
     }
-    _refuse_unknown_networks(places, nodes)
-    found = search(job, freedom(planned.spec, job.layout), places, nodes)
-    no_prices = [place.price for place in places.values() if isinstance(place.price, str)]
-    if asked.hardware:
+    _refuse_unknown_networks(node_options, nodes)
+    found = search(job, search_space(planned.spec, job.layout), node_options, nodes)
+    no_prices = [
+        node_option.price
+        for node_option in node_options.values()
+        if isinstance(node_option.price, str)
+    ]
+    if request.hardware:
         no_prices = ["no price: --gpu names no cluster or region"]
-    if asked.by_cost and len(no_prices) == len(places):
-        hint = "--by time" if asked.hardware else "add prices to site.yaml, or --by time"
+    if request.by_cost and len(no_prices) == len(node_options):
+        hint = "--by time" if request.hardware else "add prices to site.yaml, or --by time"
         raise one_problem(f"--by cost: {no_prices[0]}", hint=hint)
-    ordered = ranked(found.candidates, asked.by_cost)
-    count = ties(ordered, asked.by_cost)
+    ordered = ranked(found.candidates, request.by_cost)
+    count = ties(ordered, request.by_cost)
     tied = {id(one) for one in ordered[:count]} if count > 1 else set()
 
     def wanted(one: Candidate) -> list[Setting]:
-        place = places[one.where]
-        return settings_for(one, place, job.layout, planned.spec, planned.spec.experiment.nodes)
+        node_option = node_options[one.where]
+        return settings_for(
+            one, node_option, job.layout, planned.spec, planned.spec.experiment.nodes
+        )
 
     options, refused = [], []
-    for one, changes, why in accepted(ordered, wanted, planned.refusal, asked.top):
+    for one, changes, why in accepted(ordered, wanted, planned.refusal, request.top):
         if why:
             refused.append((one, why))
         else:
-            option = option_of(one, places[one.where], changes, job, id(one) in tied)
+            option = option_of(one, node_options[one.where], changes, job, id(one) in tied)
             options.append(option)
     return Advice(
-        job, asked.by_cost, found, with_reasons(options), refused, list(dict.fromkeys(no_prices))
+        job, request.by_cost, found, with_reasons(options), refused, list(dict.fromkeys(no_prices))
     )
 
 
 def _refuse_unknown_networks(
-    places: Mapping[str, Place], nodes: Mapping[str, Sequence[int]]
+    node_options: Mapping[str, NodeOption], nodes: Mapping[str, Sequence[int]]
 ) -> None:
     """Raises InputError for several nodes that a network of unknown speed joins."""
-    for name, place in places.items():
-        if not place.network.gbps and max(nodes[name]) > 1:
+    for name, node_option in node_options.items():
+        if not node_option.network.gbps and max(nodes[name]) > 1:
             hint = "add network_gbps to the cluster's description, or try --nodes 1"
             raise one_problem(f"{name}: {NO_NETWORK}", hint=hint)
 
 
-def _places(planned: Planned, job: ForeseenJob, asked: Asked) -> dict[str, Place]:
+def _node_options(planned: Planned, job: ForeseenJob, request: Request) -> dict[str, NodeOption]:
     """Where the job is tried. Raises InputError for clusters that are unknown."""
-    if not asked.clusters:
-        return {job.nodes.node_type: own_place(job, planned.sites, planned.facts)}
-    places: dict[str, Place] = {}
-    for name in asked.clusters:
+    if not request.clusters:
+        return {job.nodes.node_type: own_nodes(job, planned.sites, planned.facts)}
+    node_options: dict[str, NodeOption] = {}
+    for name in request.clusters:
         cluster = planned.files.cluster(name)
-        for place in places_of(cluster.source.facts, name, cluster.sites):
-            places[place.name] = place
-    if not places:
+        for node_option in node_options_of(cluster.source.facts, name, cluster.sites):
+            node_options[node_option.name] = node_option
+    if not node_options:
         raise one_problem(
-            f"--clusters: no nodes with known GPUs in {', '.join(asked.clusters)}",
+            f"--clusters: no nodes with known GPUs in {', '.join(request.clusters)}",
             hint="clusterjobs clusters list shows them",
         )
-    return places
+    return node_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from clusterjobs.commands.advise.choices import Setting, settings_of
-from clusterjobs.commands.advise.places import Place
+from clusterjobs.commands.advise.node_options import NodeOption
 from clusterjobs.foresight.ranking import Candidate
 from clusterjobs.foresight.records import Layout
 from clusterjobs.spec.load import Spec
@@ -14,10 +14,10 @@ MOST_CHECKED = 60
 
 
 def settings_for(
-    one: Candidate, place: Place, base: Layout, spec: Spec, nodes: int
+    one: Candidate, node_option: NodeOption, base: Layout, spec: Spec, nodes: int
 ) -> list[Setting]:
     """Everything to set in the spec for a candidate."""
-    found = [*place.settings]
+    found = [*node_option.settings]
     if one.nodes != nodes:
         found.append(Setting(("nodes",), one.nodes))
     return [*found, *settings_of(one.layout, base, spec)]

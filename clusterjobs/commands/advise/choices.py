@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from clusterjobs.foresight.layouts import Freedom
+from clusterjobs.foresight.layouts import SearchSpace
 from clusterjobs.foresight.records import Layout
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.spec.experiment import Experiment
@@ -29,7 +29,7 @@ class Setting(NamedTuple):
         return f"--set {dotted(self.path)}={text}"
 
 
-def freedom(spec: Spec, layout: Layout) -> Freedom:
+def search_space(spec: Spec, layout: Layout) -> SearchSpace:
     """What advise may change in this spec. A mixture of experts keeps its expert parallelism."""
     name = spec.experiment.framework
     keys = FRAMEWORKS[name].parallel_keys
@@ -40,7 +40,7 @@ def freedom(spec: Spec, layout: Layout) -> Freedom:
         zero = (0, 1, 2, 3)
     else:
         zero = (layout.zero,)
-    return Freedom(
+    return SearchSpace(
         tensor=is_megatron and "tensor" in keys and layout.expert == 1,
         pipeline=is_megatron and "pipeline" in keys,
         virtual_pipeline=name == "megatron-lm",

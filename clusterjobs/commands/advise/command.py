@@ -69,16 +69,16 @@ def advise(
     are ties.
     """
     from clusterjobs.commands.advise.advise import advice_of
-    from clusterjobs.commands.advise.asked import asked_for
     from clusterjobs.commands.advise.report import advice_data, advice_text
+    from clusterjobs.commands.advise.request import parse_request
 
     if write and (clusters or gpu):
         other = "--clusters" if clusters else "--gpu"
         raise click.UsageError(f"--write, {other}: write the one that you choose by hand")
     if write and settings:
         raise click.UsageError("--write, --set: the options rest on values that SPEC does not have")
-    asked = asked_for(by, nodes, clusters, gpu, gpus, gpus_per_node, fabric_gbps, top)
-    advice = advice_of(spec, settings, asked)
+    request = parse_request(by, nodes, clusters, gpu, gpus, gpus_per_node, fabric_gbps, top)
+    advice = advice_of(spec, settings, request)
     if plot:
         from clusterjobs.commands.advise.plot import write_plot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from clusterjobs.commands.advise.choices import Setting
-from clusterjobs.commands.advise.places import Place
+from clusterjobs.commands.advise.node_options import NodeOption
 from clusterjobs.commands.advise.search import steps_of_job
 from clusterjobs.commands.foresight.job import ForeseenJob
 from clusterjobs.foresight.cost import Cost, cost_of
@@ -17,10 +17,10 @@ from clusterjobs.foresight.speed import Speed, estimate_speed
 
 
 class Option(NamedTuple):
-    """A layout on a place. `seconds` and `cost` are those of all steps, without start and saves."""
+    """A layout on some nodes. `seconds` and `cost`: of all steps, without start and saves."""
 
     candidate: Candidate
-    place: Place
+    node_option: NodeOption
     settings: tuple[Setting, ...]
     speed: Speed
     memory: Memory
@@ -35,16 +35,22 @@ class Option(NamedTuple):
 
 
 def option_of(
-    one: Candidate, place: Place, settings: list[Setting], job: ForeseenJob, is_tie: bool
+    one: Candidate,
+    node_option: NodeOption,
+    settings: list[Setting],
+    job: ForeseenJob,
+    is_tie: bool,
 ) -> Option:
-    speed = estimate_speed(job.model, one.layout, place.gpu, place.network, with_nearest=False)
+    speed = estimate_speed(
+        job.model, one.layout, node_option.gpu, node_option.network, with_nearest=False
+    )
     assert speed  # advise refuses offloaded states
-    memory = estimate_memory(job.model, one.layout, place.gpu)
+    memory = estimate_memory(job.model, one.layout, node_option.gpu)
     seconds = speed.step_seconds.times(steps_of_job(job))
     cost = None
-    if not isinstance(place.price, str):
-        cost = cost_of(seconds, one.nodes, place.price, None)
-    return Option(one, place, tuple(settings), speed, memory, seconds, cost, is_tie)
+    if not isinstance(node_option.price, str):
+        cost = cost_of(seconds, one.nodes, node_option.price, None)
+    return Option(one, node_option, tuple(settings), speed, memory, seconds, cost, is_tie)
 
 
 def with_reasons(options: list[Option]) -> list[Option]:
@@ -63,7 +69,9 @@ def with_reasons(options: list[Option]) -> list[Option]:
 
 def _against(one: Option, first: Option) -> str:
     """The part of the step that grows most against the first, and the one that shrinks most."""
-    same_gpus = one.layout.gpus == first.layout.gpus and one.place.gpu == first.place.gpu
+    same_gpus = (
+        one.layout.gpus == first.layout.gpus and one.node_option.gpu == first.node_option.gpu
+    )
     parts = first.speed.parts._asdict()
     changes = {NAMES[key]: new - parts[key] for key, new in one.speed.parts._asdict().items()}
     whole = first.speed.step_seconds.mid

@@ -61,7 +61,7 @@ def _options_table(advice: Advice) -> str:
             [
                 f"{rank}{'=' if one.is_tie else ''}",
                 layout_text(one.layout),
-                *([one.place.name] if several else []),
+                *([one.node_option.name] if several else []),
                 str(one.candidate.nodes),
                 between(one.speed.step_seconds, "s"),
                 hours(one.seconds),
@@ -142,7 +142,7 @@ def _option_data(rank: int, one: Option) -> dict[str, Any]:
     return {
         "rank": rank,
         "tie": one.is_tie,
-        "where": one.place.name,
+        "where": one.node_option.name,
         "nodes": one.candidate.nodes,
         "gpus": layout.gpus,
         "layout": {

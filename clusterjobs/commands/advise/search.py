@@ -1,4 +1,4 @@
-"""Tries every layout on every place, and keeps what was ruled out.
+"""Tries every layout on each option of nodes, and keeps what was ruled out.
 
 Thousands of layouts take a second: only their step time and memory are computed here.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from clusterjobs.commands.advise.places import Place, within_limit
+from clusterjobs.commands.advise.node_options import NodeOption, within_limit
 from clusterjobs.commands.foresight.job import ForeseenJob
 from clusterjobs.foresight.constants import range_factors
-from clusterjobs.foresight.layouts import Freedom, RuledOut, layouts
+from clusterjobs.foresight.layouts import RuledOut, SearchSpace, layouts
 from clusterjobs.foresight.memory import memory_share
-from clusterjobs.foresight.ranking import FITS_NOT, Candidate
+from clusterjobs.foresight.ranking import DOES_NOT_FIT, Candidate
 from clusterjobs.foresight.region import region
 from clusterjobs.foresight.step import step_seconds
 
@@ -31,35 +31,38 @@ class Found(NamedTuple):
 
 
 def search(
-    job: ForeseenJob, free: Freedom, places: Mapping[str, Place], nodes: Mapping[str, Sequence[int]]
+    job: ForeseenJob,
+    space: SearchSpace,
+    node_options: Mapping[str, NodeOption],
+    nodes: Mapping[str, Sequence[int]],
 ) -> Found:
-    """All candidates that fit or nearly fit. `nodes`: the numbers of nodes of each place."""
+    """All candidates that fit or nearly fit. `nodes`: the numbers of nodes to try of each."""
     candidates: list[Candidate] = []
     out: dict[RuledOut, None] = {}
     tried = too_large = 0
     smallest = float("inf")
     steps = steps_of_job(job)
-    for name, place in places.items():
-        per_step = _usd_per_step_second(place, steps)
-        for number in within_limit(place, nodes[name]):
+    for name, node_option in node_options.items():
+        per_step = _usd_per_step_second(node_option, steps)
+        for number in within_limit(node_option, nodes[name]):
             if isinstance(number, RuledOut):
                 out[number] = None
                 continue
             base = job.layout._replace(
-                gpus=number * place.gpus_per_node, gpus_per_node=place.gpus_per_node
+                gpus=number * node_option.gpus_per_node, gpus_per_node=node_option.gpus_per_node
             )
-            found, ruled = layouts(job.model, base, free)
+            found, ruled = layouts(job.model, base, space)
             out |= dict.fromkeys(ruled)
             tried += len(found)
             for layout in found:
-                share = memory_share(job.model, layout, place.gpu)
-                if share > FITS_NOT:
+                share = memory_share(job.model, layout, node_option.gpu)
+                if share > DOES_NOT_FIT:
                     too_large += 1
                     smallest = min(smallest, share)
                     continue
-                seconds = step_seconds(job.model, layout, place.gpu, place.network)
+                seconds = step_seconds(job.model, layout, node_option.gpu, node_option.network)
                 usd = per_step and seconds * per_step * number
-                trust = region(job.model, layout, place.gpu, place.network).trust
+                trust = region(job.model, layout, node_option.gpu, node_option.network).trust
                 risk = range_factors(trust).high
                 candidates.append(Candidate(name, number, layout, seconds, share, usd, risk))
     return Found(candidates, list(out), tried, too_large, smallest)
@@ -72,8 +75,8 @@ def steps_of_job(job: ForeseenJob) -> int:
     return job.length.steps_with(job.layout.global_batch, job.model.sequence)
 
 
-def _usd_per_step_second(place: Place, steps: int) -> float | None:
+def _usd_per_step_second(node_option: NodeOption, steps: int) -> float | None:
     """USD of one node for all steps, per second that a step takes."""
-    if isinstance(place.price, str):
+    if isinstance(node_option.price, str):
         return None
-    return place.price.usd_per_hour / 3600 * steps
+    return node_option.price.usd_per_hour / 3600 * steps

@@ -35,9 +35,9 @@ def terminal_plot(candidates: Sequence[Candidate]) -> str:
     ends = f"{number(x.least)} s", f"{number(x.most)} s a step"
     lines.append(f"{'':>{margin}}  {ends[0]}{ends[1]:>{WIDTH - len(ends[0])}}")
     for letter, one in zip(LETTERS, front, strict=False):
-        place = f"{one.where}, {one.nodes} nodes"
+        where = f"{one.where}, {one.nodes} nodes"
         lines.append(
-            f"  {letter}  {number(one.seconds)} s, ${number(one.usd or 0.0)}: {place}, "
+            f"  {letter}  {number(one.seconds)} s, ${number(one.usd or 0.0)}: {where}, "
             f"{layout_text(one.layout)}"
         )
     return "\n".join(lines)

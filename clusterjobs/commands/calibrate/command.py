@@ -88,15 +88,15 @@ def calibrate(
             click.echo("the short job did not complete: nothing is stored", err=True)
             return code or 1
         found = measured
-    file = measure.store_one(found)
+    file = measure.store_measurement(found)
     if as_json:
         print_json({**found._asdict(), "stored": str(file)})
     else:
-        click.echo(_said(found))
+        click.echo(_summary(found))
         click.echo(f"stored in {file}")
     return 0
 
 
-def _said(found: Measurement) -> str:
+def _summary(found: Measurement) -> str:
     memory = f"{found.peak_gib:.3g} GiB a GPU" if found.peak_gib else "no memory in the log"
     return f"step {found.step_seconds:.3g} s (median of {found.steps} steps), {memory}"

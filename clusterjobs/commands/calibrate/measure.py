@@ -96,5 +96,5 @@ def _lines(log: pathlib.Path) -> list[str]:
     return data.decode(errors="replace").splitlines()
 
 
-def store_one(found: Measurement) -> pathlib.Path:
+def store_measurement(found: Measurement) -> pathlib.Path:
     return store([found])

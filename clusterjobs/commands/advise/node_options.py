@@ -19,7 +19,7 @@ from clusterjobs.foresight.records import Gpu, Network
 MOST_NODES = 1024  # that are tried where no limit is known
 
 
-class Place(NamedTuple):
+class NodeOption(NamedTuple):
     """A node type that the job could use. `price`: a text says why there is none.
 
     `settings`: what to set in the spec to run there.
@@ -34,18 +34,20 @@ class Place(NamedTuple):
     settings: tuple[Setting, ...] = ()
 
 
-def own_place(job: ForeseenJob, sites: Sequence[tuple[str, str]], facts: ClusterFacts) -> Place:
+def own_nodes(
+    job: ForeseenJob, sites: Sequence[tuple[str, str]], facts: ClusterFacts
+) -> NodeOption:
     """Where the spec runs the job."""
     name, price = job.nodes.node_type, price_of(job.nodes, sites)
     groups = [one for partition in facts.partitions for one in partition.node_groups]
     limits = [one.max_nodes for one in groups if one.node_type.name == name]
     most = max(filter(None, limits), default=None)
-    return Place(name, job.gpu, job.layout.gpus_per_node, job.network, price, most)
+    return NodeOption(name, job.gpu, job.layout.gpus_per_node, job.network, price, most)
 
 
-def places_of(
+def node_options_of(
     facts: ClusterFacts, cluster: str, sites: Sequence[tuple[str, str]]
-) -> Iterator[Place]:
+) -> Iterator[NodeOption]:
     """Each node type with GPUs of each partition, once."""
     seen: set[str] = set()
     for partition in facts.partitions:
@@ -55,10 +57,10 @@ def places_of(
             if gpu is None or not kind.gpus or kind.name in seen:
                 continue
             seen.add(kind.name)
-            yield _place(facts, cluster, partition, group, gpu, kind.gpus, sites)
+            yield _node_option(facts, cluster, partition, group, gpu, kind.gpus, sites)
 
 
-def _place(
+def _node_option(
     facts: ClusterFacts,
     cluster: str,
     partition: Partition,
@@ -66,7 +68,7 @@ def _place(
     gpu: Gpu,
     gpus: int,
     sites: Sequence[tuple[str, str]],
-) -> Place:
+) -> NodeOption:
     kind = group.node_type
     nodes = Nodes(1, kind.name, facts.region, facts.name, group.purchase)
     settings = [Setting(("cluster",), cluster)]
@@ -74,7 +76,7 @@ def _place(
         settings.append(Setting(("queue",), partition.name))
     if len(partition.node_groups) > 1 and group.type_names:
         settings.append(Setting(("instance_type",), group.type_names[0]))
-    return Place(
+    return NodeOption(
         f"{cluster}: {kind.name}",
         gpu,
         gpus,
@@ -101,19 +103,19 @@ def facts_of_gpus(gpu: Gpu, per_node: int, gbps: float, name: str) -> ClusterFac
     return ClusterFacts(name, (partition,), mounts_complete=False, default_partition=name)
 
 
-def node_counts(place: Place, gpus: int, wanted: Iterable[int]) -> list[int]:
-    """Nodes to try: those that are asked for, else as many as give the spec's GPUs, and a quarter
+def node_counts(node_option: NodeOption, gpus: int, wanted: Iterable[int]) -> list[int]:
+    """Nodes to try: those of --nodes, else as many as give the spec's GPUs, and a quarter
     to four times of that."""
-    same = max(1, round(gpus / place.gpus_per_node))
+    same = max(1, round(gpus / node_option.gpus_per_node))
     counts = {same, *(max(1, round(same * factor)) for factor in (0.25, 0.5, 2, 4))}
     return sorted(set(wanted) or counts)
 
 
-def within_limit(place: Place, counts: Iterable[int]) -> Iterator[int | RuledOut]:
-    """Those that the place has."""
-    limit = place.max_nodes or MOST_NODES
+def within_limit(node_option: NodeOption, counts: Iterable[int]) -> Iterator[int | RuledOut]:
+    """The numbers that its cluster has."""
+    limit = node_option.max_nodes or MOST_NODES
     for one in counts:
         if one <= limit:
             yield one
         else:
-            yield RuledOut(f"{one} nodes", f"{place.name} has at most {limit}")
+            yield RuledOut(f"{one} nodes", f"{node_option.name} has at most {limit}")

@@ -24,7 +24,7 @@ class Hardware(NamedTuple):
     gbps: float
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """The options of one call."""
 
     by_cost: bool
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
     top: int
 
 
-def asked_for(
+def parse_request(
     by: str,
     nodes: str | None,
     clusters: str | None,
@@ -43,7 +43,7 @@ def asked_for(
     per_node: int | None,
     gbps: float | None,
     top: int,
-) -> Asked:
+) -> Request:
     """Raises UsageError for options that do not belong together, and InputError for values."""
     if gpu is None and any(one is not None for one in (gpus, per_node, gbps)):
         raise click.UsageError("--gpus, --gpus-per-node, --fabric-gbps: only with --gpu")
@@ -55,7 +55,7 @@ def asked_for(
     if "" in named:
         raise click.UsageError("--clusters: a name is empty, write p4d-a100,p5-h100")
     hardware = _hardware(gpu, gpus, per_node, gbps) if gpu is not None else None
-    return Asked(by == "cost", _numbers(nodes), named, hardware, top)
+    return Request(by == "cost", _numbers(nodes), named, hardware, top)
 
 
 def _hardware(name: str, gpus: int | None, per_node: int | None, gbps: float | None) -> Hardware:
