@@ -39,7 +39,7 @@ ADVICE = {
 
 
 class Part(NamedTuple):
-    """A part of the step: a name of StepTime, the same for people, seconds, share, what helps."""
+    """A part of the step: a name of StepTime, its display name, seconds, share, and what helps."""
 
     key: str
     name: str

@@ -144,7 +144,7 @@ def whole_gradients(model: ModelShape, layout: Layout, stage: int) -> float:
 
 
 def peak_bytes(model: ModelShape, layout: Layout) -> float:
-    """What the card of the worst rank shows."""
+    """Bytes in use on the rank that needs most, as nvidia-smi shows them."""
     return worst_rank(model, layout).parts.total
 
 

@@ -1,6 +1,6 @@
 """How far an estimate can be trusted: what was published, and what was not.
 
-Each doubt is a sentence for people. A guess has a range of a factor of two.
+Each doubt is one sentence for the user. A guess has a range of a factor of two.
 """
 
 from __future__ import annotations
