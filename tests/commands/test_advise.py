@@ -187,6 +187,18 @@ def test_a_job_that_fits_nowhere_ends_with_1(
     assert "does not fit: " in done.out
 
 
+def test_of_a_sweep_the_first_point_is_ranked(
+    clusterjobs: Callable[..., Any], folder: pathlib.Path
+) -> None:
+    sweep = folder / "sweep.yaml"
+    sweep.write_text(SPEC + "sweep: {grid: {args.lr: [1e-4, 2e-4]}}\n")
+    assert advice(clusterjobs, sweep)["point"].startswith("0000-lr=")
+    assert "\nthe first point of the sweep: 0000-lr=" in clusterjobs("advise", sweep).out
+    refused = clusterjobs("advise", sweep, "--write")
+    assert refused.code == 1
+    assert "--write: the best layout of one point may not be that of the others" in refused.err
+
+
 BAD = [
     (["--write", "--gpu", "A100-80", "--gpus", "8"], "--write, --gpu: write the one that", 2),
     (["--write", "--set", "nodes=4"], "--write, --set: the options rest on values that SPEC", 2),

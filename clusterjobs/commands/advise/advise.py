@@ -120,7 +120,13 @@ def advice_of(file: pathlib.Path, settings: Sequence[str], request: Request) -> 
             option = option_of(one, node_options[one.where], changes, job, id(one) in tied)
             options.append(option)
     return Advice(
-        job, request.by_cost, found, with_reasons(options), refused, list(dict.fromkeys(no_prices))
+        job,
+        request.by_cost,
+        found,
+        with_reasons(options),
+        refused,
+        list(dict.fromkeys(no_prices)),
+        planned.spec.point.name if planned.spec.point else "",
     )
 
 

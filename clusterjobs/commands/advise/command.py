@@ -8,6 +8,7 @@ import click
 
 from clusterjobs.commands.options import set_option, spec_argument
 from clusterjobs.commands.show import print_json
+from clusterjobs.errors import one_problem
 
 _EXAMPLES = """\b
 Examples:
@@ -79,6 +80,11 @@ def advise(
         raise click.UsageError("--write, --set: the options rest on values that SPEC does not have")
     request = parse_request(by, nodes, clusters, gpu, gpus, gpus_per_node, fabric_gbps, top)
     advice = advice_of(spec, settings, request)
+    if write and advice.point:
+        raise one_problem(
+            "--write: the best layout of one point may not be that of the others",
+            hint="choose one, and write it into the spec by hand",
+        )
     if plot:
         from clusterjobs.commands.advise.plot import write_plot
 

@@ -20,7 +20,10 @@ SHOWN_RULES = 6
 
 
 class Advice(NamedTuple):
-    """The answer of `advise`. `refused`: layouts that the spec's own checks refuse, and why."""
+    """The answer of `advise`. `refused`: layouts that the spec's own checks refuse, and why.
+
+    `point`: the point of a sweep that was ranked, "" without a sweep.
+    """
 
     job: ForeseenJob
     by_cost: bool
@@ -28,6 +31,7 @@ class Advice(NamedTuple):
     options: list[Option]
     refused: list[tuple[Candidate, str]]
     no_prices: list[str]
+    point: str = ""
 
 
 def advice_text(advice: Advice) -> str:
@@ -35,6 +39,8 @@ def advice_text(advice: Advice) -> str:
     job = advice.job
     head = f"{counted(advice.found.tried, 'layout')} tried; unchanged: global batch "
     head += f"{job.layout.global_batch}, precision {job.layout.precision}, {job.layout.engine}"
+    if advice.point:
+        head += f"\nthe first point of the sweep: {printable(advice.point)}"
     parts = [head, _options_table(advice), _ties(advice), _settings(advice)]
     parts += [_ruled_out(advice), "\n".join(advice.no_prices)]
     return "\n\n".join(filter(None, parts))
@@ -127,6 +133,7 @@ def advice_data(advice: Advice) -> dict[str, Any]:
     layout = advice.job.layout
     return {
         "by": "cost" if advice.by_cost else "time",
+        "point": advice.point or None,
         "unchanged": {"global_batch": layout.global_batch, "precision": layout.precision},
         "tried": advice.found.tried,
         "does_not_fit": advice.found.too_large,
