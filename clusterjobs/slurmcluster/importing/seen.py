@@ -6,6 +6,7 @@ It must not know which text said it, nor the format of a description. None is un
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +89,11 @@ class Partition:
     total_gpus: tuple[Gpus, ...] = ()
     limits_known: bool = True
     allowed: str = ""
+
+    @functools.cached_property
+    def members(self) -> frozenset[str]:
+        """`nodes` as a set, for many lookups."""
+        return frozenset(self.nodes or ())
 
 
 @dataclass

@@ -5,6 +5,7 @@ It knows their headers. It must not know how nodes are grouped.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 from clusterjobs.errors import one_problem
@@ -55,10 +56,10 @@ def _read_row(
         limits_known="TIMELIMIT" in row,
     )
     merged = tuple(dict.fromkeys((*(old.nodes or ()), *names)))
-    seen.partitions[name] = old.__class__(**{**vars(old), "nodes": merged})
+    seen.partitions[name] = dataclasses.replace(old, nodes=merged)
     one = _node(row, line)
     for node in names:
-        new = Node(**{**vars(one), "name": node})
+        new = dataclasses.replace(one, name=node)
         seen.nodes[node] = seen.nodes[node].filled_from(new) if node in seen.nodes else new
 
 

@@ -134,15 +134,7 @@ def _from_sums(partition: Partition, names: Sequence[str]) -> dict[str, Node]:
 def _belongs(node: Node, partition: Partition) -> bool:
     if partition.nodes is None:
         return partition.name in node.partitions
-    return node.name in _members(partition)
-
-
-def _members(partition: Partition) -> frozenset[str]:
-    """The names as a set; kept with the partition, since large ones are asked often."""
-    if "_set" not in vars(partition):
-        object.__setattr__(partition, "_set", frozenset(partition.nodes or ()))
-    found: frozenset[str] = vars(partition)["_set"]
-    return found
+    return node.name in partition.members
 
 
 def _in_use(nodes: dict[str, Node], members: dict[str, list[str]]) -> list[str]:
