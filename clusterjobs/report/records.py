@@ -1,0 +1,82 @@
+"""What a log says, in common names: windows of steps, and events between them.
+
+A format turns lines into these records; everything behind it knows no format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+# The values of a window. Rates are of the whole job, as in foresight; times are in seconds.
+Quantity = Literal[
+    "seconds",  # of one step, mean over the window
+    "samples_per_second",
+    "tokens_per_second",
+    "loss",  # in nats
+    "validation_loss",
+    "learning_rate",
+    "grad_norm",
+    "loss_scale",
+    "skipped",  # steps of the window that were skipped
+    "batch",  # samples of a step
+    "sequence",  # tokens of a sample
+    "memory_gib",  # the largest so far, of the rank that prints it
+    "printed_tflops_per_gpu",  # as the framework calculates it
+    "printed_mfu",  # 0 to 1
+    "printed_hfu",
+    "forward_seconds",  # parts of one step
+    "backward_seconds",
+    "data_seconds",
+    "time",  # wall clock, in seconds since 1970
+]
+
+
+class Window(NamedTuple):
+    """What a line says about the steps since the window before, `step` included.
+
+    `steps`: how many these are, None if the line does not say it. `rank`: who printed the line,
+    None without a label. `low` and `high`: extremes of values, where several windows were merged.
+    """
+
+    step: int
+    values: Mapping[Quantity, float]
+    steps: int | None = None
+    rank: int | None = None
+    low: Mapping[Quantity, float] = {}
+    high: Mapping[Quantity, float] = {}
+
+
+EventKind = Literal[
+    "attempt",  # a job's script says that attempt `value` starts
+    "resumed",  # from the checkpoint of step `step`
+    "saving",
+    "saved",  # took `value` seconds, if the log says so
+    "validation",
+    "arguments",  # settings that the program prints, in `settings`
+    "end",
+]
+
+
+class Event(NamedTuple):
+    """Something else that a log says; `step` and `value` are None where the line has none."""
+
+    kind: EventKind
+    step: int | None = None
+    value: float | None = None
+    settings: Mapping[str, str] = {}
+
+
+class Log(NamedTuple):
+    """All that was read from the log of one job, in the order of its lines.
+
+    `format`: its name, "" if no line was understood. `lines` and `bytes` that were read; `dropped`:
+    lines that look like the format's, but are damaged; `unknown`: the most frequent other lines.
+    """
+
+    format: str
+    records: tuple[Window | Event, ...]
+    lines: int = 0
+    bytes: int = 0
+    dropped: int = 0
+    unknown: tuple[str, ...] = ()

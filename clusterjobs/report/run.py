@@ -1,0 +1,122 @@
+"""A run as a reader wants it: all attempts of a job as one, with what was derived, and from what.
+
+These records are what text, JSON, pages and comparisons show; they know no format and no file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from clusterjobs.report.records import Quantity, Window
+
+LostTime = Literal[
+    "queue",  # waiting for nodes, at first and between two attempts; costs nothing
+    "staging",
+    "preflight",
+    "starting",  # the rest of the time before the first step of an attempt
+    "warm_up",  # steps slower than the steady state at the start of an attempt
+    "data_wait",  # steps that waited for their data, where the log shows it
+    "saving",
+    "validation",
+    "repeated",  # steps after the checkpoint that the next attempt started from
+    "stalled",
+    "slow",  # other steps slower than the steady state
+    "ending",  # after the last step
+    "restart",  # starting, staging and preflight of all attempts after the first: a part of those
+]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A measured quantity: median, 10 % and 90 % point, and the mean of `count` windows."""
+
+    median: float
+    p10: float
+    p90: float
+    mean: float
+    count: int
+
+
+@dataclass(frozen=True)
+class AttemptPart:
+    """One attempt. `seconds` is what was paid for; times are None where nobody recorded them.
+
+    `first_step` and `last_step` are those in the log; `resumed_step`: of the checkpoint that it
+    started from; `kept_steps` were not repeated later.
+    """
+
+    number: int
+    reason: str
+    seconds: float | None
+    queue_seconds: float | None
+    first_step: int | None
+    last_step: int | None
+    resumed_step: int | None
+    kept_steps: int
+    lost_steps: int
+    lost_seconds: dict[LostTime, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """TFLOP/s per GPU. Model FLOP count each step once; hardware FLOP also what is recomputed.
+
+    `mfu` and `hfu` are shares of `peak_tflops`, None if the GPU is unknown. `formula`: one line.
+    """
+
+    tflops_per_gpu_mfu: float
+    tflops_per_gpu_hfu: float | None
+    mfu: float | None
+    hfu: float | None
+    peak_tflops: float | None
+    gpu: str
+    formula: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the run's nodes cost, in the price's own words; `dollars` of the paid time."""
+
+    dollars: float
+    lost_dollars: float
+    price: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One job, or one log.
+
+    `steps`: the last one that was kept; `total_steps`: that the training is for. `rates`: by name,
+    of the steady state (seconds, samples_per_second, tokens_per_second ...). `no_steady_state` says
+    why there is none. `derived`: quantity -> how it was calculated, if it was not printed.
+    `windows`: the kept ones of all attempts; `replaced`: those that a later attempt repeated.
+    `goodput`: time of kept steps at the steady rate / paid time. `notes`: what a reader must know
+    to trust the numbers, each a sentence; `advice`: what to do, each a sentence.
+    """
+
+    name: str
+    framework: str
+    attempts: tuple[AttemptPart, ...]
+    steps: int | None
+    total_steps: int | None
+    gpus: int | None
+    nodes: int | None
+    rates: dict[Quantity, Spread]
+    no_steady_state: str
+    steady_from: int | None
+    mean_samples_per_second: float | None
+    efficiency: Efficiency | None
+    paid_seconds: float | None
+    lost_seconds: dict[LostTime, float]
+    lost_steps: int
+    goodput: float | None
+    cost: Cost | None
+    skipped_steps: int
+    peak_memory_gib: float | None
+    windows: tuple[Window, ...]
+    replaced: tuple[Window, ...] = ()
+    derived: dict[Quantity, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    job_id: str = ""
