@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from nodes_programs import Prepared, lab, prepared, prepared_folders  # noqa: F401
+from reported import own_steps, recorded
 
 from clusterjobs.frameworks.horovod import Horovod
 
@@ -48,7 +49,8 @@ def check_training(jobs, ended, name: str) -> None:
 def test_horovod_trains_on_two_nodes(jobs, prepared, launcher: str) -> None:  # noqa: F811
     name = f"trains-{launcher}"
     spec = hvd_spec(jobs, prepared, name, launcher=launcher)
-    ended = jobs.run(spec, **prepared.environment)
+    ended = jobs.run(recorded(spec), **prepared.environment)
     check_training(jobs, ended, name)
+    own_steps(jobs, name, ended.job_id, "torch")
     if launcher == "horovodrun":
         assert ended.log.count("interface eth0,") == 4

@@ -14,6 +14,7 @@ from huggingface_jobs import (
     start,
     trainer_keys,
 )
+from reported import own_steps
 
 pytest.importorskip("transformers", reason="needs the extra 'train'")
 pytest.importorskip("accelerate", reason="needs the extra 'train'")
@@ -29,6 +30,9 @@ def test_the_trainer_with_fsdp_resumes_with_the_same_losses(jobs) -> None:
     assert_resumed(straight, job)
     assert_one_training(job, jobs, "FSDP")
     assert "from checkpoint checkpoint-7" in job.log()
+    packages = ("transformers", "accelerate", "torch")
+    own_steps(jobs, "fsdp-straight", straight.job_id, *packages)
+    own_steps(jobs, "fsdp", job.job_id, *packages)
 
 
 @pytest.mark.faults
@@ -60,3 +64,4 @@ def test_an_accelerator_resumes_with_the_same_losses(jobs, launcher: str) -> Non
     job = start(jobs, f"own-{launcher}", launcher=launcher, **own_keys(HOLD_AT))
     assert_resumed(straight, job)
     assert_one_training(job, jobs, "MULTI_CPU")
+    own_steps(jobs, f"own-{launcher}", job.job_id, "accelerate", "torch")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from faults import TIMEOUT, Running
+from reported import own_steps, recorded
 
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.lab.polling import until
@@ -54,7 +55,7 @@ def losses(log: str) -> dict[int, str]:
 
 
 def test_an_interrupted_training_of_four_ranks_has_the_losses_of_another(jobs) -> None:
-    straight = jobs.run(spec_of(jobs, "megatron-straight"))
+    straight = jobs.run(recorded(spec_of(jobs, "megatron-straight")))
     assert straight.exit_code == 0, straight.log
     for rank, record in straight.ranks.items():
         assert record["WORLD_SIZE"] == "4"
@@ -75,7 +76,7 @@ def test_an_interrupted_training_of_four_ranks_has_the_losses_of_another(jobs) -
         restarts={"time_limit": 2, "grace_seconds": 1},
     )
     folder = jobs.lab.folder.shared("/fsx")
-    job = Running(jobs.lab, jobs.submit(jobs.render(spec)), folder)
+    job = Running(jobs.lab, jobs.submit(jobs.render(recorded(spec))), folder)
     until(lambda: PAUSE in losses(job.log()), TIMEOUT, job.log)
     job.scancel("--batch", "--signal=USR1")  # as before a time limit
     ended = jobs.end(job.job_id, name)
@@ -88,3 +89,5 @@ def test_an_interrupted_training_of_four_ranks_has_the_losses_of_another(jobs) -
     assert tracker.read_text() == str(ITERATIONS)
     reasons = [record["reason"] for record in job.records()]
     assert reasons == ["time_limit", "completed"]
+    own_steps(jobs, "megatron-straight", straight.job_id, "megatron-core", "torch", printer=3)
+    own_steps(jobs, name, job.job_id, "megatron-core", "torch", printer=3)
