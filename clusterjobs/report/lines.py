@@ -68,7 +68,7 @@ class LineFinder:
 def clean_lines(raw: bytes) -> Iterator[Line]:
     """The states of a line that carriage returns overwrite, each without control characters."""
     for part in raw.decode(errors="replace").split("\r"):
-        text = _CONTROL.sub("", part)
+        text = part if part.isprintable() else _CONTROL.sub("", part)
         rank = None
         while found := _LABEL.match(text):
             number = found["mpi"] or found["torch"] or found["local"] or found["task"]
