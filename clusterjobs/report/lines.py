@@ -1,0 +1,77 @@
+"""Finds the lines of a log that may say something, fast, and cleans them.
+
+A block of bytes is searched for literals, and only lines that have one are decoded. It knows no
+format, and no file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+LONGEST = 1 << 20  # bytes of a line: of a longer one the rest is dropped
+_CONTROL = re.compile(
+    r"\x1b\[[0-9;?]*[ -/]*[@-~]"  # colours and moves of the cursor
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
+    r"|\x1b[@-Z\\-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+)
+_LABEL = re.compile(
+    r" *(?P<task>\d{1,7}): "  # srun --label
+    r"|\[(?:[^][,\s]*,)?(?P<mpi>\d{1,7})\]<std(?:out|err|diag)>: ?"  # mpirun, horovodrun
+    r"|\[rank(?P<torch>\d{1,7})\]: ?"  # torch
+    r"|\[default(?P<local>\d{1,7})\]: ?"  # torchrun --tee: the number on its node
+)
+
+
+class Line(NamedTuple):
+    """A line without its labels and control characters. `rank`: who printed it, if it says so."""
+
+    text: str
+    rank: int | None
+
+
+class LineFinder:
+    """Cuts blocks into lines. `count` and `size` are of all lines, `cut`: those too long."""
+
+    def __init__(self, hints: Iterable[str]) -> None:
+        self.hints = [hint.encode() for hint in hints]
+        self.count = self.size = self.cut = 0
+        self._rest = b""
+
+    def lines(self, block: bytes) -> Iterator[Line]:
+        """The lines of a block that have a hint; the last one waits until its end is read."""
+        self.size += len(block)
+        block = self._rest + block
+        end = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+        self._rest = block[end:]
+        if len(self._rest) > LONGEST:
+            self.cut += 1
+            self._rest = self._rest[:LONGEST]
+        self.count += block.count(b"\n", 0, end)
+        for start, stop in self._spans(block, end):
+            yield from clean_lines(block[start:stop])
+
+    def _spans(self, block: bytes, end: int) -> list[tuple[int, int]]:
+        """Start and end of each line with a hint, in order."""
+        found: dict[int, int] = {}
+        for hint in self.hints:
+            at = block.find(hint, 0, end)
+            while at >= 0:
+                stop = block.find(b"\n", at, end)
+                stop = end if stop < 0 else stop
+                found[block.rfind(b"\n", 0, at) + 1] = stop
+                at = block.find(hint, stop, end)
+        return sorted(found.items())
+
+
+def clean_lines(raw: bytes) -> Iterator[Line]:
+    """The states of a line that carriage returns overwrite, each without control characters."""
+    for part in raw.decode(errors="replace").split("\r"):
+        text = _CONTROL.sub("", part)
+        rank = None
+        while found := _LABEL.match(text):
+            number = found["mpi"] or found["torch"] or found["local"] or found["task"]
+            rank, text = int(number), text[found.end() :]
+        if text.strip():
+            yield Line(text, rank)

@@ -1,0 +1,111 @@
+"""Reads the log of a job in one pass: its windows and events, and the format they are in.
+
+It gets bytes and knows no file; what a line means is known in `formats/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from clusterjobs.report.formats import Format, all_formats
+from clusterjobs.report.lines import Line, LineFinder
+from clusterjobs.report.records import Event, Log, Window
+
+_SAMPLE = 200  # windows after which the formats of a log are known
+_SAMPLE_BYTES = 32 << 20
+_SILENT = 256  # windows of other ranks after which a rank counts as gone
+
+
+def read_log(blocks: Iterable[bytes], formats: Sequence[Format] | None = None) -> Log:
+    """All that the log says. `formats`: those to look for, the most certain first."""
+    reader = LogReader(all_formats() if formats is None else formats)
+    for block in blocks:
+        reader.feed(block)
+    return reader.log()
+
+
+class LogReader:
+    """Reads blocks of a log as they come."""
+
+    def __init__(self, formats: Sequence[Format]) -> None:
+        self._formats = list(formats)
+        self._is_chosen = False
+        self._finder = LineFinder(_hints(formats))
+        self._found: list[Window | Event] = []
+        self._sample: list[tuple[Format, Window | Event]] = []
+        self._dropped = 0
+        self._rank: int | None = None
+        self._others = 0  # windows of other ranks since the last one of `_rank`
+
+    def feed(self, block: bytes) -> None:
+        for line in self._finder.lines(block):
+            for form, record in self._records(line):
+                if self._is_chosen:
+                    self._add(form, record)
+                else:
+                    self._sample.append((form, record))
+        if not self._is_chosen and self._has_sample():
+            self._choose()
+
+    def log(self) -> Log:
+        """What was read so far; the line that is still being written is left out."""
+        if not self._is_chosen:
+            self._choose()
+        name = self._formats[0].name if self._formats else ""
+        finder = self._finder
+        return Log(name, tuple(self._found), finder.count, finder.size, self._dropped)
+
+    def _records(self, line: Line) -> Iterator[tuple[Format, Window | Event]]:
+        for form in self._formats:
+            if any(hint in line.text for hint in form.hints):
+                try:
+                    yield from ((form, one) for one in form.read(line.text, line.rank))
+                except ValueError:
+                    self._dropped += 1
+
+    def _has_sample(self) -> bool:
+        return len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES
+
+    def _choose(self) -> None:
+        """Keep the formats that have found steps; the first of them says which steps there are."""
+        sample, self._sample, self._is_chosen = self._sample, [], True
+        with_steps = [form for form, one in sample if isinstance(one, Window)]
+        self._formats = [form for form in self._formats if form in with_steps]
+        self._finder.hints = [hint.encode() for hint in _hints(self._formats)]
+        for form, record in sample:
+            if form in self._formats or isinstance(record, Event):
+                self._add(form, record)
+
+    def _add(self, form: Format, record: Window | Event) -> None:
+        if isinstance(record, Event):
+            self._found.append(record)
+        elif self._is_of_the_rank(record):
+            if form is self._formats[0]:
+                self._found.append(record)
+            else:
+                self._complete(record)
+
+    def _is_of_the_rank(self, window: Window) -> bool:
+        """Whether the window is of the rank whose lines count: each rank may print each step."""
+        if window.rank == self._rank:
+            self._others = 0
+            return True
+        self._others += 1
+        is_first = not any(isinstance(one, Window) for one in self._found)
+        if is_first or self._others > _SILENT:
+            self._rank, self._others = window.rank, 0
+            return True
+        return False
+
+    def _complete(self, further: Window) -> None:
+        """Add the values that another format has for one of the last steps."""
+        for place in range(len(self._found) - 1, max(-1, len(self._found) - 8), -1):
+            known = self._found[place]
+            if isinstance(known, Window) and known.step == further.step:
+                values = {**further.values, **known.values}
+                self._found[place] = known._replace(values=values)
+                return
+
+
+def _hints(formats: Iterable[Format]) -> list[str]:
+    return sorted({hint for form in formats for hint in form.hints})
