@@ -49,8 +49,9 @@ class OwnRecord:
 def collect(folder: pathlib.Path, printer: int = 0) -> list[dict[str, Any]]:
     """One row per step of each attempt, in order: samples of all ranks, times of the printing one.
 
-    `loss` is the mean over the ranks, weighted with `weight` where the rows have it; `ranks` says
-    how many have finished the step. `start_number` counts the times that the ranks were started.
+    `loss` is the mean over the ranks, weighted with `weight`, which is the samples if the rows do
+    not say otherwise; `ranks` says how many have finished the step. `start_number` counts the times
+    that the ranks were started.
     """
     steps: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for files in _files_of_ranks(folder):
@@ -72,11 +73,11 @@ def _files_of_ranks(folder: pathlib.Path) -> Iterator[list[list[dict[str, Any]]]
 
 def _joined(number: int, rows: list[dict[str, Any]], printer: int) -> dict[str, Any]:
     own = next((row for row in rows if row["rank"] == printer), rows[0])
-    joined = {key: own[key] for key in own if key not in ("rank", "weight")}
+    joined = {key: own[key] for key in own if key != "rank"}
     joined = {"attempt": own["attempt"], "start_number": number, **joined}
     joined |= {"samples": sum(row["samples"] for row in rows), "ranks": len(rows)}
     if all("loss" in row for row in rows):
-        weights = [row.get("weight", 1) for row in rows]
+        weights = [row.get("weight", row["samples"]) for row in rows]
         total = sum(row["loss"] * weight for row, weight in zip(rows, weights, strict=True))
-        joined["loss"] = total / sum(weights)
+        joined |= {"loss": total / sum(weights), "weight": sum(weights)}
     return joined
