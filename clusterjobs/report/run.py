@@ -14,7 +14,8 @@ LostTime = Literal[
     "queue",  # waiting for nodes, at first and between two attempts; costs nothing
     "staging",
     "preflight",
-    "starting",  # the rest of the time before the first step of an attempt
+    "starting",  # the rest of the first attempt in which no step ran: start, end, saves between
+    "restart",  # the same of later attempts
     "warm_up",  # steps slower than the steady state at the start of an attempt
     "data_wait",  # steps that waited for their data, where the log shows it
     "saving",
@@ -22,8 +23,6 @@ LostTime = Literal[
     "repeated",  # steps after the checkpoint that the next attempt started from
     "stalled",
     "slow",  # other steps slower than the steady state
-    "ending",  # after the last step
-    "restart",  # starting, staging and preflight of all attempts after the first: a part of those
 ]
 
 
@@ -91,7 +90,8 @@ class Run:
     of the steady state (seconds, samples_per_second, tokens_per_second ...). `no_steady_state` says
     why there is none. `derived`: quantity -> how it was calculated, if it was not printed.
     `windows`: the kept ones of all attempts; `replaced`: those that a later attempt repeated.
-    `goodput`: time of kept steps at the steady rate / paid time. `notes`: what a reader must know
+    `goodput`: time of kept steps at the steady rate / paid time. `lost_seconds` but for `queue` and
+    the useful time add up to `paid_seconds`. `notes`: what a reader must know
     to trust the numbers, each a sentence; `advice`: what to do, each a sentence.
     """
 

@@ -1,0 +1,48 @@
+"""What is known of a job beside its log: its attempts, GPUs, model and price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterjobs.foresight.cost import HourlyPrice
+from clusterjobs.foresight.records import Gpu, Layout, ModelShape
+
+
+@dataclass(frozen=True)
+class RecordedAttempt:
+    """What the job's folder says of one attempt; None is unknown. Times in seconds.
+
+    `began` and `ended` since 1970. `staging` and `preflight`: how long they took.
+    """
+
+    number: int
+    reason: str = ""
+    seconds: float | None = None
+    began: float | None = None
+    ended: float | None = None
+    staging: float | None = None
+    preflight: float | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything is optional: a report of a bare log knows none of it.
+
+    `batch` and `sequence`: samples of a step and tokens of a sample, where the log has no rates.
+    `submitted`: seconds since 1970. `price` of one node.
+    """
+
+    name: str = ""
+    job_id: str = ""
+    framework: str = ""
+    nodes: int | None = None
+    gpus: int | None = None
+    batch: int | None = None
+    sequence: int | None = None
+    total_steps: int | None = None
+    submitted: float | None = None
+    attempts: tuple[RecordedAttempt, ...] = ()
+    model: ModelShape | None = None
+    layout: Layout | None = None
+    gpu: Gpu | None = None
+    price: HourlyPrice | None = None

@@ -1,0 +1,175 @@
+"""Makes a run of a log and of what else is known of its job."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from clusterjobs.report.attempts import Kept, Part, keep, split
+from clusterjobs.report.efficiency import efficiency_of
+from clusterjobs.report.job import Job, RecordedAttempt
+from clusterjobs.report.lost_time import added, lost_in_steps, lost_outside_steps
+from clusterjobs.report.records import Log, Quantity, Window
+from clusterjobs.report.run import AttemptPart, Cost, Efficiency, Run
+from clusterjobs.report.steady import Steady, find_steady, spreads
+from clusterjobs.report.values import complete, total
+
+_RATES: tuple[Quantity, ...] = (
+    *("seconds", "samples_per_second", "tokens_per_second", "forward_seconds"),
+    *("backward_seconds", "printed_tflops_per_gpu", "printed_mfu", "printed_hfu"),
+)
+
+
+def make_run(log: Log, job: Job) -> Run:
+    """The run. Without any step in the log, it has its attempts and no numbers."""
+    parts, derived, notes = _completed(split(log.records), job)
+    kept = keep(parts)
+    windows = tuple(window for one in kept for window in one.kept)
+    steady = find_steady([one.kept for one in kept])
+    attempts = _attempts(kept, steady, job)
+    lost = added(one.lost_seconds for one in attempts)
+    paid = _paid(attempts, windows, kept)
+    useful = _useful(windows, steady)
+    rates = dict(spreads(steady.usual, _RATES))
+    run = Run(
+        name=job.name,
+        framework=job.framework or log.format,
+        attempts=attempts,
+        steps=windows[-1].step if windows else None,
+        total_steps=job.total_steps,
+        gpus=job.gpus,
+        nodes=job.nodes,
+        rates=rates,
+        no_steady_state=steady.why_not,
+        steady_from=steady.from_step,
+        mean_samples_per_second=_mean_rate(windows),
+        efficiency=None,
+        paid_seconds=paid,
+        lost_seconds=lost,
+        lost_steps=sum(one.lost_steps for one in attempts),
+        goodput=useful / paid if paid and useful is not None else None,
+        cost=_cost(job, paid, useful),
+        skipped_steps=int(sum(one.values.get("skipped", 0.0) for one in windows)),
+        peak_memory_gib=max(
+            (one.values["memory_gib"] for one in windows if "memory_gib" in one.values),
+            default=None,
+        ),
+        windows=windows,
+        replaced=tuple(window for one in kept for window in one.repeated),
+        derived=derived,
+        notes=notes,
+        job_id=job.job_id,
+    )
+    return replace(run, efficiency=_efficiency(run, job))
+
+
+def _completed(
+    parts: Sequence[Part], job: Job
+) -> tuple[list[Part], dict[Quantity, str], tuple[str, ...]]:
+    derived: dict[Quantity, str] = {}
+    notes: list[str] = []
+    done = []
+    for part in parts:
+        completed = complete(part.windows, job)
+        derived |= completed.derived
+        notes += completed.notes
+        done.append(replace(part, windows=completed.windows))
+    return done, derived, tuple(dict.fromkeys(notes))
+
+
+def _attempts(kept: Sequence[Kept], steady: Steady, job: Job) -> tuple[AttemptPart, ...]:
+    """All attempts that the log or the job's records know."""
+    recorded = {one.number: one for one in job.attempts}
+    in_log = {one.part.attempt for one in kept}
+    waits = _queue_seconds(job)
+    return tuple(
+        _attempt(
+            recorded.get(number, RecordedAttempt(number)),
+            [one for one in kept if one.part.attempt == number],
+            steady,
+            waits.get(number),
+        )
+        for number in sorted(recorded.keys() | in_log)
+    )
+
+
+def _attempt(
+    recorded: RecordedAttempt, kept: Sequence[Kept], steady: Steady, queue: float | None
+) -> AttemptPart:
+    with_steps = [one for one in kept if one.part.windows]
+    in_steps = sum(total(one.part.windows) for one in kept)
+    lost = added(
+        [
+            *(lost_in_steps(one, steady) for one in kept),
+            lost_outside_steps(recorded, in_steps, recorded.number == 1),
+        ]
+    )
+    if queue:
+        lost["queue"] = queue
+    first = with_steps[0].part if with_steps else None
+    return AttemptPart(
+        number=recorded.number,
+        reason=recorded.reason,
+        seconds=recorded.seconds,
+        queue_seconds=queue,
+        first_step=first.windows[0].step if first else None,
+        last_step=with_steps[-1].part.last if with_steps else None,
+        resumed_step=first.before if first else None,
+        kept_steps=sum(one.kept_steps for one in kept),
+        lost_steps=sum(one.lost_steps for one in kept),
+        lost_seconds=lost,
+    )
+
+
+def _queue_seconds(job: Job) -> dict[int, float]:
+    """How long each attempt waited for its nodes, where both times are known."""
+    waits = {}
+    if job.attempts and job.submitted is not None and job.attempts[0].began is not None:
+        waits[job.attempts[0].number] = job.attempts[0].began - job.submitted
+    for before, after in itertools.pairwise(job.attempts):
+        if before.ended is not None and after.began is not None:
+            waits[after.number] = after.began - before.ended
+    return {number: seconds for number, seconds in waits.items() if seconds >= 0}
+
+
+def _paid(
+    attempts: Iterable[AttemptPart], windows: Iterable[Window], kept: Iterable[Kept]
+) -> float | None:
+    """The time of all attempts; of a log without records, the time of its steps."""
+    known = [one.seconds for one in attempts if one.seconds is not None]
+    return sum(known) or total(windows) + sum(total(one.repeated) for one in kept) or None
+
+
+def _useful(windows: Sequence[Window], steady: Steady) -> float | None:
+    """Each kept step counts as long as one of the steady state, if it did not take less."""
+    if steady.seconds is None:
+        return None
+    at_most = steady.seconds
+    return sum(
+        min(at_most, one.values.get("seconds", at_most)) * (one.steps or 0) for one in windows
+    )
+
+
+def _mean_rate(windows: Sequence[Window]) -> float | None:
+    """Samples of all steps by their time: what the whole training reached."""
+    timed = [one for one in windows if {"seconds", "samples_per_second"} <= one.values.keys()]
+    seconds = total(timed)
+    samples = sum(
+        one.values["samples_per_second"] * one.values["seconds"] * (one.steps or 0) for one in timed
+    )
+    return samples / seconds if seconds else None
+
+
+def _cost(job: Job, paid: float | None, useful: float | None) -> Cost | None:
+    if job.price is None or not job.nodes or paid is None:
+        return None
+    hourly = job.price.usd_per_hour * job.nodes
+    return Cost(hourly * paid / 3600, hourly * (paid - (useful or 0.0)) / 3600, job.price.shown())
+
+
+def _efficiency(run: Run, job: Job) -> Efficiency | None:
+    rate = run.rates.get("samples_per_second")
+    if rate is None or job.model is None or job.layout is None or not job.gpus:
+        return None
+    return efficiency_of(rate.median, job.model, job.layout, job.gpu, job.gpus)
