@@ -33,6 +33,9 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
         values = dict(window.values)
         batch = values.get("batch") or job.batch
         sequence = values.get("sequence") or job.sequence
+        per_gpu = values.get("tokens_per_second_per_gpu")
+        if per_gpu and job.gpus:
+            values.setdefault("tokens_per_second", per_gpu * job.gpus)
         _add_seconds(values, derived, window, before, batch, sequence)
         seconds, printed = values.get("seconds"), values.get("samples_per_second")
         if seconds and batch:

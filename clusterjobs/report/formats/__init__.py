@@ -27,7 +27,7 @@ class Format(Protocol):
 
 
 # The most certain first: of two formats that describe the same step, the first one's values count.
-_MODULES: tuple[str, ...] = ("common",)
+_MODULES: tuple[str, ...] = ("megatron", "deepspeed", "torchtitan", "common")
 
 
 def all_formats() -> list[Format]:
