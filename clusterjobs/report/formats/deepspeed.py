@@ -15,7 +15,9 @@ _TIMER = re.compile(
     r"global_step=(?P<step>\d{1,15}), RunningAvgSamplesPerSec=[\d.a-z]+, "
     r"CurrSamplesPerSec=(?P<rate>[\d.]+)(?:.*?MaxMemAllocated=(?P<memory>[\d.]+)GB)?"
 )
-_STEP = re.compile(r"\bstep=(?P<step>\d{1,15}), skipped=(?P<skipped>\d+), lr=\[(?P<rate>[^],]*)")
+_STEP = re.compile(
+    r"\bstep=(?P<step>[1-9]\d{0,14}), skipped=(?P<skipped>\d+), lr=\[(?P<rate>[^],]*)"
+)
 _PIPELINE = re.compile(
     r"\bsteps: (?P<step>\d{1,15}) loss: (?P<loss>\S+) iter time \(s\): (?P<seconds>[\d.]+) "
     r"samples/sec: (?P<samples_per_second>[\d.]+)"
