@@ -1,6 +1,6 @@
 """Progress bars of tqdm: how far a training is, and how long it has taken.
 
-     12%|##        | 12/100 [00:05<00:40,  2.20it/s, v_num=0, train_loss=2.310]
+12%|##        | 12/100 [00:05<00:40,  2.20it/s, v_num=0, train_loss=2.310]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""fairseq's lines, simple and JSON (fairseq/logging/progress_bar.py, trainer.py, checkpoint_utils.py).
+"""fairseq's lines, simple and JSON (fairseq/logging/progress_bar.py, trainer.py).
 
-    train_inner | epoch 001:   4 / 5 loss=7.695, wps=4112.2, ups=2.07, wpb=1984, bsz=31, num_updates=4
+    train_inner | epoch 001:   4 / 5 loss=7.695, wps=4112.2, ups=2.07, wpb=1984, num_updates=4
 
 All values are of the job; the loss is in base 2. The time of a step is wpb / wps, since ups has two
 digits. The first line of a process has no speed, or one that leaves out the first step.
@@ -30,7 +30,7 @@ _PLAIN: dict[str, Quantity] = {
 
 
 class Fairseq:
-    """One log. Of an epoch without a line of its own (`train_inner`), the line at its end counts."""
+    """One log. Of an epoch without a line `train_inner`, the line at its end counts."""
 
     name = "fairseq"
     hints = ("num_updates", " updates")
@@ -55,7 +55,7 @@ class Fairseq:
 
 
 def _numbers(line: str, tag: str) -> dict[str, float]:
-    """The fields of a line. In JSON the values are texts, and begin with the tag at an epoch's end."""
+    """The fields of a line. In JSON, those at the end of an epoch begin with the tag."""
     start = line.find('{"epoch"')
     if start < 0:
         return {name: float(text) for name, text in _PAIR.findall(line)}

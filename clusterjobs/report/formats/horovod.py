@@ -4,8 +4,8 @@
     Total img/sec on 16 GPU(s): 4974.2 +-38.1
     Train Epoch: 1 [3200/3750 (85%)]    Loss: 0.354210
 
-The synthetic benchmarks count iterations of several batches from 0, and print samples/s of one rank;
-`Number of GPUs: 16` stands before them. The lines of pytorch_mnist have no step: they are counted.
+The synthetic benchmarks count iterations of several batches from 0, and print samples/s of one
+rank, behind `Number of GPUs: 16`. The lines of pytorch_mnist have no step: they are counted.
 """
 
 from __future__ import annotations

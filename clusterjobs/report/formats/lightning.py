@@ -25,25 +25,35 @@ class Lightning:
     hints = ("Epoch ",)
 
     def __init__(self) -> None:
-        self._last: tuple[int, Bar] | None = None  # the epoch and the bar of the window before
+        self._last: tuple[int, Bar] | None = None  # epoch and bar of the window before
+        self._shown: tuple[int, int] | None = None  # epoch and batch of the bar before
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         for bar in bars_of(line):
-            epoch = _EPOCH.search(line, 0, bar.start)
-            loss = _LOSS.search(bar.rest)
-            if not epoch or not loss or not bar.done:
+            found, loss = _EPOCH.search(line, 0, bar.start), _LOSS.search(bar.rest)
+            if not found or not bar.done:
                 continue
-            step = int(epoch[1]) * bar.total + bar.done
+            epoch = int(found[1])
+            # Each batch is drawn twice: first with the values of an earlier one.
+            is_new, self._shown = self._shown != (epoch, bar.done), (epoch, bar.done)
+            if is_new or not loss or self._is_known(epoch, bar):
+                continue
             values: dict[Quantity, float] = {"loss": float(loss[1])}
-            before = self._last
-            if before and before == (int(epoch[1]), bar._replace(rest=before[1].rest)):
-                continue
-            if before and before[0] == int(epoch[1]) and bar.done > before[1].done:
-                elapsed = bar.seconds - before[1].seconds
-                if elapsed >= LEAST_SECONDS:
-                    values["seconds"] = elapsed / (bar.done - before[1].done)
-            self._last = (int(epoch[1]), bar)
-            yield Window(step, values, None, rank)
+            if seconds := self._seconds(epoch, bar):
+                values["seconds"] = seconds
+            self._last = (epoch, bar)
+            yield Window(epoch * bar.total + bar.done, values, None, rank)
+
+    def _is_known(self, epoch: int, bar: Bar) -> bool:
+        return self._last is not None and (self._last[0], self._last[1].done) == (epoch, bar.done)
+
+    def _seconds(self, epoch: int, bar: Bar) -> float | None:
+        """The time of a batch since the window before, if both are of one epoch."""
+        if self._last is None or self._last[0] != epoch or bar.done <= self._last[1].done:
+            return None
+        before = self._last[1]
+        elapsed = bar.seconds - before.seconds
+        return elapsed / (bar.done - before.done) if elapsed >= LEAST_SECONDS else None
 
 
 def format_of_log() -> Lightning:
