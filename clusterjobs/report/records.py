@@ -14,6 +14,7 @@ Quantity = Literal[
     "samples_per_second",
     "tokens_per_second",
     "tokens_per_second_per_gpu",
+    "samples_per_second_per_gpu",
     "loss",  # in nats
     "validation_loss",
     "learning_rate",
