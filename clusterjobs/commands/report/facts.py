@@ -49,8 +49,10 @@ def _derived(plan: dict[str, Any], name: str) -> int | None:
 
 
 def _attempt(one: Attempt) -> RecordedAttempt:
-    began = None if one.ended is None or one.seconds is None else one.ended - one.seconds
-    return RecordedAttempt(one.number, one.reason, one.seconds, began, one.ended)
+    began = one.began
+    if began is None and one.ended is not None and one.seconds is not None:
+        began = one.ended - one.seconds
+    return RecordedAttempt(one.number, one.reason, one.seconds, began, one.submitted)
 
 
 def _with_spec(job: Job, spec: pathlib.Path) -> Job:
