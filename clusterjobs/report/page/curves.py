@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from clusterjobs.report.numbers import number, seconds
+from clusterjobs.report.numbers import loss, number, seconds
 from clusterjobs.report.page.points import Point, points_of, with_gaps
 from clusterjobs.report.records import Quantity
 from clusterjobs.report.run import Run
@@ -51,6 +51,8 @@ class Plot(NamedTuple):
     marks: tuple[Mark, ...] = ()
 
     def text(self, value: float) -> str:
+        if self.quantity == "loss":
+            return loss(value)
         return seconds(value) if self.unit == "s" else f"{number(value)} {self.unit}".rstrip()
 
 
@@ -60,6 +62,7 @@ class _Kind(NamedTuple):
     unit: str
     beside: tuple[tuple[str, Quantity, Style], ...] = ()  # further curves, if it is one run
     repeated: bool = False
+    short: str = ""  # name of the curve
 
 
 _KINDS = (
@@ -73,6 +76,7 @@ _KINDS = (
             ("backward", "backward_seconds", "line"),
             ("waiting for data", "data_seconds", "line"),
         ),
+        short="step",
     ),
     _Kind("learning_rate", "Learning rate", ""),
     _Kind("grad_norm", "Gradient norm", ""),
@@ -100,7 +104,7 @@ def _plot(kind: _Kind, runs: Sequence[Run]) -> Plot | None:
     ]
     marks: tuple[Mark, ...] = ()
     if len(runs) == 1:
-        curves = [curve._replace(name=kind.title.lower()) for curve in curves]
+        curves = [curve._replace(name=kind.short or kind.title.lower()) for curve in curves]
         curves += _beside(kind, runs[0], bool(curves))
         marks = _marks(runs[0])
     values = [value for curve in curves for _, value in curve.points if value is not None]

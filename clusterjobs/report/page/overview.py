@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from clusterjobs.counted import counted
-from clusterjobs.report.numbers import dollars, duration, integer, number, seconds, share
+from clusterjobs.report.numbers import dollars, duration, integer, loss, number, seconds, share
 from clusterjobs.report.records import Quantity
 from clusterjobs.report.run import Run, Spread
 
@@ -65,8 +65,8 @@ def _throughput(run: Run) -> Iterator[Fact]:
     details = [f"{number(rate.median)} {unit}" for rate, unit in known[1:]]
     details += [_step_time(time)] if time else []
     if known:
-        since = f"from step {integer(run.steady_from)}" if run.steady_from is not None else ""
-        details += [f"median of the steady state{', ' if since else ''}{since}"]
+        if run.steady_from is not None:
+            details.append(f"steady state from step {integer(run.steady_from)}")
         yield Fact("Throughput", number(known[0][0].median), known[0][1], tuple(details))
     elif run.mean_samples_per_second is not None:
         why = run.no_steady_state or "no steady state"
@@ -79,8 +79,7 @@ def _throughput(run: Run) -> Iterator[Fact]:
 
 
 def _step_time(time: Spread) -> str:
-    low, high = seconds(time.p10), seconds(time.p90)
-    return f"{seconds(time.median)} a step (80 % of windows: {low} to {high})"
+    return f"{seconds(time.median)} a step ({seconds(time.p10)} to {seconds(time.p90)})"
 
 
 def _efficiency(run: Run) -> Iterator[Fact]:
@@ -90,16 +89,16 @@ def _efficiency(run: Run) -> Iterator[Fact]:
         if printed:
             yield Fact("MFU", share(printed.median), "", ("as the framework prints it",))
         return
-    model = f"{number(found.tflops_per_gpu_mfu, 3)} model TFLOP/s per GPU"
+    model = f"{number(found.tflops_per_gpu_mfu, 3)} TFLOP/s per GPU for the model"
     if found.mfu is None:
         yield Fact("Model FLOP", number(found.tflops_per_gpu_mfu, 3), "TFLOP/s per GPU")
         return
     details = [model]
     if found.hfu is not None and found.tflops_per_gpu_hfu is not None:
         hardware = number(found.tflops_per_gpu_hfu, 3)
-        details.append(f"HFU {share(found.hfu)}: {hardware} with recomputation")
+        details.append(f"HFU {share(found.hfu)} with recomputation: {hardware} TFLOP/s")
     peak = number(found.peak_tflops) if found.peak_tflops else ""
-    details += [f"of {peak} on {found.gpu}"] if peak else []
+    details += [f"of {peak} TFLOP/s ({found.gpu})"] if peak else []
     yield Fact("MFU", share(found.mfu), "", tuple(details))
 
 
@@ -118,10 +117,8 @@ def _loss(run: Run) -> Iterator[Fact]:
     if last := last_value(run, "loss"):
         details = [f"at step {integer(last[0])}"]
         if validation := last_value(run, "validation_loss"):
-            details.append(
-                f"validation {number(validation[1])} at step {integer(validation[0])}"
-            )
-        yield Fact("Loss", number(last[1]), "", tuple(details))
+            details.append(f"validation {loss(validation[1])} at step {integer(validation[0])}")
+        yield Fact("Loss", loss(last[1]), "", tuple(details))
 
 
 def _cost(run: Run) -> Iterator[Fact]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from markupsafe import Markup
@@ -25,6 +27,7 @@ from clusterjobs.report.tables import Table
 
 _STYLES = ("uplot/uPlot.min.css", "style.css")
 _SCRIPTS = ("before_uplot.js", "uplot/uPlot.iife.min.js", "plots.js")
+_NUMBER = re.compile(r"[-+<$ ]*\d|not a number|not paid")
 
 
 def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> str:
@@ -40,7 +43,7 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
         data=Markup(plot_data(plots, len(runs))),
         runs=[_run(run) for run in runs],
         compared=side_by_side(runs) if len(runs) > 1 else None,
-        tables=tables,
+        tables=[_table(table) for table in tables],
         plots=[_plot(plot) for plot in plots],
         not_plotted=max(0, len(runs) - MOST_RUNS),
         most_runs=MOST_RUNS,
@@ -60,7 +63,7 @@ def _run(run: Run) -> dict[str, Any]:
         "advice": run.advice,
         "notes": run.notes,
         "bars": bars(run),
-        "tables": [table for table in found if table],
+        "tables": [_table(table) for table in found if table],
     }
 
 
@@ -68,9 +71,16 @@ def _plot(plot: Plot) -> dict[str, Any]:
     return {
         "plot": plot,
         "sentence": sentence(plot),
-        "table": values_table(plot),
+        "table": _table(values_table(plot)),
         "wide": plot.quantity == "loss",
     }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    """`numeric`: of each column, whether all its cells are numbers, which stand on the right."""
+    columns = zip_longest(table.head, *table.rows, fillvalue="")
+    numeric = [all(not cell or _NUMBER.match(cell) for cell in column[1:]) for column in columns]
+    return {**table._asdict(), "numeric": numeric}
 
 
 def _policy(style: str, script: str) -> str:

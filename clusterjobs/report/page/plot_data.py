@@ -40,11 +40,13 @@ def _plot(plot: Plot, limit: int) -> dict[str, Any]:
                 "name": visible(curve.name),
                 "colour": curve.colour,
                 "style": curve.style,
-                "x": [point.step for point in points],
-                "y": [_short(point.value) for point in points],
+                "x": thinned.steps,
+                "y": [_short(value) for value in thinned.values],
+                "low": [_short(value) for value in thinned.low],
+                "high": [_short(value) for value in thinned.high],
             }
             for curve in plot.curves
-            for points in [thin(curve.points, limit)]
+            for thinned in [thin(curve.points, limit)]
         ],
     }
 

@@ -29,14 +29,21 @@
   }
 
   // One plot: its uPlot object with what belongs to it. `at`: the index of the keyboard's point.
+  // uPlot's series are the curves, then the extremes of those that were thinned: lowest, highest;
+  // `extremes` has the curve of each.
   function makePlot(spec) {
     const figure = document.getElementById(spec.id);
     const plot = {
       spec, figure, at: null, focused: spec.curves.length > 4 ? 1 : null, log: spec.log,
       box: figure.querySelector(".canvas"), readout: figure.querySelector(".readout"),
       all: figure.querySelector(".all"), shown: spec.curves.map(() => true),
-      data: uPlot.join(spec.curves.map(curve => [curve.x, curve.y])),
+      extremes: spec.curves.flatMap((curve, index) => curve.low.length ? [index, index] : []),
     };
+    const thinned = spec.curves.filter(curve => curve.low.length);
+    plot.data = uPlot.join([
+      ...spec.curves.map(curve => [curve.x, curve.y]),
+      ...thinned.map(curve => [curve.x, curve.low, curve.high]),
+    ]);
     root.classList.add("scripted");
     listen(plot);
     draw(plot, everything);
@@ -53,7 +60,7 @@
     return {
       ...sizeOf(plot),
       legend: {show: false},
-      padding: [10, 12, 0, 0],
+      padding: [12, 26, 0, 0],
       focus: {alpha: 0.25},
       cursor: {
         y: false,
@@ -67,13 +74,17 @@
         x: {time: false, auto: false, min, max, range: (u, low, high) => [low, high]},
         y: plot.log ? {distr: 3} : {},
       },
-      axes: [axis({values: (u, steps) => steps.map(stepText)}), axis({size: 64, values: (u, values) => values.map(axisText)})],
-      series: [{}, ...plot.spec.curves.map((curve, index) => series(plot, curve, index))],
+      axes: [axis({size: 28, values: (u, steps) => steps.map(stepText)}), axis({size: 64, values: (u, values) => values.map(axisText)})],
+      series: [
+        {}, ...plot.spec.curves.map((curve, index) => series(plot, curve, index)),
+        ...plot.extremes.map(index => extreme(plot, index)),
+      ],
+      bands: bands(plot),
       hooks: {
         drawAxes: [u => drawMarks(u, plot.spec.marks)],
         setCursor: [u => tell(plot, u)],
         setScale: [(u, key) => key === "x" && follow(plot, u)],
-        setSeries: [(u, index, change) => { if (change.focus && index) plot.focused = index; }],
+        setSeries: [(u, index, change) => { if (change.focus && index) plot.focused = curveOf(plot, index) + 1; }],
       },
     };
   }
@@ -115,6 +126,34 @@
     };
   }
 
+  // The range of values that a thinned curve's medians stand for: a light band with thin edges.
+  function extreme(plot, index) {
+    const edge = () => `${colour(`c${plot.spec.curves[index].colour % 8}`)}88`;
+    return {label: "", class: "extreme", show: plot.shown[index], stroke: edge, width: 0.75, points: {show: false}};
+  }
+
+  function bands(plot) {
+    const count = plot.spec.curves.length;
+    return plot.extremes.flatMap((index, i) => i % 2 ? [{
+      series: [count + 1 + i, count + i],
+      fill: () => `${colour(`c${plot.spec.curves[index].colour % 8}`)}30`,
+    }] : []);
+  }
+
+  function curveOf(plot, index) {
+    const count = plot.spec.curves.length;
+    return index > count ? plot.extremes[index - count - 1] : index - 1;
+  }
+
+  // `2.145`, or of a thinned curve `2.145 (2.067 to 4.9)`.
+  function valueText(plot, u, index, point) {
+    const {unit, curves} = plot.spec;
+    const first = plot.extremes.indexOf(index - 1);
+    const [low, high] = first < 0 ? [] : [0, 1].map(by => u.data[curves.length + 1 + first + by][point]);
+    const range = low === high ? "" : ` (${text(low)} to ${text(high)})`;
+    return `${text(u.data[index][point])} ${unit}`.trim() + range;
+  }
+
   function drawMarks(u, marks) {
     const {ctx, bbox} = u, ratio = devicePixelRatio;
     let last = -Infinity;
@@ -144,11 +183,11 @@
     const {idx, idxs, left} = u.cursor;
     if (idx != null && left >= 0) {
       plot.at = idx;
-      for (let i = 1; i < u.series.length; i++) {
+      for (let i = 1; i <= plot.spec.curves.length; i++) {
         const point = idxs[i];
         if (point == null || !u.series[i].show || plot.spec.curves.length > 4 && i !== plot.focused) continue;
         const many = plot.spec.curves.length > 1;
-        const value = `${text(u.data[i][point])} ${plot.spec.unit}`.trim();
+        const value = valueText(plot, u, i, point);
         if (!lines.length) lines.push(`step ${stepText(u.data[0][point])}`);
         lines.push(many ? `${u.series[i].label} ${value}` : value);
       }
@@ -200,7 +239,7 @@
   // The next index in a direction at which a curve that is shown has a value.
   function next(plot, from, by) {
     const {data, series} = plot.u;
-    const wanted = plot.focused ? [plot.focused] : series.map((_, i) => i).slice(1);
+    const wanted = plot.focused ? [plot.focused] : plot.spec.curves.map((_, i) => i + 1);
     const has = at => wanted.some(i => series[i].show && data[i][at] != null);
     let found = from;
     for (let at = from + Math.sign(by), left = Math.abs(by); left && at >= 0 && at < data[0].length; at += Math.sign(by)) {
@@ -297,15 +336,20 @@
     if (root.classList.toggle("paper", on) || !on) redrawAll();
   }
 
+  function showRun(plot, run, show) {
+    for (let i = 1; i < plot.u.series.length; i++) {
+      const index = curveOf(plot, i);
+      if (plot.spec.curves[index].colour !== run) continue;
+      plot.shown[index] = show;
+      plot.u.setSeries(i, {show});
+    }
+  }
+
   for (const button of document.querySelectorAll(".key")) {
     button.addEventListener("click", () => {
       const show = button.getAttribute("aria-pressed") !== "true";
       button.setAttribute("aria-pressed", show);
-      for (const plot of plots) plot.spec.curves.forEach((curve, index) => {
-        if (curve.colour !== Number(button.dataset.run)) return;
-        plot.shown[index] = show;
-        plot.u.setSeries(index + 1, {show});
-      });
+      for (const plot of plots) showRun(plot, Number(button.dataset.run), show);
     });
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);

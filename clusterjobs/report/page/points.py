@@ -1,4 +1,4 @@
-"""The points of a curve, thinned so that no spike is lost.
+"""The points of a curve; many are thinned to medians and extremes, so that no spike is lost.
 
 It knows windows and quantities; it must not know how points are drawn.
 """
@@ -27,11 +27,10 @@ def points_of(windows: Iterable[Window], quantity: Quantity) -> list[Point]:
     for window in windows:
         if quantity not in window.values or not 0 <= window.step <= _LARGEST_STEP:
             continue
-        low = window.low.get(quantity, window.values[quantity])
-        high = window.high.get(quantity, low)
-        if low != high:
-            found[max(0, window.step - (window.steps or 2) // 2)] = _finite(low)
-        found[window.step] = _finite(high)
+        if quantity in window.low and quantity in window.high:
+            middle = max(0, window.step - (window.steps or 2) // 2)
+            found[middle] = _finite(window.low[quantity])
+        found[window.step] = _finite(window.high.get(quantity, window.values[quantity]))
     return [Point(step, found[step]) for step in sorted(found)]
 
 
@@ -45,23 +44,31 @@ def with_gaps(windows: Sequence[Window], quantity: Quantity) -> list[Point]:
     return [found[step] for step in sorted(found)]
 
 
-def thin(points: Sequence[Point], limit: int) -> list[Point]:
-    """At most `limit` points: of each bucket the lowest, the highest, and the first without number."""
+class Thinned(NamedTuple):
+    """Of each bucket the middle step, the median, and the extremes; these are empty if all points fit."""
+
+    steps: list[int]
+    values: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+
+
+def thin(points: Sequence[Point], limit: int) -> Thinned:
+    """At most `limit` extremes. A bucket in which most values are no numbers is a gap."""
     if len(points) <= limit:
-        return list(points)
-    kept = {0, len(points) - 1}
-    per_bucket = 3 if any(point.value is None for point in points) else 2
-    buckets = max(1, (limit - 2) // per_bucket)
+        return Thinned([one.step for one in points], [one.value for one in points], [], [])
+    buckets = max(1, limit // 2)
+    found = Thinned([], [], [], [])
     for number in range(buckets):
         start, end = (len(points) * side // buckets for side in (number, number + 1))
-        kept |= _extremes(points, range(start, end))
-    return [points[index] for index in sorted(kept)]
-
-
-def _extremes(points: Sequence[Point], indices: range) -> set[int]:
-    numbers = [(value, i) for i in indices if (value := points[i].value) is not None]
-    found = {min(numbers)[1], max(numbers)[1]} if numbers else set()
-    return found | set(next(([i] for i in indices if points[i].value is None), []))
+        bucket = points[start:end]
+        numbers = sorted(value for _, value in bucket if value is not None)
+        is_gap = 2 * len(numbers) < len(bucket)
+        found.steps.append(bucket[len(bucket) // 2].step)
+        found.values.append(None if is_gap else numbers[len(numbers) // 2])
+        found.low.append(numbers[0] if numbers else None)
+        found.high.append(numbers[-1] if numbers else None)
+    return found
 
 
 def _finite(value: float) -> float | None:

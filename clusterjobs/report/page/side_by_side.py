@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from clusterjobs.report.numbers import dollars, duration, integer, number, seconds, share
+from clusterjobs.report.numbers import dollars, duration, integer, loss, number, seconds, share
 from clusterjobs.report.page.overview import last_value
 from clusterjobs.report.records import Quantity
 from clusterjobs.report.run import Run
@@ -57,7 +57,7 @@ def _tokens_per_gpu(run: Run) -> float | None:
     return rate.median / run.gpus if rate and run.gpus else None
 
 
-def _loss(run: Run) -> float | None:
+def _last_loss(run: Run) -> float | None:
     last = last_value(run, "loss")
     return last[1] if last else None
 
@@ -72,7 +72,7 @@ _COLUMNS: tuple[_Column, ...] = (
     ("MFU", lambda run: run.efficiency.mfu if run.efficiency else None, share, True),
     ("HFU", lambda run: run.efficiency.hfu if run.efficiency else None, share, False),
     ("Goodput", lambda run: run.goodput, share, True),
-    ("Last loss", _loss, number, False),
+    ("Last loss", _last_loss, loss, False),
     ("Paid time", lambda run: run.paid_seconds, duration, False),
     ("Cost", lambda run: run.cost.dollars if run.cost else None, dollars, False),
 )

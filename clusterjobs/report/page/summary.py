@@ -15,6 +15,7 @@ from clusterjobs.report.page.points import Point
 from clusterjobs.report.tables import Table
 
 _ROWS = 40
+_RATES = {"tokens_per_second", "samples_per_second", "seconds", "grad_norm"}
 
 
 def sentence(plot: Plot) -> str:
@@ -54,10 +55,15 @@ def _course(plot: Plot, points: Sequence[Point]) -> str:
     first, last, low, high = numbers[0], numbers[-1], min(numbers), max(numbers)
     if first[1] == last[1]:
         return f"{_at(plot, first)}. {_without_number(points)}".rstrip()
-    parts = [f"From {_at(plot, first)} to {_at(plot, last)}"]
-    ends = (first[0], last[0])
-    parts += [f"lowest {_at(plot, low)}"] if low[0] not in ends else []
-    parts += [f"highest {_at(plot, high)}"] if high[0] not in ends else []
+    if plot.quantity in _RATES:
+        parts = [f"Median {plot.text(statistics.median(value for value, _ in numbers))}"]
+        said = set()
+    else:
+        parts = [f"From {_at(plot, first)} to {_at(plot, last)}"]
+        said = {plot.text(first[0]), plot.text(last[0])}
+    for name, found in (("lowest", low), ("highest", high)):
+        if plot.text(found[0]) not in said:
+            parts.append(f"{name} {_at(plot, found)}")
     return f"{', '.join(parts)}. {_without_number(points)}".rstrip()
 
 
