@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from clusterjobs.foresight.cost import HourlyPrice
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape
+from clusterjobs.report.records import Event
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,20 @@ class RecordedAttempt:
     ended: float | None = None
     staging: float | None = None
     preflight: float | None = None
+
+
+def with_events(known: RecordedAttempt, events: Iterable[Event]) -> RecordedAttempt:
+    """The attempt, completed with what the log of its script says."""
+    for event in events:
+        if event.kind == "end":
+            reason = known.reason or event.settings.get("reason", "")
+            seconds = event.value if known.seconds is None else known.seconds
+            known = replace(known, reason=reason, seconds=seconds)
+        elif event.kind == "staging" and event.value:
+            known = replace(known, staging=(known.staging or 0.0) + event.value)
+        elif event.kind == "preflight" and event.value:
+            known = replace(known, preflight=(known.preflight or 0.0) + event.value)
+    return known
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,13 @@ class LineFinder:
 
 
 def clean_lines(raw: bytes) -> Iterator[Line]:
-    """The states of a line that carriage returns overwrite, each without control characters."""
+    """The states of a line that carriage returns overwrite, each without control characters.
+
+    The label stands before the first of them.
+    """
+    rank = None
     for part in raw.decode(errors="replace").split("\r"):
-        text = _CONTROL.sub("", part)
-        rank = None
+        text = part if part.isprintable() else _CONTROL.sub("", part)
         while found := _LABEL.match(text):
             number = found["mpi"] or found["torch"] or found["local"] or found["task"]
             rank, text = int(number), text[found.end() :]

@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from clusterjobs.report.formats import Format, all_formats
+from clusterjobs.report.formats.job_script import JobScript
 from clusterjobs.report.lines import Line, LineFinder
 from clusterjobs.report.records import Event, Log, Window
+from clusterjobs.report.thinning import halve
+from clusterjobs.report.unknown_lines import frequent_lines
 
+MOST = 100_000  # records that are kept in memory
 _SAMPLE = 200  # windows after which the formats of a log are known
 _SAMPLE_BYTES = 32 << 20
+_START = 1 << 18  # bytes in which unknown lines are counted
+_NEAR = 8  # records before, among which the step of a further line is searched for
 _SILENT = 256  # windows of other ranks after which a rank counts as gone
 
 
@@ -29,15 +35,21 @@ class LogReader:
 
     def __init__(self, formats: Sequence[Format]) -> None:
         self._formats = list(formats)
+        self._script: Format = JobScript()
         self._is_chosen = False
-        self._finder = LineFinder(_hints(formats))
+        self._finder = LineFinder(_hints([self._script, *formats]))
         self._found: list[Window | Event] = []
         self._sample: list[tuple[Format, Window | Event]] = []
+        self._start = bytearray()  # of the log, for the message that no step was found
         self._dropped = 0
         self._rank: int | None = None
+        self._has_windows = False
         self._others = 0  # windows of other ranks since the last one of `_rank`
 
     def feed(self, block: bytes) -> None:
+        """Read the next block; the line that is cut off at its end waits for its rest."""
+        if len(self._start) < _START:
+            self._start += block[:_START]
         for line in self._finder.lines(block):
             for form, record in self._records(line):
                 if self._is_chosen:
@@ -53,10 +65,11 @@ class LogReader:
             self._choose()
         name = self._formats[0].name if self._formats else ""
         finder = self._finder
-        return Log(name, tuple(self._found), finder.count, finder.size, self._dropped)
+        unknown = () if name else frequent_lines(bytes(self._start))
+        return Log(name, tuple(self._found), finder.count, finder.size, self._dropped, unknown)
 
     def _records(self, line: Line) -> Iterator[tuple[Format, Window | Event]]:
-        for form in self._formats:
+        for form in (self._script, *self._formats):
             if any(hint in line.text for hint in form.hints):
                 try:
                     yield from ((form, one) for one in form.read(line.text, line.rank))
@@ -69,21 +82,21 @@ class LogReader:
     def _choose(self) -> None:
         """Keep the formats that have found steps; the first of them says which steps there are."""
         sample, self._sample, self._is_chosen = self._sample, [], True
-        with_steps = [form for form, one in sample if isinstance(one, Window)]
-        self._formats = [form for form in self._formats if form in with_steps]
-        self._finder.hints = [hint.encode() for hint in _hints(self._formats)]
+        self._formats = _needed(self._formats, sample)
+        hints = _hints([self._script, *self._formats])
+        self._finder.hints = [hint.encode() for hint in hints]
         for form, record in sample:
             if form in self._formats or isinstance(record, Event):
                 self._add(form, record)
 
     def _add(self, form: Format, record: Window | Event) -> None:
-        if isinstance(record, Event):
-            self._found.append(record)
-        elif self._is_of_the_rank(record):
-            if form is self._formats[0]:
-                self._found.append(record)
-            else:
-                self._complete(record)
+        if isinstance(record, Window) and (
+            not self._is_of_the_rank(record) or self._completes(form, record)
+        ):
+            return
+        self._found.append(record)
+        if len(self._found) > MOST:
+            self._found = halve(self._found)
 
     def _is_of_the_rank(self, window: Window) -> bool:
         """Whether the window is of the rank whose lines count: each rank may print each step."""
@@ -91,20 +104,46 @@ class LogReader:
             self._others = 0
             return True
         self._others += 1
-        is_first = not any(isinstance(one, Window) for one in self._found)
-        if is_first or self._others > _SILENT:
-            self._rank, self._others = window.rank, 0
-            return True
-        return False
+        if self._has_windows and self._others <= _SILENT:
+            return False
+        self._rank, self._others, self._has_windows = window.rank, 0, True
+        return True
 
-    def _complete(self, further: Window) -> None:
-        """Add the values that another format has for one of the last steps."""
-        for place in range(len(self._found) - 1, max(-1, len(self._found) - 8), -1):
+    def _completes(self, form: Format, further: Window) -> bool:
+        """Whether it says more about a step that is known, and nothing about another one.
+
+        A further line of the first format adds what the last step does not have yet. The other
+        formats add to the last steps, and have no steps of their own.
+        """
+        is_first = form is self._formats[0]
+        for place in range(len(self._found) - 1, max(-1, len(self._found) - _NEAR), -1):
             known = self._found[place]
-            if isinstance(known, Window) and known.step == further.step:
+            if not isinstance(known, Window):
+                continue
+            if known.step == further.step:
+                if is_first and known.values.keys() & further.values.keys():
+                    return False
                 values = {**further.values, **known.values}
                 self._found[place] = known._replace(values=values)
-                return
+                return True
+            if is_first:
+                return False
+        return not is_first
+
+
+def _needed(
+    formats: Iterable[Format], sample: Iterable[tuple[Format, Window | Event]]
+) -> list[Format]:
+    """The formats with steps; of those behind the first, the ones with further values."""
+    windows = [(form, one) for form, one in sample if isinstance(one, Window)]
+    needed: list[Format] = []
+    known: set[str] = set()
+    for form in formats:
+        own = {name for other, one in windows if other is form for name in one.values}
+        if own - known:
+            needed.append(form)
+            known |= own
+    return needed
 
 
 def _hints(formats: Iterable[Format]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from clusterjobs.report.attempts import Kept, Part, keep, split
 from clusterjobs.report.efficiency import efficiency_of
-from clusterjobs.report.job import Job, RecordedAttempt
+from clusterjobs.report.job import Job, RecordedAttempt, with_events
 from clusterjobs.report.lost_time import added, lost_in_steps, lost_outside_steps
 from clusterjobs.report.records import Log, Quantity, Window
 from clusterjobs.report.run import AttemptPart, Cost, Efficiency, Run
@@ -16,8 +16,14 @@ from clusterjobs.report.steady import Steady, find_steady, spreads
 from clusterjobs.report.values import complete, total
 
 _RATES: tuple[Quantity, ...] = (
-    *("seconds", "samples_per_second", "tokens_per_second", "forward_seconds"),
-    *("backward_seconds", "printed_tflops_per_gpu", "printed_mfu", "printed_hfu"),
+    *("seconds", "samples_per_second", "tokens_per_second", "tokens_per_second_per_gpu"),
+    *(
+        "forward_seconds",
+        "backward_seconds",
+        "printed_tflops_per_gpu",
+        "printed_mfu",
+        "printed_hfu",
+    ),
 )
 
 
@@ -81,16 +87,18 @@ def _completed(
 def _attempts(kept: Sequence[Kept], steady: Steady, job: Job) -> tuple[AttemptPart, ...]:
     """All attempts that the log or the job's records know."""
     recorded = {one.number: one for one in job.attempts}
-    in_log = {one.part.attempt for one in kept}
+    for one in kept:
+        known = recorded.get(one.part.attempt, RecordedAttempt(one.part.attempt))
+        recorded[known.number] = with_events(known, one.part.events)
     waits = _queue_seconds(job)
     return tuple(
         _attempt(
-            recorded.get(number, RecordedAttempt(number)),
+            recorded[number],
             [one for one in kept if one.part.attempt == number],
             steady,
             waits.get(number),
         )
-        for number in sorted(recorded.keys() | in_log)
+        for number in sorted(recorded)
     )
 
 

@@ -13,6 +13,8 @@ Quantity = Literal[
     "seconds",  # of one step, mean over the window
     "samples_per_second",
     "tokens_per_second",
+    "tokens_per_second_per_gpu",
+    "samples_per_second_per_gpu",
     "loss",  # in nats
     "validation_loss",
     "learning_rate",
@@ -49,12 +51,14 @@ class Window(NamedTuple):
 
 EventKind = Literal[
     "attempt",  # a job's script says that attempt `value` starts
+    "staging",  # took `value` seconds
+    "preflight",  # took `value` seconds
     "resumed",  # from the checkpoint of step `step`
     "saving",
     "saved",  # took `value` seconds, if the log says so
     "validation",
     "arguments",  # settings that the program prints, in `settings`
-    "end",
+    "end",  # of an attempt, after `value` seconds; `settings` has the reason
 ]
 
 

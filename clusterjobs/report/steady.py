@@ -17,8 +17,8 @@ SLOW = 1.5  # times the median: such a window saved or validated, or waited
 class Steady(NamedTuple):
     """`from_step`: the last step of the first attempt's warm-up. `why_not`: "" if there is one.
 
-    `warm_up`: windows of the start of every attempt; `slow`: those that are much slower than the
-    median; `usual`: all others, which the spread is of.
+    `seconds`: the median of a step. `warm_up`: windows of the start of every attempt; `slow`: those
+    that are much slower than the median; `usual`: all others, which the spread is of.
     """
 
     from_step: int | None
@@ -30,13 +30,13 @@ class Steady(NamedTuple):
 
 
 def find_steady(parts: Sequence[Sequence[Window]]) -> Steady:
-    """The steady state of the windows of each attempt, of which each says `seconds`."""
-    parts = [tuple(one for one in part if "seconds" in one.values) for part in parts]
+    """The steady state of the windows of each attempt."""
+    parts = [tuple(one for one in part if pace(one)) for part in parts]
     parts = [part for part in parts if part]
     everything = [one for part in parts for one in part]
     if len(everything) < FEWEST:
         return Steady(None, None, (), (), (), _too_few(len(everything)))
-    late = statistics.median(_seconds(everything[len(everything) // 2 :]))
+    late = statistics.median(_paces(everything[len(everything) // 2 :]))
     usual: list[Window] = []
     warm_up: list[Window] = []
     for part in parts:
@@ -45,12 +45,13 @@ def find_steady(parts: Sequence[Sequence[Window]]) -> Steady:
         usual += part[start:]
     if len(usual) < FEWEST:
         return Steady(None, None, (), tuple(everything), (), _too_few(len(usual)))
-    middle = statistics.median(_seconds(usual))
-    slow = tuple(one for one in usual if one.values["seconds"] > SLOW * middle)
-    usual = [one for one in usual if one.values["seconds"] <= SLOW * middle]
+    middle = statistics.median(_paces(usual))
+    slow = tuple(one for one in usual if pace(one) > SLOW * middle)
+    usual = [one for one in usual if pace(one) <= SLOW * middle]
     first = warm_up[0] if warm_up else usual[0]
     from_step = max((one.step for one in warm_up if one in parts[0]), default=first.step)
-    return Steady(from_step, middle, tuple(usual), tuple(warm_up), slow)
+    seconds = middle if "seconds" in usual[0].values else None
+    return Steady(from_step, seconds, tuple(usual), tuple(warm_up), slow)
 
 
 def _too_few(count: int) -> str:
@@ -60,13 +61,22 @@ def _too_few(count: int) -> str:
 def _end_of_warm_up(part: Sequence[Window], late: float) -> int:
     """The first window is always left out: it compiles, allocates, and fills caches."""
     for place, one in enumerate(part[1:], 1):
-        if abs(one.values["seconds"] - late) <= _NEAR * late:
+        if abs(pace(one) - late) <= _NEAR * late:
             return place
     return len(part)
 
 
-def _seconds(windows: Iterable[Window]) -> list[float]:
-    return [one.values["seconds"] for one in windows]
+def pace(window: Window) -> float:
+    """The time of a step, or of a sample if the batch is unknown; 0 if both are."""
+    if seconds := window.values.get("seconds"):
+        return seconds
+    rate = window.values.get("samples_per_second") or window.values.get("tokens_per_second")
+    rate = rate or window.values.get("tokens_per_second_per_gpu")
+    return 1 / rate if rate else 0.0
+
+
+def _paces(windows: Iterable[Window]) -> list[float]:
+    return [pace(one) for one in windows]
 
 
 def spread_of(values: Sequence[float]) -> Spread:

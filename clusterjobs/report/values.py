@@ -13,6 +13,10 @@ from clusterjobs.report.job import Job
 from clusterjobs.report.records import Quantity, Window
 
 _APART = 0.02  # of a printed and a calculated rate
+_OF_THE_JOB: dict[Quantity, Quantity] = {
+    "tokens_per_second_per_gpu": "tokens_per_second",
+    "samples_per_second_per_gpu": "samples_per_second",
+}
 
 
 class Completed(NamedTuple):
@@ -33,6 +37,9 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
         values = dict(window.values)
         batch = values.get("batch") or job.batch
         sequence = values.get("sequence") or job.sequence
+        if job.gpus:
+            for name in _OF_THE_JOB.keys() & values.keys():
+                values.setdefault(_OF_THE_JOB[name], values[name] * job.gpus)
         _add_seconds(values, derived, window, before, batch, sequence)
         seconds, printed = values.get("seconds"), values.get("samples_per_second")
         if seconds and batch:

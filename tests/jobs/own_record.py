@@ -39,9 +39,8 @@ class OwnRecord:
 
     def add(self, number: int, samples: float, start: float, end: float, **more: Any) -> None:
         attempt = int(os.environ.get("CLUSTERJOBS_ATTEMPT", "1"))
-        again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-        row = {"attempt": attempt, "again": again, "step": number, "rank": self.rank}
-        row |= {"samples": samples, "start": start, "end": end, **more}
+        row = {"attempt": attempt, "rank": self.rank, "step": number, "samples": samples}
+        row |= {"start": start, "end": end, **more}
         if self.is_on:
             with self.file.open("a", encoding="utf-8") as file:
                 print(json.dumps(row), file=file)
@@ -50,22 +49,35 @@ class OwnRecord:
 def collect(folder: pathlib.Path, printer: int = 0) -> list[dict[str, Any]]:
     """One row per step of each attempt, in order: samples of all ranks, times of the printing one.
 
-    `loss` is the mean over the ranks, weighted with `weight` where the rows have it; `ranks` says
-    how many have finished the step.
+    `loss` is the mean over the ranks, weighted with `weight`, which is the samples if the rows do
+    not say otherwise; `ranks` says how many have finished the step. `start_number` counts the times
+    that the ranks were started.
     """
-    steps: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
-    for file in sorted(folder.glob("*.jsonl")):
-        for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
-            steps.setdefault((row["attempt"], row["again"], row["step"]), []).append(row)
-    return [_joined(rows, printer) for _, rows in sorted(steps.items())]
+    steps: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for files in _files_of_ranks(folder):
+        for number, rows in enumerate(files, 1):
+            for row in rows:
+                steps.setdefault((number, row["step"]), []).append(row)
+    return [_joined(number, rows, printer) for (number, _), rows in sorted(steps.items())]
 
 
-def _joined(rows: list[dict[str, Any]], printer: int) -> dict[str, Any]:
+def _files_of_ranks(folder: pathlib.Path) -> Iterator[list[list[dict[str, Any]]]]:
+    """For each rank the rows of its processes, one after the other."""
+    ranks: dict[int, list[list[dict[str, Any]]]] = {}
+    for file in folder.glob("*.jsonl"):
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        ranks.setdefault(rows[0]["rank"], []).append(rows)
+    for files in ranks.values():
+        yield sorted(files, key=lambda rows: float(rows[0]["start"]))
+
+
+def _joined(number: int, rows: list[dict[str, Any]], printer: int) -> dict[str, Any]:
     own = next((row for row in rows if row["rank"] == printer), rows[0])
-    joined = {key: own[key] for key in own if key not in ("rank", "weight")}
+    joined = {key: own[key] for key in own if key != "rank"}
+    joined = {"attempt": own["attempt"], "start_number": number, **joined}
     joined |= {"samples": sum(row["samples"] for row in rows), "ranks": len(rows)}
     if all("loss" in row for row in rows):
-        weights = [row.get("weight", 1) for row in rows]
+        weights = [row.get("weight", row["samples"]) for row in rows]
         total = sum(row["loss"] * weight for row, weight in zip(rows, weights, strict=True))
-        joined["loss"] = total / sum(weights)
+        joined |= {"loss": total / sum(weights), "weight": sum(weights)}
     return joined

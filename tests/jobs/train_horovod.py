@@ -29,6 +29,8 @@ def main() -> None:
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     record = OwnRecord(rank)
+    if rank == 0:
+        print(f"Number of CPUs: {hvd.size()}")
     wanted = torch.tensor([[1.0], [2.0], [3.0], [4.0]])
     step = 0
     while step < options.steps or options.endless:

@@ -34,6 +34,8 @@ class Line(LightningModule):
     def on_train_batch_end(self, outputs: dict[str, torch.Tensor], *_: object) -> None:
         loss = outputs["loss"].item()
         self.record.add(self.trainer.global_step, 16, self.start, time.monotonic(), loss=loss)
+        if self.trainer.is_global_zero:
+            print(f"step {self.trainer.global_step} loss {self.mean:.6f}", flush=True)
 
     def training_step(self, _batch: object, _index: int) -> torch.Tensor:
         step = self.trainer.global_step
@@ -41,8 +43,7 @@ class Line(LightningModule):
         inputs = torch.randn(16, 8, generator=source)
         loss = torch.nn.functional.mse_loss(self.model(inputs), inputs.sum(1, keepdim=True))
         mean = self.all_gather(loss.detach()).mean().item()
-        if self.trainer.is_global_zero:
-            print(f"step {step + 1} loss {mean:.6f}", flush=True)
+        self.mean = mean
         self.log("train_loss", mean, prog_bar=True)
         time.sleep(0.05)
         return loss

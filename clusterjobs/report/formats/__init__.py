@@ -27,7 +27,11 @@ class Format(Protocol):
 
 
 # The most certain first: of two formats that describe the same step, the first one's values count.
-_MODULES: tuple[str, ...] = ("common",)
+_MODULES: tuple[str, ...] = (
+    *("megatron", "deepspeed", "torchtitan", "fairseq", "horovod", "huggingface"),
+    "common",
+    "lightning",  # a bar: lines that the program prints itself say more
+)
 
 
 def all_formats() -> list[Format]:

@@ -32,10 +32,11 @@ class Common:
         step = _STEP.search(line)
         if not step:
             return ()
+        behind = step.end()  # a progress bar in front has values of an earlier step
         values = {
             name: float(found[1]) * unit
             for name, pattern, unit in _VALUES
-            if (found := pattern.search(line))
+            if (found := pattern.search(line, behind) or pattern.search(line))
         }
         return (Window(int(step["step"]), values, None, rank),) if values else ()
 

@@ -25,8 +25,11 @@ def recorded_step(self, samples, **keys):
     outputs.clear()
     start = time.monotonic()
     result = train_step(self, samples, **keys)
-    sums = {name: sum(one[name] for one in outputs) for name in outputs[0]}
-    more = {"loss": sums["loss"] / sums["sample_size"], "weight": sums["sample_size"]}
+    # A rank without samples runs a batch of another step, whose gradients and sums are dropped.
+    own = [one for one, sample in zip(outputs, samples, strict=True) if sample]
+    sums = {name: sum(one[name] for one in own) for name in outputs[0]}
+    mean = sums["loss"] / sums["sample_size"] if own else 0.0
+    more = {"loss": mean, "weight": sums["sample_size"]}
     number = self.get_num_updates()
     record.add(number, sums["nsentences"], start, time.monotonic(), tokens=sums["ntokens"], **more)
     return result
