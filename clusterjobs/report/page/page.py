@@ -14,6 +14,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from clusterjobs.report.compare import TITLE as COMPARISON
+from clusterjobs.report.compare import comparison
 from clusterjobs.report.page.curves import MOST_RUNS, Plot, plots_of
 from clusterjobs.report.page.lost_time import bars
 from clusterjobs.report.page.overview import facts, subtitle
@@ -27,11 +29,14 @@ from clusterjobs.report.tables import Table
 
 _STYLES = ("uplot/uPlot.min.css", "style.css")
 _SCRIPTS = ("before_uplot.js", "uplot/uPlot.iife.min.js", "plots.js")
-_NUMBER = re.compile(r"[-+<$ ]*\d|not a number|not paid")
+_NUMBER = re.compile(r"[-+<$ ]*\d|not a number$|-$")
 
 
 def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> str:
-    """A whole page of HTML; the same runs give the same text. `tables`: scaling, ranks and others."""
+    """A whole page of HTML; the same runs give the same text. `tables`: scaling, ranks and others.
+
+    The page compares the runs itself: a table of `comparison` is left out.
+    """
     plots = plots_of(runs)
     style, script = ("\n".join(asset(name) for name in names) for names in (_STYLES, _SCRIPTS))
     return render(
@@ -43,7 +48,8 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
         data=Markup(plot_data(plots, len(runs))),
         runs=[_run(run) for run in runs],
         compared=side_by_side(runs) if len(runs) > 1 else None,
-        tables=[_table(table) for table in tables],
+        compared_notes=comparison(runs).notes if len(runs) > 1 else (),
+        tables=[_table(table) for table in tables if table.title != COMPARISON],
         plots=[_plot(plot) for plot in plots],
         not_plotted=max(0, len(runs) - MOST_RUNS),
         most_runs=MOST_RUNS,
@@ -80,7 +86,8 @@ def _table(table: Table) -> dict[str, Any]:
     """`numeric`: of each column, whether all its cells are numbers, which stand on the right."""
     columns = zip_longest(table.head, *table.rows, fillvalue="")
     numeric = [all(not cell or _NUMBER.match(cell) for cell in column[1:]) for column in columns]
-    return {**table._asdict(), "numeric": numeric}
+    title = table.title[:1].upper() + table.title[1:]
+    return {**table._asdict(), "title": title, "numeric": numeric}
 
 
 def _policy(style: str, script: str) -> str:

@@ -22,15 +22,16 @@ class Point(NamedTuple):
 
 
 def points_of(windows: Iterable[Window], quantity: Quantity) -> list[Point]:
-    """By step. Of two windows with one step the later counts; merged ones give both extremes."""
+    """By step. Of two windows with one step the later counts; merged ones also give their extremes."""
     found: dict[int, float | None] = {}
     for window in windows:
         if quantity not in window.values or not 0 <= window.step <= _LARGEST_STEP:
             continue
         if quantity in window.low and quantity in window.high:
-            middle = max(0, window.step - (window.steps or 2) // 2)
-            found[middle] = _finite(window.low[quantity])
-        found[window.step] = _finite(window.high.get(quantity, window.values[quantity]))
+            third = (window.steps or 3) // 3
+            found[max(0, window.step - 2 * third)] = _finite(window.low[quantity])
+            found[max(0, window.step - third)] = _finite(window.high[quantity])
+        found[window.step] = _finite(window.values[quantity])
     return [Point(step, found[step]) for step in sorted(found)]
 
 
