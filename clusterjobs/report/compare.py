@@ -9,6 +9,7 @@ from clusterjobs.report.records import Quantity
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table
 
+TITLE = "comparison"
 _UNKNOWN = "-"
 
 
@@ -18,7 +19,7 @@ def comparison(runs: Sequence[Run]) -> Table:
         *("run", "GPUs", "steps", "samples/s", "tokens/s", "a step"),
         *("MFU", "HFU", "goodput", "loss", "cost"),
     )
-    return Table("comparison", head, tuple(map(_row, runs)), tuple(_notes(runs)))
+    return Table(TITLE, head, tuple(map(_row, runs)), tuple(_notes(runs)))
 
 
 def _row(run: Run) -> tuple[str, ...]:

@@ -46,8 +46,15 @@ def _two(value: float, large: int, small: int, unit: str) -> str:
 
 
 def share(value: float) -> str:
-    """`36.1 %`: three digits, since no measured share has more."""
-    return f"{number(100 * value, 3)} %"
+    """`36.1 %`. One digit after the point: no measured share is more exact."""
+    if not math.isfinite(value):
+        return number(value)
+    return "< 0.1 %" if 0 < value < 0.0005 else f"{100 * value:.1f} %"
+
+
+def loss(value: float) -> str:
+    """`2.650`, so that values below one another can be compared."""
+    return f"{value:.3f}" if 0.1 <= abs(value) < 1000 else number(value)
 
 
 def dollars(value: float) -> str:
