@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
 from clusterjobs.report.records import Quantity, Window
 from clusterjobs.report.run import AttemptPart, LostTime, Run
+from clusterjobs.report.tables import Table
 
 SERIES: tuple[Quantity, ...] = (
     *("loss", "validation_loss", "learning_rate", "grad_norm", "loss_scale", "seconds"),
     *("samples_per_second", "tokens_per_second", "memory_gib"),
 )
+
+
+def report_data(runs: Sequence[Run], tables: Sequence[Table]) -> dict[str, Any]:
+    """All runs, and the tables that compare them."""
+    return {
+        "runs": [run_data(run) for run in runs],
+        "tables": [table._asdict() for table in tables],
+    }
 
 
 def run_data(run: Run) -> dict[str, Any]:
@@ -71,8 +80,7 @@ def _attempt(one: AttemptPart) -> dict[str, Any]:
 
 
 def _median(run: Run, name: Quantity) -> float | None:
-    spread = run.rates.get(name)
-    return spread and spread.median
+    return run.rates[name].median if name in run.rates else None
 
 
 def _finite(value: float | None) -> float | None:

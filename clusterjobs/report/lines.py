@@ -72,7 +72,7 @@ def clean_lines(raw: bytes) -> Iterator[Line]:
     """
     rank = None
     for part in raw.decode(errors="replace").split("\r"):
-        text = _CONTROL.sub("", part)
+        text = part if part.isprintable() else _CONTROL.sub("", part)
         while found := _LABEL.match(text):
             number = found["mpi"] or found["torch"] or found["local"] or found["task"]
             rank, text = int(number), text[found.end() :]

@@ -11,9 +11,13 @@ from clusterjobs.report.formats import Format, all_formats
 from clusterjobs.report.formats.job_script import JobScript
 from clusterjobs.report.lines import Line, LineFinder
 from clusterjobs.report.records import Event, Log, Window
+from clusterjobs.report.thinning import halve
+from clusterjobs.report.unknown_lines import frequent_lines
 
+MOST = 100_000  # records that are kept in memory
 _SAMPLE = 200  # windows after which the formats of a log are known
 _SAMPLE_BYTES = 32 << 20
+_START = 1 << 18  # bytes in which unknown lines are counted
 _NEAR = 8  # records before, among which the step of a further line is searched for
 _SILENT = 256  # windows of other ranks after which a rank counts as gone
 
@@ -36,12 +40,16 @@ class LogReader:
         self._finder = LineFinder(_hints([self._script, *formats]))
         self._found: list[Window | Event] = []
         self._sample: list[tuple[Format, Window | Event]] = []
+        self._start = bytearray()  # of the log, for the message that no step was found
         self._dropped = 0
         self._rank: int | None = None
         self._has_windows = False
         self._others = 0  # windows of other ranks since the last one of `_rank`
 
     def feed(self, block: bytes) -> None:
+        """Read the next block; the line that is cut off at its end waits for its rest."""
+        if len(self._start) < _START:
+            self._start += block[:_START]
         for line in self._finder.lines(block):
             for form, record in self._records(line):
                 if self._is_chosen:
@@ -57,7 +65,8 @@ class LogReader:
             self._choose()
         name = self._formats[0].name if self._formats else ""
         finder = self._finder
-        return Log(name, tuple(self._found), finder.count, finder.size, self._dropped)
+        unknown = () if name else frequent_lines(bytes(self._start))
+        return Log(name, tuple(self._found), finder.count, finder.size, self._dropped, unknown)
 
     def _records(self, line: Line) -> Iterator[tuple[Format, Window | Event]]:
         for form in (self._script, *self._formats):
@@ -73,8 +82,7 @@ class LogReader:
     def _choose(self) -> None:
         """Keep the formats that have found steps; the first of them says which steps there are."""
         sample, self._sample, self._is_chosen = self._sample, [], True
-        with_steps = [form for form, one in sample if isinstance(one, Window)]
-        self._formats = [form for form in self._formats if form in with_steps]
+        self._formats = _needed(self._formats, sample)
         hints = _hints([self._script, *self._formats])
         self._finder.hints = [hint.encode() for hint in hints]
         for form, record in sample:
@@ -87,6 +95,8 @@ class LogReader:
         ):
             return
         self._found.append(record)
+        if len(self._found) > MOST:
+            self._found = halve(self._found)
 
     def _is_of_the_rank(self, window: Window) -> bool:
         """Whether the window is of the rank whose lines count: each rank may print each step."""
@@ -119,6 +129,21 @@ class LogReader:
             if is_first:
                 return False
         return not is_first
+
+
+def _needed(
+    formats: Iterable[Format], sample: Iterable[tuple[Format, Window | Event]]
+) -> list[Format]:
+    """The formats with steps; of those behind the first, the ones with further values."""
+    windows = [(form, one) for form, one in sample if isinstance(one, Window)]
+    needed: list[Format] = []
+    known: set[str] = set()
+    for form in formats:
+        own = {name for other, one in windows if other is form for name in one.values}
+        if own - known:
+            needed.append(form)
+            known |= own
+    return needed
 
 
 def _hints(formats: Iterable[Format]) -> list[str]:

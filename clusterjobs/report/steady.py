@@ -17,8 +17,8 @@ SLOW = 1.5  # times the median: such a window saved or validated, or waited
 class Steady(NamedTuple):
     """`from_step`: the last step of the first attempt's warm-up. `why_not`: "" if there is one.
 
-    `seconds`: the median of a step. `warm_up`: windows of the start of every attempt; `slow`: those that are much slower than the
-    median; `usual`: all others, which the spread is of.
+    `seconds`: the median of a step. `warm_up`: windows of the start of every attempt; `slow`: those
+    that are much slower than the median; `usual`: all others, which the spread is of.
     """
 
     from_step: int | None

@@ -12,23 +12,29 @@ from clusterjobs.commands.show import print_json
 _EXAMPLES = """\b
 Examples:
   clusterjobs report exp.yaml                        (its newest job, also while it runs)
-  clusterjobs report exp.yaml 251726
+  clusterjobs report exp.yaml 251726 --against exp.yaml
   clusterjobs report logs/251726/job.log train.log.gz
   clusterjobs report sweep.yaml --html report.html
   clusterjobs report exp.yaml --json | jq '.runs[0].mfu'
 """
+_FILE = click.Path(path_type=pathlib.Path, dir_okay=False)
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("targets", nargs=-1, required=True, metavar="SPEC|JOB_ID|LOG...")
+@click.option(
+    "--against",
+    type=_FILE,
+    metavar="SPEC",
+    help="Compare with what foresight predicts for SPEC.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a script to read.")
 @click.option(
-    "--html",
-    type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    metavar="FILE",
-    help="Write one page with plots, which needs no network.",
+    "--html", type=_FILE, metavar="FILE", help="Write one page with plots, which needs no network."
 )
-def report(targets: tuple[str, ...], as_json: bool, html: pathlib.Path | None) -> None:
+def report(
+    targets: tuple[str, ...], against: pathlib.Path | None, as_json: bool, html: pathlib.Path | None
+) -> None:
     """Report what runs achieved, from their logs.
 
     Speed, efficiency, loss, lost time and cost of one job with all its attempts. Several runs are
@@ -36,19 +42,23 @@ def report(targets: tuple[str, ...], as_json: bool, html: pathlib.Path | None) -
     """
     from clusterjobs.commands.report.progress import progress_for
     from clusterjobs.commands.report.read import read_target
+    from clusterjobs.commands.report.tables import tables_of
     from clusterjobs.commands.report.targets import find_targets
-    from clusterjobs.commands.report.text import run_text
-    from clusterjobs.report.data import run_data
+    from clusterjobs.commands.report.text import run_text, table_text, unread_text
+    from clusterjobs.report.data import report_data
 
     found = [read_target(one, progress_for(one)) for one in find_targets(targets)]
     runs = [run for run, _ in found]
+    tables = tables_of(runs, against)
     if html:
         from clusterjobs.commands.report.page import write_page
 
-        write_page(html, runs)
+        write_page(html, runs, tables)
         click.echo(f"wrote {html}", err=True)
     if as_json:
-        print_json({"runs": [run_data(run) for run in runs]})
+        print_json(report_data(runs, tables))
         return
     as_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    click.echo("\n\n".join(run_text(run, as_unicode) for run in runs))
+    blocks = [unread_text(run, log) for run, log in found if not run.windows]
+    blocks += [run_text(run, as_unicode) for run in runs] if len(runs) == 1 else []
+    click.echo("\n\n".join([*blocks, *map(table_text, tables)]))

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from clusterjobs.commands.report.plot import plot
 from clusterjobs.commands.show import printable, styled, table
 from clusterjobs.counted import counted
+from clusterjobs.report.formats import all_formats
 from clusterjobs.report.numbers import dollars, duration, integer, number, seconds, share
+from clusterjobs.report.records import Log
 from clusterjobs.report.run import LostTime, Run, Spread
 from clusterjobs.report.tables import Table
 
@@ -170,6 +172,18 @@ def _curve(run: Run, as_unicode: bool) -> str:
     points = [(one.step, one.values["loss"]) for one in run.windows if "loss" in one.values]
     lines = plot(points, as_unicode)
     return "\n".join(["loss", *lines]) if lines else ""
+
+
+def unread_text(run: Run, log: Log) -> str:
+    """That no step was found, and what the log has instead."""
+    names = ", ".join(form.name for form in all_formats())
+    lines = [
+        f"{run.name}: no step was found in {counted(log.lines, 'line')}. Formats that were tried: "
+        f"{names}. A pattern of your own: report in the spec"
+    ]
+    if log.unknown:
+        lines += ["the most frequent lines:", *(f"  {line}" for line in log.unknown)]
+    return "\n".join(map(printable, lines))
 
 
 def table_text(shown: Table) -> str:

@@ -91,18 +91,26 @@ class Megatron:
 
 
 def _fields(line: str) -> dict[Quantity, float]:
-    """The known fields by name; the name is what stands before the last colon."""
+    """The known fields of a line, and its time stamp."""
     values: dict[Quantity, float] = {}
     for part in line.split("|"):
-        name, colon, text = part.rpartition(":")
-        known = _FIELDS.get(name.strip()) if colon else None
-        found = _VALUE.match(text.strip()) if known else None
-        if known and found:
-            values[known[0]] = float(found[0]) * known[1]
-    if clock := _CLOCK.search(line):
+        name, _, text = part.rpartition(":")  # a name may have a colon, a number has none
+        known = _FIELDS.get(name.strip())
+        if known and (value := _number(text)) is not None:
+            values[known[0]] = value * known[1]
+    if "[" in line and (clock := _CLOCK.search(line)):
         seconds = calendar.timegm(time.strptime(clock[1], "%Y-%m-%d %H:%M:%S"))
         values["time"] = seconds + float(clock[2] or 0)
     return values
+
+
+def _number(text: str) -> float | None:
+    """Also of `70.3TFLOPS` and `44.10%`."""
+    try:
+        return float(text)
+    except ValueError:
+        found = _VALUE.match(text.strip())
+        return float(found[0]) if found else None
 
 
 def _timers(line: str) -> dict[Quantity, float]:
