@@ -58,18 +58,20 @@ def recorded_steps(name: str) -> list[Step]:
 
 
 def starts_of(steps: Iterable[Step]) -> list[dict[int, Step]]:
-    """For each start of the ranks its steps, those that all ranks have finished."""
+    """For each start of the ranks its steps."""
     starts: dict[int, dict[int, Step]] = {}
-    rows = list(steps)
-    world = max(row["ranks"] for row in rows)
-    for row in rows:
-        if row["ranks"] == world:
-            starts.setdefault(row["start_number"], {})[row["step"]] = row
+    for row in steps:
+        starts.setdefault(row["start_number"], {})[row["step"]] = row
     return [starts[number] for number in sorted(starts)]
 
 
 def spans(windows: Iterable[Window], steps: Iterable[Step]) -> Iterator[tuple[Window, Span]]:
-    """Each window with the steps since the window before it, or since the start of the ranks."""
+    """Each window with the steps since the window before it, or since the start of the ranks.
+
+    Those with a step that not all ranks have finished are left out: one of them was killed.
+    """
+    steps = list(steps)
+    world = max(row["ranks"] for row in steps)
     starts = iter(starts_of(steps))
     rows, last = next(starts), 0
     for window in windows:
@@ -77,7 +79,9 @@ def spans(windows: Iterable[Window], steps: Iterable[Step]) -> Iterator[tuple[Wi
             rows, last = next(starts), 0
         first = max(last + 1, min(rows))
         last = window.step
-        yield window, Span(rows, first, last)
+        span = Span(rows, first, last)
+        if all(row["ranks"] == world for row in span.steps):
+            yield window, span
 
 
 def between_prints(span: Span) -> tuple[float, float]:
