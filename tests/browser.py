@@ -113,7 +113,9 @@ class Browser:
             text = key if len(key) == 1 else ""
             for kind in ("keyDown", "keyUp"):
                 held = {"text": text} if text and kind == "keyDown" else {}
-                self.call("Input.dispatchKeyEvent", type=kind, key=key, code=_CODES.get(key, ""), **held)
+                self.call(
+                    "Input.dispatchKeyEvent", type=kind, key=key, code=_CODES.get(key, ""), **held
+                )
             self.settle()
 
     def mouse(self, kind: str, x: float, y: float, clicks: int = 0) -> None:
@@ -147,7 +149,9 @@ class Browser:
         if not whole:
             return {}
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        return {"clip": {"x": 0, "y": 0, "scale": 1, "width": size["width"], "height": size["height"]}}
+        return {
+            "clip": {"x": 0, "y": 0, "scale": 1, "width": size["width"], "height": size["height"]}
+        }
 
     def pdf(self) -> bytes:
         return base64.b64decode(self.call("Page.printToPDF", printBackground=False)["data"])

@@ -18,8 +18,14 @@ def short_run() -> Run:
     for number, seconds in enumerate(times, start=1):
         step = 100 * number
         time = seconds * chance.uniform(0.96, 1.05)
-        values = _values(step, time, 64, 1024, 10.8 - 1.9 * math.log10(step) + chance.gauss(0, 0.05))
-        values |= {"forward_seconds": time - 0.25, "backward_seconds": 0.2, "skipped": 1.0 * (step == 100)}
+        values = _values(
+            step, time, 64, 1024, 10.8 - 1.9 * math.log10(step) + chance.gauss(0, 0.05)
+        )
+        values |= {
+            "forward_seconds": time - 0.25,
+            "backward_seconds": 0.2,
+            "skipped": 1.0 * (step == 100),
+        }
         if step % 1000 == 0:
             values["validation_loss"] = values["loss"] + 0.08
         windows.append(Window(step, values, 100))
@@ -68,7 +74,9 @@ def week_run() -> Run:
             resumed_step=starts[index] - 1 if index else None,
             kept_steps=(starts[index + 1] if index < 4 else 1_200_001) - starts[index],
             lost_steps=9_000 if index < 4 else 0,
-            lost_seconds={"repeated": 4_475.0, "saving": 1_480.0} if index < 4 else {"saving": 1_480.0},
+            lost_seconds={"repeated": 4_475.0, "saving": 1_480.0}
+            if index < 4
+            else {"saving": 1_480.0},
         )
         for index, reason in enumerate(reasons)
     )
@@ -78,7 +86,9 @@ def week_run() -> Run:
         replaced=tuple(replaced),
         total_steps=2_000_000,
         lost_steps=36_000,
-        cost=Cost(14_112.4, 973.8, "4 x p4d.24xlarge, us-east-1, $21.96 an hour, list price of 2026-11"),
+        cost=Cost(
+            14_112.4, 973.8, "4 x p4d.24xlarge, us-east-1, $21.96 an hour, list price of 2026-11"
+        ),
         advice=(
             "Repeated steps cost more than anything else: with a checkpoint every 2,000 steps instead "
             "of 9,000, about 14 of the lost 17,900 s would be saved for each restart.",
@@ -121,13 +131,31 @@ def _values(
 
 
 def _run(
-    name: str, windows: list[Window], lost: dict[LostTime, float], gpus: int, nodes: int, goodput: float
+    name: str,
+    windows: list[Window],
+    lost: dict[LostTime, float],
+    gpus: int,
+    nodes: int,
+    goodput: float,
 ) -> Run:
     steady = windows[len(windows) // 2 :]
     quantities: tuple[Quantity, ...] = ("seconds", "samples_per_second", "tokens_per_second")
     rates = {quantity: _spread([one.values[quantity] for one in steady]) for quantity in quantities}
-    paid = sum(one.values["seconds"] * (one.steps or 0) for one in windows) + lost.get("starting", 0)
-    attempt = AttemptPart(1, "submitted", paid, lost.get("queue"), 1, windows[-1].step, None, windows[-1].step, 0, {**lost})
+    paid = sum(one.values["seconds"] * (one.steps or 0) for one in windows) + lost.get(
+        "starting", 0
+    )
+    attempt = AttemptPart(
+        1,
+        "submitted",
+        paid,
+        lost.get("queue"),
+        1,
+        windows[-1].step,
+        None,
+        windows[-1].step,
+        0,
+        {**lost},
+    )
     return Run(
         name=name,
         framework="megatron-deepspeed",
@@ -140,7 +168,9 @@ def _run(
         no_steady_state="",
         steady_from=steady[0].step,
         mean_samples_per_second=63.5,
-        efficiency=Efficiency(53.4, 71.2, 0.171, 0.228, 312, "A100-40", "model FLOP: 72 B s l h² (1 + s/6h + V/16lh)"),
+        efficiency=Efficiency(
+            53.4, 71.2, 0.171, 0.228, 312, "A100-40", "model FLOP: 72 B s l h² (1 + s/6h + V/16lh)"
+        ),
         paid_seconds=paid,
         lost_seconds=lost,
         lost_steps=0,
@@ -150,8 +180,12 @@ def _run(
         peak_memory_gib=31.2,
         windows=tuple(windows),
         derived={"tokens_per_second": "samples/s x sequence"},
-        notes=("The first 11 windows waited for their data: forward took up to 9.4 s, backward 0.2 s.",),
-        advice=("Waiting for data cost 1,860 s: start more workers for loading, or stage the data.",),
+        notes=(
+            "The first 11 windows waited for their data: forward took up to 9.4 s, backward 0.2 s.",
+        ),
+        advice=(
+            "Waiting for data cost 1,860 s: start more workers for loading, or stage the data.",
+        ),
         job_id="4711",
     )
 
