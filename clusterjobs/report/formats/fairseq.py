@@ -17,9 +17,9 @@ from clusterjobs.report.records import Event, Quantity, Window
 
 _PAIR = re.compile(r"\b([a-z_]+)(?:=| )([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))(?=,|$| \|)")
 _TAG = re.compile(r"(?:\| |\[)(train_inner|train|valid)\b")
-_SAVED = re.compile(r"Saved checkpoint .* @ (\d{1,15}) updates.*\(writing took ([\d.]{1,20}) sec")
-_SAVING = re.compile(r"Preparing to save checkpoint for .* @ (\d{1,15}) updates")
-_LOADED = re.compile(r"Loaded checkpoint .* @ (\d{1,15}) updates")
+_SAVED = re.compile(r"@ (\d{1,15}) updates, score [^()]{1,40}\) \(writing took ([\d.]{1,20}) sec")
+_SAVING = re.compile(r"Preparing to save checkpoint for epoch \d{1,9} @ (\d{1,15}) updates")
+_LOADED = re.compile(r"\(epoch \d{1,9} @ (\d{1,15}) updates\)")
 _NO_CHECKPOINT = "No existing checkpoint found"
 _PLAIN: dict[str, Quantity] = {
     "lr": "learning_rate",
@@ -87,11 +87,11 @@ def _values(numbers: Mapping[str, float]) -> dict[Quantity, float]:
 
 
 def _event(line: str) -> Event | None:
-    if found := _SAVED.search(line):
+    if "Saved checkpoint " in line and (found := _SAVED.search(line)):
         return Event("saved", int(found[1]), float(found[2]))
     if found := _SAVING.search(line):
         return Event("saving", int(found[1]))
-    if found := _LOADED.search(line):
+    if "Loaded checkpoint " in line and (found := _LOADED.search(line)):
         return Event("resumed", int(found[1]))
     return None
 
