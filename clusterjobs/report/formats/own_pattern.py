@@ -26,7 +26,9 @@ class OwnPattern:
         texts = self._texts(line[:_LONGEST])
         step = number_of("step", texts.pop("step", None))
         found = {
-            name: number for name, text in texts.items() if (number := number_of(text)) is not None
+            name: number
+            for name, text in texts.items()
+            if (number := number_of(name, text)) is not None
         }
         if step is None or not math.isfinite(step) or not found:
             return ()
