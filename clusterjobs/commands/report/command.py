@@ -14,6 +14,7 @@ Examples:
   clusterjobs report exp.yaml                        (its newest job, also while it runs)
   clusterjobs report exp.yaml 251726 --against exp.yaml
   clusterjobs report logs/251726/job.log train.log.gz
+  clusterjobs report train.log --spec exp.yaml       (its model, GPUs and price)
   clusterjobs report sweep.yaml --html report.html
   clusterjobs report exp.yaml --json | jq '.runs[0].mfu'
 """
@@ -22,6 +23,12 @@ _FILE = click.Path(path_type=pathlib.Path, dir_okay=False)
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("targets", nargs=-1, required=True, metavar="SPEC|JOB_ID|LOG...")
+@click.option(
+    "--spec",
+    type=_FILE,
+    metavar="SPEC",
+    help="What a LOG is of: its model, GPUs, price and own patterns.",
+)
 @click.option(
     "--against",
     type=_FILE,
@@ -33,7 +40,11 @@ _FILE = click.Path(path_type=pathlib.Path, dir_okay=False)
     "--html", type=_FILE, metavar="FILE", help="Write one page with plots, which needs no network."
 )
 def report(
-    targets: tuple[str, ...], against: pathlib.Path | None, as_json: bool, html: pathlib.Path | None
+    targets: tuple[str, ...],
+    spec: pathlib.Path | None,
+    against: pathlib.Path | None,
+    as_json: bool,
+    html: pathlib.Path | None,
 ) -> None:
     """Report what runs achieved, from their logs.
 
@@ -47,7 +58,7 @@ def report(
     from clusterjobs.commands.report.text import run_text, table_text, unread_text
     from clusterjobs.report.data import report_data
 
-    found = [read_target(one, progress_for(one)) for one in find_targets(targets)]
+    found = [read_target(one, progress_for(one)) for one in find_targets(targets, spec)]
     runs = [run for run, _ in found]
     tables = tables_of(runs, against)
     if html:

@@ -10,10 +10,13 @@ from clusterjobs.commands.foresight.job import CPU, ForeseenJob, Unknown, forese
 from clusterjobs.commands.foresight.prices import price_of
 from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.report.targets import Target
+from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.errors import InputError
 from clusterjobs.foresight.cost import HourlyPrice
 from clusterjobs.jobs.folders import read_plan
 from clusterjobs.jobs.records import Attempt, read_folder, unrecorded_attempts
+from clusterjobs.report.formats import Format
+from clusterjobs.report.formats.own_pattern import OwnPattern
 from clusterjobs.report.job import Job, RecordedAttempt
 
 
@@ -21,6 +24,14 @@ def job_of(target: Target) -> Job:
     """Whatever is known; nothing of it is needed."""
     job = _in_folder(target)
     return _with_spec(job, target.spec) if target.spec and target.point is None else job
+
+
+def own_formats(target: Target) -> list[Format]:
+    """The patterns of the spec's key `report`. Raises InputError for a spec that is wrong."""
+    if target.spec is None:
+        return []
+    wanted = SpecFiles(target.spec).load_points()[0].experiment.report
+    return [OwnPattern(wanted.pattern, wanted.values)] if wanted else []
 
 
 def _in_folder(target: Target) -> Job:
