@@ -52,15 +52,19 @@ def report(
     compared. A folder stands for the jobs in it, and - for standard input.
     """
     from clusterjobs.commands.report.progress import progress_for
+    from clusterjobs.commands.report.rank_tables import rank_tables
     from clusterjobs.commands.report.read import read_target
     from clusterjobs.commands.report.tables import tables_of
     from clusterjobs.commands.report.targets import find_targets
     from clusterjobs.commands.report.text import run_text, table_text, unread_text
     from clusterjobs.report.data import report_data
 
-    found = [read_target(one, progress_for(one)) for one in find_targets(targets, spec)]
+    wanted = find_targets(targets, spec)
+    found = [read_target(one, progress_for(one)) for one in wanted]
     runs = [run for run, _ in found]
     tables = tables_of(runs, against)
+    for one, (run, log) in zip(wanted, found, strict=True):
+        tables += rank_tables(run, log, one.folder)
     if html:
         from clusterjobs.commands.report.page import write_page
 
