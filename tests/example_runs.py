@@ -1,4 +1,4 @@
-"""Runs made by hand for tests of what reports show: a short one, a week, a sweep of twelve points."""
+"""Runs made by hand, to be shown: a short one, a week, a sweep of twelve points, a hostile one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,24 @@ def short_run() -> Run:
     for number, seconds in enumerate(times, start=1):
         step = 100 * number
         time = seconds * chance.uniform(0.96, 1.05)
-        values = _values(step, time, 64, 1024, 10.8 - 1.9 * math.log10(step) + chance.gauss(0, 0.05))
-        values |= {"forward_seconds": time - 0.25, "backward_seconds": 0.2, "skipped": 1.0 * (step == 100)}
+        values = _values(
+            step, time, 64, 1024, 10.8 - 1.9 * math.log10(step) + chance.gauss(0, 0.05)
+        )
+        values |= {
+            "forward_seconds": time - 0.25,
+            "backward_seconds": 0.2,
+            "skipped": 1.0 * (step == 100),
+        }
         if step % 1000 == 0:
             values["validation_loss"] = values["loss"] + 0.08
         windows.append(Window(step, values, 100))
     lost: dict[LostTime, float] = {
-        **{"queue": 95.0, "starting": 71.0, "data_wait": 1860.0, "saving": 52.0},
-        **{"validation": 24.0, "slow": 7.3},
+        "queue": 95.0,
+        "starting": 71.0,
+        "data_wait": 1860.0,
+        "saving": 52.0,
+        "validation": 24.0,
+        "slow": 7.3,
     }
     return _run("gpt-350m", windows, lost, gpus=8, nodes=1, goodput=0.345)
 
@@ -51,12 +61,20 @@ def week_run() -> Run:
             values = _values(step, 0.5, 512, 2048, 1.93 + 9 / (1 + step / 2500) ** 0.6)
             replaced.append(Window(step, values, 100))
     lost: dict[LostTime, float] = {
-        **{"queue": 21_300.0, "staging": 900.0, "preflight": 410.0, "starting": 620.0},
-        **{"restart": 2_600.0, "warm_up": 1_900.0, "saving": 7_400.0, "validation": 5_200.0},
-        **{"repeated": 17_900.0, "stalled": 1_800.0, "slow": 3_100.0},
+        "queue": 21_300.0,
+        "staging": 900.0,
+        "preflight": 410.0,
+        "starting": 620.0,
+        "restart": 2_600.0,
+        "warm_up": 1_900.0,
+        "saving": 7_400.0,
+        "validation": 5_200.0,
+        "repeated": 17_900.0,
+        "stalled": 1_800.0,
+        "slow": 3_100.0,
     }
     run = _run("llama-8b-fineweb", windows, lost, gpus=32, nodes=4, goodput=0.931)
-    reasons = ("submitted", "time limit", "exit code 1", "node failure", "time limit")
+    reasons = ("time_limit", "crash", "node_failure", "time_limit", "completed")
     attempts = tuple(
         AttemptPart(
             number=index + 1,
@@ -68,7 +86,9 @@ def week_run() -> Run:
             resumed_step=starts[index] - 1 if index else None,
             kept_steps=(starts[index + 1] if index < 4 else 1_200_001) - starts[index],
             lost_steps=9_000 if index < 4 else 0,
-            lost_seconds={"repeated": 4_475.0, "saving": 1_480.0} if index < 4 else {"saving": 1_480.0},
+            lost_seconds={"repeated": 4_475.0, "saving": 1_480.0}
+            if index < 4
+            else {"saving": 1_480.0},
         )
         for index, reason in enumerate(reasons)
     )
@@ -78,10 +98,12 @@ def week_run() -> Run:
         replaced=tuple(replaced),
         total_steps=2_000_000,
         lost_steps=36_000,
-        cost=Cost(14_112.4, 973.8, "4 x p4d.24xlarge, us-east-1, $21.96 an hour, list price of 2026-11"),
+        cost=Cost(
+            14_112.4, 973.8, "4 x p4d.24xlarge, us-east-1, $21.96 an hour, list price of 2026-11"
+        ),
         advice=(
-            "Repeated steps cost more than anything else: with a checkpoint every 2,000 steps instead "
-            "of 9,000, about 14 of the lost 17,900 s would be saved for each restart.",
+            "Repeated steps cost more than anything else: a checkpoint every 2,000 steps instead "
+            "of 9,000 would save about an hour for each restart.",
         ),
     )
 
@@ -106,6 +128,33 @@ def sweep_runs(points: int = 12) -> list[Run]:
     return runs
 
 
+def hostile_run() -> Run:
+    """Texts that would act in a page, a terminal or a reader's eyes, wherever a text can stand."""
+    bad = (
+        "<script>alert(1)</script>\u202egnp.exe",
+        '"><img src=x onerror=alert(2)>',
+        "\x1b[31mred\x1b[0m \x00\x07 </style><style>*{display:none}</style>",
+        "{{ 7 * 7 }} </textarea> <!-- --> ]]> &lt; javascript:alert(3) \ud800",
+    )
+    run = short_run()
+    attempt = replace(run.attempts[0], reason=bad[1], seconds=100.0)
+    assert run.efficiency
+    assert run.cost
+    return replace(
+        run,
+        name=bad[0],
+        framework=bad[1],
+        job_id=bad[2],
+        attempts=(attempt,),
+        efficiency=replace(run.efficiency, gpu=bad[0], formula=bad[3]),
+        cost=replace(run.cost, price=bad[2]),
+        no_steady_state=bad[3],
+        derived={"loss": bad[0], bad[1]: bad[2]},  # type: ignore[dict-item]
+        notes=bad,
+        advice=bad,
+    )
+
+
 def _values(
     step: int, seconds: float, batch: int, sequence: int, loss: float
 ) -> dict[Quantity, float]:
@@ -121,13 +170,31 @@ def _values(
 
 
 def _run(
-    name: str, windows: list[Window], lost: dict[LostTime, float], gpus: int, nodes: int, goodput: float
+    name: str,
+    windows: list[Window],
+    lost: dict[LostTime, float],
+    gpus: int,
+    nodes: int,
+    goodput: float,
 ) -> Run:
     steady = windows[len(windows) // 2 :]
     quantities: tuple[Quantity, ...] = ("seconds", "samples_per_second", "tokens_per_second")
     rates = {quantity: _spread([one.values[quantity] for one in steady]) for quantity in quantities}
-    paid = sum(one.values["seconds"] * (one.steps or 0) for one in windows) + lost.get("starting", 0)
-    attempt = AttemptPart(1, "submitted", paid, lost.get("queue"), 1, windows[-1].step, None, windows[-1].step, 0, {**lost})
+    paid = sum(one.values["seconds"] * (one.steps or 0) for one in windows) + lost.get(
+        "starting", 0
+    )
+    attempt = AttemptPart(
+        1,
+        "completed",
+        paid,
+        lost.get("queue"),
+        1,
+        windows[-1].step,
+        None,
+        windows[-1].step,
+        0,
+        {**lost},
+    )
     return Run(
         name=name,
         framework="megatron-deepspeed",
@@ -140,7 +207,9 @@ def _run(
         no_steady_state="",
         steady_from=steady[0].step,
         mean_samples_per_second=63.5,
-        efficiency=Efficiency(53.4, 71.2, 0.171, 0.228, 312, "A100-40", "model FLOP: 72 B s l h² (1 + s/6h + V/16lh)"),
+        efficiency=Efficiency(
+            53.4, 71.2, 0.171, 0.228, 312, "A100-40", "model FLOP: 72 B s l h² (1 + s/6h + V/16lh)"
+        ),
         paid_seconds=paid,
         lost_seconds=lost,
         lost_steps=0,
@@ -150,8 +219,12 @@ def _run(
         peak_memory_gib=31.2,
         windows=tuple(windows),
         derived={"tokens_per_second": "samples/s x sequence"},
-        notes=("The first 11 windows waited for their data: forward took up to 9.4 s, backward 0.2 s.",),
-        advice=("Waiting for data cost 1,860 s: start more workers for loading, or stage the data.",),
+        notes=(
+            "The first 11 windows waited for their data: forward took up to 9.4 s, backward 0.2 s.",
+        ),
+        advice=(
+            "Waiting for data cost 1,860 s: start more workers for loading, or stage the data.",
+        ),
         job_id="4711",
     )
 

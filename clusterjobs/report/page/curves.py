@@ -127,7 +127,8 @@ def _beside(kind: _Kind, run: Run, has_main: bool) -> list[Curve]:
     curves = [
         Curve(name, index, found, style)
         for index, (name, quantity, style) in enumerate(kind.beside, start=1)
-        if (found := points_of(run.windows, quantity)) and (has_main or quantity == "validation_loss")
+        if (found := points_of(run.windows, quantity))
+        and (has_main or quantity == "validation_loss")
     ]
     if kind.repeated and (found := with_gaps(run.replaced, kind.quantity)):
         curves.append(Curve("repeated later", 0, found, "thin"))

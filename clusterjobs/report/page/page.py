@@ -93,7 +93,8 @@ def _table(table: Table) -> dict[str, Any]:
 def _policy(style: str, script: str) -> str:
     """Nothing may be loaded; only this style and this script count."""
     hashes = (
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
     )
     style_hash, script_hash = hashes
     return (

@@ -29,13 +29,30 @@ _RATES: dict[Quantity, tuple[str, Callable[[float], str]]] = {
 def attempts_table(run: Run) -> Table | None:
     if len(run.attempts) < 2 and not any(one.seconds for one in run.attempts):
         return None
-    head = ("Attempt", "Reason", "Steps", "Resumed from", "Kept", "Lost", "Queue", "Time", "Most lost to")
+    head = (
+        "Attempt",
+        "Ended by",
+        "Steps",
+        "Resumed from",
+        "Kept",
+        "Lost",
+        "Queue",
+        "Time",
+        "Most lost to",
+    )
     return Table("Attempts", head, tuple(_attempt(one) for one in run.attempts))
 
 
 def rates_table(run: Run) -> Table | None:
     rows = [
-        (name, shown(rate.median), shown(rate.p10), shown(rate.p90), shown(rate.mean), integer(rate.count))
+        (
+            name,
+            shown(rate.median),
+            shown(rate.p10),
+            shown(rate.p90),
+            shown(rate.mean),
+            integer(rate.count),
+        )
         for quantity, (name, shown) in _RATES.items()
         if (rate := run.rates.get(quantity))
     ]

@@ -43,7 +43,9 @@ def _cells(column: _Column, runs: Sequence[Run]) -> list[Cell]:
     return [
         Cell("", "")
         if value is None
-        else Cell(shown(value), number(100 * value / largest, 3) if with_bar and largest > 0 else "")
+        else Cell(
+            shown(value), number(100 * value / largest, 3) if with_bar and largest > 0 else ""
+        )
         for value in values
     ]
 

@@ -14,7 +14,9 @@ _LONGEST = 500
 def visible(text: str) -> str:
     """The text without characters that act, shortened if it is very long. HTML is not escaped."""
     cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-    return "".join(_code(sign) if unicodedata.category(sign) in _INVISIBLE else sign for sign in cut)
+    return "".join(
+        _code(sign) if unicodedata.category(sign) in _INVISIBLE else sign for sign in cut
+    )
 
 
 def _code(sign: str) -> str:
