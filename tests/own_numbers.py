@@ -12,6 +12,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from clusterjobs.report.log import read_log
 from clusterjobs.report.records import Window
 
 LOGS = pathlib.Path(__file__).with_name("report") / "logs"
@@ -34,6 +35,19 @@ class Span(NamedTuple):
         return sum(step["samples"] for step in self.steps)
 
 
+class Kind(NamedTuple):
+    """How a program prints: every so many steps; `clock`: what its speed is of, "" if it has none.
+
+    `is_mean`: its loss is the mean of these steps, and not that of the last one.
+    """
+
+    framework: str
+    every: int = 1
+    clock: str = "prints"
+    is_mean: bool = False
+    has_loss: bool = True
+
+
 Bounds = Callable[[Span], tuple[float, float]]  # seconds of the window: at least, at most
 
 
@@ -44,18 +58,20 @@ def recorded_steps(name: str) -> list[Step]:
 
 
 def starts_of(steps: Iterable[Step]) -> list[dict[int, Step]]:
-    """For each start of the ranks its steps, those that all ranks have finished."""
+    """For each start of the ranks its steps."""
     starts: dict[int, dict[int, Step]] = {}
-    rows = list(steps)
-    world = max(row["ranks"] for row in rows)
-    for row in rows:
-        if row["ranks"] == world:
-            starts.setdefault(row["start_number"], {})[row["step"]] = row
+    for row in steps:
+        starts.setdefault(row["start_number"], {})[row["step"]] = row
     return [starts[number] for number in sorted(starts)]
 
 
 def spans(windows: Iterable[Window], steps: Iterable[Step]) -> Iterator[tuple[Window, Span]]:
-    """Each window with the steps since the window before it, or since the start of the ranks."""
+    """Each window with the steps since the window before it, or since the start of the ranks.
+
+    Those with a step that not all ranks have finished are left out: one of them was killed.
+    """
+    steps = list(steps)
+    world = max(row["ranks"] for row in steps)
     starts = iter(starts_of(steps))
     rows, last = next(starts), 0
     for window in windows:
@@ -63,7 +79,9 @@ def spans(windows: Iterable[Window], steps: Iterable[Step]) -> Iterator[tuple[Wi
             rows, last = next(starts), 0
         first = max(last + 1, min(rows))
         last = window.step
-        yield window, Span(rows, first, last)
+        span = Span(rows, first, last)
+        if all(row["ranks"] == world for row in span.steps):
+            yield window, span
 
 
 def between_prints(span: Span) -> tuple[float, float]:
@@ -73,6 +91,17 @@ def between_prints(span: Span) -> tuple[float, float]:
     if first - 1 not in rows or last + 1 not in rows:
         return least, math.inf
     return least, rows[last + 1]["start"] - rows[first - 1]["end"]
+
+
+def engine(span: Span) -> tuple[float, float]:
+    """DeepSpeed's timer, which runs inside its engine in the last step, and not in the first two.
+
+    The speed of those is that of the program's own line.
+    """
+    if span.last <= min(span.rows) + 1:
+        return between_prints(span)
+    least, most = span.rows[span.last]["engine"]
+    return float(least), float(most)
 
 
 def one_step(span: Span) -> tuple[float, float]:
@@ -88,8 +117,9 @@ def wrong_speeds(
     wrong = []
     for window, span in spans(windows, steps):
         least, most = bounds(span)
-        count = span.last - span.first + 1 if bounds is not one_step else 1
-        samples = span.samples if bounds is not one_step else span.rows[span.last]["samples"]
+        of_last = bounds is not between_prints
+        count = 1 if of_last else span.last - span.first + 1
+        samples = span.rows[span.last]["samples"] if of_last else span.samples
         for name, seconds in _times(window, count, samples):
             if not least * (1 - rounding) <= seconds <= most * (1 + rounding):
                 wrong.append(f"step {window.step}: {name} {least:.4f} {seconds:.4f} {most:.4f}")
@@ -118,3 +148,34 @@ def wrong_losses(
         if not math.isclose(window.values.get("loss", math.nan), own, rel_tol=digits):
             wrong.append(f"step {window.step}: loss {window.values.get('loss')}, own {own:.5f}")
     return wrong
+
+
+CLOCKS: dict[str, Bounds] = {"prints": between_prints, "engine": engine, "one step": one_step}
+
+
+def check_windows(log: bytes, steps: Iterable[Step], kind: Kind) -> None:
+    """What is read of a log is what the program has recorded, window by window."""
+    rows = list(steps)
+    read = read_log([log])
+    windows = [one for one in read.records if isinstance(one, Window)]
+    assert read.format == kind.framework
+    assert read.dropped == 0
+    printed = [row["step"] for row in rows if row["step"] % kind.every == 0]
+    assert [one.step for one in windows] == printed
+    if kind.has_loss:
+        assert wrong_losses(windows, rows, kind.is_mean) == []
+    if kind.clock:
+        timed = [one for one in windows if {"seconds", "samples_per_second"} & one.values.keys()]
+        assert len(timed) >= len(windows) - 1  # fairseq does not time its first step
+        assert wrong_speeds(windows, rows, CLOCKS[kind.clock]) == []
+
+
+def kept_losses(steps: Iterable[Step]) -> dict[int, float]:
+    """The loss of each step, of the last time that it was done."""
+    return {row["step"]: row["loss"] for row in steps}
+
+
+def repeated_steps(steps: Iterable[Step]) -> int:
+    """How many steps were done that were done again later."""
+    done = [row["step"] for row in steps]
+    return len(done) - len(set(done))

@@ -14,14 +14,14 @@ from clusterjobs.report.records import Event
 class RecordedAttempt:
     """What the job's folder says of one attempt; None is unknown. Times in seconds.
 
-    `began` and `ended` since 1970. `staging` and `preflight`: how long they took.
+    `began` and `submitted`, to the queue, since 1970. `staging`, `preflight`: how long they took.
     """
 
     number: int
     reason: str = ""
     seconds: float | None = None
     began: float | None = None
-    ended: float | None = None
+    submitted: float | None = None
     staging: float | None = None
     preflight: float | None = None
 
@@ -45,7 +45,7 @@ class Job:
     """Everything is optional: a report of a bare log knows none of it.
 
     `batch` and `sequence`: samples of a step and tokens of a sample, where the log has no rates.
-    `submitted`: seconds since 1970. `price` of one node.
+    `price` of one node.
     """
 
     name: str = ""
@@ -53,10 +53,10 @@ class Job:
     framework: str = ""
     nodes: int | None = None
     gpus: int | None = None
+    ranks: int | None = None
     batch: int | None = None
     sequence: int | None = None
     total_steps: int | None = None
-    submitted: float | None = None
     attempts: tuple[RecordedAttempt, ...] = ()
     model: ModelShape | None = None
     layout: Layout | None = None

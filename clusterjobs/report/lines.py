@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+_NEWLINE = re.compile(rb"\n")
 LONGEST = 1 << 20  # bytes of a line: of a longer one the rest is dropped
 _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]"  # colours and moves of the cursor
@@ -53,7 +54,11 @@ class LineFinder:
             yield from clean_lines(block[start:stop])
 
     def _spans(self, block: bytes, end: int) -> list[tuple[int, int]]:
-        """Start and end of each line with a hint, in order."""
+        """Start and end of each line with a hint, in order; every line has an empty hint."""
+        if b"" in self.hints:
+            ends = [one.start() for one in _NEWLINE.finditer(block, 0, end)]
+            stops = ends if ends and ends[-1] == end - 1 else [*ends, end]
+            return [*zip([0, *(stop + 1 for stop in ends)], stops, strict=False)]
         found: dict[int, int] = {}
         for hint in self.hints:
             at = block.find(hint, 0, end)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -66,6 +65,7 @@ def make_run(log: Log, job: Job) -> Run:
         derived=derived,
         notes=notes,
         job_id=job.job_id,
+        ranks=job.ranks,
     )
     return replace(run, efficiency=_efficiency(run, job))
 
@@ -90,21 +90,17 @@ def _attempts(kept: Sequence[Kept], steady: Steady, job: Job) -> tuple[AttemptPa
     for one in kept:
         known = recorded.get(one.part.attempt, RecordedAttempt(one.part.attempt))
         recorded[known.number] = with_events(known, one.part.events)
-    waits = _queue_seconds(job)
     return tuple(
         _attempt(
             recorded[number],
             [one for one in kept if one.part.attempt == number],
             steady,
-            waits.get(number),
         )
         for number in sorted(recorded)
     )
 
 
-def _attempt(
-    recorded: RecordedAttempt, kept: Sequence[Kept], steady: Steady, queue: float | None
-) -> AttemptPart:
+def _attempt(recorded: RecordedAttempt, kept: Sequence[Kept], steady: Steady) -> AttemptPart:
     with_steps = [one for one in kept if one.part.windows]
     in_steps = sum(total(one.part.windows) for one in kept)
     lost = added(
@@ -113,7 +109,9 @@ def _attempt(
             lost_outside_steps(recorded, in_steps, recorded.number == 1),
         ]
     )
-    if queue:
+    queue = None
+    if recorded.began is not None and recorded.submitted is not None:
+        queue = max(0.0, recorded.began - recorded.submitted)
         lost["queue"] = queue
     first = with_steps[0].part if with_steps else None
     return AttemptPart(
@@ -128,17 +126,6 @@ def _attempt(
         lost_steps=sum(one.lost_steps for one in kept),
         lost_seconds=lost,
     )
-
-
-def _queue_seconds(job: Job) -> dict[int, float]:
-    """How long each attempt waited for its nodes, where both times are known."""
-    waits = {}
-    if job.attempts and job.submitted is not None and job.attempts[0].began is not None:
-        waits[job.attempts[0].number] = job.attempts[0].began - job.submitted
-    for before, after in itertools.pairwise(job.attempts):
-        if before.ended is not None and after.began is not None:
-            waits[after.number] = after.began - before.ended
-    return {number: seconds for number, seconds in waits.items() if seconds >= 0}
 
 
 def _paid(

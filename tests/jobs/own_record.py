@@ -50,15 +50,20 @@ def collect(folder: pathlib.Path, printer: int = 0) -> list[dict[str, Any]]:
     """One row per step of each attempt, in order: samples of all ranks, times of the printing one.
 
     `loss` is the mean over the ranks, weighted with `weight`, which is the samples if the rows do
-    not say otherwise; `ranks` says how many have finished the step. `start_number` counts the times
-    that the ranks were started.
+    not say otherwise; `ranks` says how many have finished the step: fewer than all, if one was
+    killed. `start_number` counts the times that the ranks were started. A step that the printing
+    rank has not finished is left out.
     """
     steps: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for files in _files_of_ranks(folder):
         for number, rows in enumerate(files, 1):
             for row in rows:
                 steps.setdefault((number, row["step"]), []).append(row)
-    return [_joined(number, rows, printer) for (number, _), rows in sorted(steps.items())]
+    return [
+        _joined(number, rows, printer)
+        for (number, _), rows in sorted(steps.items())
+        if any(row["rank"] == printer for row in rows)
+    ]
 
 
 def _files_of_ranks(folder: pathlib.Path) -> Iterator[list[list[dict[str, Any]]]]:
@@ -72,7 +77,7 @@ def _files_of_ranks(folder: pathlib.Path) -> Iterator[list[list[dict[str, Any]]]
 
 
 def _joined(number: int, rows: list[dict[str, Any]], printer: int) -> dict[str, Any]:
-    own = next((row for row in rows if row["rank"] == printer), rows[0])
+    own = next(row for row in rows if row["rank"] == printer)
     joined = {key: own[key] for key in own if key != "rank"}
     joined = {"attempt": own["attempt"], "start_number": number, **joined}
     joined |= {"samples": sum(row["samples"] for row in rows), "ranks": len(rows)}

@@ -6,6 +6,8 @@ writes a log and its record there, to be looked at and committed.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -13,8 +15,11 @@ import re
 from importlib import metadata
 from typing import Any
 
+from own_numbers import Kind, check_windows, repeated_steps
 from own_record import collect
 from rendered_jobs import Jobs
+
+from clusterjobs.commands import main
 
 # Folders of this machine, in a log that is kept.
 _FOLDERS = (
@@ -41,6 +46,26 @@ def own_steps(jobs: Jobs, name: str, job_id: str, *packages: str, printer: int =
         log = shared / "logs" / job_id / "job.log"
         _keep(pathlib.Path(kept), name, log.read_bytes(), {"versions": versions, "steps": steps})
     return steps
+
+
+def check_report(
+    jobs: Jobs, name: str, job_id: str, kind: Kind, *packages: str, printer: int = 0
+) -> None:
+    """The report of a job says what its ranks and its script have recorded."""
+    steps = own_steps(jobs, name, job_id, *packages, printer=printer)
+    folder = jobs.lab.folder.shared("/fsx") / "logs" / job_id
+    check_windows((folder / "job.log").read_bytes(), steps, kind)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main.run(["report", str(folder), "--json"]) == 0
+    (run,) = json.loads(out.getvalue())["runs"]
+    assert run["steps"] == max(row["step"] for row in steps)
+    assert run["lost_steps"] == repeated_steps(steps)
+    lines = (folder / "attempts.jsonl").read_text().splitlines()
+    records = {one["attempt"]: one for one in map(json.loads, lines)}.values()
+    shown = [(one["number"], one["reason"], one["seconds"]) for one in run["attempts"]]
+    assert shown == [(one["attempt"], one["reason"], one["seconds"]) for one in records]
+    assert run["paid_seconds"] == sum(one["seconds"] for one in records)
 
 
 def _keep(folder: pathlib.Path, name: str, log: bytes, record: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ import pathlib
 import re
 
 import pytest
-from reported import own_steps, recorded
+from own_numbers import Kind
+from reported import check_report, recorded
 
 from clusterjobs.frameworks.deepspeed import DeepSpeed
 
@@ -41,4 +42,5 @@ def test_deepspeed_trains_one_model_in_four_ranks(jobs, launcher: str) -> None:
     assert steps == [str(step) for step in range(1, STEPS + 1)]
     (line,) = DeepSpeed.log_lines
     assert re.search(line.pattern, ended.log), ended.log
-    own_steps(jobs, spec["name"], ended.job_id, "deepspeed", "torch")
+    kind = Kind("deepspeed", clock="engine")
+    check_report(jobs, spec["name"], ended.job_id, kind, "deepspeed", "torch")

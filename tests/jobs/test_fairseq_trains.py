@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from faults import TIMEOUT, Running
 from nodes_programs import Prepared, prepared, prepared_folders  # noqa: F401
-from reported import own_steps, recorded
+from own_numbers import Kind
+from reported import check_report, recorded
 
 from clusterjobs.frameworks.fairseq.command_line import _quoted
 from clusterjobs.frameworks.fairseq.framework import Fairseq
@@ -118,7 +119,8 @@ def test_fairseq_trains_one_model_in_four_ranks(
     assert ended.log.count("done training in") == 1
     checkpoints = jobs.lab.folder.shared("/fsx") / "check points" / f"{cli}-{launcher}"
     assert (checkpoints / "checkpoint_last.pt").exists()
-    own_steps(jobs, spec["name"], ended.job_id, "torch")
+    kind = Kind("fairseq", every=2, is_mean=True)
+    check_report(jobs, spec["name"], ended.job_id, kind, "torch")
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from nodes_programs import Prepared, lab, prepared, prepared_folders  # noqa: F401
-from reported import own_steps, recorded
+from own_numbers import Kind
+from reported import check_report, recorded
 
 from clusterjobs.frameworks.horovod import Horovod
 
@@ -51,6 +52,7 @@ def test_horovod_trains_on_two_nodes(jobs, prepared, launcher: str) -> None:  # 
     spec = hvd_spec(jobs, prepared, name, launcher=launcher)
     ended = jobs.run(recorded(spec), **prepared.environment)
     check_training(jobs, ended, name)
-    own_steps(jobs, name, ended.job_id, "torch")
+    kind = Kind("horovod", every=10, clock="one step", has_loss=False)
+    check_report(jobs, name, ended.job_id, kind, "torch")
     if launcher == "horovodrun":
         assert ended.log.count("interface eth0,") == 4

@@ -14,7 +14,8 @@ from huggingface_jobs import (
     start,
     trainer_keys,
 )
-from reported import own_steps
+from own_numbers import Kind
+from reported import check_report
 
 pytest.importorskip("transformers", reason="needs the extra 'train'")
 pytest.importorskip("accelerate", reason="needs the extra 'train'")
@@ -31,8 +32,9 @@ def test_the_trainer_with_fsdp_resumes_with_the_same_losses(jobs) -> None:
     assert_one_training(job, jobs, "FSDP")
     assert "from checkpoint checkpoint-7" in job.log()
     packages = ("transformers", "accelerate", "torch")
-    own_steps(jobs, "fsdp-straight", straight.job_id, *packages)
-    own_steps(jobs, "fsdp", job.job_id, *packages)
+    kind = Kind("huggingface", clock="")
+    check_report(jobs, "fsdp-straight", straight.job_id, kind, *packages)
+    check_report(jobs, "fsdp", job.job_id, kind, *packages)
 
 
 @pytest.mark.faults
@@ -64,4 +66,4 @@ def test_an_accelerator_resumes_with_the_same_losses(jobs, launcher: str) -> Non
     job = start(jobs, f"own-{launcher}", launcher=launcher, **own_keys(HOLD_AT))
     assert_resumed(straight, job)
     assert_one_training(job, jobs, "MULTI_CPU")
-    own_steps(jobs, f"own-{launcher}", job.job_id, "accelerate", "torch")
+    check_report(jobs, f"own-{launcher}", job.job_id, Kind("own"), "accelerate", "torch")

@@ -7,7 +7,8 @@ import re
 
 import pytest
 from faults import TIMEOUT, Running
-from reported import own_steps, recorded
+from own_numbers import Kind
+from reported import check_report, recorded
 
 from clusterjobs.lab.polling import until
 
@@ -75,5 +76,5 @@ def test_an_interrupted_training_has_the_same_losses(jobs) -> None:
     assert steps[:done] + steps[done : done + 1] == list(range(1, done + 2)), "a step was repeated"
     assert "Setting signal handlers" not in job.log(), "Lightning would requeue the job, too"
     assert job.records()[0]["checkpoint"] == f"step={done}"
-    own_steps(jobs, "straight", straight.job_id, "lightning", "torch")
-    own_steps(jobs, "interrupted", job.job_id, "lightning", "torch")
+    check_report(jobs, "straight", straight.job_id, Kind("own", clock=""), "lightning", "torch")
+    check_report(jobs, "interrupted", job.job_id, Kind("own", clock=""), "lightning", "torch")

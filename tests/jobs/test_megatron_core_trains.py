@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from faults import TIMEOUT, Running
-from reported import own_steps, recorded
+from own_numbers import Kind
+from reported import check_report, recorded
 
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.lab.polling import until
@@ -89,5 +90,6 @@ def test_an_interrupted_training_of_four_ranks_has_the_losses_of_another(jobs) -
     assert tracker.read_text() == str(ITERATIONS)
     reasons = [record["reason"] for record in job.records()]
     assert reasons == ["time_limit", "completed"]
-    own_steps(jobs, "megatron-straight", straight.job_id, "megatron-core", "torch", printer=3)
-    own_steps(jobs, name, job.job_id, "megatron-core", "torch", printer=3)
+    for training, job_id in (("megatron-straight", straight.job_id), (name, job.job_id)):
+        kind = Kind("megatron-lm")
+        check_report(jobs, training, job_id, kind, "megatron-core", "torch", printer=3)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from faults import Running
-from reported import own_steps, recorded
+from own_numbers import Kind
+from reported import check_report, recorded
 
 pytest.importorskip("torch", reason="needs the extra 'train'")
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -79,5 +80,5 @@ def test_a_crashed_rank_and_a_time_limit_leave_no_trace_in_the_losses(jobs) -> N
     logs = jobs.lab.folder.shared("/fsx") / "logs" / job.job_id / "ranks"
     folders = {one.parents[2] for one in logs.glob(f"{job.job_id}_*/attempt_*/1/stdout.log")}
     assert len(folders) == 4  # one for each node and attempt of the job
-    own_steps(jobs, "straight", straight.job_id, "torch")
-    own_steps(jobs, "disturbed", job.job_id, "torch")
+    check_report(jobs, "straight", straight.job_id, Kind("own"), "torch")
+    check_report(jobs, "disturbed", job.job_id, Kind("own"), "torch")

@@ -10,10 +10,13 @@ from clusterjobs.commands.foresight.job import CPU, ForeseenJob, Unknown, forese
 from clusterjobs.commands.foresight.prices import price_of
 from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.report.targets import Target
+from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.errors import InputError
 from clusterjobs.foresight.cost import HourlyPrice
 from clusterjobs.jobs.folders import read_plan
 from clusterjobs.jobs.records import Attempt, read_folder, unrecorded_attempts
+from clusterjobs.report.formats import Format
+from clusterjobs.report.formats.own_pattern import OwnPattern
 from clusterjobs.report.job import Job, RecordedAttempt
 
 
@@ -21,6 +24,14 @@ def job_of(target: Target) -> Job:
     """Whatever is known; nothing of it is needed."""
     job = _in_folder(target)
     return _with_spec(job, target.spec) if target.spec and target.point is None else job
+
+
+def own_formats(target: Target) -> list[Format]:
+    """The patterns of the spec's key `report`. Raises InputError for a spec that is wrong."""
+    if target.spec is None:
+        return []
+    wanted = SpecFiles(target.spec).load_points()[0].experiment.report
+    return [OwnPattern(wanted.pattern, wanted.values)] if wanted else []
 
 
 def _in_folder(target: Target) -> Job:
@@ -37,6 +48,7 @@ def _in_folder(target: Target) -> Job:
         job_id=target.folder.name,
         framework=str(plan.get("framework") or ""),
         nodes=nodes,
+        ranks=ranks,
         gpus=gpus_per_node * nodes if gpus_per_node and nodes else None,
         attempts=tuple(map(_attempt, attempts)),
     )
@@ -49,8 +61,10 @@ def _derived(plan: dict[str, Any], name: str) -> int | None:
 
 
 def _attempt(one: Attempt) -> RecordedAttempt:
-    began = None if one.ended is None or one.seconds is None else one.ended - one.seconds
-    return RecordedAttempt(one.number, one.reason, one.seconds, began, one.ended)
+    began = one.began
+    if began is None and one.ended is not None and one.seconds is not None:
+        began = one.ended - one.seconds
+    return RecordedAttempt(one.number, one.reason, one.seconds, began, one.submitted)
 
 
 def _with_spec(job: Job, spec: pathlib.Path) -> Job:

@@ -9,9 +9,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from clusterjobs.commands.report.facts import job_of
+from clusterjobs.commands.report.facts import job_of, own_formats
 from clusterjobs.commands.report.targets import Target
 from clusterjobs.errors import one_problem
+from clusterjobs.report.formats import all_formats
 from clusterjobs.report.log import read_log
 from clusterjobs.report.make_run import make_run
 from clusterjobs.report.records import Log
@@ -26,7 +27,8 @@ def read_target(target: Target, progress: Callable[[int], None]) -> tuple[Run, L
 
     `progress` gets the bytes that were read so far.
     """
-    log = read_log(_counted(blocks_of(target.log), progress))
+    own = own_formats(target)
+    log = read_log(_counted(blocks_of(target.log), progress), [*own, *all_formats()])
     return make_run(log, job_of(target)), log
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.lab_paths import named_here
@@ -29,8 +29,11 @@ class Target:
     point: str | None = None
 
 
-def find_targets(words: Sequence[str]) -> list[Target]:
-    """The runs that the words name. A number is a job id. Raises InputError if there is none."""
+def find_targets(words: Sequence[str], spec: pathlib.Path | None = None) -> list[Target]:
+    """The runs that the words name. A number is a job id. Raises InputError if there is none.
+
+    `spec`: that of logs and jobs whose spec is not known otherwise.
+    """
     ids = [word for word in words if word.isdecimal() and not pathlib.Path(word).exists()]
     others = [word for word in words if word not in ids]
     specs = [pathlib.Path(word) for word in others if pathlib.Path(word).suffix in _SPECS]
@@ -45,7 +48,7 @@ def find_targets(words: Sequence[str]) -> list[Target]:
             found += _of_path(named_here(path))
     if ids and not specs:
         found += map(_of_job, ids)
-    return found
+    return [replace(one, spec=one.spec or spec) for one in found]
 
 
 def _of_spec(spec: pathlib.Path, ids: Sequence[str]) -> Iterator[Target]:

@@ -29,6 +29,7 @@ class Format(Protocol):
 # The most certain first: of two formats that describe the same step, the first one's values count.
 _MODULES: tuple[str, ...] = (
     *("megatron", "deepspeed", "torchtitan", "fairseq", "horovod", "huggingface"),
+    *("nemo", "mlperf", "maxtext", "litgpt", "composer", "paddle", "aws_fsdp"),
     "common",
     "lightning",  # a bar: lines that the program prints itself say more
 )

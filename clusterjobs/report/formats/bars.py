@@ -12,8 +12,8 @@ from typing import NamedTuple
 HINT = "%|"
 LEAST_SECONDS = 20.0  # a bar has whole seconds: a shorter time would be too uncertain
 _BAR = re.compile(
-    r"%\|[^|\[\]]*\| *(?P<done>\d{1,15})/(?P<total>\d{1,15}) "
-    r"\[(?P<elapsed>(?:\d{1,4}:)?\d{1,2}:\d\d)<[^],]*, +[^],]*(?P<rest>[^]]*)\]"
+    r"%\|[^|\[\]]{0,500}\| *(?P<done>\d{1,15})/(?P<total>\d{1,15}) "
+    r"\[(?P<elapsed>(?:\d{1,4}:)?\d{1,2}:\d\d)<[^][,]{0,20}, +[^][,]{0,40}(?P<rest>[^][]{0,2000})\]"
 )
 
 

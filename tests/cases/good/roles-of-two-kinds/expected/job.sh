@@ -419,9 +419,11 @@ signal_steps() { # SIGNAL ranks|roles: to the steps of the ranks, or to those of
 }
 
 stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs status`
+  local started=$SECONDS
   rm -f -- "$job_dir/source_failed"
   STAGE_DIR=$job_dir run_child "$@"
   [[ ! -e $job_dir/source_failed ]] || fail 'another attempt would fail in the same way'
+  printf 'clusterjobs: staging took %s s\n' "$((SECONDS - started))"
   (( child_status == 0 )) # 1, whatever the code: srun's may be that of another node
 }
 
