@@ -39,18 +39,28 @@ _FILE = click.Path(path_type=pathlib.Path, dir_okay=False)
 @click.option(
     "--html", type=_FILE, metavar="FILE", help="Write one page with plots, which needs no network."
 )
+@click.option("--csv", "as_csv", type=_FILE, metavar="FILE", help="Write the steps as CSV.")
+@click.option(
+    "--tensorboard",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    metavar="DIR",
+    help="Write TensorBoard's event files, a folder for each run.",
+)
 def report(
     targets: tuple[str, ...],
     spec: pathlib.Path | None,
     against: pathlib.Path | None,
     as_json: bool,
     html: pathlib.Path | None,
+    as_csv: pathlib.Path | None,
+    tensorboard: pathlib.Path | None,
 ) -> None:
     """Report what runs achieved, from their logs.
 
     Speed, efficiency, loss, lost time and cost of one job with all its attempts. Several runs are
     compared. A folder stands for the jobs in it, and - for standard input.
     """
+    from clusterjobs.commands.report.exports import write_csv, write_tensorboard
     from clusterjobs.commands.report.progress import progress_for
     from clusterjobs.commands.report.rank_tables import rank_tables
     from clusterjobs.commands.report.read import read_target
@@ -70,6 +80,12 @@ def report(
 
         write_page(html, runs, tables)
         click.echo(f"wrote {html}", err=True)
+    if as_csv:
+        write_csv(as_csv, runs)
+        click.echo(f"wrote {as_csv}", err=True)
+    if tensorboard:
+        write_tensorboard(tensorboard, runs)
+        click.echo(f"wrote {tensorboard}", err=True)
     if as_json:
         print_json(report_data(runs, tables))
         return

@@ -31,7 +31,7 @@ def attempts_table(run: Run) -> Table | None:
         return None
     head = (
         "Attempt",
-        "Reason",
+        "Ended by",
         "Steps",
         "Resumed from",
         "Kept",
