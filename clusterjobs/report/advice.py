@@ -18,7 +18,7 @@ _ROOM = 0.5  # of the memory: less leaves room for twice the micro batch
 
 # What to do about each kind of lost time.
 _REMEDIES: dict[LostTime, str] = {
-    "data_wait": "steps waited for their data: stage it on the nodes' own disks, or add workers to "
+    "data_wait": "were spent waiting for data: stage it on the nodes' own disks, or add workers to "
     "the data loader",
     "saving": "went to saving checkpoints: save less often, or in the background",
     "validation": "went to validation: validate less often, or on fewer batches",
@@ -40,7 +40,7 @@ def notes_of(run: Run) -> tuple[str, ...]:
 
 def _notes(run: Run) -> Iterator[str]:
     unknown = [one.number for one in run.attempts if one.seconds is None]
-    if run.windows and unknown:
+    if run.windows and 0 < len(unknown) < len(run.attempts):
         names = ", ".join(map(str, unknown))
         whose = "attempt" if len(unknown) == 1 else "attempts"
         yield (
@@ -64,7 +64,7 @@ def _notes(run: Run) -> Iterator[str]:
         )
     if run.steady_from is not None and run.rates:
         yield (
-            f"Speeds are of the steady state, from step {integer(run.steady_from)} on, without the "
+            f"Speeds are of the steady state, after step {integer(run.steady_from)}, without the "
             "start of each attempt and without windows much slower than usual."
         )
 

@@ -83,7 +83,7 @@ def test_the_forward_pass_waits_for_data() -> None:
     run = run_of(records)
     assert run.lost_seconds["data_wait"] == pytest.approx(5 * 2.1)
     assert "warm_up" not in run.lost_seconds
-    assert any("waited for their data" in one for one in run.advice)
+    assert any("waiting for data" in one for one in run.advice)
 
 
 def test_time_adds_up_whatever_the_noise() -> None:

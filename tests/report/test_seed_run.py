@@ -114,7 +114,7 @@ def test_most_of_the_lost_time_is_waiting_for_data(on_8: Run) -> None:
     assert sum(lost.values()) == pytest.approx(everything)
     assert lost["data_wait"] > 0.9 * everything
     assert lost["saving"] == pytest.approx(39.4 + 37.3, abs=1)
-    assert "waited for their data" in on_8.advice[0]
+    assert "waiting for data" in on_8.advice[0]
 
 
 def test_the_rest_of_what_the_log_shows(on_8: Run) -> None:
