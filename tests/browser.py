@@ -14,17 +14,33 @@ import os
 import pathlib
 import select
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from clusterjobs.lab import packages
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _LIMIT = 120  # seconds that anything may take on a busy machine
 
 
-def find_chromium() -> str | None:
-    return next((found for name in NAMES if (found := shutil.which(name))), None)
+class Program(NamedTuple):
+    """`libraries`: folders that the system's loader does not search."""
+
+    path: str
+    libraries: Sequence[pathlib.Path] = ()
+
+
+def find_chromium() -> Program:
+    """Installed, or unpacked from Debian's packages into the user's cache. Raises InputError."""
+    if found := next((path for name in NAMES if (path := shutil.which(name))), None):
+        return Program(found)
+    wanted = ["chromium", "chromium-common"]
+    root = packages.unpacked_packages(packages.cache_dir(), "chromium", wanted)
+    path = root / "usr/lib/chromium/chromium"
+    return Program(str(path), packages.library_dirs_of(root / "usr/bin/chromium"))
 
 
 class Browser:
@@ -82,7 +98,10 @@ class Browser:
     def resize(self, width: int, height: int) -> None:
         self.call(
             "Emulation.setDeviceMetricsOverride",
-            **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
         )
 
     def run(self, expression: str) -> Any:
@@ -103,7 +122,7 @@ class Browser:
         frame = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         self.run(f"{frame}.then(() => 1)")
 
-    def media(self, scheme: str = "light", kind: str = "screen") -> None:
+    def media(self, scheme: str = "light", kind: str = "") -> None:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=kind, features=features)
         self.settle()
@@ -175,32 +194,44 @@ _CODES = {"Tab": "Tab", "Enter": "Enter", "Escape": "Escape"}
 
 
 @contextlib.contextmanager
-def chromium(program: str, home: pathlib.Path) -> Iterator[Browser]:
+def chromium(program: Program, home: pathlib.Path) -> Iterator[Browser]:
     """A running browser with one empty page; its profile lies in `home`."""
-    with contextlib.ExitStack() as stack:
-        to_browser, from_browser = _pipe(stack), _pipe(stack)
-        process = subprocess.Popen(
-            # The protocol is on descriptors 3 and 4.
-            ["bash", "-c", f'exec "$@" 3<&{to_browser[0]} 4>&{from_browser[1]}', "bash", program]
-            + list(_options(home)),
-            pass_fds=(to_browser[0], from_browser[1]),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "HOME": str(home)},
-        )
-        os.close(to_browser[0])
-        os.close(from_browser[1])
+    to_browser, from_browser = _pipe(), _pipe()
+    # The protocol is on descriptors 3 and 4.
+    wrapped = f'exec "$@" 3<&{to_browser[0]} 4>&{from_browser[1]}'
+    process = subprocess.Popen(
+        ["bash", "-c", wrapped, "bash", program.path, *_options(home)],
+        pass_fds=(to_browser[0], from_browser[1]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=_environment(program, home),
+        start_new_session=True,
+    )
+    os.close(to_browser[0])
+    os.close(from_browser[1])
+    try:
         browser = Browser(to_browser[1], from_browser[0])
-        try:
-            browser.attach()
-            yield browser
-        finally:
-            process.kill()
-            process.wait()
+        browser.attach()
+        yield browser
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        os.close(to_browser[1])
+        os.close(from_browser[0])
 
 
-def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
+def _environment(program: Program, home: pathlib.Path) -> dict[str, str]:
+    libraries = os.pathsep.join(map(str, program.libraries))
+    return {
+        **os.environ,
+        "HOME": str(home),
+        **({"LD_LIBRARY_PATH": libraries} if libraries else {}),
+    }
+
+
+def _pipe() -> tuple[int, int]:
     """A pipe whose descriptors are not 3 and 4."""
     ends = os.pipe()
     read, write = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
@@ -210,9 +241,9 @@ def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
 
 
 def _options(home: pathlib.Path) -> Sequence[str]:
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has none
+    # Without a sandbox, which root and many containers cannot have: the pages are our own.
     return (
-        *("--headless=new", "--remote-debugging-pipe", f"--user-data-dir={home}", *sandbox),
+        *("--headless=new", "--remote-debugging-pipe", f"--user-data-dir={home}", "--no-sandbox"),
         *("--no-first-run", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
         *("--disable-background-networking", "--disable-component-update", "--disable-extensions"),
         "about:blank",

@@ -1,4 +1,4 @@
-"""Runs made by hand for tests of what reports show: a short one, a week, a sweep of twelve points."""
+"""Runs made by hand, to be shown: a short one, a week, a sweep of twelve points, a hostile one."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ def short_run() -> Run:
             values["validation_loss"] = values["loss"] + 0.08
         windows.append(Window(step, values, 100))
     lost: dict[LostTime, float] = {
-        **{"queue": 95.0, "starting": 71.0, "data_wait": 1860.0, "saving": 52.0},
-        **{"validation": 24.0, "slow": 7.3},
+        "queue": 95.0,
+        "starting": 71.0,
+        "data_wait": 1860.0,
+        "saving": 52.0,
+        "validation": 24.0,
+        "slow": 7.3,
     }
     return _run("gpt-350m", windows, lost, gpus=8, nodes=1, goodput=0.345)
 
@@ -57,12 +61,20 @@ def week_run() -> Run:
             values = _values(step, 0.5, 512, 2048, 1.93 + 9 / (1 + step / 2500) ** 0.6)
             replaced.append(Window(step, values, 100))
     lost: dict[LostTime, float] = {
-        **{"queue": 21_300.0, "staging": 900.0, "preflight": 410.0, "starting": 620.0},
-        **{"restart": 2_600.0, "warm_up": 1_900.0, "saving": 7_400.0, "validation": 5_200.0},
-        **{"repeated": 17_900.0, "stalled": 1_800.0, "slow": 3_100.0},
+        "queue": 21_300.0,
+        "staging": 900.0,
+        "preflight": 410.0,
+        "starting": 620.0,
+        "restart": 2_600.0,
+        "warm_up": 1_900.0,
+        "saving": 7_400.0,
+        "validation": 5_200.0,
+        "repeated": 17_900.0,
+        "stalled": 1_800.0,
+        "slow": 3_100.0,
     }
     run = _run("llama-8b-fineweb", windows, lost, gpus=32, nodes=4, goodput=0.931)
-    reasons = ("submitted", "time limit", "exit code 1", "node failure", "time limit")
+    reasons = ("time_limit", "crash", "node_failure", "time_limit", "completed")
     attempts = tuple(
         AttemptPart(
             number=index + 1,
@@ -90,8 +102,8 @@ def week_run() -> Run:
             14_112.4, 973.8, "4 x p4d.24xlarge, us-east-1, $21.96 an hour, list price of 2026-11"
         ),
         advice=(
-            "Repeated steps cost more than anything else: with a checkpoint every 2,000 steps instead "
-            "of 9,000, about 14 of the lost 17,900 s would be saved for each restart.",
+            "Repeated steps cost more than anything else: a checkpoint every 2,000 steps instead "
+            "of 9,000 would save about an hour for each restart.",
         ),
     )
 
@@ -114,6 +126,33 @@ def sweep_runs(points: int = 12) -> list[Run]:
         run = _run(f"lr-{rate:.2g}", windows, {"starting": 60.0, "saving": 30.0 + index}, 8, 1, 0.9)
         runs.append(replace(run, job_id=str(4200 + index)))
     return runs
+
+
+def hostile_run() -> Run:
+    """Texts that would act in a page, a terminal or a reader's eyes, wherever a text can stand."""
+    bad = (
+        "<script>alert(1)</script>\u202egnp.exe",
+        '"><img src=x onerror=alert(2)>',
+        "\x1b[31mred\x1b[0m \x00\x07 </style><style>*{display:none}</style>",
+        "{{ 7 * 7 }} </textarea> <!-- --> ]]> &lt; javascript:alert(3) \ud800",
+    )
+    run = short_run()
+    attempt = replace(run.attempts[0], reason=bad[1], seconds=100.0)
+    assert run.efficiency
+    assert run.cost
+    return replace(
+        run,
+        name=bad[0],
+        framework=bad[1],
+        job_id=bad[2],
+        attempts=(attempt,),
+        efficiency=replace(run.efficiency, gpu=bad[0], formula=bad[3]),
+        cost=replace(run.cost, price=bad[2]),
+        no_steady_state=bad[3],
+        derived={"loss": bad[0], bad[1]: bad[2]},  # type: ignore[dict-item]
+        notes=bad,
+        advice=bad,
+    )
 
 
 def _values(
@@ -146,7 +185,7 @@ def _run(
     )
     attempt = AttemptPart(
         1,
-        "submitted",
+        "completed",
         paid,
         lost.get("queue"),
         1,

@@ -53,6 +53,7 @@ class Job:
     framework: str = ""
     nodes: int | None = None
     gpus: int | None = None
+    ranks: int | None = None
     batch: int | None = None
     sequence: int | None = None
     total_steps: int | None = None

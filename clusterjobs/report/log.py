@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from clusterjobs.report.formats import Format, all_formats
 from clusterjobs.report.formats.job_script import JobScript
 from clusterjobs.report.lines import Line, LineFinder
+from clusterjobs.report.ranks import RankTimes
 from clusterjobs.report.records import Event, Log, Window
 from clusterjobs.report.thinning import halve
 from clusterjobs.report.unknown_lines import frequent_lines
@@ -43,6 +44,7 @@ class LogReader:
         self._sample: list[tuple[Format, Window | Event]] = []
         self._start = bytearray()  # of the log, for the message that no step was found
         self._dropped = 0
+        self._ranks = RankTimes()
         self._rank: int | None = None
         self._has_windows = False
         self._others = 0  # windows of other ranks since the last one of `_rank`
@@ -67,7 +69,15 @@ class LogReader:
         name = self._formats[0].name if self._formats else ""
         finder = self._finder
         unknown = () if name else frequent_lines(bytes(self._start))
-        return Log(name, tuple(self._found), finder.count, finder.size, self._dropped, unknown)
+        return Log(
+            name,
+            tuple(self._found),
+            finder.count,
+            finder.size,
+            self._dropped,
+            unknown,
+            self._ranks.slow(),
+        )
 
     def _records(self, line: Line) -> Iterator[tuple[Format, Window | Event]]:
         for form in (self._script, *self._formats):
@@ -91,6 +101,8 @@ class LogReader:
                 self._add(form, record)
 
     def _add(self, form: Format, record: Window | Event) -> None:
+        if isinstance(record, Window):
+            self._ranks.add(record)
         if isinstance(record, Window) and (
             not self._is_of_the_rank(record) or self._completes(form, record)
         ):

@@ -65,6 +65,7 @@ def make_run(log: Log, job: Job) -> Run:
         derived=derived,
         notes=notes,
         job_id=job.job_id,
+        ranks=job.ranks,
     )
     return replace(run, efficiency=_efficiency(run, job))
 

@@ -11,7 +11,7 @@ _DIGITS = 4
 
 
 def number(value: float, digits: int = _DIGITS) -> str:
-    """`182,100`, `0.3598`, `1.5e-05`: so many significant digits, all of those before the point."""
+    """`182,100`, `0.3598`, `1.5e-05`: so many significant digits, then zeros to the point."""
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else "infinite" if value > 0 else "-infinite"
     rounded = float(f"{value:.{digits}g}")

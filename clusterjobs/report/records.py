@@ -71,11 +71,25 @@ class Event(NamedTuple):
     settings: Mapping[str, str] = {}
 
 
+class SlowRank(NamedTuple):
+    """A rank that took `ratio` times the median of all ranks, in the share `often` of the steps.
+
+    `what`: a step, or the part of a step that was compared.
+    """
+
+    rank: int
+    ratio: float
+    often: float
+    steps: int
+    what: str
+
+
 class Log(NamedTuple):
     """All that was read from the log of one job, in the order of its lines.
 
     `format`: its name, "" if no line was understood. `lines` and `bytes` that were read; `dropped`:
     lines that look like the format's, but are damaged; `unknown`: the most frequent other lines.
+    `slow_ranks`: those that were slower than the others, if the log has lines of all of them.
     """
 
     format: str
@@ -84,3 +98,4 @@ class Log(NamedTuple):
     bytes: int = 0
     dropped: int = 0
     unknown: tuple[str, ...] = ()
+    slow_ranks: tuple[SlowRank, ...] = ()

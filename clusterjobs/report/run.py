@@ -120,3 +120,4 @@ class Run:
     notes: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     job_id: str = ""
+    ranks: int | None = None

@@ -48,6 +48,7 @@ def _in_folder(target: Target) -> Job:
         job_id=target.folder.name,
         framework=str(plan.get("framework") or ""),
         nodes=nodes,
+        ranks=ranks,
         gpus=gpus_per_node * nodes if gpus_per_node and nodes else None,
         attempts=tuple(map(_attempt, attempts)),
     )

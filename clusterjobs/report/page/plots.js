@@ -35,7 +35,7 @@
     const figure = document.getElementById(spec.id);
     const plot = {
       spec, figure, at: null, focused: spec.curves.length > 4 ? 1 : null, log: spec.log,
-      box: figure.querySelector(".canvas"), readout: figure.querySelector(".readout"),
+      lit: false, box: figure.querySelector(".canvas"), readout: figure.querySelector(".readout"),
       all: figure.querySelector(".all"), shown: spec.curves.map(() => true),
       extremes: spec.curves.flatMap((curve, index) => curve.low.length ? [index, index] : []),
     };
@@ -60,14 +60,14 @@
     return {
       ...sizeOf(plot),
       legend: {show: false},
-      padding: [12, 26, 0, 0],
+      padding: [12, 36, 0, 0],
       focus: {alpha: 0.25},
       cursor: {
         y: false,
         points: {size: 7},
         sync: {key: "steps", setSeries: false, filters: {pub: onlyMoves, sub: onlyMoves}},
         focus: {prox: many ? 1e6 : -1},
-        hover: {skip: [undefined, null], prox: 40},
+        hover: {skip: [undefined, null], prox: (u, index) => near(plot, u, index)},
         bind: {dblclick: () => () => { zoomAll(everything); return null; }},
       },
       scales: {
@@ -84,9 +84,16 @@
         drawAxes: [u => drawMarks(u, plot.spec.marks)],
         setCursor: [u => tell(plot, u)],
         setScale: [(u, key) => key === "x" && follow(plot, u)],
-        setSeries: [(u, index, change) => { if (change.focus && index) plot.focused = curveOf(plot, index) + 1; }],
+        setSeries: [(u, index, change) => change.focus && focus(plot, index)],
       },
     };
+  }
+
+  // How far from a point, in pixels, it is still shown: half the way to the next one, at least.
+  function near(plot, u, index) {
+    const {x} = plot.spec.curves[curveOf(plot, index)];
+    const between = (x[x.length - 1] - x[0]) / Math.max(1, x.length - 1);
+    return Math.max(40, between * u.over.clientWidth / (u.scales.x.max - u.scales.x.min));
   }
 
   function onlyMoves(type) {
@@ -162,6 +169,7 @@
     ctx.lineWidth = ratio;
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
     ctx.textBaseline = "top";
+    ctx.textAlign = "left";
     for (const [step, label] of marks) {
       const x = Math.round(u.valToPos(step, "x", true));
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
@@ -197,6 +205,25 @@
       place(plot, u);
       plot.box.setAttribute("aria-valuenow", u.data[0][idx]);
       plot.box.setAttribute("aria-valuetext", lines.join(", "));
+    }
+  }
+
+  // The run in focus is the same in all plots.
+  function focus(plot, index) {
+    if (index == null) {
+      for (const other of plots) if (other.lit) { other.lit = false; other.u.setSeries(null, {focus: true}); }
+      return;
+    }
+    plot.focused = curveOf(plot, index) + 1;
+    plot.lit = true;
+    const run = plot.spec.curves[plot.focused - 1].colour;
+    for (const other of plots) {
+      if (other.focused === null) continue;
+      const same = other.spec.curves.findIndex(curve => curve.colour === run) + 1;
+      if (same && (other.focused !== same || !other.lit)) {
+        other.u.setSeries(same, {focus: true});
+        tell(other, other.u);
+      }
     }
   }
 
@@ -329,7 +356,7 @@
   }
 
   function redrawAll() {
-    for (const plot of plots) { plot.u.setSize(sizeOf(plot)); plot.u.redraw(); }
+    for (const plot of plots) { plot.u.setSize(sizeOf(plot)); plot.u.redraw(true, true); }
   }
 
   function print(on) {

@@ -5,6 +5,7 @@ It knows windows and quantities; it must not know how points are drawn.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -22,7 +23,7 @@ class Point(NamedTuple):
 
 
 def points_of(windows: Iterable[Window], quantity: Quantity) -> list[Point]:
-    """By step. Of two windows with one step the later counts; merged ones also give their extremes."""
+    """By step. Of two windows of one step the later counts; merged ones also give extremes."""
     found: dict[int, float | None] = {}
     for window in windows:
         if quantity not in window.values or not 0 <= window.step <= _LARGEST_STEP:
@@ -38,7 +39,7 @@ def points_of(windows: Iterable[Window], quantity: Quantity) -> list[Point]:
 def with_gaps(windows: Sequence[Window], quantity: Quantity) -> list[Point]:
     """Points of windows that are not one sequence: a gap wherever the step falls back."""
     found = {point.step: point for point in points_of(windows, quantity)}
-    for before, after in zip(windows, windows[1:], strict=False):
+    for before, after in itertools.pairwise(windows):
         gap = before.step + 1
         if after.step <= before.step and gap not in found:
             found[gap] = Point(gap, None)
@@ -46,7 +47,7 @@ def with_gaps(windows: Sequence[Window], quantity: Quantity) -> list[Point]:
 
 
 class Thinned(NamedTuple):
-    """Of each bucket the middle step, the median, and the extremes; these are empty if all points fit."""
+    """Of each bucket the middle step, median and extremes; no extremes if all points fit."""
 
     steps: list[int]
     values: list[float | None]

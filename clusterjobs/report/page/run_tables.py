@@ -31,7 +31,11 @@ def attempts_table(run: Run) -> Table | None:
         return None
     head = (
         "Attempt",
+<<<<<<< HEAD
+        "Ended by",
+=======
         "Reason",
+>>>>>>> main
         "Steps",
         "Resumed from",
         "Kept",

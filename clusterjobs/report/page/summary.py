@@ -14,7 +14,8 @@ from clusterjobs.report.page.curves import Curve, Plot
 from clusterjobs.report.page.points import Point
 from clusterjobs.report.tables import Table
 
-_ROWS = 40
+_ROWS, _FEWEST_ROWS = 40, 10
+_CELLS = 240
 _RATES = {"tokens_per_second", "samples_per_second", "seconds", "grad_norm"}
 
 
@@ -27,17 +28,22 @@ def sentence(plot: Plot) -> str:
         for curve in plot.curves
         if (numbers := _numbers(curve.points))
     )
+    if not last:
+        return _without_number(plot.curves[0].points)
     low, high = last[0], last[-1]
+    if len(last) == 1:
+        return f"Last value {plot.text(low[0])} ({low[1]})."
     text = f"{counted(len(last), 'run')}. Last values: lowest {plot.text(low[0])} ({low[1]})"
     return f"{text}, highest {plot.text(high[0])} ({high[1]})."
 
 
 def values_table(plot: Plot) -> Table:
-    """Each value if they are few, else of ranges of steps: the median, and of one run the extremes."""
+    """Each value if they are few, else the median of ranges of steps; of one curve, extremes."""
     steps = sorted({step for curve in plot.curves for step, _ in curve.points})
-    if len(steps) <= _ROWS:
+    most = max(_FEWEST_ROWS, min(_ROWS, _CELLS // len(plot.curves)))
+    if len(steps) <= most:
         return _each_value(plot, steps)
-    ranges = _ranges(steps[0], steps[-1])
+    ranges = _ranges(steps[0], steps[-1], most)
     head = ("Steps", *_head(plot))
     rows = []
     for start, end in ranges:
@@ -93,8 +99,8 @@ def _each_value(plot: Plot, steps: Sequence[int]) -> Table:
     return Table(plot.title, head, tuple(rows))
 
 
-def _ranges(first: int, last: int) -> list[tuple[int, int]]:
-    width = -(-(last - first + 1) // _ROWS)
+def _ranges(first: int, last: int, most: int) -> list[tuple[int, int]]:
+    width = -(-(last - first + 1) // most)
     return [(start, min(last, start + width - 1)) for start in range(first, last + 1, width)]
 
 
