@@ -93,3 +93,9 @@ def test_an_infinite_loss_is_no_number_in_json(clusterjobs) -> None:
     assert done.code == 0
     assert "Infinity" not in done.out
     assert "NaN" not in done.out
+
+
+def test_two_lines_in_one_are_two_steps() -> None:
+    log = read_log([(CASES / "two_lines_in_one" / "job.log").read_bytes()])
+    found = [(one.step, one.values["loss"]) for one in log.records if isinstance(one, Window)]
+    assert found == [(step, pytest.approx(6 - step / 100)) for step in range(10, 121, 10)]
