@@ -31,11 +31,7 @@ def attempts_table(run: Run) -> Table | None:
         return None
     head = (
         "Attempt",
-<<<<<<< HEAD
         "Ended by",
-=======
-        "Reason",
->>>>>>> main
         "Steps",
         "Resumed from",
         "Kept",
