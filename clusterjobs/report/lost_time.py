@@ -29,9 +29,11 @@ def lost_in_steps(kept: Kept, steady: Steady) -> dict[LostTime, float]:
         return _positive(lost)
     ratio = forward_to_backward(steady.usual)
     warm_up, slow = _steps_of(steady.warm_up), _steps_of(steady.slow)
+    not_usual = warm_up | slow
     happened = sorted((one.step, one.kind) for one in kept.part.events if one.step is not None)
     for window in kept.kept:
-        if window.step not in warm_up and window.step not in slow:
+        lost["skipped"] += _usual_time(window, steady.seconds, not_usual) * _skipped(window)
+        if window.step not in not_usual:
             continue
         steps = window.steps or 0
         excess = max(0.0, window.values.get("seconds", 0.0) - steady.seconds) * steps
@@ -46,11 +48,18 @@ def useful_seconds(windows: Iterable[Window], steady: Steady) -> float | None:
     if steady.seconds is None:
         return None
     slow = _steps_of(steady.warm_up) | _steps_of(steady.slow)
-    useful = 0.0
-    for one in windows:
-        seconds = one.values.get("seconds", 0.0)
-        useful += (min(seconds, steady.seconds) if one.step in slow else seconds) * (one.steps or 0)
-    return useful
+    return sum(_usual_time(one, steady.seconds, slow) * (1 - _skipped(one)) for one in windows)
+
+
+def _usual_time(window: Window, usual: float, slow: set[int]) -> float:
+    """The time of its steps, as if those of `slow` were as fast as the steady state."""
+    seconds = window.values.get("seconds", 0.0)
+    return (min(seconds, usual) if window.step in slow else seconds) * (window.steps or 0)
+
+
+def _skipped(window: Window) -> float:
+    """The share of its steps that changed no weights."""
+    return min(1.0, window.values.get("skipped", 0.0) / (window.steps or 1))
 
 
 def _steps_of(windows: Iterable[Window]) -> set[int]:

@@ -21,6 +21,7 @@ LostTime = Literal[
     "saving",
     "validation",
     "repeated",  # steps after the checkpoint that the next attempt started from
+    "skipped",  # steps that changed no weights, since their gradients were infinite
     "stalled",
     "slow",  # other steps slower than the steady state
 ]
