@@ -14,10 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from clusterjobs.report.attempts import Kept
 from clusterjobs.report.job import RecordedAttempt
 from clusterjobs.report.records import Window
-from clusterjobs.report.run import LostTime
+from clusterjobs.report.run import AttemptPart, LostTime
 from clusterjobs.report.steady import Steady
 from clusterjobs.report.values import total
 
+_ROUNDING = 2.0  # seconds: the script counts whole ones
+_LONGER = 1.02
 _WAITS = 0.2  # of a step: a shorter wait for data is noise of the timers
 
 
@@ -119,6 +121,26 @@ def lost_outside_steps(
         kind: LostTime = "starting" if attempt.number == 1 else "restart"
         lost["stalled" if attempt.reason == "stalled" else kind] = rest - lost["saving"]
     return _positive(lost)
+
+
+def seconds_in_steps(kept: Iterable[Kept], attempt: int) -> float:
+    """The time of all steps of an attempt, repeated ones included."""
+    return sum(total(one.part.windows) for one in kept if one.part.attempt == attempt)
+
+
+def longer_than_their_attempts(
+    attempts: Iterable[AttemptPart], kept: Sequence[Kept]
+) -> tuple[int, ...]:
+    """The attempts whose steps took longer than they lasted.
+
+    Some programs time one step of many, and their other steps were faster.
+    """
+    return tuple(
+        one.number
+        for one in attempts
+        if one.seconds is not None
+        and seconds_in_steps(kept, one.number) > _ROUNDING + _LONGER * one.seconds
+    )
 
 
 def _positive(lost: Mapping[LostTime, float]) -> dict[LostTime, float]:

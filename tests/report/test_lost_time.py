@@ -137,3 +137,15 @@ def test_a_run_that_skips_every_step_trains_nothing() -> None:
     run = run_of([window(step, 1.0, 10, skipped=10.0) for step in range(10, 101, 10)])
     assert run.goodput == 0
     assert any("nothing was trained" in note for note in run.notes)
+
+
+def test_steps_longer_than_their_attempt_give_no_goodput() -> None:
+    """The log times every tenth step, which is slow."""
+    run = run_of(windows(range(10, 201, 10)), Job(attempts=lengths(150)))
+    assert run.goodput is None
+    assert any("attempt 1 would take longer" in note for note in run.notes)
+
+
+def test_the_rounding_of_an_attempt_gives_no_goodput_above_1() -> None:
+    run = run_of(windows(range(1, 21)), Job(attempts=lengths(19)))
+    assert run.goodput == 1
