@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 _NEWLINE = re.compile(rb"\n")
 LONGEST = 1 << 20  # bytes of a line: of a longer one the rest is dropped
+_LONGEST_LABEL = 200
 _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]"  # colours and moves of the cursor
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
@@ -45,7 +46,7 @@ class LineFinder:
         self.size += len(block)
         block = self._rest + block
         end = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
-        self._rest = block[end:]
+        self._rest = _label(block, end) + block[end:]
         if len(self._rest) > LONGEST:
             self.cut += 1
             self._rest = self._rest[:LONGEST]
@@ -68,6 +69,17 @@ class LineFinder:
                 found[block.rfind(b"\n", 0, at) + 1] = stop
                 at = block.find(hint, stop, end)
         return sorted(found.items())
+
+
+def _label(block: bytes, end: int) -> bytes:
+    """The label of the line that goes on at `end`, behind a carriage return."""
+    start = block.rfind(b"\n", 0, end) + 1
+    if start == end:
+        return b""
+    text, place = block[start : min(end, start + _LONGEST_LABEL)].decode(errors="replace"), 0
+    while found := _LABEL.match(text, place):
+        place = found.end()
+    return text[:place].encode()
 
 
 def clean_lines(raw: bytes) -> Iterator[Line]:

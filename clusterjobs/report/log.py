@@ -20,6 +20,7 @@ _SAMPLE = 200  # windows after which the formats of a log are known
 _SAMPLE_BYTES = 32 << 20
 _START = 1 << 18  # bytes in which unknown lines are counted
 _NEAR = 8  # records before, among which the step of a further line is searched for
+_STARTS = ("attempt", "resumed", "end")  # events after which a step is done again
 _SILENT = 256  # windows of other ranks after which a rank counts as gone
 
 
@@ -124,17 +125,18 @@ class LogReader:
     def _completes(self, form: Format, further: Window) -> bool:
         """Whether it says more about a step that is known, and nothing about another one.
 
-        A further line of the first format adds what the last step does not have yet. The other
-        formats add to the last steps, and have no steps of their own.
+        A further line of the first format adds what the last step does not have yet: of ranks
+        without labels that all print a step, the first one counts. The other formats add to the
+        last steps, and have no steps of their own.
         """
         is_first = form is self._formats[0]
         for place in range(len(self._found) - 1, max(-1, len(self._found) - _NEAR), -1):
             known = self._found[place]
             if not isinstance(known, Window):
+                if is_first and known.kind in _STARTS:
+                    return False
                 continue
             if known.step == further.step:
-                if is_first and known.values.keys() & further.values.keys():
-                    return False
                 values = {**further.values, **known.values}
                 self._found[place] = known._replace(values=values)
                 return True

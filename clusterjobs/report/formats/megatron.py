@@ -9,6 +9,7 @@ megatron/training.py, EleutherAI/gpt-neox megatron/logging.py.
 from __future__ import annotations
 
 import calendar
+import itertools
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -70,8 +71,11 @@ class Megatron:
         self._last = 0
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
-        if found := _ITERATION.search(line):
-            yield self._window(line, int(found["step"]), rank)
+        if iterations := list(_ITERATION.finditer(line)):
+            # Ranks that write at the same time can put two lines into one.
+            starts = [0, *(one.start() for one in iterations[1:]), len(line)]
+            for found, (start, end) in zip(iterations, itertools.pairwise(starts), strict=True):
+                yield self._window(line[start:end], int(found["step"]), rank)
         elif values := _timers(line):
             if self._last:  # printed behind the line of its steps
                 yield Window(self._last, values, None, rank)
@@ -97,7 +101,7 @@ def _fields(line: str) -> dict[Quantity, float]:
         name, _, text = part.rpartition(":")  # a name may have a colon, a number has none
         known = _FIELDS.get(name.strip())
         if known and (value := _number(text)) is not None:
-            values[known[0]] = value * known[1]
+            values.setdefault(known[0], value * known[1])
     if "[" in line and (clock := _CLOCK.search(line)):
         seconds = calendar.timegm(time.strptime(clock[1], "%Y-%m-%d %H:%M:%S"))
         values["time"] = seconds + float(clock[2] or 0)

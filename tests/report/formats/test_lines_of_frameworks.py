@@ -258,6 +258,8 @@ HOSTILE = [
     "[epoch=1]" * 100_000 + "[batch=",
     "num_updates=1, " * 60_000,
     "{'loss': " * 100_000,
+    "step 1 loss " + "1" * 900_000 + "x",
+    "step 1 " + "loss 1111x " * 90_000,
     "Train loss/train/total: " * 40_000,
     "completed step: 1, seconds: " + "1" * 900_000,
 ]
