@@ -242,3 +242,16 @@ def _luminance(colour: str) -> float:
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     ]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_constant_is_said_to_be_one_and_a_single_value_is_no_plot() -> None:
+    run = short_run()
+    windows = [one._replace(values={**one.values, "grad_norm": 0.77}) for one in run.windows]
+    windows = [
+        one._replace(values={k: v for k, v in one.values.items() if k != "memory_gib" or not at})
+        for at, one in enumerate(windows)
+    ]
+    text = page([replace(run, windows=tuple(windows))])
+    assert "Always 0.77, from step 100 to 3,000." in text
+    assert "memory_gib" not in [plot["id"] for plot in data_of(text)["plots"]]
+    assert "Peak memory of the GPU that prints it: 31.2 GiB." in text
