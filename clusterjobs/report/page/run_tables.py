@@ -59,7 +59,7 @@ def rates_table(run: Run) -> Table | None:
     notes = tuple(_about_rates(run))
     if not rows:
         return Table("Rates", notes=notes) if notes else None
-    head = ("Steady state", "Median", "10 % point", "90 % point", "Mean", "Windows")
+    head = ("Steady state", "Median", "10 % point", "90 % point", "Mean", "Lines of the log")
     return Table("Rates", head, tuple(rows), notes)
 
 

@@ -85,7 +85,7 @@ def _without_number(points: Sequence[Point]) -> str:
     if not missing:
         return ""
     where = f"first at step {integer(missing[0])}"
-    return f"Not a number in {counted(len(missing), 'window')}, {where}."
+    return f"Not a number in {counted(len(missing), 'line')}, {where}."
 
 
 def _numbers(points: Sequence[Point]) -> list[Point]:
