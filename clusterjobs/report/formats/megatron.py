@@ -74,8 +74,8 @@ class Megatron:
         if iterations := list(_ITERATION.finditer(line)):
             # Ranks that write at the same time can put two lines into one.
             starts = [0, *(one.start() for one in iterations[1:]), len(line)]
-            for found, (start, end) in zip(iterations, itertools.pairwise(starts), strict=True):
-                yield self._window(line[start:end], int(found["step"]), rank)
+            for one, (start, end) in zip(iterations, itertools.pairwise(starts), strict=True):
+                yield self._window(line[start:end], int(one["step"]), rank)
         elif values := _timers(line):
             if self._last:  # printed behind the line of its steps
                 yield Window(self._last, values, None, rank)
