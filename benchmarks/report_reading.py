@@ -88,7 +88,8 @@ def _peak_mib(size: int) -> float:
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert process.stdin and process.stderr
+    assert process.stdin
+    assert process.stderr
     number = written = 0
     while written < size:
         block = b"".join(_step(number + one) for one in range(5000))

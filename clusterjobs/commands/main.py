@@ -87,7 +87,7 @@ class _Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="clusterjobs")
 def cli() -> None:
-    """Turn one YAML experiment spec into a multi-node training job on AWS ParallelCluster."""
+    """Turn one YAML experiment spec into a multi-node training job on a Slurm cluster."""
 
 
 def main() -> None:

@@ -37,8 +37,9 @@ def with_model_config(
     if not isinstance(model, ModelOfConfig):
         return experiment
     shape = _shape(model.config, texts, diagnostics)
-    if shape is None:  # its sizes stay 0, and nothing else is said of them
-        return experiment
+    if shape is None:  # all sizes are 0, also those of the spec, and nothing else is said of them
+        unknown = model.model_copy(update=dict.fromkeys(_SIZES, 0))
+        return experiment.model_copy(update={"model": unknown})
     return experiment.model_copy(update={"model": completed(model, shape)})
 
 

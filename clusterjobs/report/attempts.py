@@ -18,7 +18,8 @@ from clusterjobs.report.records import Event, Window
 class Part:
     """The windows of one attempt, or of one start inside it (torchrun restarts its ranks).
 
-    `before`: the step that it started from. Every window says how many steps it has.
+    `before`: the step that it started from, -1 if steps count from 0. Every window says how many
+    steps it has.
     """
 
     attempt: int
@@ -34,8 +35,8 @@ class Part:
 def split(records: Iterable[Window | Event]) -> tuple[Part, ...]:
     """The parts in the order of the log, each with at least one window or event.
 
-    A new one begins where the job's script says that an attempt starts, and where the steps fall
-    back.
+    A new one begins where the job's script says that an attempt starts, where a checkpoint is
+    loaded behind steps, and where the steps fall back.
     """
     parts: list[Part] = []
     attempt, windows, events = 1, [], []  # type: int, list[Window], list[Event]
@@ -51,6 +52,8 @@ def split(records: Iterable[Window | Event]) -> tuple[Part, ...]:
             if record.kind == "attempt" and record.value:
                 close()
                 attempt = int(record.value)
+            elif record.kind == "resumed" and windows:
+                close()
             events.append(record)
             continue
         if windows and record.step <= windows[-1].step:
@@ -67,7 +70,7 @@ def _part(attempt: int, windows: Sequence[Window], events: Sequence[Event]) -> P
     if said and counted and said[-1] < counted[0].step:
         before = said[-1]
         counted[0] = counted[0]._replace(steps=counted[0].step - before)
-    return Part(attempt, tuple(counted), tuple(events), max(0, before))
+    return Part(attempt, tuple(counted), tuple(events), before)
 
 
 def _with_counts(windows: Sequence[Window]) -> list[Window]:

@@ -1,17 +1,19 @@
 """Where the time of a run went: useful steps, and each kind of lost time.
 
-A step is useful if no later attempt repeated it, and as long as a step of the steady state lasts.
+A step is useful if no later attempt repeated it. The steps of a start, and those that are much
+slower than the steady state, are useful for as long as a step of the steady state lasts.
 """
 
 from __future__ import annotations
 
+import bisect
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from clusterjobs.report.attempts import Kept
 from clusterjobs.report.job import RecordedAttempt
-from clusterjobs.report.records import Event, Window
+from clusterjobs.report.records import Window
 from clusterjobs.report.run import LostTime
 from clusterjobs.report.steady import Steady
 from clusterjobs.report.values import total
@@ -25,29 +27,45 @@ def lost_in_steps(kept: Kept, steady: Steady) -> dict[LostTime, float]:
     lost["repeated"] += total(kept.repeated)
     if steady.seconds is None:
         return _positive(lost)
-    usual = forward_to_backward(steady.usual)
-    warm_up = {one.step for one in steady.warm_up}
+    ratio = forward_to_backward(steady.usual)
+    warm_up, slow = _steps_of(steady.warm_up), _steps_of(steady.slow)
+    happened = sorted((one.step, one.kind) for one in kept.part.events if one.step is not None)
     for window in kept.kept:
+        if window.step not in warm_up and window.step not in slow:
+            continue
         steps = window.steps or 0
-        excess = (window.values.get("seconds", steady.seconds) - steady.seconds) * steps
-        waited = min(max(excess, 0.0), data_wait(window, usual) * steps)
+        excess = max(0.0, window.values.get("seconds", 0.0) - steady.seconds) * steps
+        waited = min(excess, data_wait(window, ratio) * steps)
         lost["data_wait"] += waited
-        kind = _kind(window, window.step in warm_up, kept.part.events)
-        lost[kind] += excess - waited
+        lost[_kind(window, window.step in warm_up, happened)] += excess - waited
     return _positive(lost)
 
 
-def _kind(window: Window, is_warm_up: bool, events: Iterable[Event]) -> LostTime:
-    """Why a window took longer than usual."""
-    if is_warm_up:
-        return "warm_up"
-    begin = window.step - (window.steps or 0)
-    inside = {
-        one.kind for one in events if one.step is not None and begin <= one.step < window.step
-    }
+def useful_seconds(windows: Iterable[Window], steady: Steady) -> float | None:
+    """The time of kept steps that is not lost; None without a steady state."""
+    if steady.seconds is None:
+        return None
+    slow = _steps_of(steady.warm_up) | _steps_of(steady.slow)
+    useful = 0.0
+    for one in windows:
+        seconds = one.values.get("seconds", 0.0)
+        useful += (min(seconds, steady.seconds) if one.step in slow else seconds) * (one.steps or 0)
+    return useful
+
+
+def _steps_of(windows: Iterable[Window]) -> set[int]:
+    return {one.step for one in windows}
+
+
+def _kind(window: Window, is_warm_up: bool, happened: Sequence[tuple[int, str]]) -> LostTime:
+    """Why a window took longer than usual. `happened`: steps and kinds of events, in order."""
+    begin = bisect.bisect_left(happened, (window.step - (window.steps or 0), ""))
+    inside = {kind for _, kind in happened[begin : bisect.bisect_left(happened, (window.step, ""))]}
     if inside & {"saving", "saved"}:
         return "saving"
-    return "validation" if "validation" in inside else "slow"
+    if "validation" in inside:
+        return "validation"
+    return "warm_up" if is_warm_up else "slow"
 
 
 def forward_to_backward(windows: Sequence[Window]) -> float | None:
@@ -76,17 +94,21 @@ def data_wait(window: Window, usual: float | None) -> float:
 
 
 def lost_outside_steps(
-    attempt: RecordedAttempt, in_steps: float, is_first: bool
+    attempt: RecordedAttempt, in_steps: float, saves: float
 ) -> dict[LostTime, float]:
-    """What an attempt of known length spent beside its steps, which took `in_steps` seconds."""
+    """What an attempt of known length spent beside its steps, which took `in_steps` seconds.
+
+    `saves`: time of saves that is in no step.
+    """
     lost: dict[LostTime, float] = {
         "staging": attempt.staging or 0.0,
         "preflight": attempt.preflight or 0.0,
     }
     if attempt.seconds is not None:
-        rest = attempt.seconds - in_steps - sum(lost.values())
-        kind: LostTime = "starting" if is_first else "restart"
-        lost["stalled" if attempt.reason == "stalled" else kind] = rest
+        rest = max(0.0, attempt.seconds - in_steps - sum(lost.values()))
+        lost["saving"] = min(saves, rest)
+        kind: LostTime = "starting" if attempt.number == 1 else "restart"
+        lost["stalled" if attempt.reason == "stalled" else kind] = rest - lost["saving"]
     return _positive(lost)
 
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from clusterjobs.report.advice import advice_of, notes_of
 from clusterjobs.report.attempts import Kept, Part, keep, split
 from clusterjobs.report.efficiency import efficiency_of
 from clusterjobs.report.job import Job, RecordedAttempt, with_events
-from clusterjobs.report.lost_time import added, lost_in_steps, lost_outside_steps
+from clusterjobs.report.lost_time import (
+    added,
+    lost_in_steps,
+    lost_outside_steps,
+    useful_seconds,
+)
 from clusterjobs.report.records import Log, Quantity, Window
 from clusterjobs.report.run import AttemptPart, Cost, Efficiency, Run
 from clusterjobs.report.steady import Steady, find_steady, spreads
@@ -24,6 +30,7 @@ _RATES: tuple[Quantity, ...] = (
         "printed_hfu",
     ),
 )
+_LONGEST = 1 << 30  # tokens of a sample; a longer one is a mistake of the log
 
 
 def make_run(log: Log, job: Job) -> Run:
@@ -34,8 +41,8 @@ def make_run(log: Log, job: Job) -> Run:
     steady = find_steady([one.kept for one in kept])
     attempts = _attempts(kept, steady, job)
     lost = added(one.lost_seconds for one in attempts)
-    paid = _paid(attempts, windows, kept)
-    useful = _useful(windows, steady)
+    paid = _paid(attempts, kept)
+    useful = useful_seconds(windows, steady)
     rates = dict(spreads(steady.usual, _RATES))
     run = Run(
         name=job.name,
@@ -67,7 +74,8 @@ def make_run(log: Log, job: Job) -> Run:
         job_id=job.job_id,
         ranks=job.ranks,
     )
-    return replace(run, efficiency=_efficiency(run, job))
+    run = replace(run, efficiency=_efficiency(run, job))
+    return replace(run, notes=(*notes, *notes_of(run)), advice=advice_of(run, job))
 
 
 def _completed(
@@ -103,12 +111,12 @@ def _attempts(kept: Sequence[Kept], steady: Steady, job: Job) -> tuple[AttemptPa
 def _attempt(recorded: RecordedAttempt, kept: Sequence[Kept], steady: Steady) -> AttemptPart:
     with_steps = [one for one in kept if one.part.windows]
     in_steps = sum(total(one.part.windows) for one in kept)
-    lost = added(
-        [
-            *(lost_in_steps(one, steady) for one in kept),
-            lost_outside_steps(recorded, in_steps, recorded.number == 1),
-        ]
+    lost = added(lost_in_steps(one, steady) for one in kept)
+    saves = sum(
+        one.value or 0.0 for part in kept for one in part.part.events if one.kind == "saved"
     )
+    saves = max(0.0, saves - lost.get("saving", 0.0))
+    lost = added([lost, lost_outside_steps(recorded, in_steps, saves)])
     queue = None
     if recorded.began is not None and recorded.submitted is not None:
         queue = max(0.0, recorded.began - recorded.submitted)
@@ -121,28 +129,23 @@ def _attempt(recorded: RecordedAttempt, kept: Sequence[Kept], steady: Steady) ->
         queue_seconds=queue,
         first_step=first.windows[0].step if first else None,
         last_step=with_steps[-1].part.last if with_steps else None,
-        resumed_step=first.before if first else None,
+        resumed_step=max(0, first.before) if first else None,
         kept_steps=sum(one.kept_steps for one in kept),
         lost_steps=sum(one.lost_steps for one in kept),
         lost_seconds=lost,
     )
 
 
-def _paid(
-    attempts: Iterable[AttemptPart], windows: Iterable[Window], kept: Iterable[Kept]
-) -> float | None:
-    """The time of all attempts; of a log without records, the time of its steps."""
-    known = [one.seconds for one in attempts if one.seconds is not None]
-    return sum(known) or total(windows) + sum(total(one.repeated) for one in kept) or None
-
-
-def _useful(windows: Sequence[Window], steady: Steady) -> float | None:
-    """Each kept step counts as long as one of the steady state, if it did not take less."""
-    if steady.seconds is None:
-        return None
-    at_most = steady.seconds
-    return sum(
-        min(at_most, one.values.get("seconds", at_most)) * (one.steps or 0) for one in windows
+def _paid(attempts: Iterable[AttemptPart], kept: Sequence[Kept]) -> float | None:
+    """The time of all attempts; of one that has no record, the time of its steps."""
+    return (
+        sum(
+            sum(total(one.part.windows) for one in kept if one.part.attempt == attempt.number)
+            if attempt.seconds is None
+            else attempt.seconds
+            for attempt in attempts
+        )
+        or None
     )
 
 
@@ -160,11 +163,16 @@ def _cost(job: Job, paid: float | None, useful: float | None) -> Cost | None:
     if job.price is None or not job.nodes or paid is None:
         return None
     hourly = job.price.usd_per_hour * job.nodes
-    return Cost(hourly * paid / 3600, hourly * (paid - (useful or 0.0)) / 3600, job.price.shown())
+    lost = None if useful is None else hourly * (paid - useful) / 3600
+    return Cost(hourly * paid / 3600, lost, job.price.shown())
 
 
 def _efficiency(run: Run, job: Job) -> Efficiency | None:
     rate = run.rates.get("samples_per_second")
     if rate is None or job.model is None or job.layout is None or not job.gpus:
         return None
-    return efficiency_of(rate.median, job.model, job.layout, job.gpu, job.gpus)
+    sequences = [one.values["sequence"] for one in run.windows if "sequence" in one.values]
+    model = job.model
+    if sequences and 1 <= sequences[-1] <= _LONGEST:
+        model = model._replace(sequence=int(sequences[-1]))
+    return efficiency_of(rate.median, model, job.layout, job.gpu, job.gpus)

@@ -75,10 +75,13 @@ class Efficiency:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the run's nodes cost, in the price's own words; `dollars` of the paid time."""
+    """What the run's nodes cost, in the price's own words; `dollars` of the paid time.
+
+    `lost_dollars` is None if the useful time is unknown.
+    """
 
     dollars: float
-    lost_dollars: float
+    lost_dollars: float | None
     price: str
 
 
@@ -90,9 +93,9 @@ class Run:
     of the steady state (seconds, samples_per_second, tokens_per_second ...). `no_steady_state` says
     why there is none. `derived`: quantity -> how it was calculated, if it was not printed.
     `windows`: the kept ones of all attempts; `replaced`: those that a later attempt repeated.
-    `goodput`: time of kept steps at the steady rate / paid time. `lost_seconds` but for `queue` and
-    the useful time add up to `paid_seconds`. `notes`: what a reader must know
-    to trust the numbers, each a sentence; `advice`: what to do, each a sentence.
+    `goodput`: useful time of kept steps / paid time (`lost_time.py`). `lost_seconds` but for
+    `queue` and the useful time add up to `paid_seconds`. `notes`: what a reader must know to trust
+    the numbers, each a sentence; `advice`: what to do, each a sentence.
     """
 
     name: str

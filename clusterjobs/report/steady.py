@@ -31,16 +31,19 @@ class Steady(NamedTuple):
 
 def find_steady(parts: Sequence[Sequence[Window]]) -> Steady:
     """The steady state of the windows of each attempt."""
-    parts = [tuple(one for one in part if pace(one)) for part in parts]
+    parts = [[one for one in part if pace(one)] for part in parts]
     parts = [part for part in parts if part]
     everything = [one for part in parts for one in part]
     if len(everything) < FEWEST:
         return Steady(None, None, (), (), (), _too_few(len(everything)))
-    late = statistics.median(_paces(everything[len(everything) // 2 :]))
+    late = _late_pace(everything)
     usual: list[Window] = []
     warm_up: list[Window] = []
+    from_step = None
     for part in parts:
-        start = _end_of_warm_up(part, late)
+        own = _late_pace(part) if len(part) >= FEWEST else late  # its nodes may be slower
+        start = _end_of_warm_up(part, own)
+        from_step = part[start - 1].step if from_step is None else from_step
         warm_up += part[:start]
         usual += part[start:]
     if len(usual) < FEWEST:
@@ -48,10 +51,13 @@ def find_steady(parts: Sequence[Sequence[Window]]) -> Steady:
     middle = statistics.median(_paces(usual))
     slow = tuple(one for one in usual if pace(one) > SLOW * middle)
     usual = [one for one in usual if pace(one) <= SLOW * middle]
-    first = warm_up[0] if warm_up else usual[0]
-    from_step = max((one.step for one in warm_up if one in parts[0]), default=first.step)
     seconds = middle if "seconds" in usual[0].values else None
     return Steady(from_step, seconds, tuple(usual), tuple(warm_up), slow)
+
+
+def _late_pace(windows: Sequence[Window]) -> float:
+    """The median of the last half."""
+    return statistics.median(_paces(windows[len(windows) // 2 :]))
 
 
 def _too_few(count: int) -> str:

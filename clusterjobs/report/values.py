@@ -6,12 +6,17 @@ batch, or in another unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from clusterjobs.counted import counted
 from clusterjobs.report.job import Job
 from clusterjobs.report.records import Quantity, Window
 
+_OF_THE_TRAINING = frozenset(
+    ("loss", "validation_loss", "grad_norm", "learning_rate", "loss_scale")
+)
 _APART = 0.02  # of a printed and a calculated rate
 _OF_THE_JOB: dict[Quantity, Quantity] = {
     "tokens_per_second_per_gpu": "tokens_per_second",
@@ -31,10 +36,11 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
     """The windows of one attempt with time of a step, samples/s and tokens/s where possible."""
     derived: dict[Quantity, str] = {}
     done: list[Window] = []
-    apart = 0
+    apart = impossible = 0
     before: Window | None = None
     for window in windows:
-        values = dict(window.values)
+        values = _possible(window.values)
+        impossible += len(window.values) - len(values)
         batch = values.get("batch") or job.batch
         sequence = values.get("sequence") or job.sequence
         if job.gpus:
@@ -60,7 +66,21 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
             f"The printed samples/s differ from batch / time of a step by more than "
             f"{_APART:.0%} in {apart} of {len(done)} windows; batch / time is used."
         )
+    if impossible:
+        notes.append(
+            f"{counted(impossible, 'value')} of the log left out: no time, rate or size is "
+            "infinite, negative or not a number."
+        )
     return Completed(tuple(done), derived, tuple(notes))
+
+
+def _possible(values: Mapping[Quantity, float]) -> dict[Quantity, float]:
+    """Without what cannot be measured. A loss or a gradient may be NaN: that is worth knowing."""
+    return {
+        name: value
+        for name, value in values.items()
+        if name in _OF_THE_TRAINING or 0 <= value < math.inf
+    }
 
 
 def _add_seconds(

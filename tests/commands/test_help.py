@@ -27,3 +27,8 @@ def test_help_has_examples_and_complete_lines(clusterjobs: Callable[..., Any], n
     assert f"clusterjobs {name}".strip() in done.out.partition("Example")[2]
     commands = done.out.partition("\nCommands:\n")[2].partition("\n\n")[0]
     assert "..." not in commands
+
+
+def test_help_names_every_kind_of_cluster_alike(clusterjobs: Callable[..., Any]) -> None:
+    said = " ".join(clusterjobs("--help").out.partition("Commands:")[0].split())
+    assert "a multi-node training job on a Slurm cluster." in said

@@ -132,7 +132,8 @@ def _cost(run: Run) -> str:
     if run.cost is None:
         return ""
     one = run.cost
-    return f"{dollars(one.dollars)}, of which {dollars(one.lost_dollars)} lost; {one.price}"
+    lost = "" if one.lost_dollars is None else f", of which {dollars(one.lost_dollars)} lost"
+    return f"{dollars(one.dollars)}{lost}; {one.price}"
 
 
 def _time_block(run: Run, as_unicode: bool) -> str:

@@ -123,8 +123,10 @@ def _loss(run: Run) -> Iterator[Fact]:
 
 def _cost(run: Run) -> Iterator[Fact]:
     if run.cost:
-        lost = f"{dollars(run.cost.lost_dollars)} of it for lost time"
-        yield Fact("Cost", dollars(run.cost.dollars), "", (lost, run.cost.price))
+        details = [run.cost.price]
+        if run.cost.lost_dollars is not None:
+            details.insert(0, f"{dollars(run.cost.lost_dollars)} of it for lost time")
+        yield Fact("Cost", dollars(run.cost.dollars), "", tuple(details))
 
 
 def counted_large(count: int, noun: str) -> str:
