@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import pathlib
 import sys
 import zlib
@@ -42,22 +43,38 @@ def _counted(blocks: Iterator[bytes], progress: Callable[[int], None]) -> Iterat
 
 def blocks_of(path: pathlib.Path | None) -> Iterator[bytes]:
     """The bytes of a log, of standard input for None; gzip is unpacked. Raises InputError."""
-    if path is None:
-        yield from _blocks(sys.stdin.buffer)
-        return
     try:
+        if path is None:
+            yield from _blocks(sys.stdin.buffer)
+            return
         with path.open("rb") as file:
-            if file.peek(2)[:2] == _GZIP:
-                with gzip.open(file) as unpacked:
-                    yield from _blocks(unpacked)
-            else:
-                yield from _blocks(file)
-    except (EOFError, zlib.error):
-        return  # a packed file that is cut off: all before its end was read
+            yield from _blocks(file)
     except OSError as error:
-        raise one_problem(f"cannot read {path}: {error.strerror or error}") from None
+        raise one_problem(f"cannot read {path or 'it'}: {error.strerror or error}") from None
 
 
-def _blocks(file: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
-    while block := file.read(_BLOCK):
-        yield block
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Of a packed file that is cut off or damaged, all that comes before."""
+    start = file.read(len(_GZIP))
+    if start != _GZIP:
+        yield start
+        while block := file.read(_BLOCK):
+            yield block
+        return
+    unpacked = gzip.GzipFile(fileobj=_Again(start, file))
+    try:
+        while block := unpacked.read1(_BLOCK):  # `read` would lose what comes before the damage
+            yield block
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return
+
+
+class _Again(io.RawIOBase):
+    """A file whose first bytes were read already; standard input cannot go back."""
+
+    def __init__(self, start: bytes, file: BinaryIO) -> None:
+        self._start, self._file = start, file
+
+    def read(self, size: int = -1) -> bytes:
+        start, self._start = self._start, b""
+        return start or self._file.read(size)
