@@ -34,7 +34,6 @@ REASONS = (
 RESTARTED = ("time_limit", "failure", "node_failure", "stalled", "bad_node")
 # `failure of server`: a role of the job ended before its training.
 OF_A_ROLE = "failure of "
-MAX_TIMES = 1024  # bytes of the file `started` that are read
 MOST_WITHOUT_PROGRESS = 3  # attempts without a newer checkpoint: another one would not get further
 
 
@@ -139,7 +138,7 @@ class Job:
     def end(self) -> str:
         """Record how the attempt ended; `restart` if its reason has budget left."""
         options = self.options
-        self.times = read_times(self._path("started"))
+        self.times = read_times(self._path("started"), self.attempt)
         self._append(
             *(self.attempt, options.reason, options.exit_code),
             *(options.nodes, options.seconds, self.times),
@@ -210,31 +209,44 @@ class Job:
         return os.path.join(self.options.folder, name)
 
 
-def read_times(path: str) -> Record:
+def read_times(path: str, attempt: Optional[int] = None) -> Record:
     """When an attempt began, and when Slurm put it into the queue; {} if that is unknown.
 
     Both in seconds since 1970. Slurm sets the submit time of a job that it requeues anew.
+    `attempt`: the times of another one are not wanted; on a full disk these are in the file.
     """
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            times = json.loads(file.read(MAX_TIMES).partition("\n")[2])
+        number, _, text = read_end(path).partition("\n")
+        times = json.loads(text)
     except (OSError, ValueError, RecursionError):
         return {}
-    is_right = isinstance(times, dict) and all(
-        one is None or isinstance(one, int) for one in times.values()
+    is_right = (
+        isinstance(times, dict)
+        and attempt in (None, _number(number))
+        and all(one is None or isinstance(one, int) for one in times.values())
     )
     names = ("began", "submitted")
     return {name: times.get(name) for name in names} if is_right else {}
 
 
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
 def submit_time() -> Optional[int]:
     """When Slurm last put this job into the queue; None if it does not answer."""
-    job = os.environ.get("SLURM_JOB_ID", "")
+    given = os.environ.get
+    job, array = given("SLURM_JOB_ID", ""), given("SLURM_ARRAY_JOB_ID")
+    if array:  # of a task of an array, SLURM_JOB_ID may mean the whole array
+        job = "{}_{}".format(array, given("SLURM_ARRAY_TASK_ID"))
+    asked = ["squeue", "--noheader", "--job=" + job, "--format=%V"]
+    in_seconds = dict(os.environ, SLURM_TIME_FORMAT="%s")
     try:
-        asked = ["squeue", "--noheader", "--job=" + job, "--format=%V"]
-        shown = subprocess.check_output(asked, stdin=subprocess.DEVNULL, timeout=20).decode()
-        return int(time.mktime(time.strptime(shown.split()[0], "%Y-%m-%dT%H:%M:%S")))
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        shown = subprocess.check_output(
+            asked, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=in_seconds, timeout=20
+        )
+        return int(shown)
+    except (OSError, subprocess.SubprocessError, ValueError):
         return None
 
 

@@ -22,7 +22,7 @@ NAMES: dict[LostTime, tuple[str, str]] = {
     "saving": ("Saving", "checkpoints"),
     "validation": ("Validation", ""),
     "repeated": ("Repeated steps", "run again from an older checkpoint"),
-    "stalled": ("Stalled", "no step for much longer than usual"),
+    "stalled": ("Stalled", "attempts that the watchdog ended"),
     "slow": ("Slow steps", "slower than the steady state"),
 }
 
