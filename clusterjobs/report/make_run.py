@@ -75,6 +75,7 @@ def make_run(log: Log, job: Job) -> Run:
         derived=derived,
         notes=(*notes, *map(_contradiction, contradicted)),
         job_id=job.job_id,
+        point=job.point,
         ranks=job.ranks,
     )
     run = replace(run, efficiency=_efficiency(run, job))

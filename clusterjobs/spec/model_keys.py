@@ -4,7 +4,6 @@ It knows the keys; whether they fit each other is checked by the plan.
 """
 
 # No `from __future__ import annotations`: pydantic would have to parse each annotation at start.
-import math
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Tag, model_validator
@@ -64,10 +63,9 @@ def _amount(value: Any) -> float:
     """A positive number, also as 300e9."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("expected a number: write 300e9 for 300 billion")
-    if not math.isfinite(value) or value <= 0:
-        raise ValueError(f"{as_text(value)} is not a positive number: write how many there are")
-    if value > _MOST or value != int(value):
-        raise ValueError(f"{as_text(value)} is not a whole number up to 1e18: write another")
+    if not 1 <= value <= _MOST or value != int(value):
+        shown = as_text(value)[:40]
+        raise ValueError(f"{shown} is not a whole number from 1 to 1e18: write, for example, 300e9")
     return float(value)
 
 

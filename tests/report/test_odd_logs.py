@@ -82,10 +82,12 @@ def test_a_line_of_megabytes_does_not_hide_the_others() -> None:
 def test_a_packed_log_that_is_cut_off_anywhere_is_reported(
     clusterjobs, tmp_path: pathlib.Path, size: int
 ) -> None:
-    whole = gzip.compress(b"step 1 loss 4\n" * 3 + random.Random(1).randbytes(300), mtime=0)
+    lines = "".join(f"step {step} loss 4\n" for step in range(1, 10))
+    whole = gzip.compress(lines.encode() + random.Random(1).randbytes(300), mtime=0)
     (tmp_path / "job.log.gz").write_bytes(whole[:size])
     done = clusterjobs("report", tmp_path / "job.log.gz")
     assert done.code == 0, done.err
+    assert ("steps       9" in done.out) == (size == 100)
 
 
 def test_an_infinite_loss_is_no_number_in_json(clusterjobs) -> None:

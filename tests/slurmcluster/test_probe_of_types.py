@@ -21,6 +21,7 @@ from clusterjobs.slurmcluster.importing.probe import (
 from clusterjobs.slurmcluster.importing.records import Text
 from clusterjobs.slurmcluster.importing.seen import Seen
 from clusterjobs.slurmcluster.importing.write import description_text, nodes_to_probe
+from clusterjobs.slurmcluster.read import read_description
 
 NODES = """\
 NodeName=gpu-1 Arch=x86_64 CPUTot=96 RealMemory=512000 ThreadsPerCore=2 Gres=gpu:a100:4 \
@@ -235,3 +236,20 @@ def test_files_cannot_be_probed(folder, clusterjobs) -> None:
     done = clusterjobs("clusters", "import", "--from-files", "nodes.txt", "--probe")
     assert done.code == 2
     assert "--probe runs jobs: it needs --from-slurm" in done.err
+
+
+@pytest.mark.parametrize("key", ["fabric", "network_gbps", "gpus", "gpu_model", "scratch", "env"])
+@pytest.mark.parametrize("value", [None, 7, [[]], {"A": 1}, "x\nkind: y"])
+def test_odd_values_of_a_probe_never_break_the_description(key: str, value: object) -> None:
+    _, text = described(probed("gpu-1", **{key: value}))
+    read_description(text, "c.yaml")
+
+
+def test_a_container_program_is_suggested_only_if_a_description_can_name_it() -> None:
+    _, text = described(probed("gpu-1", programs=["enroot", "x\nkind: y", "docker"]))
+    assert "\n# container_program: docker  # docker is on the PATH" in text
+    assert "\n# container_program: apptainer" in described(probed("gpu-1", programs=["podman"]))[1]
+
+
+def test_a_probe_that_prints_deeply_nested_data_has_found_nothing() -> None:
+    assert read_probe(MARK + "[" * 100_000, "gpu-1") is None

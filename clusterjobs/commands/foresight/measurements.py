@@ -45,7 +45,7 @@ def _measurement(line: str, file: pathlib.Path, number: int) -> Measurement:
 
 
 def _positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value) and value > 0
+    return isinstance(value, (int, float)) and 0 < value < math.inf
 
 
 def _count(value: object) -> bool:

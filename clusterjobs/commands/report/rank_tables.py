@@ -30,7 +30,8 @@ def rank_tables(run: Run, log: Log, folder: pathlib.Path | None) -> Iterator[Tab
         yield Table(f"{run.name}: slow ranks", head, rows, (note,))
     if folder:
         dumps, problems = _dumps(folder)
-        if sentences := (*hang(dumps, run.ranks), *problems):
+        sentences = (*(hang(dumps, run.ranks) if dumps else ()), *problems)
+        if sentences:
             yield Table(f"{run.name}: the hang, by the flight recorder", notes=sentences)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from clusterjobs.commands.impact.find import find_specs
 from clusterjobs.commands.job_folders import spec_jobs
 from clusterjobs.commands.lab_paths import named_here
 from clusterjobs.commands.sweeps.jobs import SweepJobs, sweep_jobs
@@ -17,6 +20,7 @@ from clusterjobs.slurm.queue import by_id, known_jobs
 STANDARD_INPUT = "-"
 _SPECS = (".yaml", ".yml")
 _LOG = "job.log"
+_MOST_SPECS = 200  # that are searched for a job
 
 
 @dataclass(frozen=True)
@@ -109,14 +113,24 @@ def _of_path(path: pathlib.Path) -> Iterator[Target]:
 
 
 def _of_job(job_id: str) -> Target:
-    """A job without a spec: in ./logs, or in logs/ where it was submitted."""
+    """A job whose spec was not named: the spec is looked for here and where it was submitted."""
     jobs = known_jobs() or ()
     submitted = [job.workdir for job in jobs if job.job_id == job_id and job.workdir]
-    for base in (pathlib.Path(), *map(pathlib.Path, submitted)):
+    bases = [pathlib.Path(), *map(pathlib.Path, submitted)]
+    for base in bases:
         folder = named_here(base / "logs" / job_id)
         if (folder / _LOG).exists():
             return Target(folder / _LOG, folder.absolute(), _spec_in(base, folder))
+    for spec in itertools.islice(_specs(bases), _MOST_SPECS):
+        with contextlib.suppress(InputError):  # a spec that is wrong, or of other jobs
+            return next(_of_spec(spec, [job_id]))
     raise _unknown_job(job_id)
+
+
+def _specs(folders: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
+    existing = [folder for folder in folders if folder.is_dir()]
+    with contextlib.suppress(InputError):
+        yield from map(pathlib.Path, find_specs(existing).specs)
 
 
 def _spec_in(base: pathlib.Path, folder: pathlib.Path) -> pathlib.Path | None:
@@ -131,6 +145,6 @@ def _spec_in(base: pathlib.Path, folder: pathlib.Path) -> pathlib.Path | None:
 
 def _unknown_job(job_id: str) -> InputError:
     return one_problem(
-        f"no log of job {job_id} is in logs/{job_id} here, nor where it was submitted",
+        f"no log of job {job_id} is found: not in logs/{job_id}, nor by a spec in this folder",
         hint=f"name its spec, too: clusterjobs report exp.yaml {job_id}; or its log",
     )

@@ -86,7 +86,7 @@ _KINDS = (
 
 
 def plots_of(runs: Sequence[Run]) -> list[Plot]:
-    """The plots for which the logs have values; one rate is enough."""
+    """The plots for which the logs have at least two values; one rate is enough."""
     shown = runs[:MOST_RUNS]
     plots = [plot for kind in _KINDS if (plot := _plot(kind, shown))]
     rates = [plot for plot in plots if plot.title == "Throughput"]
@@ -108,7 +108,8 @@ def _plot(kind: _Kind, runs: Sequence[Run]) -> Plot | None:
         curves += _beside(kind, runs[0], bool(curves))
         marks = _marks(runs[0])
     values = [value for curve in curves for _, value in curve.points if value is not None]
-    if not values or (kind.quantity == "loss_scale" and len(set(values)) == 1):
+    is_flat = kind.quantity == "loss_scale" and len(set(values)) == 1
+    if not values or is_flat or all(len(curve.points) < 2 for curve in curves):
         return None
     positive = min(values) > 0
     return Plot(

@@ -23,7 +23,7 @@ NAMES: dict[LostTime, tuple[str, str]] = {
     "validation": ("Validation", ""),
     "repeated": ("Repeated steps", "run again from an older checkpoint"),
     "skipped": ("Skipped steps", "they changed no weights"),
-    "stalled": ("Stalled", "no step for much longer than usual"),
+    "stalled": ("Stalled", "attempts that the watchdog ended"),
     "slow": ("Slow steps", "slower than the steady state"),
 }
 

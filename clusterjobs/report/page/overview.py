@@ -37,7 +37,8 @@ def subtitle(run: Run) -> str:
 
 def facts(run: Run) -> list[Fact]:
     """Those that are known, the most wanted first."""
-    return [*_throughput(run), *_efficiency(run), *_goodput(run), *_loss(run), *_cost(run)]
+    parts = (_throughput, _efficiency, _goodput, _loss, _cost)
+    return [fact for part in parts for fact in part(run)]
 
 
 def last_value(run: Run, quantity: Quantity) -> tuple[int, float] | None:

@@ -86,7 +86,8 @@ def _table(table: Table) -> dict[str, Any]:
     """`numeric`: of each column, whether all its cells are numbers, which stand on the right."""
     columns = zip_longest(table.head, *table.rows, fillvalue="")
     numeric = [all(not cell or _NUMBER.match(cell) for cell in column[1:]) for column in columns]
-    title = table.title[:1].upper() + table.title[1:]
+    is_words = table.title.replace(" ", "").isalpha()  # and no file name
+    title = table.title[:1].upper() + table.title[1:] if is_words else table.title
     return {**table._asdict(), "title": title, "numeric": numeric}
 
 

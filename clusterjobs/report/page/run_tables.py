@@ -56,10 +56,11 @@ def rates_table(run: Run) -> Table | None:
         for quantity, (name, shown) in _RATES.items()
         if (rate := run.rates.get(quantity))
     ]
+    notes = tuple(_about_rates(run))
     if not rows:
-        return None
-    head = ("Steady state", "Median", "10 % point", "90 % point", "Mean", "Windows")
-    return Table("Rates", head, tuple(rows), tuple(_about_rates(run)))
+        return Table("Rates", notes=notes) if notes else None
+    head = ("Steady state", "Median", "10 % point", "90 % point", "Mean", "Lines of the log")
+    return Table("Rates", head, tuple(rows), notes)
 
 
 def sources_table(run: Run) -> Table | None:
@@ -100,3 +101,5 @@ def _about_rates(run: Run) -> Iterator[str]:
         yield f"The steady state begins at step {integer(run.steady_from)}; warm-up is left out."
     if run.mean_samples_per_second is not None:
         yield f"Mean of all steps: {number(run.mean_samples_per_second)} samples/s."
+    if run.peak_memory_gib is not None:
+        yield f"Peak memory of the GPU that prints it: {number(run.peak_memory_gib)} GiB."

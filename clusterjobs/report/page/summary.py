@@ -61,6 +61,9 @@ def _course(plot: Plot, points: Sequence[Point]) -> str:
     first, last, low, high = numbers[0], numbers[-1], min(numbers), max(numbers)
     if first[1] == last[1]:
         return f"{_at(plot, first)}. {_without_number(points)}".rstrip()
+    if plot.text(low[0]) == plot.text(high[0]):
+        steps = f"from step {integer(first[1])} to {integer(last[1])}"
+        return f"Always {plot.text(last[0])}, {steps}. {_without_number(points)}".rstrip()
     if plot.quantity in _RATES:
         parts = [f"Median {plot.text(statistics.median(value for value, _ in numbers))}"]
         said = set()
@@ -82,7 +85,7 @@ def _without_number(points: Sequence[Point]) -> str:
     if not missing:
         return ""
     where = f"first at step {integer(missing[0])}"
-    return f"Not a number in {counted(len(missing), 'window')}, {where}."
+    return f"Not a number in {counted(len(missing), 'line')}, {where}."
 
 
 def _numbers(points: Sequence[Point]) -> list[Point]:

@@ -5,6 +5,7 @@ It knows the keys that node/probe/probe.py prints. It must not run jobs.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +61,7 @@ def read_probe(output: str, node: str) -> Probed | None:
     lines = [line for line in output.splitlines() if line.startswith(MARK)]
     try:
         found = json.loads(lines[-1].removeprefix(MARK)) if lines else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None
@@ -79,14 +80,11 @@ def read_probe(output: str, node: str) -> Probed | None:
 
 def _valid_values(found: Mapping[str, Any]) -> dict[str, Any]:
     """Those that a description accepts; a GPU has the catalogue's name, if it is known there."""
-    values = {}
+    values: dict[str, Any] = {}
     for key in (*_NETWORK, *_DISK, *_GPUS, "env"):
-        if key in found:
-            try:
-                NodeType.model_validate({key: found[key]})
-            except ValidationError:
-                continue
-            values[key] = found[key]
+        if found.get(key) is not None:
+            with contextlib.suppress(ValidationError):
+                values[key] = NodeType.model_validate({key: found[key]}).model_dump()[key]
     if model := values.get("gpu_model"):
         values["gpu_model"] = gpu_model_of(model) or model
     return values

@@ -6,7 +6,9 @@ It knows which setting of Slurm, or which file of the node, says it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
+from clusterjobs.slurmcluster.description import ContainerProgram
 from clusterjobs.slurmcluster.importing import valid
 from clusterjobs.slurmcluster.importing.instance_facts import is_hyperpod
 from clusterjobs.slurmcluster.importing.node_types import NodeKind
@@ -97,9 +99,10 @@ def _write_programs(lines: Lines, seen: Seen) -> None:
     if seen.has_pyxis:
         lines.key("container_program", "pyxis", "srun has --container-image")
     else:
-        example = next(iter(seen.found_programs), "apptainer")
+        usable = [one for one in seen.found_programs if one in get_args(ContainerProgram)]
+        example = next(iter(usable), "apptainer")
         why = "pyxis, apptainer, singularity, docker or shifter"
-        if seen.found_programs:
+        if usable:
             why = f"{example} is on the PATH of this node; check that of the compute nodes"
         lines.missing("container_program", example, why)
 

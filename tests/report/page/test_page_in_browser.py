@@ -303,8 +303,8 @@ def test_page_is_printed_with_its_plots(open_page: Callable[[str], Browser]) -> 
     assert document.startswith(b"%PDF")
     assert browser.run("window.printed") == "scripted paper"
     browser.settle()
-    assert ink(browser, "learning_rate") == dark
     assert browser.complaints() == []
+    assert ink(browser, "learning_rate") == dark
 
 
 @pytest.mark.parametrize("width", [360, 820, 1920])

@@ -164,7 +164,7 @@ def test_answer_comes_first() -> None:
 def test_page_says_in_words_what_plots_show() -> None:
     said = " ".join(Parsed(page([week_run()])).texts["p"])
     assert "From 10.677 at step 100 to 2.145 at step 1,200,000, lowest 2.067" in said
-    assert "Not a number in 1 window, first at step 500,000." in said
+    assert "Not a number in 1 line, first at step 500,000." in said
 
 
 def test_every_plot_has_a_table_of_its_values() -> None:
@@ -242,3 +242,25 @@ def _luminance(colour: str) -> float:
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     ]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_constant_is_said_to_be_one_and_a_single_value_is_no_plot() -> None:
+    run = short_run()
+    windows = [one._replace(values={**one.values, "grad_norm": 0.77}) for one in run.windows]
+    windows = [
+        one._replace(values={k: v for k, v in one.values.items() if k != "memory_gib" or not at})
+        for at, one in enumerate(windows)
+    ]
+    text = page([replace(run, windows=tuple(windows))])
+    assert "Always 0.77, from step 100 to 3,000." in text
+    assert "memory_gib" not in [plot["id"] for plot in data_of(text)["plots"]]
+    assert "Peak memory of the GPU that prints it: 31.2 GiB." in text
+
+
+def test_titles_of_tables_are_headings_but_names_of_files_stay() -> None:
+    tables = [
+        Table("slow ranks", ("a",), (("1",),)),
+        Table("train.log against exp.yaml", notes=("x",)),
+    ]
+    headings = Parsed(page([short_run()], tables)).texts["h2"]
+    assert {"Slow ranks", "train.log against exp.yaml"} <= set(headings)
