@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from clusterjobs.commands.report.facts import job_of, own_formats
+from clusterjobs.commands.report.facts import job_of
+from clusterjobs.commands.report.specs import Specs
 from clusterjobs.commands.report.targets import Target
 from clusterjobs.errors import one_problem
 from clusterjobs.report.formats import all_formats
@@ -25,7 +26,7 @@ _METRIC_FILES, _LARGEST = (".csv", ".json"), 256 << 20
 _GZIP = b"\x1f\x8b"
 
 
-def read_target(target: Target, progress: Callable[[int], None]) -> tuple[Run, Log]:
+def read_target(target: Target, specs: Specs, progress: Callable[[int], None]) -> tuple[Run, Log]:
     """The run of a target, and its log. Raises InputError if the log cannot be read.
 
     `progress` gets the bytes that were read so far.
@@ -33,8 +34,9 @@ def read_target(target: Target, progress: Callable[[int], None]) -> tuple[Run, L
     log = _metrics(target.log)
     if log is None:
         blocks = _counted(blocks_of(target.log), progress)
-        log = read_log(blocks, [*own_formats(target), *all_formats()])
-    return make_run(log, job_of(target)), log
+        own = specs.own_pattern(target.spec) if target.spec else None
+        log = read_log(blocks, [*([own] if own else []), *all_formats()])
+    return make_run(log, job_of(target, specs)), log
 
 
 def _metrics(path: pathlib.Path | None) -> Log | None:
