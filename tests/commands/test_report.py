@@ -112,6 +112,10 @@ def test_a_sweep_names_the_newest_job_of_each_point(
     assert [run["samples_per_second"] for run in found] == [20, 40]
     names = [sweep.points[index].name for index in (0, 2)]
     assert [run["name"] for run in found] == names
+    assert [run["point"] for run in found] == [{"args.lr": "0.5"}, {"args.lr": "2.5"}]
+    head, first = clusterjobs("report", str(sweep.spec)).out.splitlines()[1:3]
+    assert head.split()[:3] == ["run", "args.lr", "GPUs"]
+    assert first.split()[2] == "0.5"  # behind the name and the job's id
 
 
 @pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "gzip"])
