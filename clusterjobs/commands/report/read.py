@@ -16,10 +16,12 @@ from clusterjobs.errors import one_problem
 from clusterjobs.report.formats import all_formats
 from clusterjobs.report.log import read_log
 from clusterjobs.report.make_run import make_run
+from clusterjobs.report.metric_files import read_metrics
 from clusterjobs.report.records import Log
 from clusterjobs.report.run import Run
 
 _BLOCK = 4 << 20
+_METRIC_FILES, _LARGEST = (".csv", ".json"), 256 << 20
 _GZIP = b"\x1f\x8b"
 
 
@@ -28,9 +30,20 @@ def read_target(target: Target, progress: Callable[[int], None]) -> tuple[Run, L
 
     `progress` gets the bytes that were read so far.
     """
-    own = own_formats(target)
-    log = read_log(_counted(blocks_of(target.log), progress), [*own, *all_formats()])
+    log = _metrics(target.log)
+    if log is None:
+        blocks = _counted(blocks_of(target.log), progress)
+        log = read_log(blocks, [*own_formats(target), *all_formats()])
     return make_run(log, job_of(target)), log
+
+
+def _metrics(path: pathlib.Path | None) -> Log | None:
+    """Of a file of metrics; None if it is a log."""
+    if path is None or path.suffix not in _METRIC_FILES or not path.is_file():
+        return None
+    if path.stat().st_size > _LARGEST:
+        return None
+    return read_metrics(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _counted(blocks: Iterator[bytes], progress: Callable[[int], None]) -> Iterator[bytes]:
