@@ -9,6 +9,7 @@ from pydantic import AfterValidator, model_validator
 from clusterjobs.spec import field_types
 from clusterjobs.spec.model import SpecModel
 
+_EXAMPLE = "write 'loss: ([0-9.]+)'"
 _LONGEST = 1000  # characters of a pattern
 NAMES = (
     *("step", "seconds", "samples_per_second", "tokens_per_second", "loss", "validation_loss"),
@@ -23,15 +24,14 @@ def compiled(value: str) -> re.Pattern[str]:
     try:
         return re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"not a valid regular expression ({error})") from None
+        raise ValueError(f"not a valid regular expression ({error}): {_EXAMPLE}") from None
 
 
 def _of_one_number(value: str) -> str:
     groups = compiled(value).groups
     if groups != 1:
         found = "no group" if not groups else f"{groups} groups"
-        example = "write 'loss: ([0-9.]+)'"
-        raise ValueError(f"{found}; put exactly one group around the number: {example}")
+        raise ValueError(f"{found}; put exactly one group around the number: {_EXAMPLE}")
     return value
 
 
@@ -39,10 +39,10 @@ def _of_a_line(value: str) -> str:
     names = compiled(value).groupindex
     unknown = [name for name in names if name not in NAMES]
     if unknown:
-        raise ValueError(f"unknown group {unknown[0]!r}; groups are named {', '.join(NAMES)}")
+        raise ValueError(f"unknown group {unknown[0]!r}: groups are named {', '.join(NAMES)}")
     if "step" not in names or len(names) < 2:
         raise ValueError(
-            "name a group `step` and one of a value: "
+            "no group `step`, or no other: write "
             r"'step (?P<step>\d+) loss (?P<loss>[\d.]+)'"
         )
     return value
@@ -73,9 +73,11 @@ class Report(SpecModel):
     def _has_a_step(self) -> Any:
         """Values without a step belong to no step."""
         if self.pattern and self.values:
-            raise ValueError("give `pattern`, or a pattern for each value, and not both")
+            raise ValueError("both `pattern` and a pattern of one value: remove one of them")
         if not self.pattern and (self.step is None or len(self.values) < 2):
-            raise ValueError("give `step` and at least one value, or `pattern`")
+            raise ValueError(
+                "no step, or no value: write {step: 'step ([0-9]+)', loss: 'loss ([0-9.]+)'}"
+            )
         return self
 
     @property
