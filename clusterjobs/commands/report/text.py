@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from clusterjobs.commands.report.plot import plot
 from clusterjobs.commands.show import printable, styled, table
@@ -35,14 +35,15 @@ KINDS: dict[LostTime, str] = {
 def run_text(run: Run, as_unicode: bool) -> str:
     """All of one run. `as_unicode`: the terminal can show bars and braille."""
     blocks = [
-        "\n".join([styled(_title(run), bold=True), *_rows(run)]),
+        "\n".join(_rows(run)),
         _time_block(run, as_unicode),
         _attempts_block(run),
         _curve(run, as_unicode),
-        *(["\n".join(run.advice)] if run.advice else []),
-        "\n".join(f"note: {note}" for note in run.notes),
+        "\n".join(map(printable, run.advice)),
+        "\n".join(f"note: {printable(note)}" for note in run.notes),
     ]
-    return "\n\n".join(printable(block, kept="\n\x1b") for block in blocks if block)
+    text = "\n\n".join(printable(block, kept="\n") for block in blocks if block)
+    return f"{styled(_title(run), bold=True)}\n{text}"
 
 
 def _title(run: Run) -> str:
@@ -158,7 +159,7 @@ def _attempts_block(run: Run) -> str:
         return ""
     columns = [
         ["  attempt", *(f"  {one.number}" for one in run.attempts)],
-        ["ended by", *(one.reason or _UNKNOWN for one in run.attempts)],
+        ["ended by", *(printable(one.reason) or _UNKNOWN for one in run.attempts)],
         ["time", *(_duration(one.seconds) for one in run.attempts)],
         ["in the queue", *(_duration(one.queue_seconds) for one in run.attempts)],
         [
@@ -198,6 +199,7 @@ def unread_text(run: Run, log: Log) -> str:
 
 def table_text(shown: Table) -> str:
     """A table with its title and its notes."""
-    rows: list[Sequence[str]] = [shown.head, *shown.rows] if shown.rows else []
-    lines = [shown.title, table([[f"  {row[0]}", *row[1:]] for row in rows]), *shown.notes]
-    return "\n".join(printable(line, kept="\n") for line in lines if line)
+    rows = [shown.head, *shown.rows] if shown.rows else []
+    cells = [[printable(cell) for cell in (f"  {row[0]}", *row[1:])] for row in rows]
+    lines = (printable(shown.title), table(cells), *map(printable, shown.notes))
+    return "\n".join(line for line in lines if line)
