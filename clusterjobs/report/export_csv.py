@@ -9,8 +9,9 @@ from typing import get_args
 
 from clusterjobs.report.records import Quantity
 from clusterjobs.report.run import Run
+from clusterjobs.report.visible import visible
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would execute such a text
+_FORMULA = ("=", "+", "-", "@")  # a spreadsheet would execute such a text
 
 
 def csv_text(runs: Sequence[Run]) -> str:
@@ -23,7 +24,7 @@ def csv_text(runs: Sequence[Run]) -> str:
     writer.writerow(["run", "job_id", "step", "steps", *names])
     for run, window in windows:
         values = [_number(window.values.get(name)) for name in names]
-        writer.writerow([_text(run.name), run.job_id, window.step, window.steps, *values])
+        writer.writerow([_text(run.name), _text(run.job_id), window.step, window.steps, *values])
     return file.getvalue()
 
 
@@ -32,4 +33,5 @@ def _number(value: float | None) -> str:
 
 
 def _text(value: str) -> str:
+    value = visible(value)
     return f"'{value}" if value.startswith(_FORMULA) else value

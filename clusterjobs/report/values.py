@@ -18,6 +18,8 @@ _OF_THE_TRAINING = frozenset(
     ("loss", "validation_loss", "grad_norm", "learning_rate", "loss_scale")
 )
 _APART = 0.02  # of a printed and a calculated rate
+_LEAST, _MOST = 1e-12, 1e18  # of a time, rate or size; others are damaged lines
+_INFINITE = 1e100  # far beyond what a training computes with; sums of such values overflow
 _OF_THE_JOB: dict[Quantity, Quantity] = {
     "tokens_per_second_per_gpu": "tokens_per_second",
     "samples_per_second_per_gpu": "samples_per_second",
@@ -64,12 +66,12 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
     if apart:
         notes.append(
             f"The printed samples/s differ from batch / time of a step by more than "
-            f"{_APART:.0%} in {apart} of {len(done)} windows; batch / time is used."
+            f"{_APART:.0%} in {apart} of {len(done)} lines; batch / time is used."
         )
     if impossible:
         notes.append(
             f"{counted(impossible, 'value')} of the log left out: no time, rate or size is "
-            "infinite, negative or not a number."
+            "infinite, negative, beyond 1e18 or not a number."
         )
     return Completed(tuple(done), derived, tuple(notes))
 
@@ -77,9 +79,9 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
 def _possible(values: Mapping[Quantity, float]) -> dict[Quantity, float]:
     """Without what cannot be measured. A loss or a gradient may be NaN: that is worth knowing."""
     return {
-        name: value
+        name: math.copysign(math.inf, value) if abs(value) > _INFINITE else value
         for name, value in values.items()
-        if name in _OF_THE_TRAINING or 0 <= value < math.inf
+        if name in _OF_THE_TRAINING or value == 0 or _LEAST <= value <= _MOST
     }
 
 

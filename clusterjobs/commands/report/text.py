@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from clusterjobs.commands.report.plot import plot
 from clusterjobs.commands.show import printable, styled, table
@@ -14,6 +14,7 @@ from clusterjobs.report.run import LostTime, Run, Spread
 from clusterjobs.report.tables import Table
 
 _BAR = 24  # characters
+_UNKNOWN = "unknown"
 KINDS: dict[LostTime, str] = {
     "repeated": "repeated steps",
     "data_wait": "waiting for data",
@@ -21,6 +22,7 @@ KINDS: dict[LostTime, str] = {
     "saving": "saving",
     "validation": "validation",
     "slow": "slow steps",
+    "skipped": "skipped steps",
     "stalled": "stalled",
     "staging": "staging",
     "preflight": "preflight",
@@ -33,14 +35,15 @@ KINDS: dict[LostTime, str] = {
 def run_text(run: Run, as_unicode: bool) -> str:
     """All of one run. `as_unicode`: the terminal can show bars and braille."""
     blocks = [
-        "\n".join([styled(_title(run), bold=True), *_rows(run)]),
+        "\n".join(_rows(run)),
         _time_block(run, as_unicode),
         _attempts_block(run),
         _curve(run, as_unicode),
-        *(["\n".join(run.advice)] if run.advice else []),
-        "\n".join(f"note: {note}" for note in run.notes),
+        "\n".join(map(printable, run.advice)),
+        "\n".join(f"note: {printable(note)}" for note in run.notes),
     ]
-    return "\n\n".join(printable(block, kept="\n\x1b") for block in blocks if block)
+    text = "\n\n".join(printable(block, kept="\n") for block in blocks if block)
+    return f"{styled(_title(run), bold=True)}\n{text}"
 
 
 def _title(run: Run) -> str:
@@ -154,19 +157,26 @@ def _time_block(run: Run, as_unicode: bool) -> str:
 def _attempts_block(run: Run) -> str:
     if len(run.attempts) < 2:
         return ""
-    head = ["  attempt", "ended by", "time", "in the queue", "steps", "repeated later"]
-    rows = [
+    columns = [
+        ["  attempt", *(f"  {one.number}" for one in run.attempts)],
+        ["ended by", *(printable(one.reason) or _UNKNOWN for one in run.attempts)],
+        ["time", *(_duration(one.seconds) for one in run.attempts)],
+        ["in the queue", *(_duration(one.queue_seconds) for one in run.attempts)],
         [
-            f"  {one.number}",
-            one.reason or "unknown",
-            "unknown" if one.seconds is None else duration(one.seconds),
-            "unknown" if one.queue_seconds is None else duration(one.queue_seconds),
-            f"{one.first_step} to {one.last_step}" if one.last_step is not None else "none",
-            str(one.lost_steps),
-        ]
-        for one in run.attempts
+            "steps",
+            *(
+                "none" if one.last_step is None else f"{one.first_step} to {one.last_step}"
+                for one in run.attempts
+            ),
+        ],
+        ["repeated later", *(str(one.lost_steps) for one in run.attempts)],
     ]
-    return table([head, *rows])
+    known = [column for column in columns if set(column[1:]) != {_UNKNOWN}]
+    return table([list(row) for row in zip(*known, strict=True)])
+
+
+def _duration(seconds: float | None) -> str:
+    return _UNKNOWN if seconds is None else duration(seconds)
 
 
 def _curve(run: Run, as_unicode: bool) -> str:
@@ -189,6 +199,7 @@ def unread_text(run: Run, log: Log) -> str:
 
 def table_text(shown: Table) -> str:
     """A table with its title and its notes."""
-    rows: list[Sequence[str]] = [shown.head, *shown.rows] if shown.rows else []
-    lines = [shown.title, table([[f"  {row[0]}", *row[1:]] for row in rows]), *shown.notes]
-    return "\n".join(printable(line, kept="\n") for line in lines if line)
+    rows = [shown.head, *shown.rows] if shown.rows else []
+    cells = [[printable(cell) for cell in (f"  {row[0]}", *row[1:])] for row in rows]
+    lines = (printable(shown.title), table(cells), *map(printable, shown.notes))
+    return "\n".join(line for line in lines if line)

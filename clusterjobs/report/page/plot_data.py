@@ -11,7 +11,7 @@ from typing import Any
 
 from clusterjobs.report.page.curves import Plot
 from clusterjobs.report.page.points import thin
-from clusterjobs.report.page.visible import visible
+from clusterjobs.report.visible import visible
 
 _MOST_POINTS = 2_000  # of one curve: about one for each pixel of a wide screen
 _FEWEST_POINTS = 60

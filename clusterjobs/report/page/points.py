@@ -6,12 +6,12 @@ It knows windows and quantities; it must not know how points are drawn.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from clusterjobs.report.records import Quantity, Window
 
+_LARGEST = 1e300  # the difference of two of them is still a number
 _LARGEST_STEP = 2**53  # of the whole numbers that JavaScript has
 
 
@@ -74,4 +74,4 @@ def thin(points: Sequence[Point], limit: int) -> Thinned:
 
 
 def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return value if abs(value) < _LARGEST else None

@@ -1,4 +1,4 @@
-"""Text from logs and specs as it may stand in a page: no character acts, all can be seen.
+"""Text from logs and specs as it may stand in a page or a table: no character acts, all are seen.
 
 Control characters and signs that turn the direction of writing are shown by their codes.
 """
