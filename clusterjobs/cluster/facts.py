@@ -75,9 +75,9 @@ class NodeGroup(NamedTuple):
     """Identical nodes of a partition.
 
     `type_names`: the node types that select this group in a spec. `max_nodes`: None if no limit
-    is known. `fabric` is "efa", "infiniband", "ethernet" or "". `features` are Slurm's; those that
-    select the group come first. `purchase`: how the nodes are paid for, as the catalogue of prices
-    names it (`ONDEMAND`); "" if unknown.
+    is known; `limit`: what sets it, if not `Terms.max_nodes`. `fabric` is "efa", "infiniband",
+    "ethernet" or "". `features` are Slurm's; those that select the group come first. `purchase`:
+    how the nodes are paid for, as the catalogue of prices names it (`ONDEMAND`); "" if unknown.
     """
 
     name: str
@@ -87,6 +87,7 @@ class NodeGroup(NamedTuple):
     fabric: str = ""
     features: tuple[str, ...] = ()
     purchase: str = ""
+    limit: str = ""
 
 
 class Lack(NamedTuple):

@@ -149,7 +149,8 @@ def _check_nodes(
     """Compare with the partition. `word`: the source's own term for the number of nodes."""
     limit = node_limit(groups)
     if limit is not None and nodes > limit:
-        counts = ", ".join(f"{one.name}: {word} {one.max_nodes}" for one in groups)
+        word = groups[0].limit or word
+        counts = ", ".join(f"{one.name}: {one.limit or word} {one.max_nodes}" for one in groups)
         diagnostics.problem(
             ("nodes",),
             f"{nodes} is more than queue {partition} can have ({counts})",

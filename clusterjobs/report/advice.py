@@ -29,7 +29,7 @@ _REMEDIES: dict[LostTime, str] = {
     "starting": "of the first attempt passed outside of steps: start of the program, compilation, "
     "its end",
     "restart": "of later attempts passed outside of steps: fewer restarts or a faster start help",
-    "slow": "went to windows much slower than usual: compare the ranks and nodes",
+    "slow": "went to steps much slower than usual: compare the ranks and nodes",
 }
 
 
@@ -57,7 +57,13 @@ def _notes(run: Run) -> Iterator[str]:
             "that of the run."
         )
     yield from _loss_notes(run)
-    if run.skipped_steps:
+    done = sum(one.steps or 0 for one in run.windows)
+    if run.skipped_steps and run.skipped_steps >= done:
+        yield (
+            "Every step was skipped: the gradients were infinite at each loss scale, so nothing "
+            "was trained."
+        )
+    elif run.skipped_steps:
         yield (
             f"{counted(run.skipped_steps, 'step')} changed no weights: their gradients were "
             "infinite at that loss scale, which is usual for the first steps in fp16."
@@ -65,14 +71,18 @@ def _notes(run: Run) -> Iterator[str]:
     if run.steady_from is not None and run.rates:
         yield (
             f"Speeds are of the steady state, after step {integer(run.steady_from)}, without the "
-            "start of each attempt and without windows much slower than usual."
+            "start of each attempt and without lines much slower than usual."
         )
 
 
 def _loss_notes(run: Run) -> Iterator[str]:
-    bad = [one.step for one in run.windows if not math.isfinite(one.values.get("loss", 0.0))]
-    if bad:
-        yield f"The loss is not a number in {counted(len(bad), 'window')}, first at step {bad[0]}."
+    losses = [(one.step, one.values["loss"]) for one in run.windows if "loss" in one.values]
+    for what, is_so in (("not a number", math.isnan), ("infinite", math.isinf)):
+        if steps := [step for step, value in losses if is_so(value)]:
+            yield (
+                f"The loss is {what} in {counted(len(steps), 'line')} of the log, first at step "
+                f"{integer(steps[0])}."
+            )
 
 
 def advice_of(run: Run, job: Job) -> tuple[str, ...]:

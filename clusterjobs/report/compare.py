@@ -14,20 +14,22 @@ _UNKNOWN = "-"
 
 
 def comparison(runs: Sequence[Run]) -> Table:
-    """A row for each run; what is unknown is a dash."""
+    """A row for each run; what is unknown is a dash. Points of a sweep have their values."""
+    keys = tuple(dict.fromkeys(key for run in runs for key in run.point))
     head = (
-        *("run", "GPUs", "steps", "samples/s", "tokens/s", "a step"),
+        *("run", *keys, "GPUs", "steps", "samples/s", "tokens/s", "a step"),
         *("MFU", "HFU", "goodput", "loss", "cost"),
     )
-    return Table(TITLE, head, tuple(map(_row, runs)), tuple(_notes(runs)))
+    return Table(TITLE, head, tuple(_row(run, keys) for run in runs), tuple(_notes(runs)))
 
 
-def _row(run: Run) -> tuple[str, ...]:
+def _row(run: Run, keys: Sequence[str]) -> tuple[str, ...]:
     efficiency = run.efficiency
     step = run.rates.get("seconds")
     losses = [one.values["loss"] for one in run.windows if "loss" in one.values]
     return (
         run.name + (f" ({run.job_id})" if run.job_id else ""),
+        *(run.point.get(key, _UNKNOWN) for key in keys),
         _UNKNOWN if run.gpus is None else str(run.gpus),
         _UNKNOWN if run.steps is None else integer(run.steps),
         _median(run, "samples_per_second"),

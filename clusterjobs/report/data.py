@@ -31,6 +31,7 @@ def run_data(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "job_id": run.job_id or None,
+        "point": dict(run.point) or None,
         "framework": run.framework or None,
         "attempts": [_attempt(one) for one in run.attempts],
         "nodes": run.nodes,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from clusterjobs.foresight.cost import HourlyPrice
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape
@@ -45,7 +45,7 @@ class Job:
     """Everything is optional: a report of a bare log knows none of it.
 
     `batch` and `sequence`: samples of a step and tokens of a sample, where the log has no rates.
-    `price` of one node.
+    `price` of one node. `point`: of a sweep, its keys and their values.
     """
 
     name: str = ""
@@ -62,3 +62,4 @@ class Job:
     layout: Layout | None = None
     gpu: Gpu | None = None
     price: HourlyPrice | None = None
+    point: Mapping[str, str] = field(default_factory=dict)

@@ -14,10 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from clusterjobs.report.attempts import Kept
 from clusterjobs.report.job import RecordedAttempt
 from clusterjobs.report.records import Window
-from clusterjobs.report.run import LostTime
+from clusterjobs.report.run import AttemptPart, LostTime
 from clusterjobs.report.steady import Steady
 from clusterjobs.report.values import total
 
+_ROUNDING = 2.0  # seconds: the script counts whole ones
+_LONGER = 1.02
 _WAITS = 0.2  # of a step: a shorter wait for data is noise of the timers
 
 
@@ -29,9 +31,11 @@ def lost_in_steps(kept: Kept, steady: Steady) -> dict[LostTime, float]:
         return _positive(lost)
     ratio = forward_to_backward(steady.usual)
     warm_up, slow = _steps_of(steady.warm_up), _steps_of(steady.slow)
+    not_usual = warm_up | slow
     happened = sorted((one.step, one.kind) for one in kept.part.events if one.step is not None)
     for window in kept.kept:
-        if window.step not in warm_up and window.step not in slow:
+        lost["skipped"] += _usual_time(window, steady.seconds, not_usual) * _skipped(window)
+        if window.step not in not_usual:
             continue
         steps = window.steps or 0
         excess = max(0.0, window.values.get("seconds", 0.0) - steady.seconds) * steps
@@ -46,11 +50,18 @@ def useful_seconds(windows: Iterable[Window], steady: Steady) -> float | None:
     if steady.seconds is None:
         return None
     slow = _steps_of(steady.warm_up) | _steps_of(steady.slow)
-    useful = 0.0
-    for one in windows:
-        seconds = one.values.get("seconds", 0.0)
-        useful += (min(seconds, steady.seconds) if one.step in slow else seconds) * (one.steps or 0)
-    return useful
+    return sum(_usual_time(one, steady.seconds, slow) * (1 - _skipped(one)) for one in windows)
+
+
+def _usual_time(window: Window, usual: float, slow: set[int]) -> float:
+    """The time of its steps, as if those of `slow` were as fast as the steady state."""
+    seconds = window.values.get("seconds", 0.0)
+    return (min(seconds, usual) if window.step in slow else seconds) * (window.steps or 0)
+
+
+def _skipped(window: Window) -> float:
+    """The share of its steps that changed no weights."""
+    return min(1.0, window.values.get("skipped", 0.0) / (window.steps or 1))
 
 
 def _steps_of(windows: Iterable[Window]) -> set[int]:
@@ -110,6 +121,26 @@ def lost_outside_steps(
         kind: LostTime = "starting" if attempt.number == 1 else "restart"
         lost["stalled" if attempt.reason == "stalled" else kind] = rest - lost["saving"]
     return _positive(lost)
+
+
+def seconds_in_steps(kept: Iterable[Kept], attempt: int) -> float:
+    """The time of all steps of an attempt, repeated ones included."""
+    return sum(total(one.part.windows) for one in kept if one.part.attempt == attempt)
+
+
+def longer_than_their_attempts(
+    attempts: Iterable[AttemptPart], kept: Sequence[Kept]
+) -> tuple[int, ...]:
+    """The attempts whose steps took longer than they lasted.
+
+    Some programs time one step of many, and their other steps were faster.
+    """
+    return tuple(
+        one.number
+        for one in attempts
+        if one.seconds is not None
+        and seconds_in_steps(kept, one.number) > _ROUNDING + _LONGER * one.seconds
+    )
 
 
 def _positive(lost: Mapping[LostTime, float]) -> dict[LostTime, float]:

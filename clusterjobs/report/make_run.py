@@ -11,8 +11,10 @@ from clusterjobs.report.efficiency import efficiency_of
 from clusterjobs.report.job import Job, RecordedAttempt, with_events
 from clusterjobs.report.lost_time import (
     added,
+    longer_than_their_attempts,
     lost_in_steps,
     lost_outside_steps,
+    seconds_in_steps,
     useful_seconds,
 )
 from clusterjobs.report.records import Log, Quantity, Window
@@ -43,6 +45,7 @@ def make_run(log: Log, job: Job) -> Run:
     lost = added(one.lost_seconds for one in attempts)
     paid = _paid(attempts, kept)
     useful = useful_seconds(windows, steady)
+    contradicted = longer_than_their_attempts(attempts, kept)
     rates = dict(spreads(steady.usual, _RATES))
     run = Run(
         name=job.name,
@@ -60,8 +63,8 @@ def make_run(log: Log, job: Job) -> Run:
         paid_seconds=paid,
         lost_seconds=lost,
         lost_steps=sum(one.lost_steps for one in attempts),
-        goodput=useful / paid if paid and useful is not None else None,
-        cost=_cost(job, paid, useful),
+        goodput=None if contradicted else _goodput(useful, paid),
+        cost=_cost(job, paid, None if contradicted else useful),
         skipped_steps=int(sum(one.values.get("skipped", 0.0) for one in windows)),
         peak_memory_gib=max(
             (one.values["memory_gib"] for one in windows if "memory_gib" in one.values),
@@ -70,12 +73,25 @@ def make_run(log: Log, job: Job) -> Run:
         windows=windows,
         replaced=tuple(window for one in kept for window in one.repeated),
         derived=derived,
-        notes=notes,
+        notes=(*notes, *map(_contradiction, contradicted)),
         job_id=job.job_id,
+        point=job.point,
         ranks=job.ranks,
     )
     run = replace(run, efficiency=_efficiency(run, job))
-    return replace(run, notes=(*notes, *notes_of(run)), advice=advice_of(run, job))
+    return replace(run, notes=(*run.notes, *notes_of(run)), advice=advice_of(run, job))
+
+
+def _goodput(useful: float | None, paid: float | None) -> float | None:
+    """At most 1: the script rounds the time of an attempt to seconds."""
+    return min(1.0, useful / paid) if paid and useful is not None else None
+
+
+def _contradiction(attempt: int) -> str:
+    return (
+        f"The steps of attempt {attempt} would take longer than the attempt lasted: the times in "
+        "the log are not those of every step. The goodput is unknown."
+    )
 
 
 def _completed(
@@ -110,7 +126,7 @@ def _attempts(kept: Sequence[Kept], steady: Steady, job: Job) -> tuple[AttemptPa
 
 def _attempt(recorded: RecordedAttempt, kept: Sequence[Kept], steady: Steady) -> AttemptPart:
     with_steps = [one for one in kept if one.part.windows]
-    in_steps = sum(total(one.part.windows) for one in kept)
+    in_steps = seconds_in_steps(kept, recorded.number)
     lost = added(lost_in_steps(one, steady) for one in kept)
     saves = sum(
         one.value or 0.0 for part in kept for one in part.part.events if one.kind == "saved"
@@ -138,15 +154,11 @@ def _attempt(recorded: RecordedAttempt, kept: Sequence[Kept], steady: Steady) ->
 
 def _paid(attempts: Iterable[AttemptPart], kept: Sequence[Kept]) -> float | None:
     """The time of all attempts; of one that has no record, the time of its steps."""
-    return (
-        sum(
-            sum(total(one.part.windows) for one in kept if one.part.attempt == attempt.number)
-            if attempt.seconds is None
-            else attempt.seconds
-            for attempt in attempts
-        )
-        or None
+    seconds = (
+        seconds_in_steps(kept, one.number) if one.seconds is None else one.seconds
+        for one in attempts
     )
+    return sum(seconds) or None
 
 
 def _mean_rate(windows: Sequence[Window]) -> float | None:

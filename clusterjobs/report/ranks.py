@@ -18,7 +18,10 @@ _OFTEN = 0.9  # of the steps
 _SLOWER = 1.05
 # What a rank does alone comes first: the time of a whole step is that of the slowest rank.
 _COMPARED: tuple[Quantity, ...] = ("data_seconds", "forward_seconds", "backward_seconds", "seconds")
-_RATES: tuple[Quantity, ...] = ("tokens_per_second_per_gpu", "samples_per_second_per_gpu")
+_RATES: tuple[Quantity, ...] = (
+    *("tokens_per_second_per_gpu", "samples_per_second_per_gpu"),
+    *("tokens_per_second", "samples_per_second"),
+)
 
 
 class RankTimes:

@@ -5,6 +5,7 @@ These records are what text, JSON, pages and comparisons show; they know no form
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,6 +22,7 @@ LostTime = Literal[
     "saving",
     "validation",
     "repeated",  # steps after the checkpoint that the next attempt started from
+    "skipped",  # steps that changed no weights, since their gradients were infinite
     "stalled",
     "slow",  # other steps slower than the steady state
 ]
@@ -95,7 +97,8 @@ class Run:
     `windows`: the kept ones of all attempts; `replaced`: those that a later attempt repeated.
     `goodput`: useful time of kept steps / paid time (`lost_time.py`). `lost_seconds` but for
     `queue` and the useful time add up to `paid_seconds`. `notes`: what a reader must know to trust
-    the numbers, each a sentence; `advice`: what to do, each a sentence.
+    the numbers, each a sentence; `advice`: what to do, each a sentence. `point`: of a sweep, its
+    keys and their values.
     """
 
     name: str
@@ -123,4 +126,5 @@ class Run:
     notes: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     job_id: str = ""
+    point: Mapping[str, str] = field(default_factory=dict)
     ranks: int | None = None

@@ -15,16 +15,20 @@ from clusterjobs.report.tables import Table
 
 _NEAR = 0.01  # of two batches that are the same
 _POSSIBLE = 1.05  # an efficiency above it is not explained by noise
+_UNKNOWN = "unknown"  # the kind of scaling
 FEWEST_SIZES = 4  # for a fit of Amdahl's law
 
 
 class _Size(NamedTuple):
-    """A run that can be compared: samples/s, and the batch that follows from its step time."""
+    """A run that can be compared: samples/s, and the batch that follows from its step time.
+
+    The batch is None if the log has samples/s and no time of a step.
+    """
 
     run: Run
     gpus: int
     rate: float
-    batch: float
+    batch: float | None
 
 
 def scaling(runs: Sequence[Run]) -> Table | None:
@@ -46,7 +50,8 @@ def scaling(runs: Sequence[Run]) -> Table | None:
     rows = tuple(_row(base, one, kind) for one, kind in zip(steady, kinds, strict=True))
     for one, kind in zip(steady, kinds, strict=True):
         notes += _remarks(base, one, kind)
-    if fit := _amdahl([one for one, kind in zip(steady, kinds, strict=True) if kind != "weak"]):
+    of_same = [one for one, kind in zip(steady, kinds, strict=True) if kind in ("base", "strong")]
+    if fit := _amdahl(of_same):
         notes.append(fit)
     head = ("run", "GPUs", "samples/s", "per GPU", "batch", "scaling", "efficiency")
     return Table("scaling", head, rows, tuple(notes))
@@ -54,15 +59,17 @@ def scaling(runs: Sequence[Run]) -> Table | None:
 
 def _size(run: Run) -> _Size | None:
     rate, step = run.rates.get("samples_per_second"), run.rates.get("seconds")
-    if rate is None or step is None or not run.gpus:
+    if rate is None or not run.gpus:
         return None
-    return _Size(run, run.gpus, rate.median, rate.median * step.median)
+    return _Size(run, run.gpus, rate.median, rate.median * step.median if step else None)
 
 
 def _kind(base: _Size, one: _Size) -> str:
     """Weak or strong scaling against the smallest run; "" if it is neither."""
     if one is base:
         return "base"
+    if one.batch is None or base.batch is None:
+        return _UNKNOWN
     if abs(one.batch - base.batch) <= _NEAR * base.batch:
         return "strong"
     per_gpu = one.batch / one.gpus
@@ -77,7 +84,7 @@ def _row(base: _Size, one: _Size, kind: str) -> tuple[str, ...]:
         str(one.gpus),
         number(one.rate),
         number(one.rate / one.gpus),
-        number(round(one.batch)),
+        "-" if one.batch is None else number(round(one.batch)),
         kind or "neither",
         text,
     )
@@ -90,6 +97,8 @@ def efficiency(base: _Size, one: _Size) -> float:
 
 def _remarks(base: _Size, one: _Size, kind: str) -> list[str]:
     name, value = one.run.name, efficiency(base, one)
+    if kind == _UNKNOWN and value <= _POSSIBLE:
+        return [f"{name}: the log has no batch, so that it may be another one per GPU."]
     if not kind:
         return [f"{name}: another batch per GPU than {base.run.name}, so no efficiency."]
     if value > _POSSIBLE:
@@ -133,7 +142,7 @@ def _amdahl(sizes: Sequence[_Size]) -> str | None:
     """Least squares of T(n) = serial + parallel / n over runs of the same batch."""
     if len({one.gpus for one in sizes}) < FEWEST_SIZES:
         return None
-    points = [(1 / one.gpus, one.batch / one.rate) for one in sizes]
+    points = [(1 / one.gpus, one.batch / one.rate) for one in sizes if one.batch]
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)
     spread = sum((x - mean_x) ** 2 for x, _ in points)

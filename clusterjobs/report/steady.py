@@ -61,7 +61,7 @@ def _late_pace(windows: Sequence[Window]) -> float:
 
 
 def _too_few(count: int) -> str:
-    return f"too few windows after the start: {count}, and at least {FEWEST} are needed"
+    return f"too few lines with a speed after the start: {count}, and at least {FEWEST} are needed"
 
 
 def _end_of_warm_up(part: Sequence[Window], late: float) -> int:

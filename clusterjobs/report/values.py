@@ -66,7 +66,7 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
     if apart:
         notes.append(
             f"The printed samples/s differ from batch / time of a step by more than "
-            f"{_APART:.0%} in {apart} of {len(done)} windows; batch / time is used."
+            f"{_APART:.0%} in {apart} of {len(done)} lines; batch / time is used."
         )
     if impossible:
         notes.append(

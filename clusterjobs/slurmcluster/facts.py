@@ -23,7 +23,7 @@ from clusterjobs.slurmcluster import description
 _TERMS = Terms(
     node_facts="cluster's description",
     mounts="shared",
-    max_nodes="the limit",
+    max_nodes="the number of nodes",
     enable_fabric="write its fabric: in the cluster's description",
     other_version="If the cluster has another Slurm, correct slurm_version in its description",
 )
@@ -82,6 +82,7 @@ def _node_group(
         count if most is None else min(count, most),
         node_type.fabric,
         features,
+        limit="" if most is None or count <= most else "MaxNodes",
     )
 
 

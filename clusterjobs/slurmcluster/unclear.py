@@ -32,12 +32,15 @@ def unclear_values(found: Description, document: Document) -> Iterator[Problem]:
     def note(path: Path, what: str, hint: str, info: bool = True) -> Problem:
         return Problem(what, document.locate_key(path), dotted(path), hint, True, info)
 
+    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name in found.node_types:
-        lacking = dict(unknown_keys(found.of_type(name)))
+        alike.setdefault(tuple(unknown_keys(found.of_type(name))), []).append(name)
+    for lacking, (first, *others) in alike.items():
         if lacking:
-            decides = "; ".join(f"{key} decides {what}" for key, what in lacking.items())
-            path: Path = ("node_types", name)
-            yield note(path, f"unknown: {', '.join(lacking)}", decides)
+            decides = "; ".join(f"{key} decides {what}" for key, what in lacking)
+            what = f"unknown: {', '.join(key for key, _ in lacking)}"
+            what += f", also of {', '.join(others)}" if others else ""
+            yield note(("node_types", first), what, decides)
     if found.shared is None:
         hint = "with shared: {/FOLDER: KIND}, folders on a node's own disk are found"
         yield note((), "unknown: shared", hint)

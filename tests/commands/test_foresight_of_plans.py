@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -139,13 +140,16 @@ def test_control_characters_of_a_source_are_not_printed(
     assert "\u202e" not in text
 
 
-def test_a_wrong_price_warns_and_the_job_is_rendered(
-    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+@pytest.mark.parametrize("words", [["render"], ["plan"], ["plan", "--json"]], ids=str)
+def test_a_wrong_price_warns_and_stops_nothing_else(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path, words: list[str]
 ) -> None:
     (folder / "site.yaml").write_text("prices: 3\n")
-    done = clusterjobs("render", spec)
+    done = clusterjobs(*words, spec)
     assert done.code == 0
-    assert "warning: prices: expected a list" in done.err
+    assert done.err.count("warning: prices: expected a list") == 1
+    if words == ["plan"]:
+        assert "foresight\n  unknown: prices or measurements of the site cannot be read" in done.out
 
 
 # ------------------------------------------------------------------ warnings
@@ -296,3 +300,51 @@ def test_hostile_numbers_in_a_log_are_no_measurement() -> None:
 def test_one_rank_is_read_of_several_that_print() -> None:
     lines = [f"{rank}: step {n} samples/s: 160" for n in range(10) for rank in range(4)]
     assert read_log(lines, (), 16, 1024, 8) == (0.1, 7, None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"peak_gib": 10**400},
+        {"step_seconds": 1e308},
+        {"step_seconds": 10**400, "peak_gib": None},
+        {"gpus": 10**400},
+        {"steps": math.inf},
+        {"date": 7},
+        {"where": ["\x1b[31m"]},
+    ],
+    ids=str,
+)
+def test_a_measurement_that_no_run_can_have_is_refused(
+    clusterjobs: Callable[..., Any],
+    spec: pathlib.Path,
+    folder: pathlib.Path,
+    changed: dict[str, Any],
+) -> None:
+    file = stored_measurement(clusterjobs, spec, folder, **changed)
+    done = clusterjobs("plan", spec)
+    assert done.code == 0, done.err
+    assert f"{file}:1:1 warning: this line is no measurement" in done.err
+
+
+def test_a_measurement_on_too_few_gpus_for_the_layout_is_not_used(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    stored_measurement(clusterjobs, spec, folder, "--set", "parallel.tensor=8", gpus=1)
+    assert foresight(clusterjobs, spec, "--set", "parallel.tensor=8")["measured"] is None
+
+
+def stored_measurement(
+    clusterjobs: Callable[..., Any],
+    spec: pathlib.Path,
+    folder: pathlib.Path,
+    *words: str,
+    **changed: Any,
+) -> pathlib.Path:
+    """The user's file of measurements, with a line that was changed by hand."""
+    (folder / "job.log").write_text(log_of(0.9))
+    done = clusterjobs("calibrate", spec, "--log", "job.log", *words)
+    assert done.code == 0, done.err
+    file = pathlib.Path(done.out.split("stored in ")[1].strip())
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}) + "\n")
+    return file

@@ -112,6 +112,10 @@ def test_a_sweep_names_the_newest_job_of_each_point(
     assert [run["samples_per_second"] for run in found] == [20, 40]
     names = [sweep.points[index].name for index in (0, 2)]
     assert [run["name"] for run in found] == names
+    assert [run["point"] for run in found] == [{"args.lr": "0.5"}, {"args.lr": "2.5"}]
+    head, first = clusterjobs("report", str(sweep.spec)).out.splitlines()[1:3]
+    assert head.split()[:3] == ["run", "args.lr", "GPUs"]
+    assert first.split()[2] == "0.5"  # behind the name and the job's id
 
 
 @pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "gzip"])
@@ -178,3 +182,50 @@ def test_hostile_names_and_records_do_nothing(clusterjobs, folder: pathlib.Path)
     assert done.code == 0, done.err
     assert "\x1b[2J" not in done.out
     assert "steps       12" in done.out
+
+
+def scaling_job(folder: pathlib.Path, job_id: str, nodes: int, per_node: int, log: str) -> None:
+    job = write_job(folder / "logs" / job_id, log)
+    derived = {"world_size": nodes * per_node, "ranks_per_node": per_node}
+    plan = {"name": f"{nodes}-nodes", "framework": "x", "derived": derived}
+    plan["derived"] = {**derived, "gpus_per_node": per_node}
+    (job / "plan.json").write_text(json.dumps(plan))
+
+
+def scaling(clusterjobs) -> list[list[str]]:
+    done = clusterjobs("report", "logs", "--json")
+    assert done.code == 0, done.err
+    tables = json.loads(done.out)["tables"]
+    (table,) = (one for one in tables if "scal" in one["title"].lower())
+    return [table["head"], *table["rows"], table["notes"]]
+
+
+def test_two_machines_on_a_slow_network_are_said_to_be_slower(
+    clusterjobs, folder: pathlib.Path
+) -> None:
+    """As in a report of two one-GPU machines with 10 Mbit/s between them: 90 s against 30 s."""
+    for job_id, nodes, rate in (("1", 1, 300.0), ("2", 2, 50.0)):
+        lines = (f"Iter #{one}: {rate + one % 3} img/sec per GPU\n" for one in range(12))
+        scaling_job(folder, job_id, nodes, 1, f"Number of GPUs: {nodes}\n" + "".join(lines))
+    head, first, second, _ = scaling(clusterjobs)
+    efficiency = next(place for place, name in enumerate(head) if "efficiency" in name)
+    assert second[efficiency].startswith(("16.", "17."))
+    assert first[efficiency] != second[efficiency]
+
+
+def test_words_per_second_that_grow_with_the_gpus_scale_well(
+    clusterjobs, folder: pathlib.Path
+) -> None:
+    line = (
+        "2021-01-01 12:00:00 | INFO | train_inner | epoch 001:      5 / 99 loss=7.719, wps={}, "
+        "ups=0.5, wpb={}, bsz={}, num_updates={}, lr=0.0005, gnorm=1.2\n"
+    )
+    for job_id, nodes in (("1", 1), ("2", 2), ("8", 8)):
+        words = [(8000 + 10 * (one % 3)) * nodes for one in range(1, 13)]
+        log = "".join(
+            line.format(w, 16000 * nodes, 32 * nodes, 5 * n) for n, w in enumerate(words, 1)
+        )
+        scaling_job(folder, job_id, nodes, 8, log)
+    rows = scaling(clusterjobs)
+    efficiency = next(place for place, name in enumerate(rows[0]) if "efficiency" in name)
+    assert [row[efficiency] for row in rows[2:4]] == ["100.0 %", "100.0 %"]

@@ -82,4 +82,4 @@ def test_one_window_gives_no_steady_state() -> None:
     run = run_of([window(1)])
     assert run.steps == 1
     assert run.goodput is None
-    assert "too few windows" in run.no_steady_state
+    assert "too few lines" in run.no_steady_state

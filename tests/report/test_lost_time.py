@@ -119,5 +119,33 @@ def test_an_impossible_value_changes_no_other(wrong: float) -> None:
 
 def test_a_loss_that_is_no_number_is_named() -> None:
     records = [window(step, loss=math.nan if step > 8 else 2.0) for step in range(1, 11)]
-    notes = run_of(records).notes
-    assert any("not a number in 2 windows, first at step 9" in note for note in notes)
+    notes = run_of([*records, window(11, loss=math.inf)]).notes
+    assert any("infinite in 1 line of the log, first at step 11" in note for note in notes)
+    assert any("not a number in 2 lines of the log, first at step 9" in note for note in notes)
+
+
+def test_skipped_steps_are_not_useful() -> None:
+    records = [
+        window(step, 1.0, 10, skipped=5.0 if step == 50 else 0.0) for step in range(10, 101, 10)
+    ]
+    run = run_of(records)
+    assert run.lost_seconds == {"skipped": 5}
+    assert run.goodput == pytest.approx(0.95)
+
+
+def test_a_run_that_skips_every_step_trains_nothing() -> None:
+    run = run_of([window(step, 1.0, 10, skipped=10.0) for step in range(10, 101, 10)])
+    assert run.goodput == 0
+    assert any("nothing was trained" in note for note in run.notes)
+
+
+def test_steps_longer_than_their_attempt_give_no_goodput() -> None:
+    """The log times every tenth step, which is slow."""
+    run = run_of(windows(range(10, 201, 10)), Job(attempts=lengths(150)))
+    assert run.goodput is None
+    assert any("attempt 1 would take longer" in note for note in run.notes)
+
+
+def test_the_rounding_of_an_attempt_gives_no_goodput_above_1() -> None:
+    run = run_of(windows(range(1, 21)), Job(attempts=lengths(19)))
+    assert run.goodput == 1

@@ -12,7 +12,7 @@ import pytest
 from own_numbers import LOGS, Kind, check_windows, kept_losses, recorded_steps, repeated_steps
 
 KINDS = {
-    "accelerate": Kind("own"),
+    "accelerate": Kind("own script"),
     "deepspeed": Kind("deepspeed", clock="engine"),
     "deepspeed_by_srun": Kind("deepspeed", clock="engine"),
     "fairseq": Kind("fairseq", every=2, is_mean=True),
@@ -21,13 +21,13 @@ KINDS = {
     "horovodrun": Kind("horovod", every=10, clock="one step", has_loss=False),
     "huggingface": Kind("huggingface", clock=""),
     "huggingface_resumed": Kind("huggingface", clock=""),
-    "lightning_rich": Kind("own", clock=""),
-    "lightning_tqdm": Kind("own", clock=""),
-    "lightning_tqdm_resumed": Kind("own", clock=""),
+    "lightning_rich": Kind("own script", clock=""),
+    "lightning_tqdm": Kind("own script", clock=""),
+    "lightning_tqdm_resumed": Kind("own script", clock=""),
     "megatron_core": Kind("megatron-lm"),
     "megatron_core_resumed": Kind("megatron-lm"),
-    "torchrun": Kind("own"),
-    "torchrun_restarted": Kind("own"),
+    "torchrun": Kind("own script"),
+    "torchrun_restarted": Kind("own script"),
 }
 
 

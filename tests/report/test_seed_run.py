@@ -129,7 +129,7 @@ def test_three_falling_windows_are_no_steady_state_and_no_base_of_scaling(on_8: 
         line(100 * place, 8, ms) for place, ms in enumerate((2994.9, 835.0, 646.3), 1)
     )
     on_1 = run_of(falling, 1, 8)
-    assert "too few windows" in on_1.no_steady_state
+    assert "too few lines" in on_1.no_steady_state
     assert on_1.efficiency is None
     table = scaling([on_1, on_8])
     shown = "" if table is None else repr(table)

@@ -175,6 +175,33 @@ def test_validate_of_a_description_and_of_its_spec(clusterjobs: Run, here: pathl
     assert "info: node_types.a100: unknown: fabric\n" in outcome.err
 
 
+@pytest.mark.usefixtures("here")
+def test_validate_says_once_what_is_unknown_of_several_node_types(
+    clusterjobs: Run, here: pathlib.Path
+) -> None:
+    more = "  v100: {cpus: 40, memory_mib: 1000, gpus: 0, scratch: /x}\n"
+    more += "  v100b: {cpus: 40, memory_mib: 1000, gpus: 0, scratch: /x}\npartitions:\n"
+    (here / "booster.yaml").write_text(CLUSTER.replace("partitions:\n", more))
+    err = clusterjobs("validate", "booster.yaml").err
+    assert "info: node_types.v100: unknown: fabric, also of v100b\n" in err
+    assert err.count("unknown: fabric") == 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (385, "385 is more than queue batch can have (a100: MaxNodes 384)"),
+        (9, "9 is more than queue batch can have (a100: the number of nodes 8)"),
+    ],
+)
+def test_too_many_nodes_are_refused_with_the_limit_that_counts(
+    clusterjobs: Run, here: pathlib.Path, nodes: int, message: str
+) -> None:
+    if nodes < 384:
+        (here / "booster.yaml").write_text(CLUSTER.replace("936", "8"))
+    assert message in clusterjobs("render", "spec.yaml", "--set", f"nodes={nodes}").err
+
+
 def test_validate_warns_of_node_types_that_no_feature_tells_apart(
     clusterjobs: Run, here: pathlib.Path
 ) -> None:

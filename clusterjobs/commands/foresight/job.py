@@ -10,6 +10,7 @@ from typing import NamedTuple
 from clusterjobs.cluster.facts import ClusterFacts, NodeType
 from clusterjobs.commands.foresight.length import Length, length_of, save_steps
 from clusterjobs.commands.own_configs import OwnConfigs
+from clusterjobs.errors import Problem
 from clusterjobs.foresight.gpus import find_gpu
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
 from clusterjobs.frameworks.base import Foreseen
@@ -54,10 +55,14 @@ class ForeseenJob(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """Why nothing can be predicted, and what would help. "" if there is nothing to say."""
+    """Why nothing can be predicted, and what would help. "" if there is nothing to say.
+
+    `problems`: of the files that could not be read.
+    """
 
     why: str
     hint: str = ""
+    problems: tuple[Problem, ...] = ()
 
 
 def foreseen_job(

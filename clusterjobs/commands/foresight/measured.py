@@ -42,7 +42,8 @@ class Measurement(NamedTuple):
     where: str
 
     def is_of(self, job: ForeseenJob) -> bool:
-        return dict(self.key) == measured_key(job)
+        """Whether it is valid for the job: of the same layout, on GPUs enough for it."""
+        return dict(self.key) == measured_key(job) and _layout_of(self, job).data > 0
 
     def shown(self) -> str:
         gpus = f"{self.gpus} {self.key['gpu']}"

@@ -6,7 +6,6 @@ It knows where the file is and its form; it must not know predictions.
 from __future__ import annotations
 
 import json
-import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -31,10 +30,13 @@ def _measurement(line: str, file: pathlib.Path, number: int) -> Measurement:
     try:
         data: Any = json.loads(line)
         found = Measurement(**data)
-        key, seconds = found.key, found.step_seconds
-        is_valid = isinstance(key, dict) and isinstance(key["gpu"], str) and _positive(seconds)
-        is_valid &= found.peak_gib is None or _positive(found.peak_gib)
-        is_valid &= all(_count(one) for one in (found.gpus, found.global_batch, found.nodes))
+        key = found.key
+        is_valid = isinstance(key, dict) and isinstance(key["gpu"], str)
+        is_valid &= _is_number(found.step_seconds)
+        is_valid &= found.peak_gib is None or _is_number(found.peak_gib)
+        counts = (found.gpus, found.global_batch, found.nodes, found.steps)
+        is_valid &= all(isinstance(one, int) and _is_number(one) for one in counts)
+        is_valid &= isinstance(found.date, str) and isinstance(found.where, str)
     except (ValueError, TypeError, KeyError, RecursionError):
         is_valid = False
     if not is_valid:
@@ -44,12 +46,9 @@ def _measurement(line: str, file: pathlib.Path, number: int) -> Measurement:
     return found
 
 
-def _positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and 0 < value < math.inf
-
-
-def _count(value: object) -> bool:
-    return isinstance(value, int) and value > 0
+def _is_number(value: object) -> bool:
+    """Seconds, GiB or a count that a run can have: predictions multiply and divide by it."""
+    return isinstance(value, (int, float)) and 1e-9 < value < 1e12
 
 
 def store(measurements: Sequence[Measurement]) -> pathlib.Path:

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from clusterjobs.commands.foresight.job import CPU, Unknown, foreseen_job
+from clusterjobs.commands.show import show_problems
 from clusterjobs.commands.site_folders import MEASUREMENTS_FILE, SiteFolders
 from clusterjobs.errors import InputError, Problem
+
+WRONG_FILES = "prices or measurements of the site cannot be read"
 
 if TYPE_CHECKING:
     from clusterjobs.commands.foresight.foresee import Foresight
@@ -21,7 +24,15 @@ if TYPE_CHECKING:
 
 
 def foresight_of(project: Project, with_nearest: bool = True) -> Foresight | Unknown:
-    """The foresight, or why there is none. Raises InputError for the site's own files."""
+    """The foresight, or why there is none."""
+    try:
+        return _foresight_of(project, with_nearest)
+    except InputError as error:  # a wrong price or measurement stops no job
+        return Unknown(WRONG_FILES, problems=_as_warnings(error))
+
+
+def _foresight_of(project: Project, with_nearest: bool) -> Foresight | Unknown:
+    """The same. Raises InputError for the site's own files."""
     measured = _measurements(project.site)
     facts, configs = project.source.facts, project.configs
     job = foreseen_job(project.plan, project.spec, facts, configs, with_cpus=bool(measured))
@@ -50,7 +61,9 @@ def foresight_block(project: Project) -> Iterator[str]:
         from clusterjobs.commands.foresight.text import foresight_text
 
         yield foresight_text(found)
-    elif project.spec.experiment.model and project.plan.placement.node_type.gpus:
+        return
+    show_problems(found.problems)
+    if project.spec.experiment.model and project.plan.placement.node_type.gpus:
         hint = f" ({found.hint})" if found.hint else ""
         yield f"foresight\n  unknown: {found.why}{hint}"
 
@@ -59,6 +72,7 @@ def foresight_json(project: Project) -> dict[str, Any] | None:
     """The value of `foresight` in `plan --json`; null if nothing can be predicted."""
     found = foresight_of(project)
     if isinstance(found, Unknown):
+        show_problems(found.problems)
         return None
     from clusterjobs.commands.foresight.data import foresight_data
 
@@ -67,12 +81,9 @@ def foresight_json(project: Project) -> dict[str, Any] | None:
 
 def warnings_of(project: Project, strict: bool = False) -> tuple[Problem, ...]:
     """What foresight warns of. With `strict`, a job that does not fit is an error."""
-    try:
-        found = foresight_of(project, with_nearest=False)
-    except InputError as error:
-        return _as_warnings(error)
+    found = foresight_of(project, with_nearest=False)
     if isinstance(found, Unknown):
-        return ()
+        return found.problems
     from clusterjobs.commands.foresight.warnings import foresight_warnings
 
     return tuple(foresight_warnings(found, project.spec, strict))
@@ -105,5 +116,4 @@ def warnings_of_sweep(project: SweepProject, strict: bool = False) -> tuple[Prob
 
 
 def _as_warnings(error: InputError) -> tuple[Problem, ...]:
-    """A wrong price or measurement stops no job."""
     return tuple(one._replace(warning=True) for one in error.problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 from typing import Any
 
@@ -51,7 +52,19 @@ def _in_folder(target: Target) -> Job:
         ranks=ranks,
         gpus=gpus_per_node * nodes if gpus_per_node and nodes else None,
         attempts=tuple(map(_attempt, attempts)),
+        point=_point(plan),
     )
+
+
+def _point(plan: dict[str, Any]) -> dict[str, str]:
+    """The keys and values of a sweep's point, as plan.json has them."""
+    point = plan.get("point")
+    values = point.get("values") if isinstance(point, dict) else None
+    if not isinstance(values, dict):
+        return {}
+    return {
+        key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()
+    }
 
 
 def _derived(plan: dict[str, Any], name: str) -> int | None:

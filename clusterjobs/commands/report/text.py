@@ -14,6 +14,7 @@ from clusterjobs.report.run import LostTime, Run, Spread
 from clusterjobs.report.tables import Table
 
 _BAR = 24  # characters
+_UNKNOWN = "unknown"
 KINDS: dict[LostTime, str] = {
     "repeated": "repeated steps",
     "data_wait": "waiting for data",
@@ -21,6 +22,7 @@ KINDS: dict[LostTime, str] = {
     "saving": "saving",
     "validation": "validation",
     "slow": "slow steps",
+    "skipped": "skipped steps",
     "stalled": "stalled",
     "staging": "staging",
     "preflight": "preflight",
@@ -155,19 +157,26 @@ def _time_block(run: Run, as_unicode: bool) -> str:
 def _attempts_block(run: Run) -> str:
     if len(run.attempts) < 2:
         return ""
-    head = ["  attempt", "ended by", "time", "in the queue", "steps", "repeated later"]
-    rows = [
+    columns = [
+        ["  attempt", *(f"  {one.number}" for one in run.attempts)],
+        ["ended by", *(printable(one.reason) or _UNKNOWN for one in run.attempts)],
+        ["time", *(_duration(one.seconds) for one in run.attempts)],
+        ["in the queue", *(_duration(one.queue_seconds) for one in run.attempts)],
         [
-            f"  {one.number}",
-            printable(one.reason) or "unknown",
-            "unknown" if one.seconds is None else duration(one.seconds),
-            "unknown" if one.queue_seconds is None else duration(one.queue_seconds),
-            f"{one.first_step} to {one.last_step}" if one.last_step is not None else "none",
-            str(one.lost_steps),
-        ]
-        for one in run.attempts
+            "steps",
+            *(
+                "none" if one.last_step is None else f"{one.first_step} to {one.last_step}"
+                for one in run.attempts
+            ),
+        ],
+        ["repeated later", *(str(one.lost_steps) for one in run.attempts)],
     ]
-    return table([head, *rows])
+    known = [column for column in columns if set(column[1:]) != {_UNKNOWN}]
+    return table([list(row) for row in zip(*known, strict=True)])
+
+
+def _duration(seconds: float | None) -> str:
+    return _UNKNOWN if seconds is None else duration(seconds)
 
 
 def _curve(run: Run, as_unicode: bool) -> str:

@@ -29,7 +29,7 @@ _RATES = ("samples_per_second", "tokens_per_second")
 class Common:
     """The last resort: a step and at least one value in a line."""
 
-    name = "own"
+    name = "own script"
     hints = ("step", "Step", "iter", "Iter")
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:

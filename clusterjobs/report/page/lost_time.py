@@ -22,6 +22,7 @@ NAMES: dict[LostTime, tuple[str, str]] = {
     "saving": ("Saving", "checkpoints"),
     "validation": ("Validation", ""),
     "repeated": ("Repeated steps", "run again from an older checkpoint"),
+    "skipped": ("Skipped steps", "they changed no weights"),
     "stalled": ("Stalled", "attempts that the watchdog ended"),
     "slow": ("Slow steps", "slower than the steady state"),
 }
