@@ -10,17 +10,27 @@ from clusterjobs.commands.foresight.job import CPU, ForeseenJob, Unknown
 from clusterjobs.commands.foresight.prices import price_of
 from clusterjobs.commands.report.specs import Planned, Specs
 from clusterjobs.commands.report.targets import Target
+from clusterjobs.errors import InputError
 from clusterjobs.foresight.cost import HourlyPrice
 from clusterjobs.jobs.folders import read_plan
 from clusterjobs.jobs.records import Attempt, read_folder, unrecorded_attempts
 from clusterjobs.report.job import Job, RecordedAttempt
+
+_CHANGED = (
+    "The spec has changed since this job was rendered: model, GPUs and price are those of today."
+)
 
 
 def job_of(target: Target, specs: Specs) -> Job:
     """Whatever is known; nothing of it is needed."""
     job = _in_folder(target)
     planned = specs.planned(target.spec, target.point) if target.spec else None
-    return _with_plan(job, planned) if planned else job
+    if planned is None:
+        return job
+    content = read_plan(target.folder / "plan.json").get("content") if target.folder else None
+    if isinstance(content, str) and content != planned.content:
+        job = dataclasses.replace(job, notes=(*job.notes, _CHANGED))
+    return _with_plan(job, planned)
 
 
 def _in_folder(target: Target) -> Job:
@@ -98,5 +108,8 @@ def _price(found: ForeseenJob, planned: Planned) -> HourlyPrice | None:
     """None where points share nodes: their shares of the price are unknown."""
     if found.nodes.number < 1:
         return None
-    price = price_of(found.nodes, planned.sites)
+    try:
+        price = price_of(found.nodes, planned.sites)
+    except InputError:  # `plan` shows what is wrong with the site's prices
+        return None
     return None if isinstance(price, str) else price

@@ -14,13 +14,18 @@ from clusterjobs.commands.pipeline import Project, load
 from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.errors import InputError
 from clusterjobs.jobs.point_folders import digest_of
+from clusterjobs.report.formats import Format, all_formats
 from clusterjobs.report.formats.own_pattern import OwnPattern
 from clusterjobs.spec.report_keys import Report
 
 
 class Planned(NamedTuple):
-    """What a spec says of its job today. `batch` of the spec; `sites` know the prices."""
+    """What a spec says of its job today. `batch` of the spec; `sites` know the prices.
 
+    `content`: the hash of all that decides what the ranks compute.
+    """
+
+    content: str
     batch: int | None
     job: ForeseenJob | Unknown
     sites: tuple[tuple[str, str], ...]
@@ -33,14 +38,18 @@ class Specs:
         self._patterns = functools.cache(_patterns)
         self._planned = functools.cache(_planned)
 
-    def own_pattern(self, spec: pathlib.Path) -> OwnPattern | None:
-        """A new one for a log. Raises InputError for a spec that is wrong."""
-        wanted = self._patterns(spec)
-        return OwnPattern(wanted.pattern, wanted.values) if wanted else None
+    def formats(self, spec: pathlib.Path | None) -> list[Format]:
+        """New ones for a log. Raises InputError for a spec that is wrong."""
+        return formats_of(self._patterns(spec) if spec else None)
 
     def planned(self, spec: pathlib.Path, point: str | None) -> Planned | None:
         """Of a sweep, that of the point with this name."""
         return self._planned(spec).get(digest_of(point) if point else "")
+
+
+def formats_of(own: Report | None) -> list[Format]:
+    """The formats to look for: the patterns of the spec's key `report` before all others."""
+    return [*([OwnPattern(own.pattern, own.values)] if own else []), *all_formats()]
 
 
 def _patterns(spec: pathlib.Path) -> Report | None:
@@ -54,18 +63,19 @@ def _planned(spec: pathlib.Path) -> dict[str, Planned]:
     except InputError:
         return {}
     if isinstance(project, Project):
-        plans = [("", project.plan, project.spec)]
+        plans = [("", project.inputs.content, project.plan, project.spec)]
     else:
         plans = [
-            (digest_of(one.point.name), one.plan, loaded)
+            (digest_of(one.point.name), one.content, one.plan, loaded)
             for one, loaded in zip(project.points, project.specs, strict=True)
         ]
     facts, sites = project.source.facts, project.inputs.sites
     return {
         digest: Planned(
+            content,
             loaded.experiment.batch.global_ if loaded.experiment.batch else None,
             foreseen_job(plan, loaded, facts, project.configs, True),
             sites,
         )
-        for digest, plan, loaded in plans
+        for digest, content, plan, loaded in plans
     }
