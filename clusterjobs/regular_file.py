@@ -20,6 +20,8 @@ def open_regular(path: Path) -> BinaryIO:
         if error.errno != errno.ELOOP:
             raise
         raise _not_regular(path) from None
+    except ValueError as error:  # a path with a NUL byte
+        raise OSError(errno.EINVAL, str(error), str(path)) from None
     file = os.fdopen(descriptor, "rb")
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         file.close()

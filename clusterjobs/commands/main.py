@@ -38,6 +38,7 @@ _COMMANDS = {
     "submit": ("submit.command", "Render a spec and submit it with sbatch."),
     "run": ("run", "Submit a spec and follow the job until it ends."),
     "status": ("status.command", "Show jobs and sweeps: why they wait, run or ended."),
+    "report": ("report.command", "Report what runs achieved: speed, efficiency, lost time."),
     "results": ("results", "Show the results of a sweep's points in one table."),
     "logs": ("logs", "Print the log of a job or a point; --follow keeps printing."),
     "cancel": ("cancel", "Cancel jobs by spec, point of a sweep, or job id."),

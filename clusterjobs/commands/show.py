@@ -101,11 +101,11 @@ def _source_lines(problem: Problem) -> list[str]:
 
 
 def printable(text: str, kept: str = "") -> str:
-    """The text without control characters, except `kept`: they could change the terminal."""
+    """Without characters that change the terminal, except `kept`, and without broken bytes."""
     if text.isprintable():
         return text
     return "".join(
-        "?" if unicodedata.category(c) in ("Cc", "Cf") and c not in kept else c for c in text
+        "?" if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in kept else c for c in text
     )
 
 

@@ -26,7 +26,8 @@ NO_RECORD = "no_record"  # the reason of an attempt that began, and whose end no
 class Attempt:
     """One attempt of a job. `seconds` of its script, `ended` in seconds since 1970; None: unknown.
 
-    `reason` is one of `attempt.REASONS`, `failure of ROLE`, or NO_RECORD.
+    `began` and `submitted`, when Slurm last put the job into the queue, are known of jobs with
+    restarts. `reason` is one of `attempt.REASONS`, `failure of ROLE`, or NO_RECORD.
     """
 
     number: int
@@ -36,6 +37,8 @@ class Attempt:
     nodes: str
     seconds: int | None
     ended: int | None
+    began: int | None = None
+    submitted: int | None = None
 
 
 _EXPORT = "export "  # the start of an export's name in data.jsonl
@@ -145,6 +148,8 @@ def _attempt(record: dict[str, Any]) -> Attempt:
         str(record.get("nodes") or ""),
         _duration(record.get("seconds")),
         _number(record.get("ended")),
+        _number(record.get("began")),
+        _number(record.get("submitted")),
     )
 
 

@@ -13,6 +13,8 @@ Quantity = Literal[
     "seconds",  # of one step, mean over the window
     "samples_per_second",
     "tokens_per_second",
+    "tokens_per_second_per_gpu",
+    "samples_per_second_per_gpu",
     "loss",  # in nats
     "validation_loss",
     "learning_rate",
@@ -49,12 +51,14 @@ class Window(NamedTuple):
 
 EventKind = Literal[
     "attempt",  # a job's script says that attempt `value` starts
+    "staging",  # took `value` seconds
+    "preflight",  # took `value` seconds
     "resumed",  # from the checkpoint of step `step`
     "saving",
     "saved",  # took `value` seconds, if the log says so
     "validation",
     "arguments",  # settings that the program prints, in `settings`
-    "end",
+    "end",  # of an attempt, after `value` seconds; `settings` has the reason
 ]
 
 
@@ -67,11 +71,25 @@ class Event(NamedTuple):
     settings: Mapping[str, str] = {}
 
 
+class SlowRank(NamedTuple):
+    """A rank that took `ratio` times the median of all ranks, in the share `often` of the steps.
+
+    `what`: a step, or the part of a step that was compared.
+    """
+
+    rank: int
+    ratio: float
+    often: float
+    steps: int
+    what: str
+
+
 class Log(NamedTuple):
     """All that was read from the log of one job, in the order of its lines.
 
     `format`: its name, "" if no line was understood. `lines` and `bytes` that were read; `dropped`:
     lines that look like the format's, but are damaged; `unknown`: the most frequent other lines.
+    `slow_ranks`: those that were slower than the others, if the log has lines of all of them.
     """
 
     format: str
@@ -80,3 +98,4 @@ class Log(NamedTuple):
     bytes: int = 0
     dropped: int = 0
     unknown: tuple[str, ...] = ()
+    slow_ranks: tuple[SlowRank, ...] = ()

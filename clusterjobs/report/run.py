@@ -5,6 +5,7 @@ These records are what text, JSON, pages and comparisons show; they know no form
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,16 +15,16 @@ LostTime = Literal[
     "queue",  # waiting for nodes, at first and between two attempts; costs nothing
     "staging",
     "preflight",
-    "starting",  # the rest of the time before the first step of an attempt
+    "starting",  # the rest of the first attempt in which no step ran: start, end, saves between
+    "restart",  # the same of later attempts
     "warm_up",  # steps slower than the steady state at the start of an attempt
     "data_wait",  # steps that waited for their data, where the log shows it
     "saving",
     "validation",
     "repeated",  # steps after the checkpoint that the next attempt started from
+    "skipped",  # steps that changed no weights, since their gradients were infinite
     "stalled",
     "slow",  # other steps slower than the steady state
-    "ending",  # after the last step
-    "restart",  # starting, staging and preflight of all attempts after the first: a part of those
 ]
 
 
@@ -76,10 +77,13 @@ class Efficiency:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the run's nodes cost, in the price's own words; `dollars` of the paid time."""
+    """What the run's nodes cost, in the price's own words; `dollars` of the paid time.
+
+    `lost_dollars` is None if the useful time is unknown.
+    """
 
     dollars: float
-    lost_dollars: float
+    lost_dollars: float | None
     price: str
 
 
@@ -91,8 +95,10 @@ class Run:
     of the steady state (seconds, samples_per_second, tokens_per_second ...). `no_steady_state` says
     why there is none. `derived`: quantity -> how it was calculated, if it was not printed.
     `windows`: the kept ones of all attempts; `replaced`: those that a later attempt repeated.
-    `goodput`: time of kept steps at the steady rate / paid time. `notes`: what a reader must know
-    to trust the numbers, each a sentence; `advice`: what to do, each a sentence.
+    `goodput`: useful time of kept steps / paid time (`lost_time.py`). `lost_seconds` but for
+    `queue` and the useful time add up to `paid_seconds`. `notes`: what a reader must know to trust
+    the numbers, each a sentence; `advice`: what to do, each a sentence. `point`: of a sweep, its
+    keys and their values.
     """
 
     name: str
@@ -120,3 +126,5 @@ class Run:
     notes: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     job_id: str = ""
+    point: Mapping[str, str] = field(default_factory=dict)
+    ranks: int | None = None

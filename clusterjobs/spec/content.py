@@ -10,8 +10,8 @@ from typing import Any
 # Keys that decide when, where and under which name a job runs, not what it computes.
 _SCHEDULING = frozenset(
     (
-        *("extends", "logs", "name", "needs", "preflight", "queue", "restarts", "sbatch"),
-        *("sweep", "time_limit"),
+        *("extends", "logs", "name", "needs", "preflight", "queue", "report", "restarts"),
+        *("sbatch", "sweep", "time_limit"),
     )
 )
 

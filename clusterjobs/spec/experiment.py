@@ -17,6 +17,7 @@ from clusterjobs.spec.model import SpecModel
 from clusterjobs.spec.model_keys import AnyModel, Training
 from clusterjobs.spec.module_items import ModuleItem
 from clusterjobs.spec.need_keys import Needs
+from clusterjobs.spec.report_keys import Report
 from clusterjobs.spec.role_keys import Roles
 from clusterjobs.spec.seconds import Seconds
 from clusterjobs.spec.step_keys import Steps
@@ -289,6 +290,7 @@ class Experiment(SpecModel):
     checkpoints: Checkpoints | None = None
     restarts: Restarts | None = None
     logs: Annotated[Logs, BeforeValidator(_logs)] = Field(default_factory=Logs)
+    report: Report | None = None
     env: dict[EnvName, EnvValue] = {}
     parameters: dict[
         field_types.ParameterName, Annotated[Parameter, BeforeValidator(_parameter)]

@@ -62,8 +62,9 @@ class Running:
         return self.lab.run(["scontrol", "show", "hostnames", shown]).stdout.split()
 
     def signal_rank(self, rank: int, signal: str) -> None:
+        """In the attempt that runs now, the last one that has written its trace."""
         node = self.nodes()[rank // 2]
-        pid = (self.folder / f"pid.0.{rank}").read_text()
+        pid = (self.folder / f"pid.{len(self.trace()) - 1}.{rank}").read_text()
         assert self.lab.node_run(node, ["kill", f"-{signal}", pid]).returncode == 0
 
     def kill_rank(self, rank: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from faults import TIMEOUT, Running
 from rendered_jobs import Jobs
+from reported import recorded
 
 from clusterjobs.lab.polling import until
 
@@ -28,7 +29,7 @@ def start(jobs: Jobs, name: str, **keys: Any) -> Running:
         restarts={"time_limit": 2, "grace_seconds": 120},
         **keys,
     )
-    job_id = jobs.submit(jobs.render(spec))
+    job_id = jobs.submit(jobs.render(recorded(spec)))
     return Running(jobs.lab, job_id, jobs.lab.folder.shared("/fsx") / "faults" / name)
 
 

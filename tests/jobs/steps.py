@@ -33,6 +33,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--fail-at", type=int, help="exit 7 at this step, always")
     parser.add_argument("--loop-at", type=int, help="an endless loop, in the first attempt")
     parser.add_argument("--hold-at", type=int, help="wait before this step for the file `go`")
+    parser.add_argument("--timed", action="store_true", help="log steps; write `times`")
     parser.add_argument("--deaf", action="store_true", help="hear of no time limit")
     return parser.parse_known_args()[0]  # not --deepspeed_config
 
@@ -72,6 +73,7 @@ def train(args: argparse.Namespace) -> int:
     with (args.folder / "trace").open("a") as trace:
         print(f"start {first}", file=trace, flush=True)
         for step in range(first + 1, args.steps + 1):
+            began = time.monotonic()
             time.sleep(args.seconds)
             while step == args.hold_at and not (args.folder / "go").exists():
                 time.sleep(0.05)
@@ -80,12 +82,21 @@ def train(args: argparse.Namespace) -> int:
             while step == args.loop_at and first == 0:
                 pass
             print(step, file=trace, flush=True)
+            if args.timed:
+                log_step(args, step, time.monotonic() - began)
             told = is_told() and not args.deaf
             if told or step % args.save_every == 0 or step == args.steps:
                 save(args, step)
             if told:
                 return 0
     return 0
+
+
+def log_step(args: argparse.Namespace, step: int, seconds: float) -> None:
+    """A line for the job's log, and one for a test that compares both."""
+    print(f"step {step}/{args.steps} loss {1 / step:.4f} step time: {seconds:.6f} s", flush=True)
+    with (args.folder / "times").open("a") as file:
+        print(step, seconds, file=file, flush=True)
 
 
 def told_by_the_launcher(names: tuple[str, ...]) -> int:

@@ -9,13 +9,16 @@ import pathlib
 import re
 
 import pytest
+from own_numbers import Kind
+from reported import check_report, recorded
 
 from clusterjobs.frameworks.deepspeed import DeepSpeed
 
 pytest.importorskip("deepspeed", reason="needs the extra 'train'")
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "tiny_gpt" / "train.py"
+SCRIPT = pathlib.Path(__file__).with_name("train_tiny_gpt.py")
+STEPS = 12
 
 
 @pytest.mark.parametrize("launcher", ["srun", "torchrun", "deepspeed"])
@@ -27,14 +30,17 @@ def test_deepspeed_trains_one_model_in_four_ranks(jobs, launcher: str) -> None:
         script=str(SCRIPT),
         batch={"micro": 4, "global": 32},
         zero={"stage": 1},
-        args={"layers": 1, "hidden": 64, "steps": 3, "log-every": 1},
+        args={"layers": 1, "hidden": 64, "steps": STEPS, "log-every": 1},
         ds_config={"log_level": "info", "steps_per_print": 1},
     )
-    ended = jobs.end(jobs.submit(jobs.render(spec)), spec["name"], 500)
+    ended = jobs.end(jobs.submit(jobs.render(recorded(spec))), spec["name"], 500)
     assert ended.exit_code == 0, ended.log
     first, second = jobs.lab.facts.nodes
     for rank, node in enumerate((first, first, second, second)):
         assert f"rank {rank} of 4: local rank {rank % 2} on {node}" in ended.log, ended.log
-    assert re.findall(r"step (\d)/3 loss", ended.log) == ["1", "2", "3"]
+    steps = re.findall(rf"step (\d+)/{STEPS} loss", ended.log)
+    assert steps == [str(step) for step in range(1, STEPS + 1)]
     (line,) = DeepSpeed.log_lines
     assert re.search(line.pattern, ended.log), ended.log
+    kind = Kind("deepspeed", clock="engine")
+    check_report(jobs, spec["name"], ended.job_id, kind, "deepspeed", "torch")

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from faults import TIMEOUT, Running
 from nodes_programs import Prepared, prepared, prepared_folders  # noqa: F401
+from own_numbers import Kind
+from reported import check_report, recorded
 
 from clusterjobs.frameworks.fairseq.command_line import _quoted
 from clusterjobs.frameworks.fairseq.framework import Fairseq
@@ -49,14 +51,23 @@ def data(
     return folder / "a bin"
 
 
-FLAGS = {"optimizer": "adam", "lr": 1e-3, "max-update": 6, "log-interval": 2, "num-workers": 0}
+RECORDER = str(pathlib.Path(__file__).with_name("fairseq_record"))
+FLAGS = {
+    "optimizer": "adam",
+    "lr": 1e-3,
+    "max-update": 16,
+    "log-interval": 2,
+    "num-workers": 0,
+    "user-dir": RECORDER,
+}
 OVERRIDES = {
     "optimizer": "adam",
     "lr_scheduler": "fixed",
     "optimization.lr": [1e-3],
-    "optimization.max_update": 6,
+    "optimization.max_update": 16,
     "common.log_interval": 2,
     "common.log_format": "simple",
+    "common.user_dir": RECORDER,
     "dataset.num_workers": 0,
 }
 
@@ -91,7 +102,8 @@ def test_fairseq_trains_one_model_in_four_ranks(
     launcher: str,
 ) -> None:
     spec = fairseq_spec(jobs, prepared, data, cli, launcher=launcher)
-    ended = jobs.end(jobs.submit(jobs.render(spec), **prepared.environment), spec["name"], 300)
+    job_id = jobs.submit(jobs.render(recorded(spec)), **prepared.environment)
+    ended = jobs.end(job_id, spec["name"], 300)
     assert ended.exit_code == 0, ended.log
     assert "'distributed_world_size': 4" in ended.log
     ranks = re.findall(r"initialized host (\S+) as rank (\d)", ended.log)
@@ -101,11 +113,14 @@ def test_fairseq_trains_one_model_in_four_ranks(
     (line,) = Fairseq.log_lines
     found = [match.groupdict() for match in re.finditer(line.pattern, ended.log)]
     # One training: one rank reports, and its batches are the four ranks'.
-    assert [match["step"] for match in found] == ["2", "4", "6"], ended.log
+    steps = [int(match["step"]) for match in found]
+    assert steps == list(range(2, 17, 2)), ended.log
     assert "bsz=32" in ended.log
     assert ended.log.count("done training in") == 1
     checkpoints = jobs.lab.folder.shared("/fsx") / "check points" / f"{cli}-{launcher}"
     assert (checkpoints / "checkpoint_last.pt").exists()
+    kind = Kind("fairseq", every=2, is_mean=True)
+    check_report(jobs, spec["name"], ended.job_id, kind, "torch")
 
 
 @pytest.mark.slow

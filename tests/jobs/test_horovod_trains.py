@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from nodes_programs import Prepared, lab, prepared, prepared_folders  # noqa: F401
+from own_numbers import Kind
+from reported import check_report, recorded
 
 from clusterjobs.frameworks.horovod import Horovod
 
@@ -48,7 +50,9 @@ def check_training(jobs, ended, name: str) -> None:
 def test_horovod_trains_on_two_nodes(jobs, prepared, launcher: str) -> None:  # noqa: F811
     name = f"trains-{launcher}"
     spec = hvd_spec(jobs, prepared, name, launcher=launcher)
-    ended = jobs.run(spec, **prepared.environment)
+    ended = jobs.run(recorded(spec), **prepared.environment)
     check_training(jobs, ended, name)
+    kind = Kind("horovod", every=10, clock="one step", has_loss=False)
+    check_report(jobs, name, ended.job_id, kind, "torch")
     if launcher == "horovodrun":
         assert ended.log.count("interface eth0,") == 4

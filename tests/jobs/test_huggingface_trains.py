@@ -14,6 +14,8 @@ from huggingface_jobs import (
     start,
     trainer_keys,
 )
+from own_numbers import Kind
+from reported import check_report
 
 pytest.importorskip("transformers", reason="needs the extra 'train'")
 pytest.importorskip("accelerate", reason="needs the extra 'train'")
@@ -29,6 +31,10 @@ def test_the_trainer_with_fsdp_resumes_with_the_same_losses(jobs) -> None:
     assert_resumed(straight, job)
     assert_one_training(job, jobs, "FSDP")
     assert "from checkpoint checkpoint-7" in job.log()
+    packages = ("transformers", "accelerate", "torch")
+    kind = Kind("huggingface", clock="")
+    check_report(jobs, "fsdp-straight", straight.job_id, kind, *packages)
+    check_report(jobs, "fsdp", job.job_id, kind, *packages)
 
 
 @pytest.mark.faults
@@ -60,3 +66,4 @@ def test_an_accelerator_resumes_with_the_same_losses(jobs, launcher: str) -> Non
     job = start(jobs, f"own-{launcher}", launcher=launcher, **own_keys(HOLD_AT))
     assert_resumed(straight, job)
     assert_one_training(job, jobs, "MULTI_CPU")
+    check_report(jobs, f"own-{launcher}", job.job_id, Kind("own"), "accelerate", "torch")

@@ -7,6 +7,8 @@ import re
 
 import pytest
 from faults import TIMEOUT, Running
+from own_numbers import Kind
+from reported import check_report, recorded
 
 from clusterjobs.lab.polling import until
 
@@ -24,12 +26,12 @@ def start(jobs, name: str) -> Running:
         *(name,),
         framework="lightning",
         script=str(SCRIPT),
-        args={"steps": STEPS, "save-every": SAVE_EVERY},
+        args={"steps": STEPS, "save-every": SAVE_EVERY, "csv": folder},
         time_limit="00:30:00",
         checkpoints={"path": f"{folder}/checkpoints"},
         restarts={"time_limit": 2, "failure": 2, "grace_seconds": 60},
     )
-    job_id = jobs.submit(jobs.render(spec))
+    job_id = jobs.submit(jobs.render(recorded(spec)))
     return Running(jobs.lab, job_id, jobs.lab.folder.shared("/fsx") / "faults" / name)
 
 
@@ -74,3 +76,5 @@ def test_an_interrupted_training_has_the_same_losses(jobs) -> None:
     assert steps[:done] + steps[done : done + 1] == list(range(1, done + 2)), "a step was repeated"
     assert "Setting signal handlers" not in job.log(), "Lightning would requeue the job, too"
     assert job.records()[0]["checkpoint"] == f"step={done}"
+    check_report(jobs, "straight", straight.job_id, Kind("own", clock=""), "lightning", "torch")
+    check_report(jobs, "interrupted", job.job_id, Kind("own", clock=""), "lightning", "torch")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from faults import TIMEOUT, Running
+from own_numbers import Kind
+from reported import check_report, recorded
 
 from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.lab.polling import until
@@ -54,7 +56,7 @@ def losses(log: str) -> dict[int, str]:
 
 
 def test_an_interrupted_training_of_four_ranks_has_the_losses_of_another(jobs) -> None:
-    straight = jobs.run(spec_of(jobs, "megatron-straight"))
+    straight = jobs.run(recorded(spec_of(jobs, "megatron-straight")))
     assert straight.exit_code == 0, straight.log
     for rank, record in straight.ranks.items():
         assert record["WORLD_SIZE"] == "4"
@@ -75,7 +77,7 @@ def test_an_interrupted_training_of_four_ranks_has_the_losses_of_another(jobs) -
         restarts={"time_limit": 2, "grace_seconds": 1},
     )
     folder = jobs.lab.folder.shared("/fsx")
-    job = Running(jobs.lab, jobs.submit(jobs.render(spec)), folder)
+    job = Running(jobs.lab, jobs.submit(jobs.render(recorded(spec))), folder)
     until(lambda: PAUSE in losses(job.log()), TIMEOUT, job.log)
     job.scancel("--batch", "--signal=USR1")  # as before a time limit
     ended = jobs.end(job.job_id, name)
@@ -88,3 +90,6 @@ def test_an_interrupted_training_of_four_ranks_has_the_losses_of_another(jobs) -
     assert tracker.read_text() == str(ITERATIONS)
     reasons = [record["reason"] for record in job.records()]
     assert reasons == ["time_limit", "completed"]
+    for training, job_id in (("megatron-straight", straight.job_id), (name, job.job_id)):
+        kind = Kind("megatron-lm")
+        check_report(jobs, training, job_id, kind, "megatron-core", "torch", printer=3)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from faults import Running
+from own_numbers import Kind
+from reported import check_report, recorded
 
 pytest.importorskip("torch", reason="needs the extra 'train'")
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -30,7 +32,7 @@ def start(jobs, name: str, **args: int) -> Running:
     )
     spec["args"] = [folder, *(f"--{key}={value}" for key, value in spec["args"].items())]
     return Running(
-        *(jobs.lab, jobs.submit(jobs.render(spec))),
+        *(jobs.lab, jobs.submit(jobs.render(recorded(spec)))),
         jobs.lab.folder.shared("/fsx") / "faults" / name,
     )
 
@@ -78,3 +80,5 @@ def test_a_crashed_rank_and_a_time_limit_leave_no_trace_in_the_losses(jobs) -> N
     logs = jobs.lab.folder.shared("/fsx") / "logs" / job.job_id / "ranks"
     folders = {one.parents[2] for one in logs.glob(f"{job.job_id}_*/attempt_*/1/stdout.log")}
     assert len(folders) == 4  # one for each node and attempt of the job
+    check_report(jobs, "straight", straight.job_id, Kind("own"), "torch")
+    check_report(jobs, "disturbed", job.job_id, Kind("own"), "torch")

@@ -13,6 +13,7 @@ import time
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator
+from own_record import OwnRecord
 
 FOLDER, STEPS, HOLD_AT = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 STATE = FOLDER / "state"
@@ -25,15 +26,17 @@ def batch(step, part, accelerator):
 
 
 def train_step(model, optimizer, accelerator, step):
-    total = 0.0
+    """The mean loss of all ranks, and the samples and the loss of this one."""
+    total, losses = 0.0, []
     for part in range(accelerator.gradient_accumulation_steps):
         with accelerator.accumulate(model):
             loss = (model(batch(step, part, accelerator)) - 1).square().mean()
             accelerator.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
+        losses.append(loss.item())
         total += accelerator.reduce(loss.detach(), "mean").item()
-    return total / accelerator.gradient_accumulation_steps
+    return total / len(losses), 4 * len(losses), sum(losses) / len(losses)
 
 
 def wait_for_the_stop_file():
@@ -59,11 +62,16 @@ def main():
         accelerator.load_state(str(STATE))
         done = int((FOLDER / "latest").read_text())
     resumed = done > 0
+    record, since = OwnRecord(dist.get_rank()), time.perf_counter()
     while done < STEPS:
-        loss = train_step(model, optimizer, accelerator, done)
+        start = time.monotonic()
+        loss, samples, own = train_step(model, optimizer, accelerator, done)
         done += 1
+        record.add(done, samples, start, time.monotonic(), loss=own)
         if accelerator.is_main_process:
-            print(f"step {done} loss {loss!r}\n", end="", flush=True)
+            rate = samples * accelerator.num_processes / (time.perf_counter() - since)
+            print(f"step {done} loss {loss!r} samples/s {rate:.1f}\n", end="", flush=True)
+            since = time.perf_counter()
         if done == HOLD_AT and not resumed:
             wait_for_the_stop_file()
         stop = torch.tensor(int(pathlib.Path(os.environ["CLUSTERJOBS_STOP_FILE"]).exists()))

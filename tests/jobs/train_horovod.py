@@ -8,6 +8,7 @@ import time
 
 import horovod.torch as hvd
 import torch
+from own_record import OwnRecord
 
 
 def main() -> None:
@@ -27,6 +28,9 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=options.base_lr * hvd.size())
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    record = OwnRecord(rank)
+    if rank == 0:
+        print(f"Number of CPUs: {hvd.size()}")
     wanted = torch.tensor([[1.0], [2.0], [3.0], [4.0]])
     step = 0
     while step < options.steps or options.endless:
@@ -37,6 +41,7 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         step += 1
+        record.add(step, len(batch), started, time.monotonic(), loss=loss.item())
         if step == 5 and rank == options.fail:
             os._exit(17)
         if step == 10:

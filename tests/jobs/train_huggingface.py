@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from own_record import OwnRecord
 from transformers import (
     HfArgumentParser,
     LlamaConfig,
@@ -35,17 +36,37 @@ class StopBeforeTheTimeLimit(TrainerCallback):
             control.should_save = control.should_training_stop = True
 
 
+class RecordedTrainer(Trainer):
+    """Calculates the loss of each batch a second time, without the Trainer's sums."""
+
+    def compute_loss(self, model, inputs, return_outputs=False, **keys):
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **keys)
+        logits, labels = outputs["logits"].detach()[:, :-1], inputs["labels"][:, 1:]
+        own = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+        self.batches.append((len(labels), own.item()))
+        return (loss, outputs) if return_outputs else loss
+
+
 class Report(TrainerCallback):
-    """Prints each step's loss, and holds the first training where the test interrupts it."""
+    """Prints and records each step, and holds the first training where the test interrupts it."""
 
     def __init__(self, hold_at: int) -> None:
         self.hold_at = hold_at
+        self.record = OwnRecord(int(os.environ["RANK"]))
+        self.trainer: RecordedTrainer
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        self.start, self.trainer.batches = time.monotonic(), []
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if state.is_world_process_zero and "loss" in logs:
             print(f"step {state.global_step} loss {float(logs['loss'])!r}\n", end="", flush=True)
 
     def on_step_end(self, args, state, control, **kwargs):
+        samples, losses = zip(*self.trainer.batches, strict=True)
+        mean = sum(losses) / len(losses)
+        now = time.monotonic()
+        self.record.add(state.global_step, sum(samples), self.start, now, loss=mean)
         if state.global_step == self.hold_at and args.resume_from_checkpoint is None:
             print("held", flush=True)
             while not Path(os.environ["CLUSTERJOBS_STOP_FILE"]).exists():
@@ -88,8 +109,10 @@ def main() -> None:
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 2, "vocab_size": 64, "max_position_embeddings": 32}
     model = LlamaForCausalLM(LlamaConfig(**sizes, **heads))
-    callbacks = [Report(own.hold_at), StopBeforeTheTimeLimit()]
-    trainer = Trainer(model=model, args=args, train_dataset=Tokens(), callbacks=callbacks)
+    report = Report(own.hold_at)
+    callbacks = [report, StopBeforeTheTimeLimit()]
+    trainer = RecordedTrainer(model=model, args=args, train_dataset=Tokens(), callbacks=callbacks)
+    report.trainer = trainer
     print(
         f"rank {dist.get_rank()} of {dist.get_world_size()} on {socket.gethostname()}: Trainer "
         f"has {args.world_size} ranks, {trainer.accelerator.distributed_type.value}\n",

@@ -20,6 +20,7 @@ from megatron.core import parallel_state
 from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.core.tensor_parallel.random import CudaRNGStatesTracker
+from own_record import OwnRecord
 from torch import distributed
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "frameworks"))
@@ -58,10 +59,15 @@ def main() -> None:
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=given["lr"])
     first = load(given, model) + 1
+    record, since = OwnRecord(distributed.get_rank()), time.perf_counter()
+    samples = given["global_batch_size"] / distributed.get_world_size()
     for iteration in range(first, given["train_iters"] + 1):
-        loss = train(given, model, optimizer, iteration)
+        with record.step(iteration, samples) as row:
+            loss = row["loss"] = train(given, model, optimizer, iteration)
         if distributed.get_rank() == distributed.get_world_size() - 1:
-            print(line(given, iteration, loss), flush=True)
+            milliseconds = (time.perf_counter() - since) * 1000
+            print(line(given, iteration, loss, milliseconds), flush=True)
+            since = time.perf_counter()
         waits = iteration == PAUSE and os.environ.get("CLUSTERJOBS_ATTEMPT") == "1"
         while waits and given.get("exit_signal_handler") and not told:
             time.sleep(0.05)
@@ -109,12 +115,13 @@ def train(given: dict, model: GPTModel, optimizer: torch.optim.Optimizer, iterat
     return total.item()
 
 
-def line(given: dict, iteration: int, loss: float) -> str:
-    """The line of training.py's training_log, whose times say nothing here."""
+def line(given: dict, iteration: int, loss: float, milliseconds: float) -> str:
+    """The line of training.py's training_log."""
     batch = given["global_batch_size"]
     return (
         f" [2026-11-22 00:00:00.000000] iteration {iteration:8d}/{given['train_iters']:8d} |"
-        f" consumed samples: {iteration * batch:12d} | elapsed time per iteration (ms): 1.0 |"
+        f" consumed samples: {iteration * batch:12d} |"
+        f" elapsed time per iteration (ms): {milliseconds:.1f} |"
         f" learning rate: {given['lr']:.6E} | global batch size: {batch:5d} |"
         f" lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: 1.000 |"
         " number of skipped iterations:   0 | number of nan iterations:   0 |"

@@ -14,6 +14,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from own_record import OwnRecord
 
 STOP = pathlib.Path(os.environ["CLUSTERJOBS_STOP_FILE"])
 
@@ -77,8 +78,10 @@ def main() -> None:
     told = {"host": os.uname().nodename, "world": world, **environment}
     (args.folder / who).write_text(json.dumps(told))
     print(f"rank {rank} begins at step {first}", flush=True)
+    record, since = OwnRecord(rank), time.perf_counter()
     for step in range(first, args.steps + 1):
         disturb(args, step)
+        start = time.monotonic()
         samples = torch.randn(4, 8, generator=torch.Generator().manual_seed(1000 * step + rank))
         loss = (model(samples) - samples.sum(1, keepdim=True)).square().mean()
         optimizer.zero_grad()
@@ -89,7 +92,12 @@ def main() -> None:
         optimizer.step()
         line = {"step": step, "loss": total(loss.item()) / world, "ranks": total(1)}
         told = total(STOP.exists()) > 0
+        record.add(step, len(samples), start, time.monotonic(), loss=loss.item())
         if rank == 0:
+            rate = world * len(samples) / (time.perf_counter() - since)
+            print(f"step {step}/{args.steps} loss {line['loss']:.6f} samples/s {rate:.1f}")
+            sys.stdout.flush()
+            since = time.perf_counter()
             with (args.folder / "trace").open("a") as trace:
                 print(json.dumps({**line, "first": first}), file=trace)
         if told or step % args.save_every == 0:

@@ -181,6 +181,74 @@ def test_an_attempt_without_a_record_was_ended_by_a_lost_node(job: Job) -> None:
     assert (record["attempt"], record["reason"], record["exit_code"]) == (1, "node_failure", None)
 
 
+@pytest.fixture
+def squeue(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """A squeue that answers with the content of the file `submitted` for one job, or a task."""
+    program = tmp_path / "bin" / "squeue"
+    program.parent.mkdir()
+    answer = f'[[ $SLURM_TIME_FORMAT == %s && $* == *job={{}}* ]] && cat "{tmp_path}/submitted"'
+    program.write_text(f"#!/bin/bash\n{answer.format('${WANTED:-7}')}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.delenv("SLURM_ARRAY_JOB_ID", raising=False)
+    return tmp_path / "submitted"
+
+
+def test_a_record_says_when_the_attempt_was_submitted_and_began(
+    job: Job, squeue: pathlib.Path
+) -> None:
+    squeue.write_text("1000\n")
+    job.begin(1)
+    job.end(1, "failure")
+    assert job.records()[-1]["submitted"] == 1000
+    assert job.records()[-1]["began"] <= job.records()[-1]["ended"]
+
+
+def test_a_task_of_an_array_asks_for_its_own_time(
+    job: Job, squeue: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last task has the id of the whole array."""
+    for name, value in (("ARRAY_JOB_ID", "7"), ("ARRAY_TASK_ID", "3")):
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    monkeypatch.setenv("WANTED", "7_3")
+    squeue.write_text("1000\n")
+    job.begin(1)
+    job.end(1, "failure")
+    assert job.records()[-1]["submitted"] == 1000
+
+
+def test_a_lost_attempt_lasted_until_slurm_requeued_it(job: Job, squeue: pathlib.Path) -> None:
+    squeue.write_text("1000\n")
+    job.begin(1)
+    started = job.folder / "started"
+    began = json.loads(started.read_text().splitlines()[1])["began"]
+    squeue.write_text(f"{began + 50}\n")
+    job.begin(2)
+    (record,) = job.records()
+    assert (record["seconds"], record["began"], record["submitted"]) == (50, began, 1000)
+
+
+@pytest.mark.parametrize("answer", ["", "N/A", "1000\n1001", "2026-01-01T00:00:00"])
+def test_an_answer_of_squeue_that_is_no_time_is_left_out(
+    job: Job, squeue: pathlib.Path, answer: str
+) -> None:
+    squeue.write_text(answer)
+    job.begin(1)
+    job.end(1, "failure")
+    assert job.records()[-1]["submitted"] is None
+
+
+def test_times_of_an_earlier_attempt_are_not_those_of_this_one(
+    job: Job, squeue: pathlib.Path
+) -> None:
+    """A full disk: the file still has the attempt before."""
+    squeue.write_text("1000\n")
+    job.begin(1)
+    job.end(2, "failure")
+    assert "submitted" not in job.records()[-1]
+
+
 def test_the_budget_of_lost_nodes_ends(job: Job) -> None:
     job.begin(1)
     answers = []

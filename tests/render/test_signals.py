@@ -37,8 +37,11 @@ _KEYS: dict[str, dict[str, object]] = {
     "after": {"after": [_STEP]},
     "finish": {"command": ["false"]},
 }
-# The second question to squeue is that of `finish`.
-_SECOND = f'if [[ -e asked ]]; then {WAIT}; else touch asked; fi; echo "$STATE:$WHY"'
+# The second question for the state is that of `finish`.
+_SECOND = (
+    "[[ $* == *%T* ]] || exit 0; "
+    f'if [[ -e asked ]]; then {WAIT}; else touch asked; fi; echo "$STATE:$WHY"'
+)
 
 
 class Case(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
 from typing import Any, List, Optional
@@ -82,18 +83,21 @@ class Job:
         if options.newest is None:
             self.checkpoint = newest_checkpoint(options.checkpoints, options.marker)
         self.is_recorded = False
+        self.times: Record = {}
 
     # ---------------------------------------------------------------- begin
 
     def begin(self) -> str:
         """`start`, or `stop` if this restart exceeds the budget."""
+        times = read_times(self._path("started"))
+        self.times = {"began": int(time.time()), "submitted": submit_time()}
         previous = self._replace_started()
         if previous == 0:  # the files belong to an old job: a new cluster reuses job ids
             _remove(self.log)
         decision = "start"
         if previous > 0 and not self._was_restarted(previous):
             # Slurm requeued the job: a node was lost, or a user ran `scontrol requeue`.
-            self._append(previous, "node_failure", None, "", None)
+            self._append_lost(previous, times)
             decision = "start" if self._may_restart("node_failure") else "stop"
         for name in ("data_staged", f"watchdog.{self.attempt}"):
             _remove(self._path(name))
@@ -101,14 +105,23 @@ class Job:
             say(f"attempt {self.attempt}, from checkpoint {self.checkpoint or 'none'}")
         return decision
 
+    def _append_lost(self, attempt: int, times: Record) -> None:
+        """Record an attempt that could not: it ended when Slurm requeued it."""
+        began, ended = times.get("began"), self.times.get("submitted")
+        seconds = ended - began if began and ended and ended >= began else None
+        self._append(attempt, "node_failure", None, "", seconds, times)
+
     def _replace_started(self) -> int:
-        """Write down that this attempt has started; return the number of the previous one, or 0."""
+        """Write down that this attempt has started; return the number of the previous one, or 0.
+
+        The second line has the times of this attempt.
+        """
         path = self._path("started")
         text = first_line(path)
         previous = int(text) if text.isdigit() else 0
         try:
             with open(f"{path}.new", "w", encoding="ascii") as file:
-                file.write(f"{self.attempt}\n")
+                file.write(f"{self.attempt}\n{json.dumps(self.times)}\n")
             os.replace(f"{path}.new", path)
         except OSError:
             pass  # the disk is full: the record at the end fails, too
@@ -125,8 +138,10 @@ class Job:
     def end(self) -> str:
         """Record how the attempt ended; `restart` if its reason has budget left."""
         options = self.options
+        self.times = read_times(self._path("started"), self.attempt)
         self._append(
-            self.attempt, options.reason, options.exit_code, options.nodes, options.seconds
+            *(self.attempt, options.reason, options.exit_code),
+            *(options.nodes, options.seconds, self.times),
         )
         if not self._may_restart(options.reason):
             return "stop"
@@ -140,11 +155,13 @@ class Job:
         exit_code: Optional[int],
         nodes: str,
         seconds: Optional[int],
+        times: Record,
     ) -> None:
         record: Record = {"attempt": attempt, "reason": reason, "checkpoint": self.checkpoint}
         if os.path.exists(self._path("data_staged")):
             record["data_staged"] = True
         record.update(exit_code=exit_code, nodes=nodes, seconds=seconds, ended=int(time.time()))
+        record.update(times)
         try:
             with open(self.log, "ab+") as file:
                 file.seek(max(0, file.tell() - 1))
@@ -190,6 +207,47 @@ class Job:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.options.folder, name)
+
+
+def read_times(path: str, attempt: Optional[int] = None) -> Record:
+    """When an attempt began, and when Slurm put it into the queue; {} if that is unknown.
+
+    Both in seconds since 1970. Slurm sets the submit time of a job that it requeues anew.
+    `attempt`: the times of another one are not wanted; on a full disk these are in the file.
+    """
+    try:
+        number, _, text = read_end(path).partition("\n")
+        times = json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    is_right = (
+        isinstance(times, dict)
+        and attempt in (None, _number(number))
+        and all(one is None or isinstance(one, int) for one in times.values())
+    )
+    names = ("began", "submitted")
+    return {name: times.get(name) for name in names} if is_right else {}
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+def submit_time() -> Optional[int]:
+    """When Slurm last put this job into the queue; None if it does not answer."""
+    given = os.environ.get
+    job, array = given("SLURM_JOB_ID", ""), given("SLURM_ARRAY_JOB_ID")
+    if array:  # of a task of an array, SLURM_JOB_ID may mean the whole array
+        job = "{}_{}".format(array, given("SLURM_ARRAY_TASK_ID"))
+    asked = ["squeue", "--noheader", "--job=" + job, "--format=%V"]
+    in_seconds = dict(os.environ, SLURM_TIME_FORMAT="%s")
+    try:
+        shown = subprocess.check_output(
+            asked, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=in_seconds, timeout=20
+        )
+        return int(shown)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
 
 
 def _pairs(settings: List[str]) -> List[Any]:

@@ -229,6 +229,7 @@ finish() {
   { # a line of JSON for `clusterjobs status`
     printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
     printf '"checkpoint": "%s", ' "$(find /fsx/saved/gpt -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%T+ %f\n' 2>/dev/null | sort | tail -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')"
+    printf '"submitted": %s, ' "$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*' || echo null)"
     printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
   } >> "$job_dir/attempts.jsonl"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \
@@ -239,9 +240,11 @@ finish() {
 }
 
 stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs status`
+  local started=$SECONDS
   rm -f -- "$job_dir/source_failed"
   STAGE_DIR=$job_dir run_child "$@"
   [[ ! -e $job_dir/source_failed ]] || fail 'another attempt would fail in the same way'
+  printf 'clusterjobs: staging took %s s\n' "$((SECONDS - started))"
   (( child_status == 0 )) # 1, whatever the code: srun's may be that of another node
 }
 

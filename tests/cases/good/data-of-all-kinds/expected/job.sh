@@ -302,6 +302,7 @@ record_and_decide() {
   printf 'clusterjobs: no restart: attempt.py does not run\n'
   { # a line of JSON for `clusterjobs status`
     printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
+    printf '"submitted": %s, ' "$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*' || echo null)"
     printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
   } >> "$job_dir/attempts.jsonl"
 }
@@ -370,9 +371,11 @@ find_python() { # prints the system's own, which is on no shared folder, or else
 }
 
 stage() { # COMMAND...: in STAGE_DIR it writes data.jsonl, for `clusterjobs status`
+  local started=$SECONDS
   rm -f -- "$job_dir/source_failed"
   STAGE_DIR=$job_dir run_child "$@"
   [[ ! -e $job_dir/source_failed ]] || fail 'another attempt would fail in the same way'
+  printf 'clusterjobs: staging took %s s\n' "$((SECONDS - started))"
   (( child_status == 0 )) # 1, whatever the code: srun's may be that of another node
 }
 

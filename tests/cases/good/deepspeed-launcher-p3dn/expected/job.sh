@@ -226,6 +226,7 @@ finish() {
   { # a line of JSON for `clusterjobs status`
     printf '{"attempt": %s, "reason": "%s", "exit_code": %s, ' "$attempt" "$reason" "$status"
     printf '"checkpoint": "%s", ' "$(timeout 10 head -c 1024 -- /fsx/checkpoints/bert-large/fp16/latest 2>/dev/null | head -n 1 | tail -c 200 | tr -d '"\\[:cntrl:]')"
+    printf '"submitted": %s, ' "$(SLURM_TIME_FORMAT=%s timeout 5 squeue --noheader --job="$slurm_job_id" --format=%V | grep -x '[0-9]*' || echo null)"
     printf '"nodes": "%s", "seconds": %s, "ended": %(%s)T}\n' "$SLURM_JOB_NODELIST" "$SECONDS" -1
   } >> "$job_dir/attempts.jsonl"
   printf 'clusterjobs: job %s ended with exit code %s after %s s: %s\n' \

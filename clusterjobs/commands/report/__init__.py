@@ -1,0 +1,1 @@
+"""clusterjobs report: what runs achieved, from their logs."""

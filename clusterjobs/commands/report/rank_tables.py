@@ -1,0 +1,48 @@
+"""Tables of ranks: those that are slow, and those that a hang waited for."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterator
+
+from clusterjobs.regular_file import open_regular
+from clusterjobs.report.flight_recorder import MOST_BYTES, Dump, hang, read_dump
+from clusterjobs.report.numbers import share
+from clusterjobs.report.records import Log
+from clusterjobs.report.run import Run
+from clusterjobs.report.tables import Table
+
+_DUMP = re.compile(r"nccl-trace-rank-(\d{1,7})")  # the name that the job script chooses
+
+
+def rank_tables(run: Run, log: Log, folder: pathlib.Path | None) -> Iterator[Table]:
+    """Nothing if all ranks are equally fast, and no collective has timed out."""
+    if log.slow_ranks:
+        head = ("rank", "slower by", "in the share of steps", "compared")
+        rows = tuple(
+            (str(one.rank), share(one.ratio - 1), share(one.often), one.what)
+            for one in log.slow_ranks
+        )
+        note = (
+            f"Compared with the median of all ranks, in the last {log.slow_ranks[0].steps} steps."
+        )
+        yield Table(f"{run.name}: slow ranks", head, rows, (note,))
+    if folder:
+        dumps, problems = _dumps(folder)
+        sentences = (*(hang(dumps, run.ranks) if dumps else ()), *problems)
+        if sentences:
+            yield Table(f"{run.name}: the hang, by the flight recorder", notes=sentences)
+
+
+def _dumps(folder: pathlib.Path) -> tuple[list[Dump], tuple[str, ...]]:
+    """The dumps in a job's folder, and what is wrong with others."""
+    dumps, problems = [], []
+    named = ((_DUMP.fullmatch(path.name), path) for path in sorted(folder.iterdir()))
+    for rank, path in ((int(found[1]), path) for found, path in named if found):
+        try:
+            with open_regular(path) as file:
+                dumps.append(read_dump(file.read(MOST_BYTES + 1), rank))
+        except (OSError, ValueError) as error:
+            problems.append(f"The dump of rank {rank} cannot be read: {error}")
+    return dumps, tuple(problems)

@@ -1,0 +1,113 @@
+"""What a reader must know to trust a run's numbers, and what would make the next run better.
+
+It knows a finished run and what is known of its job; every sentence names its number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from clusterjobs.counted import counted
+from clusterjobs.report.job import Job
+from clusterjobs.report.numbers import duration, integer, number, share
+from clusterjobs.report.run import LostTime, Run
+
+_WORTH = 0.05  # of the paid time: less is not worth a change
+_ROOM = 0.5  # of the memory: less leaves room for twice the micro batch
+
+# What to do about each kind of lost time.
+_REMEDIES: dict[LostTime, str] = {
+    "data_wait": "were spent waiting for data: stage it on the nodes' own disks, or add workers to "
+    "the data loader",
+    "saving": "went to saving checkpoints: save less often, or in the background",
+    "validation": "went to validation: validate less often, or on fewer batches",
+    "repeated": "went to steps that were done again after a restart: save more often",
+    "stalled": "passed in attempts that stalled: a lower restarts.stall_seconds ends them earlier",
+    "staging": "went to copying data: keep it on a shared file system, or on the nodes",
+    "preflight": "went to the preflight: leave out slow checks",
+    "starting": "of the first attempt passed outside of steps: start of the program, compilation, "
+    "its end",
+    "restart": "of later attempts passed outside of steps: fewer restarts or a faster start help",
+    "slow": "went to steps much slower than usual: compare the ranks and nodes",
+}
+
+
+def notes_of(run: Run) -> tuple[str, ...]:
+    """Sentences on how far to trust the numbers."""
+    return tuple(_notes(run))
+
+
+def _notes(run: Run) -> Iterator[str]:
+    unknown = [one.number for one in run.attempts if one.seconds is None]
+    if run.windows and 0 < len(unknown) < len(run.attempts):
+        names = ", ".join(map(str, unknown))
+        whose = "attempt" if len(unknown) == 1 else "attempts"
+        yield (
+            f"Nothing recorded how long {whose} {names} lasted: only the time of the steps counts."
+        )
+    if run.replaced and run.replaced[0].step <= run.windows[0].step:
+        yield (
+            "The steps start again from the beginning. If the log holds two runs, and not a "
+            "restart without a checkpoint, report each from a file of its own."
+        )
+    if run.efficiency and max(run.efficiency.mfu or 0, run.efficiency.hfu or 0) > 1:
+        yield (
+            "An efficiency above 100 % is impossible: the model, batch or GPU of the spec is not "
+            "that of the run."
+        )
+    yield from _loss_notes(run)
+    done = sum(one.steps or 0 for one in run.windows)
+    if run.skipped_steps and run.skipped_steps >= done:
+        yield (
+            "Every step was skipped: the gradients were infinite at each loss scale, so nothing "
+            "was trained."
+        )
+    elif run.skipped_steps:
+        yield (
+            f"{counted(run.skipped_steps, 'step')} changed no weights: their gradients were "
+            "infinite at that loss scale, which is usual for the first steps in fp16."
+        )
+    if run.steady_from is not None and run.rates:
+        yield (
+            f"Speeds are of the steady state, after step {integer(run.steady_from)}, without the "
+            "start of each attempt and without lines much slower than usual."
+        )
+
+
+def _loss_notes(run: Run) -> Iterator[str]:
+    losses = [(one.step, one.values["loss"]) for one in run.windows if "loss" in one.values]
+    for what, is_so in (("not a number", math.isnan), ("infinite", math.isinf)):
+        if steps := [step for step, value in losses if is_so(value)]:
+            yield (
+                f"The loss is {what} in {counted(len(steps), 'line')} of the log, first at step "
+                f"{integer(steps[0])}."
+            )
+
+
+def advice_of(run: Run, job: Job) -> tuple[str, ...]:
+    """Sentences on what to change, the largest loss first."""
+    return (*_about_time(run), *_about_memory(run, job))
+
+
+def _about_time(run: Run) -> Iterator[str]:
+    if not run.paid_seconds or run.goodput is None:
+        return
+    for kind, seconds in sorted(run.lost_seconds.items(), key=lambda one: -one[1]):
+        part = seconds / run.paid_seconds
+        if kind in _REMEDIES and part >= _WORTH:
+            yield f"{duration(seconds)} ({share(part)} of the paid time) {_REMEDIES[kind]}."
+
+
+def _about_memory(run: Run, job: Job) -> Iterator[str]:
+    if job.gpu is None or run.peak_memory_gib is None:
+        return
+    used = run.peak_memory_gib / job.gpu.memory_gib
+    if used >= _ROOM:
+        return
+    peak, size = number(run.peak_memory_gib), number(job.gpu.memory_gib)
+    text = f"{peak} of {size} GiB of GPU memory are used"
+    if job.layout and job.layout.recompute != "none":
+        yield f"{text}: try without recomputation, or a larger micro batch."
+    else:
+        yield f"{text}: try a larger micro batch."

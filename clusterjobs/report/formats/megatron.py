@@ -1,0 +1,152 @@
+"""The lines of Megatron-LM, Megatron-DeepSpeed and GPT-NeoX: fields between bars.
+
+    iteration 2300/ 500000 | ... | elapsed time per iteration (ms): 349.5 | ... | lm loss: 4.26 |
+
+Sources: NVIDIA/Megatron-LM megatron/training/training.py, deepspeedai/Megatron-DeepSpeed
+megatron/training.py, EleutherAI/gpt-neox megatron/logging.py.
+"""
+
+from __future__ import annotations
+
+import calendar
+import itertools
+import re
+import time
+from collections.abc import Iterable, Mapping
+
+from clusterjobs.report.records import Event, Quantity, Window
+
+_ITERATION = re.compile(r"\biteration +(?P<step>\d{1,15})/ *(?P<steps>\d{1,15}) *\|")
+_CLOCK = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(\.\d+)?\]")
+_FIELDS: dict[str, tuple[Quantity, float]] = {
+    "elapsed time per iteration (ms)": ("seconds", 1e-3),
+    "elapsed time per iteration (s)": ("seconds", 1.0),  # bigscience's fork since January 2022
+    "samples per second": ("samples_per_second", 1.0),
+    "samples/sec": ("samples_per_second", 1.0),  # GPT-NeoX
+    "lm loss": ("loss", 1.0),
+    "lm_loss": ("loss", 1.0),  # GPT-NeoX
+    "learning rate": ("learning_rate", 1.0),
+    "grad norm": ("grad_norm", 1.0),
+    "loss scale": ("loss_scale", 1.0),
+    "global batch size": ("batch", 1.0),
+    "actual seqlen": ("sequence", 1.0),
+    "number of skipped iterations": ("skipped", 1.0),
+    "throughput per GPU (TFLOP/s/GPU)": ("printed_tflops_per_gpu", 1.0),
+    "TFLOPs": ("printed_tflops_per_gpu", 1.0),
+    "approx flops per GPU": ("printed_tflops_per_gpu", 1.0),  # GPT-NeoX: 70.3TFLOPS
+    "MFU": ("printed_mfu", 0.01),
+    "HFU": ("printed_hfu", 0.01),
+}
+_MARKS = {  # what only one of the three prints
+    "samples/sec:": "gpt-neox",
+    "samples per second:": "megatron-deepspeed",
+    "consumed tokens:": "megatron-deepspeed",
+    "throughput per GPU (TFLOP/s/GPU):": "megatron-lm",
+    "] iteration": "megatron-lm",  # behind its time stamp
+}
+_VALUE = re.compile(r"([-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)) *([KMGTP]?)", re.IGNORECASE)
+_IN_TERA = {"K": 1e-9, "M": 1e-6, "G": 1e-3, "P": 1e3}  # 980.5GFLOPS
+_TIMERS: dict[str, Quantity] = {
+    "forward-compute": "forward_seconds",
+    "backward-compute": "backward_seconds",
+    "batch-generator": "data_seconds",
+    "forward": "forward_seconds",  # GPT-NeoX
+    "backward": "backward_seconds",
+    "batch generator": "data_seconds",
+}
+_TIMER = re.compile(r"\b([a-z-]+(?: generator)?)(?: \.+)?: (\d[\d.]*|\(\d[\d.]*, \d[\d.]*\))")
+_MEMORY = re.compile(r"max allocated: (\d[\d.]*)")
+_VALIDATION = re.compile(
+    r"\bvalidation (?:loss|results) at iteration (\d{1,15})\b.{0,200}?\bvalue: ([-+\d.eEnaif]+)"
+)
+_SAVING = re.compile(r"\bsaving checkpoint at iteration +(\d{1,15})")
+_SAVED = re.compile(r"\bsuccessfully saved checkpoint (?:at|from) iteration +(\d{1,15})")
+_LOADED = re.compile(r"\bsuccessfully loaded checkpoint .* at iteration +(\d{1,15})")
+_ARGUMENT = re.compile(r"^ *([a-z_][\w-]{1,60}) \.{3,} (.{0,200})$")
+
+
+class Megatron:
+    """One log; `name` is certain after a line that only one of the three prints."""
+
+    name = "megatron"
+    hints = ("iteration ", "-compute", "-generator", " | forward: ", "max allocated: ", " ...... ")
+
+    def __init__(self) -> None:
+        self._timers: dict[Quantity, float] = {}
+        self._memory: float | None = None
+        self._last = 0
+
+    def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
+        if iterations := list(_ITERATION.finditer(line)):
+            # Ranks that write at the same time can put two lines into one.
+            starts = [0, *(one.start() for one in iterations[1:]), len(line)]
+            for one, (start, end) in zip(iterations, itertools.pairwise(starts), strict=True):
+                yield self._window(line[start:end], int(one["step"]), rank)
+        elif values := _timers(line):
+            if self._last:  # printed behind the line of its steps
+                yield Window(self._last, values, None, rank)
+        elif found := _MEMORY.search(line):
+            if self._last:  # in MiB, as torch.cuda.max_memory_allocated says it
+                yield Window(self._last, {"memory_gib": float(found[1]) / 1024}, None, rank)
+        elif event := _event(line):
+            yield event
+
+    def _window(self, line: str, step: int, rank: int | None) -> Window:
+        values = _fields(line)
+        if "seconds" not in values and "samples_per_second" not in values:
+            raise ValueError("a line without a time")  # cut, or mixed with another
+        self._last = step
+        self.name = next((name for mark, name in _MARKS.items() if mark in line), self.name)
+        return Window(step, values, None, rank)
+
+
+def _fields(line: str) -> dict[Quantity, float]:
+    """The known fields of a line, and its time stamp."""
+    values: dict[Quantity, float] = {}
+    for part in line.split("|"):
+        name, _, text = part.rpartition(":")  # a name may have a colon, a number has none
+        known = _FIELDS.get(name.strip())
+        if known and (value := _number(text)) is not None:
+            values.setdefault(known[0], value * known[1])
+    if "[" in line and (clock := _CLOCK.search(line)):
+        seconds = calendar.timegm(time.strptime(clock[1], "%Y-%m-%d %H:%M:%S"))
+        values["time"] = seconds + float(clock[2] or 0)
+    return values
+
+
+def _number(text: str) -> float | None:
+    """Also of `70.3TFLOPS`, `980.5GFLOPS` and `44.10%`."""
+    try:
+        return float(text)
+    except ValueError:
+        found = _VALUE.match(text.strip())
+        return float(found[1]) * _IN_TERA.get(found[2], 1.0) if found else None
+
+
+def _timers(line: str) -> dict[Quantity, float]:
+    """Milliseconds of one step; of (min, max) over the ranks the maximum."""
+    values: dict[Quantity, float] = {}
+    for name, text in _TIMER.findall(line):
+        if name in _TIMERS:
+            values[_TIMERS[name]] = float(text.strip("()").rpartition(", ")[2]) / 1e3
+    return values
+
+
+def _event(line: str) -> Event | None:
+    if found := _VALIDATION.search(line):
+        return Event("validation", int(found[1]), float(found[2]))
+    if found := _SAVING.search(line):
+        return Event("saving", int(found[1]))
+    if found := _SAVED.search(line):
+        return Event("saved", int(found[1]))
+    if found := _LOADED.search(line):
+        return Event("resumed", int(found[1]))
+    if found := _ARGUMENT.match(line):
+        settings: Mapping[str, str] = {found[1]: found[2].strip()}
+        return Event("arguments", settings=settings)
+    return None
+
+
+def format_of_log() -> Megatron:
+    """A new object for one log."""
+    return Megatron()

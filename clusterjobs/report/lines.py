@@ -1,0 +1,97 @@
+"""Finds the lines of a log that may say something, fast, and cleans them.
+
+A block of bytes is searched for literals, and only lines that have one are decoded. It knows no
+format, and no file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+_NEWLINE = re.compile(rb"\n")
+LONGEST = 1 << 20  # bytes of a line: of a longer one the rest is dropped
+_LONGEST_LABEL = 200
+_CONTROL = re.compile(
+    r"\x1b\[[0-9;?]*[ -/]*[@-~]"  # colours and moves of the cursor
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
+    r"|\x1b[@-Z\\-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+)
+_LABEL = re.compile(
+    r" *(?P<task>\d{1,7}): "  # srun --label
+    r"|\[(?:[^][,\s]*,)?(?P<mpi>\d{1,7})\]<std(?:out|err|diag)>: ?"  # mpirun, horovodrun
+    r"|\[rank(?P<torch>\d{1,7})\]: ?"  # torch
+    r"|\[default(?P<local>\d{1,7})\]: ?"  # torchrun --tee: the number on its node
+)
+
+
+class Line(NamedTuple):
+    """A line without its labels and control characters. `rank`: who printed it, if it says so."""
+
+    text: str
+    rank: int | None
+
+
+class LineFinder:
+    """Cuts blocks into lines. `count` and `size` are of all lines, `cut`: those too long."""
+
+    def __init__(self, hints: Iterable[str]) -> None:
+        self.hints = [hint.encode() for hint in hints]
+        self.count = self.size = self.cut = 0
+        self._rest = b""
+
+    def lines(self, block: bytes) -> Iterator[Line]:
+        """The lines of a block that have a hint; the last one waits until its end is read."""
+        self.size += len(block)
+        block = self._rest + block
+        end = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+        self._rest = _label(block, end) + block[end:]
+        if len(self._rest) > LONGEST:
+            self.cut += 1
+            self._rest = self._rest[:LONGEST]
+        self.count += block.count(b"\n", 0, end)
+        for start, stop in self._spans(block, end):
+            yield from clean_lines(block[start:stop])
+
+    def _spans(self, block: bytes, end: int) -> list[tuple[int, int]]:
+        """Start and end of each line with a hint, in order; every line has an empty hint."""
+        if b"" in self.hints:
+            ends = [one.start() for one in _NEWLINE.finditer(block, 0, end)]
+            stops = ends if ends and ends[-1] == end - 1 else [*ends, end]
+            return [*zip([0, *(stop + 1 for stop in ends)], stops, strict=False)]
+        found: dict[int, int] = {}
+        for hint in self.hints:
+            at = block.find(hint, 0, end)
+            while at >= 0:
+                stop = block.find(b"\n", at, end)
+                stop = end if stop < 0 else stop
+                found[block.rfind(b"\n", 0, at) + 1] = stop
+                at = block.find(hint, stop, end)
+        return sorted(found.items())
+
+
+def _label(block: bytes, end: int) -> bytes:
+    """The label of the line that goes on at `end`, behind a carriage return."""
+    start = block.rfind(b"\n", 0, end) + 1
+    if start == end:
+        return b""
+    text, place = block[start : min(end, start + _LONGEST_LABEL)].decode(errors="replace"), 0
+    while found := _LABEL.match(text, place):
+        place = found.end()
+    return text[:place].encode()
+
+
+def clean_lines(raw: bytes) -> Iterator[Line]:
+    """The states of a line that carriage returns overwrite, each without control characters.
+
+    The label stands before the first of them.
+    """
+    rank = None
+    for part in raw.decode(errors="replace").split("\r"):
+        text = part if part.isprintable() else _CONTROL.sub("", part)
+        while found := _LABEL.match(text):
+            number = found["mpi"] or found["torch"] or found["local"] or found["task"]
+            rank, text = int(number), text[found.end() :]
+        if text.strip():
+            yield Line(text, rank)

@@ -1,0 +1,190 @@
+"""Makes a run of a log and of what else is known of its job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from clusterjobs.report.advice import advice_of, notes_of
+from clusterjobs.report.attempts import Kept, Part, keep, split
+from clusterjobs.report.efficiency import efficiency_of
+from clusterjobs.report.job import Job, RecordedAttempt, with_events
+from clusterjobs.report.lost_time import (
+    added,
+    longer_than_their_attempts,
+    lost_in_steps,
+    lost_outside_steps,
+    seconds_in_steps,
+    useful_seconds,
+)
+from clusterjobs.report.records import Log, Quantity, Window
+from clusterjobs.report.run import AttemptPart, Cost, Efficiency, Run
+from clusterjobs.report.steady import Steady, find_steady, spreads
+from clusterjobs.report.values import complete, total
+
+_RATES: tuple[Quantity, ...] = (
+    *("seconds", "samples_per_second", "tokens_per_second", "tokens_per_second_per_gpu"),
+    *(
+        "forward_seconds",
+        "backward_seconds",
+        "printed_tflops_per_gpu",
+        "printed_mfu",
+        "printed_hfu",
+    ),
+)
+_LONGEST = 1 << 30  # tokens of a sample; a longer one is a mistake of the log
+
+
+def make_run(log: Log, job: Job) -> Run:
+    """The run. Without any step in the log, it has its attempts and no numbers."""
+    parts, derived, notes = _completed(split(log.records), job)
+    kept = keep(parts)
+    windows = tuple(window for one in kept for window in one.kept)
+    steady = find_steady([one.kept for one in kept])
+    attempts = _attempts(kept, steady, job)
+    lost = added(one.lost_seconds for one in attempts)
+    paid = _paid(attempts, kept)
+    useful = useful_seconds(windows, steady)
+    contradicted = longer_than_their_attempts(attempts, kept)
+    rates = dict(spreads(steady.usual, _RATES))
+    run = Run(
+        name=job.name,
+        framework=job.framework or log.format,
+        attempts=attempts,
+        steps=windows[-1].step if windows else None,
+        total_steps=job.total_steps,
+        gpus=job.gpus,
+        nodes=job.nodes,
+        rates=rates,
+        no_steady_state=steady.why_not,
+        steady_from=steady.from_step,
+        mean_samples_per_second=_mean_rate(windows),
+        efficiency=None,
+        paid_seconds=paid,
+        lost_seconds=lost,
+        lost_steps=sum(one.lost_steps for one in attempts),
+        goodput=None if contradicted else _goodput(useful, paid),
+        cost=_cost(job, paid, None if contradicted else useful),
+        skipped_steps=int(sum(one.values.get("skipped", 0.0) for one in windows)),
+        peak_memory_gib=max(
+            (one.values["memory_gib"] for one in windows if "memory_gib" in one.values),
+            default=None,
+        ),
+        windows=windows,
+        replaced=tuple(window for one in kept for window in one.repeated),
+        derived=derived,
+        notes=(*job.notes, *notes, *map(_contradiction, contradicted)),
+        job_id=job.job_id,
+        point=job.point,
+        ranks=job.ranks,
+    )
+    run = replace(run, efficiency=_efficiency(run, job))
+    return replace(run, notes=(*run.notes, *notes_of(run)), advice=advice_of(run, job))
+
+
+def _goodput(useful: float | None, paid: float | None) -> float | None:
+    """At most 1: the script rounds the time of an attempt to seconds."""
+    return min(1.0, useful / paid) if paid and useful is not None else None
+
+
+def _contradiction(attempt: int) -> str:
+    return (
+        f"The steps of attempt {attempt} would take longer than the attempt lasted: the times in "
+        "the log are not those of every step. The goodput is unknown."
+    )
+
+
+def _completed(
+    parts: Sequence[Part], job: Job
+) -> tuple[list[Part], dict[Quantity, str], tuple[str, ...]]:
+    derived: dict[Quantity, str] = {}
+    notes: list[str] = []
+    done = []
+    for part in parts:
+        completed = complete(part.windows, job)
+        derived |= completed.derived
+        notes += completed.notes
+        done.append(replace(part, windows=completed.windows))
+    return done, derived, tuple(dict.fromkeys(notes))
+
+
+def _attempts(kept: Sequence[Kept], steady: Steady, job: Job) -> tuple[AttemptPart, ...]:
+    """All attempts that the log or the job's records know."""
+    recorded = {one.number: one for one in job.attempts}
+    for one in kept:
+        known = recorded.get(one.part.attempt, RecordedAttempt(one.part.attempt))
+        recorded[known.number] = with_events(known, one.part.events)
+    return tuple(
+        _attempt(
+            recorded[number],
+            [one for one in kept if one.part.attempt == number],
+            steady,
+        )
+        for number in sorted(recorded)
+    )
+
+
+def _attempt(recorded: RecordedAttempt, kept: Sequence[Kept], steady: Steady) -> AttemptPart:
+    with_steps = [one for one in kept if one.part.windows]
+    in_steps = seconds_in_steps(kept, recorded.number)
+    lost = added(lost_in_steps(one, steady) for one in kept)
+    saves = sum(
+        one.value or 0.0 for part in kept for one in part.part.events if one.kind == "saved"
+    )
+    saves = max(0.0, saves - lost.get("saving", 0.0))
+    lost = added([lost, lost_outside_steps(recorded, in_steps, saves)])
+    queue = None
+    if recorded.began is not None and recorded.submitted is not None:
+        queue = max(0.0, recorded.began - recorded.submitted)
+        lost["queue"] = queue
+    first = with_steps[0].part if with_steps else None
+    return AttemptPart(
+        number=recorded.number,
+        reason=recorded.reason,
+        seconds=recorded.seconds,
+        queue_seconds=queue,
+        first_step=first.windows[0].step if first else None,
+        last_step=with_steps[-1].part.last if with_steps else None,
+        resumed_step=max(0, first.before) if first else None,
+        kept_steps=sum(one.kept_steps for one in kept),
+        lost_steps=sum(one.lost_steps for one in kept),
+        lost_seconds=lost,
+    )
+
+
+def _paid(attempts: Iterable[AttemptPart], kept: Sequence[Kept]) -> float | None:
+    """The time of all attempts; of one that has no record, the time of its steps."""
+    seconds = (
+        seconds_in_steps(kept, one.number) if one.seconds is None else one.seconds
+        for one in attempts
+    )
+    return sum(seconds) or None
+
+
+def _mean_rate(windows: Sequence[Window]) -> float | None:
+    """Samples of all steps by their time: what the whole training reached."""
+    timed = [one for one in windows if {"seconds", "samples_per_second"} <= one.values.keys()]
+    seconds = total(timed)
+    samples = sum(
+        one.values["samples_per_second"] * one.values["seconds"] * (one.steps or 0) for one in timed
+    )
+    return samples / seconds if seconds else None
+
+
+def _cost(job: Job, paid: float | None, useful: float | None) -> Cost | None:
+    if job.price is None or not job.nodes or paid is None:
+        return None
+    hourly = job.price.usd_per_hour * job.nodes
+    lost = None if useful is None else hourly * (paid - useful) / 3600
+    return Cost(hourly * paid / 3600, lost, job.price.shown())
+
+
+def _efficiency(run: Run, job: Job) -> Efficiency | None:
+    rate = run.rates.get("samples_per_second")
+    if rate is None or job.model is None or job.layout is None or not job.gpus:
+        return None
+    sequences = [one.values["sequence"] for one in run.windows if "sequence" in one.values]
+    model = job.model
+    if sequences and 1 <= sequences[-1] <= _LONGEST:
+        model = model._replace(sequence=int(sequences[-1]))
+    return efficiency_of(rate.median, model, job.layout, job.gpu, job.gpus)

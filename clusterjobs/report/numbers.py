@@ -1,0 +1,65 @@
+"""Numbers, times, shares and prices as people read them in a report.
+
+It knows how texts look; it must not know what they are about.
+"""
+
+from __future__ import annotations
+
+import math
+
+_DIGITS = 4
+
+
+def number(value: float, digits: int = _DIGITS) -> str:
+    """`182,100`, `0.3598`, `1.5e-05`: so many significant digits, then zeros to the point."""
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else "infinite" if value > 0 else "-infinite"
+    rounded = float(f"{value:.{digits}g}")
+    if rounded and not 1e-4 <= abs(rounded) < 1e15:
+        return f"{rounded:.{digits}g}"
+    if abs(rounded) >= 10 ** (digits - 1):
+        return f"{rounded:,.0f}"
+    return f"{rounded:.{digits}g}"
+
+
+def seconds(value: float) -> str:
+    """The time of a step: `359.8 ms`, `12.34 s`."""
+    return f"{number(1000 * value)} ms" if abs(value) < 1 else f"{number(value)} s"
+
+
+def duration(value: float) -> str:
+    """A longer time, in the two largest units: `12 min 30 s`, `5 h 20 min`, `6 d 4 h`."""
+    if not math.isfinite(value):
+        return number(value)
+    if value < 60:
+        return f"{number(value, 2)} s"
+    for large, small, limit, unit in ((60, 1, 3600, "min s"), (3600, 60, 172_800, "h min")):
+        if value < limit:
+            return _two(value, large, small, unit)
+    return _two(value, 86_400, 3600, "d h")
+
+
+def _two(value: float, large: int, small: int, unit: str) -> str:
+    whole, rest = divmod(round(value / small), large // small)
+    first, second = unit.split()
+    return f"{whole} {first} {rest} {second}" if rest else f"{whole} {first}"
+
+
+def share(value: float) -> str:
+    """`36.1 %`. One digit after the point: no measured share is more exact."""
+    if not math.isfinite(value):
+        return number(value)
+    return "< 0.1 %" if 0 < value < 0.0005 else f"{100 * value:.1f} %"
+
+
+def loss(value: float) -> str:
+    """`2.650`, so that values below one another can be compared."""
+    return f"{value:.3f}" if 0.1 <= abs(value) < 1000 else number(value)
+
+
+def dollars(value: float) -> str:
+    return f"${value:,.0f}" if abs(value) >= 100 else f"${value:,.2f}"
+
+
+def integer(value: float) -> str:
+    return f"{value:,.0f}"

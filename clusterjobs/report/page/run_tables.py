@@ -1,0 +1,105 @@
+"""The tables of one run: its attempts, its rates, and where its numbers come from.
+
+It knows a run; it must not know HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from clusterjobs.report.numbers import duration, integer, number, seconds, share
+from clusterjobs.report.page.lost_time import NAMES
+from clusterjobs.report.records import Quantity
+from clusterjobs.report.run import AttemptPart, LostTime, Run
+from clusterjobs.report.tables import Table
+
+_RATES: dict[Quantity, tuple[str, Callable[[float], str]]] = {
+    "tokens_per_second": ("Tokens/s", number),
+    "samples_per_second": ("Samples/s", number),
+    "seconds": ("Time of a step", seconds),
+    "forward_seconds": ("Forward", seconds),
+    "backward_seconds": ("Backward", seconds),
+    "data_seconds": ("Waiting for data", seconds),
+    "printed_tflops_per_gpu": ("TFLOP/s per GPU, as printed", number),
+    "printed_mfu": ("MFU, as printed", share),
+    "printed_hfu": ("HFU, as printed", share),
+}
+
+
+def attempts_table(run: Run) -> Table | None:
+    if len(run.attempts) < 2 and not any(one.seconds for one in run.attempts):
+        return None
+    head = (
+        "Attempt",
+        "Ended by",
+        "Steps",
+        "Resumed from",
+        "Kept",
+        "Lost",
+        "Queue",
+        "Time",
+        "Most lost to",
+    )
+    return Table("Attempts", head, tuple(_attempt(one) for one in run.attempts))
+
+
+def rates_table(run: Run) -> Table | None:
+    rows = [
+        (
+            name,
+            shown(rate.median),
+            shown(rate.p10),
+            shown(rate.p90),
+            shown(rate.mean),
+            integer(rate.count),
+        )
+        for quantity, (name, shown) in _RATES.items()
+        if (rate := run.rates.get(quantity))
+    ]
+    notes = tuple(_about_rates(run))
+    if not rows:
+        return Table("Rates", notes=notes) if notes else None
+    head = ("Steady state", "Median", "10 % point", "90 % point", "Mean", "Lines of the log")
+    return Table("Rates", head, tuple(rows), notes)
+
+
+def sources_table(run: Run) -> Table | None:
+    """How numbers were calculated that the log does not print."""
+    rows = [(name.replace("_", " "), how) for name, how in run.derived.items()]
+    if run.efficiency:
+        rows.append(("FLOP per GPU", run.efficiency.formula))
+    return Table("Calculated", ("What", "From"), tuple(rows)) if rows else None
+
+
+def _attempt(one: AttemptPart) -> tuple[str, ...]:
+    steps = ""
+    if one.first_step is not None and one.last_step is not None:
+        steps = f"{integer(one.first_step)} to {integer(one.last_step)}"
+    return (
+        str(one.number),
+        one.reason,
+        steps,
+        "" if one.resumed_step is None else integer(one.resumed_step),
+        integer(one.kept_steps),
+        integer(one.lost_steps),
+        "" if one.queue_seconds is None else duration(one.queue_seconds),
+        "" if one.seconds is None else duration(one.seconds),
+        _most_lost(one.lost_seconds),
+    )
+
+
+def _most_lost(lost: dict[LostTime, float]) -> str:
+    paid = {part: time for part, time in lost.items() if part != "queue" and time > 0}
+    if not paid:
+        return ""
+    part = max(paid, key=lambda one: paid[one])
+    return f"{NAMES[part][0].lower()}, {duration(paid[part])}"
+
+
+def _about_rates(run: Run) -> Iterator[str]:
+    if run.steady_from is not None:
+        yield f"The steady state begins at step {integer(run.steady_from)}; warm-up is left out."
+    if run.mean_samples_per_second is not None:
+        yield f"Mean of all steps: {number(run.mean_samples_per_second)} samples/s."
+    if run.peak_memory_gib is not None:
+        yield f"Peak memory of the GPU that prints it: {number(run.peak_memory_gib)} GiB."

@@ -1,0 +1,34 @@
+"""clusterjobs report --html: a whole page from real logs, or a message."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+LOGS = sorted((pathlib.Path(__file__).parents[1] / "report/logs").glob("*.log"))
+ODD = sorted((pathlib.Path(__file__).parents[1] / "cases/logs").glob("*/job.log"))
+
+
+@pytest.mark.parametrize("log", [*LOGS, *ODD], ids=lambda log: f"{log.parent.name}-{log.stem}")
+def test_every_log_gives_a_page(clusterjobs, folder: pathlib.Path, log: pathlib.Path) -> None:
+    outcome = clusterjobs("report", log, "--html", "report.html")
+    assert outcome.code == 0, outcome.err
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>")
+    assert text.endswith("</html>\n")
+
+
+def test_page_of_several_logs_compares_them(clusterjobs, folder: pathlib.Path) -> None:
+    outcome = clusterjobs("report", *LOGS, "--html", "report.html")
+    assert outcome.code == 0, outcome.err
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert text.count("<h2>Side by side</h2>") == 1
+    assert "<h2>Comparison</h2>" not in text
+    assert len(text) < 1_000_000
+
+
+def test_page_that_cannot_be_written_is_an_error(clusterjobs, folder: pathlib.Path) -> None:
+    outcome = clusterjobs("report", LOGS[0], "--html", "missing/report.html")
+    assert outcome.code == 1
+    assert "cannot write missing/report.html: No such file or directory" in outcome.err

@@ -1,0 +1,85 @@
+"""Which steps count, when later attempts repeat some."""
+
+from __future__ import annotations
+
+import pytest
+from made_runs import attempt, run_of, window, windows
+
+from clusterjobs.report.records import Event
+
+
+def test_steps_behind_the_checkpoint_are_lost() -> None:
+    records = [*windows(range(1, 28)), attempt(2), *windows(range(21, 61))]
+    run = run_of(records)
+    assert [one.step for one in run.windows] == list(range(1, 61))
+    assert [one.step for one in run.replaced] == list(range(21, 28))
+    assert run.lost_steps == 7
+    assert run.lost_seconds["repeated"] == 7
+    assert [one.kept_steps for one in run.attempts] == [20, 40]
+    assert run.attempts[1].resumed_step == 20
+
+
+def test_a_restart_inside_an_attempt_is_seen_by_its_steps() -> None:
+    run = run_of([*windows(range(1, 13)), *windows(range(11, 31))])
+    assert len(run.attempts) == 1
+    assert run.lost_steps == 2
+    assert run.steps == 30
+
+
+def test_a_window_that_the_checkpoint_cuts_in_two_is_split() -> None:
+    """Windows of ten steps; the checkpoint was written at step 15."""
+    resumed = [attempt(2), Event("resumed", 15), *windows(range(20, 61, 10))]
+    run = run_of([*windows(range(10, 41, 10)), *resumed])
+    assert run.lost_steps == 25
+    assert sum(one.steps or 0 for one in run.windows) == 60
+    assert run.attempts[1].resumed_step == 15
+
+
+def test_a_checkpoint_loaded_behind_steps_belongs_to_the_next_start() -> None:
+    run = run_of(
+        [*windows(range(11, 21)), Event("resumed", 10), Event("resumed", 10), *windows([11, 12])]
+    )
+    assert run.lost_steps == 10
+    assert run.steps == 12
+
+
+def test_an_attempt_without_steps_repeats_none() -> None:
+    run = run_of([*windows(range(1, 11)), attempt(2), attempt(3), *windows(range(11, 21))])
+    assert run.lost_steps == 0
+    assert [(one.number, one.kept_steps) for one in run.attempts] == [(1, 10), (2, 0), (3, 10)]
+
+
+def test_steps_that_count_from_0_start_again_at_0() -> None:
+    run = run_of([*windows(range(10)), attempt(2), *windows(range(10))])
+    assert run.lost_steps == 10
+    assert sum(one.steps or 0 for one in run.windows) == 10
+    assert run.attempts[1].resumed_step == 0
+
+
+def test_three_attempts_from_one_checkpoint() -> None:
+    records = windows(range(1, 16))
+    for number in (2, 3):
+        records = [*records, attempt(number), *windows(range(11, 16))]  # type: ignore[list-item]
+    run = run_of([*records, attempt(4), *windows(range(11, 21))])
+    assert run.lost_steps == 15
+    assert sum(one.steps or 0 for one in run.windows) == 20
+
+
+@pytest.mark.parametrize(("again", "is_said"), [(1, True), (5, False)])
+def test_two_runs_in_one_log_are_said_to_be_possible(again: int, is_said: bool) -> None:
+    run = run_of([*windows(range(1, 10)), *windows(range(again, 10))])
+    assert any("two runs" in note for note in run.notes) is is_said
+
+
+def test_a_log_without_steps_has_no_numbers() -> None:
+    run = run_of([attempt(1)])
+    assert run.steps is None
+    assert run.goodput is None
+    assert run.rates == {}
+
+
+def test_one_window_gives_no_steady_state() -> None:
+    run = run_of([window(1)])
+    assert run.steps == 1
+    assert run.goodput is None
+    assert "too few lines" in run.no_steady_state

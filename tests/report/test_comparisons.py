@@ -1,0 +1,109 @@
+"""Several runs side by side, how they scale, and a run against its prediction."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from clusterjobs.foresight.records import Range
+from clusterjobs.report.against import Predicted, against
+from clusterjobs.report.compare import comparison
+from clusterjobs.report.job import Job
+from clusterjobs.report.make_run import make_run
+from clusterjobs.report.records import Log, Window
+from clusterjobs.report.run import Run
+from clusterjobs.report.scaling import scaling
+
+
+def run(gpus: int, seconds: float, batch: int, windows: int = 20, name: str = "") -> Run:
+    """A run whose every step takes so long."""
+    found = tuple(
+        Window(10 * n, {"seconds": seconds, "batch": batch, "loss": 9.0 / n}, 10)
+        for n in range(1, windows + 1)
+    )
+    return make_run(Log("megatron-lm", found), Job(name=name or f"{gpus}gpu", gpus=gpus))
+
+
+def cells(table, column: str) -> list[str]:
+    place = table.head.index(column)
+    return [row[place] for row in table.rows]
+
+
+def test_the_same_batch_is_strong_scaling_and_the_same_batch_per_gpu_weak() -> None:
+    strong = scaling([run(8, 1.0, 64), run(16, 0.6, 64), run(32, 0.4, 64)])
+    assert strong
+    assert cells(strong, "scaling") == ["base", "strong", "strong"]
+    assert cells(strong, "efficiency") == ["100.0 %", "83.3 %", "62.5 %"]
+    weak = scaling([run(16, 1.25, 128), run(8, 1.0, 64)])
+    assert weak
+    assert cells(weak, "GPUs") == ["8", "16"]
+    assert cells(weak, "scaling") == ["base", "weak"]
+    assert cells(weak, "efficiency") == ["100.0 %", "80.0 %"]
+
+
+def test_another_batch_per_gpu_has_no_efficiency() -> None:
+    table = scaling([run(8, 1.0, 64), run(16, 1.0, 96)])
+    assert table
+    assert cells(table, "efficiency")[1] == "not comparable"
+    assert any("another batch per GPU" in note for note in table.notes)
+
+
+def test_more_than_1_is_called_impossible_and_never_printed_as_efficiency() -> None:
+    table = scaling([run(1, 3.0, 8), run(8, 1.0, 64)])
+    assert table
+    assert cells(table, "efficiency")[1] == "not comparable"
+    assert any("is no success" in note for note in table.notes)
+    assert not any("300 %" in cell for row in table.rows for cell in row)
+
+
+def test_runs_without_a_steady_state_are_left_out_and_the_naive_figure_is_refused() -> None:
+    small, large = run(1, 0.646, 8, windows=3, name="small"), run(8, 0.3495, 64, name="large")
+    table = scaling([small, large])
+    assert table
+    assert table.rows == ()
+    assert any("small: left out" in note for note in table.notes)
+    naive = next(note for note in table.notes if "More than 1 is impossible" in note)
+    assert "1.85" in naive
+
+
+def test_amdahls_law_needs_four_sizes_of_the_same_batch() -> None:
+    def of_amdahl(gpus: int) -> Run:
+        return run(gpus, 0.1 + 3.2 / gpus, 64)
+
+    three, four = (scaling([of_amdahl(2**n) for n in range(count)]) for count in (3, 4))
+    assert three
+    assert four
+    assert not any("Amdahl" in note for note in three.notes)
+    (fit,) = [note for note in four.notes if "Amdahl" in note]
+    assert "100 ms of a step" in fit
+    assert "at most 33 times" in fit
+
+
+def test_runs_of_one_size_do_not_scale() -> None:
+    assert scaling([run(8, 1.0, 64), run(8, 0.9, 64)]) is None
+    assert scaling([]) is None
+
+
+def test_a_comparison_has_a_row_for_each_run_and_dashes_for_what_is_unknown() -> None:
+    table = comparison([run(8, 0.5, 64, name="a"), run(8, 0.5, 64, windows=2, name="b")])
+    assert cells(table, "run") == ["a", "b"]
+    assert cells(table, "samples/s") == ["128", "-"]
+    assert any(note.startswith("b: no speed") for note in table.notes)
+
+
+def test_a_prediction_is_compared_with_what_was_measured() -> None:
+    tokens = dataclasses.replace(run(8, 0.5, 64), peak_memory_gib=30.0)
+    predicted = Predicted(
+        "exp.yaml", step_seconds=Range(0.35, 0.4, 0.45), memory_gib=Range(28, 31, 34)
+    )
+    table = against(tokens, predicted)
+    assert cells(table, "difference") == ["+25.0 %, outside the range", "-3.2 %"]
+    assert "time of a step" in table.notes[0]
+
+
+@pytest.mark.parametrize("predicted", [Predicted("exp.yaml"), Predicted("e", mfu=Range(1, 1, 1))])
+def test_nothing_in_common_is_said(predicted: Predicted) -> None:
+    table = against(run(8, 0.5, 64), predicted)
+    assert table.rows == ()
+    assert table.notes == ("Nothing that was measured was also predicted.",)

@@ -1,0 +1,99 @@
+"""Files that libraries write their metrics into, read in place of a log."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import pathlib
+
+import pytest
+from own_numbers import LOGS, recorded_steps
+
+from clusterjobs.report.metric_files import read_metrics
+from clusterjobs.report.records import Event, Window
+
+EVERY, WINDOW = 5, 10  # steps between two rows; steps of ThroughputMonitor's average
+
+
+def windows(text: str) -> list[Window]:
+    log = read_metrics(text)
+    assert log
+    return [one for one in log.records if isinstance(one, Window)]
+
+
+def test_lightnings_metrics_are_those_of_the_program() -> None:
+    own = {row["step"]: row for row in recorded_steps("lightning_tqdm")}
+    found = windows((LOGS / "lightning_tqdm.csv").read_text())
+    assert [one.step for one in found] == list(range(EVERY, len(own) + 1, EVERY))
+    for window in found:
+        assert window.values["loss"] == pytest.approx(own[window.step]["loss"], rel=1e-5)
+    for window in found[1:-1]:
+        # Nine steps lie between the first and the last of ten times, each taken behind its step.
+        last, first = window.step, window.step - WINDOW + 1
+        samples = sum(own[step]["samples"] for step in range(first + 1, last + 1))
+        seconds = samples / window.values["samples_per_second"]
+        assert own[last]["end"] - own[first + 1]["start"] <= seconds
+        assert seconds <= own[last + 1]["start"] - own[first]["end"]
+
+
+def test_a_metrics_file_is_a_target(clusterjobs) -> None:
+    done = clusterjobs("report", LOGS / "lightning_tqdm.csv", "--json")
+    assert done.code == 0, done.err
+    (run,) = json.loads(done.out)["runs"]
+    assert (run["framework"], run["steps"]) == ("lightning", 80)
+    assert run["samples_per_second"] > 0
+
+
+STATE = {
+    "global_step": 1000,
+    "log_history": [
+        {"epoch": 0.5, "grad_norm": 1.5, "learning_rate": 5e-05, "loss": 2.5, "step": 500},
+        {"epoch": 0.5, "eval_loss": 2.4, "eval_runtime": 3.0, "step": 500},
+        {"epoch": 1.0, "grad_norm": 1.25, "learning_rate": 0.0, "loss": 2.25, "step": 1000},
+        {"epoch": 1.0, "train_runtime": 99.0, "train_samples_per_second": 80.0, "step": 1000},
+    ],
+}
+
+
+def test_the_trainers_state_has_its_steps(clusterjobs, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "trainer_state.json"
+    file.write_text(json.dumps(STATE))
+    (run,) = json.loads(clusterjobs("report", file, "--json").out)["runs"]
+    assert (run["framework"], run["steps"]) == ("huggingface", 1000)
+    assert run["series"]["loss"] == [[500, 2.5], [1000, 2.25]]
+    assert run["series"]["validation_loss"] == [[500, 2.4]]
+
+
+def test_a_validation_alone_is_no_step() -> None:
+    log = read_metrics("epoch,step,val_loss,train_loss\n0,9,,2.0\n0,19,1.5,\n")
+    assert log
+    assert [type(one) for one in log.records] == [Window, Event]
+    assert log.records[1].step == 20
+
+
+ODD = [
+    "epoch,step,loss\n",
+    "epoch,step,loss\n0,x,1\n0,1.5,2\n",
+    "epoch,step,loss\n0,1,nan,5,6\n0\n",
+    "epoch,step,loss\n0,99999999999999999999999999,inf\n",
+    '{"log_history": [1, {"step": true}, {"step": "x", "loss": 1}, {"step": 3, "loss": [2]}]}',
+    '{"log_history": {}}',
+    "{" * 100_000,
+    "[" * 100_000,
+    "",
+    '"epoch","step"\n"1',
+    "a,b\n1,2\n",
+]
+
+
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+def test_damaged_files_are_no_failure(clusterjobs, tmp_path: pathlib.Path, text: str) -> None:
+    for name in ("metrics.csv", "trainer_state.json"):
+        (tmp_path / name).write_text(text)
+        done = clusterjobs("report", tmp_path / name)
+        assert done.code == 0, done.err
+    log = read_metrics(text)
+    steps = [one.step or 0 for one in (log.records if log else ())]
+    assert all(before <= after for before, after in itertools.pairwise(steps))
+    assert all(math.isfinite(step) for step in steps)

@@ -1,0 +1,103 @@
+"""Each folder in cases/logs has an odd log, and what `clusterjobs report` says of it, exactly.
+
+`pytest --update-goldens` rewrites expected.txt: read it then.
+"""
+
+from __future__ import annotations
+
+import gzip
+import pathlib
+import random
+
+import pytest
+from own_numbers import LOGS
+
+from clusterjobs.report.log import LogReader, all_formats, read_log
+from clusterjobs.report.records import Log, Window
+
+CASES = pathlib.Path(__file__).parents[1] / "cases" / "logs"
+NAMES = sorted(path.name for path in CASES.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_odd_log_is_reported_exactly_as_expected(
+    clusterjobs, name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(CASES / name)
+    (log,) = (CASES / name).glob("job.log*")
+    done = clusterjobs("report", log.name)
+    assert done.code == 0, done.err
+    assert done.err == ""
+    expected = CASES / name / "expected.txt"
+    if request.config.getoption("--update-goldens"):
+        expected.write_text(done.out, encoding="utf-8", newline="")
+    assert done.out == expected.read_bytes().decode()
+
+
+def test_there_are_enough_odd_logs() -> None:
+    assert len(NAMES) >= 25
+
+
+def pieces(data: bytes, seed: int) -> list[bytes]:
+    """The bytes in blocks of random sizes, as a log that grows is read."""
+    chance = random.Random(seed)
+    blocks, place = [], 0
+    while place < len(data):
+        size = chance.choice((1, 2, 3, 100, 4096))
+        blocks.append(data[place : place + size])
+        place += size
+    return blocks
+
+
+def comparable(log: Log) -> list[str]:
+    """NaN is not equal to itself."""
+    return [log.format, str(log.dropped), *map(repr, log.records)]
+
+
+@pytest.mark.parametrize("name", NAMES + sorted(file.stem for file in LOGS.glob("*.log")))
+def test_a_log_is_read_the_same_in_any_blocks(name: str) -> None:
+    (path,) = (*CASES.glob(f"{name}/job.log*"), *LOGS.glob(f"{name}.log"))
+    data = path.read_bytes()
+    assert comparable(read_log(pieces(data, 1))) == comparable(read_log([data]))
+
+
+def test_the_line_that_is_being_written_counts_once_it_is_whole() -> None:
+    reader = LogReader(all_formats())
+    reader.feed(b"step 1 loss 4.5\nstep 2 lo")
+    assert [one.step for one in reader.log().records if isinstance(one, Window)] == [1]
+    reader.feed(b"ss 4.25")
+    assert len(reader.log().records) == 1
+    reader.feed(b"\nstep 3 loss 4\n")
+    found = [one for one in reader.log().records if isinstance(one, Window)]
+    assert [(one.step, one.values["loss"]) for one in found] == [(1, 4.5), (2, 4.25), (3, 4)]
+
+
+def test_a_line_of_megabytes_does_not_hide_the_others() -> None:
+    data = b"step 1 loss 4\n" + b"x" * 5_000_000 + b"\nstep 2 loss 3\n"
+    found = [one for one in read_log(pieces(data, 2)).records if isinstance(one, Window)]
+    assert [one.step for one in found] == [1, 2]
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 20, 100])
+def test_a_packed_log_that_is_cut_off_anywhere_is_reported(
+    clusterjobs, tmp_path: pathlib.Path, size: int
+) -> None:
+    lines = "".join(f"step {step} loss 4\n" for step in range(1, 10))
+    whole = gzip.compress(lines.encode() + random.Random(1).randbytes(300), mtime=0)
+    (tmp_path / "job.log.gz").write_bytes(whole[:size])
+    done = clusterjobs("report", tmp_path / "job.log.gz")
+    assert done.code == 0, done.err
+    assert ("steps       9" in done.out) == (size == 100)
+
+
+def test_an_infinite_loss_is_no_number_in_json(clusterjobs) -> None:
+    done = clusterjobs("report", CASES / "loss_is_infinite" / "job.log", "--json")
+    assert done.code == 0
+    assert "Infinity" not in done.out
+    assert "NaN" not in done.out
+
+
+def test_two_lines_in_one_are_two_steps() -> None:
+    log = read_log([(CASES / "two_lines_in_one" / "job.log").read_bytes()])
+    found = [(one.step, one.values["loss"]) for one in log.records if isinstance(one, Window)]
+    assert found == [(step, pytest.approx(6 - step / 100)) for step in range(10, 121, 10)]
