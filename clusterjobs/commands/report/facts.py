@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import pathlib
 from typing import Any
 
-from clusterjobs.commands.foresight.job import CPU, ForeseenJob, Unknown, foreseen_job
+from clusterjobs.commands.foresight.job import CPU, ForeseenJob, Unknown
 from clusterjobs.commands.foresight.prices import price_of
-from clusterjobs.commands.pipeline import Project, load
+from clusterjobs.commands.report.specs import Planned, Specs
 from clusterjobs.commands.report.targets import Target
-from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.errors import InputError
 from clusterjobs.foresight.cost import HourlyPrice
 from clusterjobs.jobs.folders import read_plan
 from clusterjobs.jobs.records import Attempt, read_folder, unrecorded_attempts
-from clusterjobs.report.formats import Format
-from clusterjobs.report.formats.own_pattern import OwnPattern
 from clusterjobs.report.job import Job, RecordedAttempt
 
+_CHANGED = (
+    "The spec has changed since this job was rendered: model, GPUs and price are those of today."
+)
 
-def job_of(target: Target) -> Job:
+
+def job_of(target: Target, specs: Specs) -> Job:
     """Whatever is known; nothing of it is needed."""
     job = _in_folder(target)
-    return _with_spec(job, target.spec) if target.spec and target.point is None else job
-
-
-def own_formats(target: Target) -> list[Format]:
-    """The patterns of the spec's key `report`. Raises InputError for a spec that is wrong."""
-    if target.spec is None:
-        return []
-    wanted = SpecFiles(target.spec).load_points()[0].experiment.report
-    return [OwnPattern(wanted.pattern, wanted.values)] if wanted else []
+    planned = specs.planned(target.spec, target.point) if target.spec else None
+    if planned is None:
+        return job
+    content = read_plan(target.folder / "plan.json").get("content") if target.folder else None
+    if isinstance(content, str) and content != planned.content:
+        job = dataclasses.replace(job, notes=(*job.notes, _CHANGED))
+    return _with_plan(job, planned)
 
 
 def _in_folder(target: Target) -> Job:
@@ -80,24 +78,11 @@ def _attempt(one: Attempt) -> RecordedAttempt:
     return RecordedAttempt(one.number, one.reason, one.seconds, began, one.submitted)
 
 
-def _with_spec(job: Job, spec: pathlib.Path) -> Job:
-    """With model, layout, GPU and price; a spec that cannot be planned today gives nothing."""
-    try:
-        project = load(spec, (), to_write=False)
-    except InputError:
-        return job
-    if not isinstance(project, Project):
-        return job
-    experiment = project.spec.experiment
-    batch = experiment.batch.global_ if experiment.batch else None
-    job = dataclasses.replace(job, batch=job.batch or batch)
-    found = foreseen_job(project.plan, project.spec, project.source.facts, project.configs, True)
+def _with_plan(job: Job, planned: Planned) -> Job:
+    """With model, layout, GPU and price, as the spec has them today."""
+    found = planned.job
     if isinstance(found, Unknown):
-        return job
-    return _with_foreseen(job, found, project)
-
-
-def _with_foreseen(job: Job, found: ForeseenJob, project: Project) -> Job:
+        return dataclasses.replace(job, batch=job.batch or planned.batch)
     is_gpu = not found.gpu.name.startswith(CPU)
     return dataclasses.replace(
         job,
@@ -109,7 +94,7 @@ def _with_foreseen(job: Job, found: ForeseenJob, project: Project) -> Job:
         gpus=job.gpus or (found.layout.gpus if is_gpu else None),
         nodes=job.nodes or found.layout.nodes,
         total_steps=_total_steps(found),
-        price=_price(found, project),
+        price=_price(found, planned),
     )
 
 
@@ -119,6 +104,12 @@ def _total_steps(found: ForeseenJob) -> int | None:
     return round(found.length.steps_with(found.layout.global_batch, found.model.sequence))
 
 
-def _price(found: ForeseenJob, project: Project) -> HourlyPrice | None:
-    price = price_of(found.nodes, project.inputs.sites)
+def _price(found: ForeseenJob, planned: Planned) -> HourlyPrice | None:
+    """None where points share nodes: their shares of the price are unknown."""
+    if found.nodes.number < 1:
+        return None
+    try:
+        price = price_of(found.nodes, planned.sites)
+    except InputError:  # `plan` shows what is wrong with the site's prices
+        return None
     return None if isinstance(price, str) else price

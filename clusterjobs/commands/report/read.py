@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from clusterjobs.commands.report.facts import job_of, own_formats
+from clusterjobs.commands.report.facts import job_of
+from clusterjobs.commands.report.specs import Specs
 from clusterjobs.commands.report.targets import Target
 from clusterjobs.errors import one_problem
-from clusterjobs.report.formats import all_formats
 from clusterjobs.report.log import read_log
 from clusterjobs.report.make_run import make_run
 from clusterjobs.report.metric_files import read_metrics
@@ -25,16 +25,16 @@ _METRIC_FILES, _LARGEST = (".csv", ".json"), 256 << 20
 _GZIP = b"\x1f\x8b"
 
 
-def read_target(target: Target, progress: Callable[[int], None]) -> tuple[Run, Log]:
-    """The run of a target, and its log. Raises InputError if the log cannot be read.
+def read_target(target: Target, specs: Specs, progress: Callable[[int], None]) -> tuple[Run, Log]:
+    """The run of a target, and its log. Raises InputError for a log or spec that is wrong.
 
     `progress` gets the bytes that were read so far.
     """
     log = _metrics(target.log)
     if log is None:
         blocks = _counted(blocks_of(target.log), progress)
-        log = read_log(blocks, [*own_formats(target), *all_formats()])
-    return make_run(log, job_of(target)), log
+        log = read_log(blocks, specs.formats(target.spec))
+    return make_run(log, job_of(target, specs)), log
 
 
 def _metrics(path: pathlib.Path | None) -> Log | None:

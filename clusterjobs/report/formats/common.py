@@ -28,6 +28,7 @@ _VALUES: tuple[tuple[Quantity, str, re.Pattern[str], float], ...] = (
     ("learning_rate", "lr", re.compile(rf"\blr{_NUMBER}{_END}"), 1.0),
     ("learning_rate", "learning", re.compile(rf"\blearning[ _]rate{_NUMBER}{_END}"), 1.0),
     ("grad_norm", "norm", re.compile(rf"\bgrad(?:ient)?[ _]?norm{_NUMBER}{_END}"), 1.0),
+    ("memory_gib", "peak", re.compile(rf"\bpeak[ _]memory{_NUMBER} ?gib\b"), 1.0),
     ("seconds", "time", re.compile(rf"\b(?:step|iter(?:ation)?)[ _]time{_NUMBER} ?s\b"), 1.0),
     ("seconds", "time", re.compile(rf"\b(?:step|iter(?:ation)?)[ _]time{_NUMBER} ?ms\b"), 1e-3),
     ("seconds", ", time ", re.compile(rf", time{_NUMBER} ?ms\b"), 1e-3),  # as nanoGPT prints it

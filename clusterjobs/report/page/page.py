@@ -8,7 +8,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -28,7 +30,8 @@ from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table
 
 _STYLES = ("uplot/uPlot.min.css", "style.css")
-_SCRIPTS = ("before_uplot.js", "uplot/uPlot.iife.min.js", "plots.js")
+_UPLOT = ("scripts/before_uplot.js", "uplot/uPlot.iife.min.js")
+_OWN = tuple(f"scripts/{name}.js" for name in ("numbers", "look", "cursor", "zoom", "plots"))
 _NUMBER = re.compile(r"[-+<$ ]*\d|not a number$|-$")
 
 
@@ -37,8 +40,10 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
 
     The page compares the runs itself: a table of `comparison` is left out.
     """
+    runs = _with_own_names(runs)
     plots = plots_of(runs)
-    style, script = ("\n".join(asset(name) for name in names) for names in (_STYLES, _SCRIPTS))
+    style, uplot, own = map(_joined, (_STYLES, _UPLOT, _OWN))
+    script = f'{uplot}\n(() => {{\n"use strict";\n{own}\n}})();\n'
     return render(
         "page.html.j2",
         title=title or _title(runs),
@@ -54,6 +59,21 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
         not_plotted=max(0, len(runs) - MOST_RUNS),
         most_runs=MOST_RUNS,
     )
+
+
+def _joined(names: Iterable[str]) -> str:
+    return "\n".join(map(asset, names))
+
+
+def _with_own_names(runs: Sequence[Run]) -> list[Run]:
+    """With the job id behind names that several runs have."""
+    count = Counter(run.name for run in runs)
+    return [
+        replace(run, name=f"{run.name} ({run.job_id})")
+        if count[run.name] > 1 and run.job_id
+        else run
+        for run in runs
+    ]
 
 
 def _title(runs: Sequence[Run]) -> str:

@@ -264,3 +264,13 @@ def test_titles_of_tables_are_headings_but_names_of_files_stay() -> None:
     ]
     headings = Parsed(page([short_run()], tables)).texts["h2"]
     assert {"Slow ranks", "train.log against exp.yaml"} <= set(headings)
+
+
+def test_runs_of_one_name_are_told_apart_by_their_jobs() -> None:
+    runs = [replace(short_run(), job_id=job_id) for job_id in ("1", "2")]
+    text = page(runs)
+    assert text.count("<bdi>gpt-350m (2)</bdi>") == 2
+    assert [one["name"] for one in data_of(text)["plots"][0]["curves"]] == [
+        "gpt-350m (1)",
+        "gpt-350m (2)",
+    ]
