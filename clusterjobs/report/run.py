@@ -128,3 +128,11 @@ class Run:
     job_id: str = ""
     point: Mapping[str, str] = field(default_factory=dict)
     ranks: int | None = None
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """How long the rest of the training takes at the steady speed; None if it is unknown."""
+        step = self.rates.get("seconds")
+        if step is None or not self.total_steps or self.steps is None:
+            return None
+        return max(0, self.total_steps - self.steps) * step.median
