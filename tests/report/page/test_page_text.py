@@ -274,3 +274,9 @@ def test_runs_of_one_name_are_told_apart_by_their_jobs() -> None:
         "gpt-350m (1)",
         "gpt-350m (2)",
     ]
+
+
+def test_curves_of_one_run_are_named_by_what_they_are() -> None:
+    plots = {plot["id"]: plot["curves"] for plot in data_of(page([short_run()]))["plots"]}
+    assert [one["name"] for one in plots["loss"]] == ["loss", "validation"]
+    assert [one["name"] for one in plots["seconds"]] == ["step", "forward", "backward"]
