@@ -62,4 +62,5 @@ class Job:
     layout: Layout | None = None
     gpu: Gpu | None = None
     price: HourlyPrice | None = None
+    notes: tuple[str, ...] = ()
     point: Mapping[str, str] = field(default_factory=dict)

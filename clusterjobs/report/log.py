@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from clusterjobs.report.formats import Format, all_formats
+from clusterjobs.report.formats.checkpoints import Checkpoints
 from clusterjobs.report.formats.job_script import JobScript
 from clusterjobs.report.lines import Line, LineFinder
 from clusterjobs.report.ranks import RankTimes
@@ -37,17 +38,17 @@ class LogReader:
 
     def __init__(self, formats: Sequence[Format]) -> None:
         self._formats = list(formats)
-        self._script: Format = JobScript()
+        self._others: list[Format] = [JobScript(), Checkpoints()]  # events of any framework
         self._is_chosen = False
-        self._finder = LineFinder(_hints([self._script, *formats]))
+        self._finder = LineFinder(_hints([*self._others, *formats]))
         self._found: list[Window | Event] = []
         self._sample: list[tuple[Format, Window | Event]] = []
         self._start = bytearray()  # of the log, for the message that no step was found
         self._dropped = 0
         self._ranks = RankTimes()
-        self._rank: int | None = None
-        self._has_windows = False
-        self._others = 0  # windows of other ranks since the last one of `_rank`
+        self._printers: dict[Format, _Printer] = {}  # whose lines count
+        self._near: Window | None = None  # of a further format, for the next step of the first one
+        self._guessed: frozenset[str] = frozenset()  # values of the last step that are of `_near`
 
     def feed(self, block: bytes) -> None:
         """Read the next block; the line that is cut off at its end waits for its rest."""
@@ -80,7 +81,7 @@ class LogReader:
         )
 
     def _records(self, line: Line) -> Iterator[tuple[Format, Window | Event]]:
-        for form in (self._script, *self._formats):
+        for form in (*self._others, *self._formats):
             if any(hint in line.text for hint in form.hints):
                 try:
                     yield from ((form, one) for one in form.read(line.text, line.rank))
@@ -94,7 +95,7 @@ class LogReader:
         """Keep the formats that have found steps; the first of them says which steps there are."""
         sample, self._sample, self._is_chosen = self._sample, [], True
         self._formats = _needed(self._formats, sample)
-        hints = _hints([self._script, *self._formats])
+        hints = _hints([*self._others, *self._formats])
         self._finder.hints = [hint.encode() for hint in hints]
         for form, record in sample:
             if form in self._formats or isinstance(record, Event):
@@ -103,24 +104,17 @@ class LogReader:
     def _add(self, form: Format, record: Window | Event) -> None:
         if isinstance(record, Window):
             self._ranks.add(record)
-        if isinstance(record, Window) and (
-            not self._is_of_the_rank(record) or self._completes(form, record)
-        ):
-            return
+            if not self._printers.setdefault(form, _Printer()).prints(record):
+                self._raise_memory(record)
+                return
+            if self._completes(form, record):
+                return
+            record = self._with_near(record)
+        elif record.kind in _STARTS:
+            self._near = None
         self._found.append(record)
         if len(self._found) > MOST:
             self._found = halve(self._found)
-
-    def _is_of_the_rank(self, window: Window) -> bool:
-        """Whether the window is of the rank whose lines count: each rank may print each step."""
-        if window.rank == self._rank:
-            self._others = 0
-            return True
-        self._others += 1
-        if self._has_windows and self._others <= _SILENT:
-            return False
-        self._rank, self._others, self._has_windows = window.rank, 0, True
-        return True
 
     def _completes(self, form: Format, further: Window) -> bool:
         """Whether it says more about a step that is known, and nothing about another one.
@@ -130,19 +124,79 @@ class LogReader:
         last steps, and have no steps of their own.
         """
         is_first = form is self._formats[0]
-        for place in range(len(self._found) - 1, max(-1, len(self._found) - _NEAR), -1):
+        is_last = True
+        for place in self._last_places():
             known = self._found[place]
             if not isinstance(known, Window):
                 if is_first and known.kind in _STARTS:
                     return False
                 continue
             if known.step == further.step:
-                values = {**further.values, **known.values}
-                self._found[place] = known._replace(values=values)
+                self._found[place] = self._completed(known, further)
+                self._near = None if is_last else further  # or it starts again
                 return True
             if is_first:
                 return False
+            is_last = False
+        if not is_first:
+            self._near = further
         return not is_first
+
+    def _last_places(self) -> range:
+        return range(len(self._found) - 1, max(-1, len(self._found) - _NEAR), -1)
+
+    def _completed(self, known: Window, further: Window) -> Window:
+        certain = {name: known.values[name] for name in known.values.keys() - self._guessed}
+        self._guessed = frozenset()
+        values = {**known.values, **further.values, **certain}
+        if "memory_gib" in further.values and "memory_gib" in known.values:
+            values["memory_gib"] = max(one.values["memory_gib"] for one in (known, further))
+        return known._replace(values=values)
+
+    def _with_near(self, window: Window) -> Window:
+        """With what the program itself printed last, between this step and the one before.
+
+        It may count from 0, print before the framework does, or print other steps.
+        """
+        near, self._near = self._near, None
+        self._guessed = frozenset()
+        before = next((one.step for one in reversed(self._found) if isinstance(one, Window)), 0)
+        before = before if before < window.step else 0  # it starts again
+        if near is None or not before <= near.step <= window.step:
+            return window
+        self._guessed = frozenset(near.values.keys() - window.values.keys())
+        return window._replace(values={**near.values, **window.values})
+
+    def _raise_memory(self, other: Window) -> None:
+        """The memory of a step is that of the rank that uses the most."""
+        if "memory_gib" not in other.values:
+            return
+        for place in self._last_places():
+            known = self._found[place]
+            if isinstance(known, Window):
+                memory = max(other.values["memory_gib"], known.values.get("memory_gib", 0.0))
+                self._found[place] = known._replace(values={**known.values, "memory_gib": memory})
+                return
+
+
+class _Printer:
+    """The rank whose lines of one format count, since each rank may print each step."""
+
+    def __init__(self) -> None:
+        self._rank: int | None = None
+        self._has_windows = False
+        self._others = 0  # windows of other ranks since the last one of `_rank`
+
+    def prints(self, window: Window) -> bool:
+        """Whether the window is of that rank."""
+        if window.rank == self._rank:
+            self._others = 0
+            return True
+        self._others += 1
+        if self._has_windows and self._others <= _SILENT:
+            return False
+        self._rank, self._others, self._has_windows = window.rank, 0, True
+        return True
 
 
 def _needed(

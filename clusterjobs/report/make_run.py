@@ -73,7 +73,7 @@ def make_run(log: Log, job: Job) -> Run:
         windows=windows,
         replaced=tuple(window for one in kept for window in one.repeated),
         derived=derived,
-        notes=(*notes, *map(_contradiction, contradicted)),
+        notes=(*job.notes, *notes, *map(_contradiction, contradicted)),
         job_id=job.job_id,
         point=job.point,
         ranks=job.ranks,

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from clusterjobs.commands.calibrate.readings import read_log
-from clusterjobs.errors import InputError
-
 SPEC = """\
 name: gpt
 cluster: p4d-a100
@@ -267,9 +264,9 @@ def test_the_short_job_keeps_layers_and_micro_batch(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--log", "empty.log"], "the log has 0 steps with a speed; at least 5 are needed"),
-        (["--log", "short.log"], "the log has 2 steps with a speed; at least 5 are needed"),
-        (["--log", "binary.log"], "the log has 0 steps with a speed; at least 5 are needed"),
+        (["--log", "empty.log"], "empty.log: too few lines with a speed after the start: 0"),
+        (["--log", "short.log"], "short.log: too few lines with a speed after the start: 2"),
+        (["--log", "binary.log"], "binary.log: too few lines with a speed after the start: 0"),
         (["--log", "nosuch.log"], "cannot read nosuch.log: No such file or directory"),
         (["--log", "empty.log", "--nodes", "2"], "remove --render and --nodes"),
         (["--set", "args={lr: 1e-4}"], "args.train-iters: train-iters is missing"),
@@ -291,15 +288,26 @@ def test_what_cannot_be_measured_is_refused(
     assert message in done.err
 
 
-def test_hostile_numbers_in_a_log_are_no_measurement() -> None:
-    lines = ["samples/s: 0", "samples/s: 1e999", "samples/s: ...", "step time: 1..2 ms"] * 5
-    with pytest.raises(InputError, match="steps with a speed"):
-        read_log(lines, (), 16, 1024, 8)
+def test_hostile_numbers_in_a_log_are_no_measurement(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    values = ["samples/s: 0", "samples/s: 1e999", "samples/s: ...", "step time: 1..2 ms"] * 5
+    lines = (f"step {n} {value}\n" for n, value in enumerate(values, 1))
+    (folder / "job.log").write_text("".join(lines))
+    done = clusterjobs("calibrate", spec, "--log", "job.log")
+    assert done.code == 1
+    assert "job.log: too few lines with a speed" in done.err
 
 
-def test_one_rank_is_read_of_several_that_print() -> None:
-    lines = [f"{rank}: step {n} samples/s: 160" for n in range(10) for rank in range(4)]
-    assert read_log(lines, (), 16, 1024, 8) == (0.1, 7, None)
+def test_one_rank_is_read_of_several_that_print(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    lines = [f"{rank}: step {n} samples/s: 160\n" for n in range(1, 11) for rank in range(4)]
+    (folder / "job.log").write_text("".join(lines))
+    done = clusterjobs("calibrate", spec, "--log", "job.log", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert (found["step_seconds"], found["steps"]) == (512 / 160, 9)
 
 
 @pytest.mark.parametrize(

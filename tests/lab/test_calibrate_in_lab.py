@@ -71,7 +71,7 @@ def test_a_short_job_is_measured_and_plan_says_so(shell: dict[str, str], tmp_pat
     found = json.loads(done.stdout)
     # one node: two ranks of micro batch 8 make a step of 16 or 32 samples, at 320 samples/s
     assert found["step_seconds"] == pytest.approx(found["global_batch"] / 320)
-    assert (found["gpus"], found["nodes"], found["steps"]) == (2, 1, 7)
+    assert (found["gpus"], found["nodes"], found["steps"]) == (2, 1, 9)
     after = json.loads(call(shell, tmp_path, "plan", "exp.yaml", "--json").stdout)["foresight"]
     assert after["measured"].startswith("measured on 2 CPU of c6i.xlarge (small: c6i.xlarge, ")
     step = after["step_seconds"]

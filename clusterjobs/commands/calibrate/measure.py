@@ -6,21 +6,21 @@ import datetime
 import pathlib
 from collections.abc import Sequence
 
-from clusterjobs.commands.calibrate.readings import read_log
 from clusterjobs.commands.calibrate.short_job import short_settings
 from clusterjobs.commands.foresight.job import ForeseenJob, Unknown, foreseen_job
 from clusterjobs.commands.foresight.measured import Measurement, measured_key
 from clusterjobs.commands.foresight.measurements import store
 from clusterjobs.commands.job_folders import logs_folder
 from clusterjobs.commands.pipeline import Project, load_project
+from clusterjobs.commands.report.facts import formats_of
+from clusterjobs.commands.report.read import blocks_of
 from clusterjobs.commands.write import write_outputs
 from clusterjobs.errors import one_problem
-from clusterjobs.frameworks import FRAMEWORKS
 from clusterjobs.jobs.folders import job_folders
-from clusterjobs.regular_file import open_regular
+from clusterjobs.report.job import Job
+from clusterjobs.report.log import read_log
+from clusterjobs.report.make_run import make_run
 from clusterjobs.spec.references import as_text
-
-MOST_BYTES = 64 << 20  # of a log: a short job writes little
 
 
 def short_project(
@@ -71,29 +71,24 @@ def of_log(spec: pathlib.Path, settings: Sequence[str], log: pathlib.Path) -> Me
 def _measurement(project: Project, log: pathlib.Path) -> Measurement:
     job = job_of(project)
     layout = job.layout
-    patterns = [one.pattern for one in FRAMEWORKS[project.spec.experiment.framework].log_lines]
-    found = read_log(_lines(log), patterns, layout.global_batch, job.model.sequence, layout.gpus)
+    formats = formats_of(project.spec.experiment)
+    known = Job(batch=layout.global_batch, sequence=job.model.sequence, gpus=layout.gpus)
+    run = make_run(read_log(blocks_of(log), formats), known)
+    if "seconds" not in run.rates:
+        why = run.no_steady_state or "it has no step with a speed"
+        hint = "log each step, with samples/s: or step time: ... ms in the line"
+        raise one_problem(f"{log}: {why}", hint=hint)
     return Measurement(
         measured_key(job),
         layout.gpus,
         layout.global_batch,
         layout.nodes,
-        found.step_seconds,
-        found.peak_gib,
-        found.steps,
+        run.rates["seconds"].median,
+        run.peak_memory_gib,
+        run.rates["seconds"].count,
         datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         f"{project.plan.job.cluster}: {job.nodes.node_type}",
     )
-
-
-def _lines(log: pathlib.Path) -> list[str]:
-    try:
-        with open_regular(log) as file:
-            data: bytes = file.read(MOST_BYTES)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise one_problem(f"cannot read {log}: {reason}", hint="name the job's log") from None
-    return data.decode(errors="replace").splitlines()
 
 
 def store_measurement(found: Measurement) -> pathlib.Path:

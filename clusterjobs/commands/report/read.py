@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from clusterjobs.commands.report.facts import job_of, own_formats
+from clusterjobs.commands.report.facts import formats_of, job_of
 from clusterjobs.commands.report.targets import Target
+from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.errors import one_problem
-from clusterjobs.report.formats import all_formats
 from clusterjobs.report.log import read_log
 from clusterjobs.report.make_run import make_run
 from clusterjobs.report.metric_files import read_metrics
@@ -26,14 +26,15 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_target(target: Target, progress: Callable[[int], None]) -> tuple[Run, Log]:
-    """The run of a target, and its log. Raises InputError if the log cannot be read.
+    """The run of a target, and its log. Raises InputError for a log or spec that is wrong.
 
     `progress` gets the bytes that were read so far.
     """
     log = _metrics(target.log)
     if log is None:
         blocks = _counted(blocks_of(target.log), progress)
-        log = read_log(blocks, [*own_formats(target), *all_formats()])
+        spec = SpecFiles(target.spec).load_points()[0] if target.spec else None
+        log = read_log(blocks, formats_of(spec.experiment if spec else None))
     return make_run(log, job_of(target)), log
 
 

@@ -18,6 +18,7 @@ _VALUES: tuple[tuple[Quantity, re.Pattern[str], float], ...] = (
     ("tokens_per_second", re.compile(r"(?i)\btokens/s(?:ec)?" + _NUMBER + _END), 1.0),
     ("learning_rate", re.compile(r"(?i)\b(?:lr|learning[ _]rate)" + _NUMBER + _END), 1.0),
     ("grad_norm", re.compile(r"(?i)\bgrad(?:ient)?[ _]?norm" + _NUMBER + _END), 1.0),
+    ("memory_gib", re.compile(r"(?i)\bpeak[ _]memory" + _NUMBER + r" ?GiB\b"), 1.0),
     ("seconds", re.compile(r"(?i)\b(?:step|iteration)[ _]time" + _NUMBER + r" ?s\b"), 1.0),
     ("seconds", re.compile(r"(?i)\b(?:step|iteration)[ _]time" + _NUMBER + r" ?ms\b"), 1e-3),
 )

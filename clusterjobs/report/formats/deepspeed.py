@@ -1,19 +1,21 @@
 """DeepSpeed's own lines: its throughput timer, its step line, and its pipeline engine.
 
 Sources: deepspeed/utils/timer.py, runtime/engine.py, runtime/pipe/engine.py. Samples are those of
-all ranks; the timer leaves out the first two steps; GB are GiB.
+all ranks; GB are GiB. The timer counts the steps of its process, also after a restart, and leaves
+out the first two of them; its current rate is of one step, and its mean of all steps so far.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 
 from clusterjobs.report.records import Event, Quantity, Window
 
 _TIMER = re.compile(
-    r"global_step=(?P<step>\d{1,15}), RunningAvgSamplesPerSec=[\d.a-z]+, "
-    r"CurrSamplesPerSec=(?P<rate>[\d.]+)(?:.*?MaxMemAllocated=(?P<memory>[\d.]+)GB)?"
+    r"global_step=(?P<step>\d{1,15}), RunningAvgSamplesPerSec=(?P<mean>[-+\d.einfa]+), "
+    r"CurrSamplesPerSec=(?P<rate>[\d.]+)(?:.{0,80}?MaxMemAllocated=(?P<memory>[\d.]+)GB)?"
 )
 _STEP = re.compile(
     r"\bstep=(?P<step>[1-9]\d{0,14}), skipped=(?P<skipped>\d+), lr=\[(?P<rate>[^],]*)"
@@ -25,6 +27,29 @@ _PIPELINE = re.compile(
 _IN_PIPELINE: tuple[Quantity, ...] = ("loss", "seconds", "samples_per_second")
 _PARTS = re.compile(r"\b(fwd|bwd)_microstep: (\d[\d.]*)")
 _PART_NAMES: dict[str, Quantity] = {"fwd": "forward_seconds", "bwd": "backward_seconds"}
+_NOT_TIMED = 2  # steps at the start of a process
+
+
+class _Timer:
+    """The throughput timer of one process."""
+
+    def __init__(self) -> None:
+        self.step = 0  # of the engine, whose line stands before the timer's
+        self._before = 0, 0.0  # steps that were timed so far, and time of all of them / batch
+        self._ahead = 0  # steps that the process did not do
+
+    def read(self, count: int, mean: float, rate: float) -> tuple[int, float]:
+        """The engine's step, and samples/s since the line before."""
+        if self.step:
+            self._ahead, self.step = self.step - count, 0
+        timed = count - _NOT_TIMED
+        before, time_before = self._before if self._before[0] < timed else (0, 0.0)
+        if timed > 0 and 0 < mean < math.inf:
+            time = timed / mean
+            self._before = timed, time
+            if time > time_before:
+                rate = (timed - before) / (time - time_before)
+        return count + self._ahead, rate
 
 
 class DeepSpeed:
@@ -36,29 +61,33 @@ class DeepSpeed:
     def __init__(self) -> None:
         self._skipped = 0
         self._last = 0
+        self._timer = _Timer()
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
         for found in _TIMER.finditer(line):
-            values: dict[Quantity, float] = {"samples_per_second": float(found["rate"])}
+            count, mean, rate = int(found["step"]), float(found["mean"]), float(found["rate"])
+            step, rate = self._timer.read(count, mean, rate)
+            values: dict[Quantity, float] = {"samples_per_second": rate}
             if found["memory"]:
                 values["memory_gib"] = float(found["memory"])
-            yield self._window(found["step"], values, rank)
+            yield self._window(step, values, rank)
         for found in _STEP.finditer(line):
             skipped = int(found["skipped"])
             values = {"skipped": max(0, skipped - self._skipped)}
             self._skipped = skipped
             if found["rate"].strip():
                 values["learning_rate"] = float(found["rate"])
-            yield self._window(found["step"], values, rank)
+            self._timer.step = int(found["step"])
+            yield self._window(self._timer.step, values, rank)
         for found in _PIPELINE.finditer(line):
             values = {name: float(found[name]) for name in _IN_PIPELINE}
-            yield self._window(found["step"], values, rank)
+            yield self._window(int(found["step"]), values, rank)
         parts = {_PART_NAMES[name]: float(ms) / 1e3 for name, ms in _PARTS.findall(line)}
         if parts and self._last:
             yield Window(self._last, parts, None, rank)
 
-    def _window(self, step: str, values: dict[Quantity, float], rank: int | None) -> Window:
-        self._last = int(step)
+    def _window(self, step: int, values: dict[Quantity, float], rank: int | None) -> Window:
+        self._last = step
         return Window(self._last, values, None, rank)
 
 

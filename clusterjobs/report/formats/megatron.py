@@ -33,7 +33,7 @@ _FIELDS: dict[str, tuple[Quantity, float]] = {
     "number of skipped iterations": ("skipped", 1.0),
     "throughput per GPU (TFLOP/s/GPU)": ("printed_tflops_per_gpu", 1.0),
     "TFLOPs": ("printed_tflops_per_gpu", 1.0),
-    "approx flops per GPU": ("printed_tflops_per_gpu", 1.0),  # 70.3TFLOPS
+    "approx flops per GPU": ("printed_tflops_per_gpu", 1.0),  # GPT-NeoX: 70.3TFLOPS
     "MFU": ("printed_mfu", 0.01),
     "HFU": ("printed_hfu", 0.01),
 }
@@ -44,15 +44,21 @@ _MARKS = {  # what only one of the three prints
     "throughput per GPU (TFLOP/s/GPU):": "megatron-lm",
     "] iteration": "megatron-lm",  # behind its time stamp
 }
-_VALUE = re.compile(r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)", re.IGNORECASE)
+_VALUE = re.compile(r"([-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)) *([KMGTP]?)", re.IGNORECASE)
+_IN_TERA = {"K": 1e-9, "M": 1e-6, "G": 1e-3, "P": 1e3}  # 980.5GFLOPS
 _TIMERS: dict[str, Quantity] = {
     "forward-compute": "forward_seconds",
     "backward-compute": "backward_seconds",
     "batch-generator": "data_seconds",
+    "forward": "forward_seconds",  # GPT-NeoX
+    "backward": "backward_seconds",
+    "batch generator": "data_seconds",
 }
-_TIMER = re.compile(r"\b([a-z-]+)(?: \.+)?: (\d[\d.]*|\(\d[\d.]*, \d[\d.]*\))")
+_TIMER = re.compile(r"\b([a-z-]+(?: generator)?)(?: \.+)?: (\d[\d.]*|\(\d[\d.]*, \d[\d.]*\))")
 _MEMORY = re.compile(r"max allocated: (\d[\d.]*)")
-_VALIDATION = re.compile(r"validation loss at iteration (\d{1,15})\b.*?\bvalue: ([-+\d.eEnaif]+)")
+_VALIDATION = re.compile(
+    r"\bvalidation (?:loss|results) at iteration (\d{1,15})\b.{0,200}?\bvalue: ([-+\d.eEnaif]+)"
+)
 _SAVING = re.compile(r"\bsaving checkpoint at iteration +(\d{1,15})")
 _SAVED = re.compile(r"\bsuccessfully saved checkpoint (?:at|from) iteration +(\d{1,15})")
 _LOADED = re.compile(r"\bsuccessfully loaded checkpoint .* at iteration +(\d{1,15})")
@@ -63,7 +69,7 @@ class Megatron:
     """One log; `name` is certain after a line that only one of the three prints."""
 
     name = "megatron"
-    hints = ("iteration ", *_TIMERS, "max allocated: ", " ...... ")
+    hints = ("iteration ", "-compute", "-generator", " | forward: ", "max allocated: ", " ...... ")
 
     def __init__(self) -> None:
         self._timers: dict[Quantity, float] = {}
@@ -109,12 +115,12 @@ def _fields(line: str) -> dict[Quantity, float]:
 
 
 def _number(text: str) -> float | None:
-    """Also of `70.3TFLOPS` and `44.10%`."""
+    """Also of `70.3TFLOPS`, `980.5GFLOPS` and `44.10%`."""
     try:
         return float(text)
     except ValueError:
         found = _VALUE.match(text.strip())
-        return float(found[0]) if found else None
+        return float(found[1]) * _IN_TERA.get(found[2], 1.0) if found else None
 
 
 def _timers(line: str) -> dict[Quantity, float]:

@@ -1,0 +1,145 @@
+"""Lines that are easily misread: labels of several ranks, counts of a process, units."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterjobs.report.log import read_log
+from clusterjobs.report.records import Event, Log, Window
+
+
+def read(text: str) -> Log:
+    return read_log([text.encode()])
+
+
+def windows(text: str) -> list[Window]:
+    return [one for one in read(text).records if isinstance(one, Window)]
+
+
+def events(text: str) -> list[tuple[str, int | None]]:
+    return [(one.kind, one.step) for one in read(text).records if isinstance(one, Event)]
+
+
+ITERATION = (
+    " iteration {:8}/  500000 | consumed samples:       147200 | elapsed time per iteration (ms): "
+    "349.5 | global batch size:    64 | lm loss: 4.261599E+00 | samples per second: 183.128 |\n"
+)
+STEP = "[x] [INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped=0, lr=[0.0001], mom=[0.9]\n"
+TIMER = (
+    "[x] [INFO] [timer.py:264:stop] epoch=0/micro_step=10/global_step={}, "
+    "RunningAvgSamplesPerSec={}, CurrSamplesPerSec={}, MemAllocated=0.3GB, MaxMemAllocated={}GB\n"
+)
+
+
+def test_the_first_rank_prints_deepspeeds_lines_and_the_last_one_megatrons() -> None:
+    """torchrun --tee labels both: each format has a rank of its own whose lines count."""
+    text = ""
+    for step in (10, 20, 30):
+        text += "[default0]:" + STEP.format(step)
+        text += "[default7]:" + ITERATION.format(step)
+    found = windows(text)
+    assert [(one.step, one.values["loss"]) for one in found] == [
+        (step, 4.261599) for step in (10, 20, 30)
+    ]
+    assert {one.values["learning_rate"] for one in found} == {0.0001}
+
+
+def test_the_memory_of_a_step_is_that_of_the_rank_that_uses_the_most() -> None:
+    memory = "[default{0}]:[Rank {0}] (after 10 iterations) memory (MB) | max allocated: {1} |\n"
+    text = "[default7]:" + ITERATION.format(10) + memory.format(0, 4096.0) + memory.format(3, 2048)
+    assert windows(text)[0].values["memory_gib"] == 4
+    without_labels = text.replace("[default", "[x").replace("[x7]:", "")
+    assert windows(without_labels)[0].values["memory_gib"] == 4
+
+
+def test_deepspeeds_timer_counts_from_the_start_of_a_process() -> None:
+    """After a restart at step 100 it says 10 again, behind the engine's line of step 110."""
+    text = "".join(
+        STEP.format(step) + TIMER.format(count, 100.0, 90.0, 1)
+        for step, count in ((90, 90), (100, 100), (110, 10), (120, 20))
+    )
+    assert [one.step for one in windows(text)] == [90, 100, 110, 120]
+
+
+def test_deepspeeds_rate_is_the_mean_since_the_line_before() -> None:
+    """8 steps of 1 s, 10 of 2 s, the last of each 4 s: a batch of 100."""
+    text = TIMER.format(10, 100.0, 25.0, 1) + TIMER.format(20, 100 * 18 / 28, 25.0, 1)
+    assert [one.values["samples_per_second"] for one in windows(text)] == [
+        pytest.approx(100),
+        pytest.approx(50),
+    ]
+
+
+def test_deepspeeds_rate_of_a_step_counts_where_there_is_no_mean() -> None:
+    (only,) = windows(TIMER.format(2, "-inf", 25.0, 1))
+    assert only.values["samples_per_second"] == 25
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("is_before", [True, False])
+def test_what_the_program_prints_itself_belongs_to_the_frameworks_next_step(
+    start: int, is_before: bool
+) -> None:
+    """Before or behind the framework's line of that step, and with steps from 0 or 1."""
+    text = ""
+    for step in range(1, 41):
+        own = f"step {step + start - 1} loss {5 - step / 100}\n"
+        framework = TIMER.format(step, 100.0, 90.0, 1) if step % 10 == 0 else ""
+        text += own + framework if is_before else framework + own
+    found = windows(text)
+    assert [one.step for one in found] == [10, 20, 30, 40]
+    for one in found:
+        assert abs(one.values.get("loss", 4.6) - (5 - one.step / 100)) < 0.011
+
+
+def test_a_restarted_program_has_losses_of_its_own() -> None:
+    lines = [f"step {step} loss {step}\n" + TIMER.format(step, 100.0, 90.0, 1) for step in (5, 10)]
+    assert [one.values["loss"] for one in windows("".join(lines + lines))] == [5, 10, 5, 10]
+
+
+@pytest.mark.parametrize(
+    ("flops", "teraflops"),
+    [("70.3TFLOPS", 70.3), ("980.5GFLOPS", 0.9805), ("1.2PFLOPS", 1200), ("12.0MFLOPS", 12e-6)],
+)
+def test_gpt_neox_prints_flops_in_a_unit_of_their_size(flops: str, teraflops: float) -> None:
+    line = (
+        " samples/sec: 25.1 | iteration 100/  320000 | elapsed time per iteration (ms): 10190.1"
+        f" | approx flops per GPU: {flops} | lm_loss: 4.100000E+00 | loss scale: 65536.0 |\n"
+    )
+    (only,) = windows(line)
+    assert only.values["printed_tflops_per_gpu"] == pytest.approx(teraflops)
+    assert only.values["loss"] == 4.1
+
+
+def test_gpt_neox_tells_of_its_parts_validation_and_checkpoints() -> None:
+    text = (
+        " samples/sec: 25.1 | iteration 100/  320000 | elapsed time per iteration (ms): 900.0 |"
+        " lm_loss: 4.1E+00 |\n"
+        "time (ms) | forward: 200.00 | backward: 400.00 | batch generator: 20.00 |\n"
+        " validation results at iteration 100 | lm_loss value: 4.1 | lm_loss_ppl value: 60 |\n"
+        "[x] [INFO] [engine.py:3520:_save_checkpoint] Saving model checkpoint: "
+        "/a b/global_step100/mp_rank_00_model_states.pt\n"
+        "  successfully loaded /a b/global_step100/mp_rank_00_model_states.pt\n"
+    )
+    (only,) = windows(text)
+    assert only.values["forward_seconds"] == 0.2
+    assert only.values["backward_seconds"] == 0.4
+    assert only.values["data_seconds"] == 0.02
+    assert events(text) == [("validation", 100), ("saving", 100), ("resumed", 100)]
+
+
+def test_megatrons_timers_over_the_ranks_are_lines_of_their_own() -> None:
+    text = ITERATION.format(100) + (
+        "(min, max) time across ranks (ms):\n"
+        "    forward-compute ................................: (94.85, 95.50)\n"
+        "    backward-compute ...............................: (200.10, 201.00)\n"
+    )
+    (only,) = windows(text)
+    assert only.values["forward_seconds"] == 0.0955
+    assert only.values["backward_seconds"] == 0.201
+
+
+def test_every_ranks_line_of_a_loaded_checkpoint_is_one_event() -> None:
+    line = "{}: [x] [INFO] [Torch] End Load checkpoint from /c/global_step50/x.pt...\n"
+    text = "".join(map(line.format, range(8))) + "0: step 51 loss 2.5\n"
+    assert events(text) == [("resumed", 50)]
