@@ -55,9 +55,12 @@ def gpu_model_of(text: str) -> str | None:
     """The catalogue's name of a model that is written in some other way; None if it lacks it.
 
     `a100`, `nvidia_a100_3g.20gb` (a part of one, by Slurm's AutoDetect) and `NVIDIA
-    A100-SXM4-40GB` (by nvidia-smi) are `A100`.
+    A100-SXM4-40GB` (by nvidia-smi) are `A100`. `NVIDIA H100 PCIe` and `NVL` are not the catalogue's
+    `H100`, whose numbers are those of SXM: NVIDIA's data sheet has lower ones for them.
     """
     words = re.findall(r"[a-z0-9]+", text.lower())
+    if "h100" in words and not {"pcie", "nvl"}.isdisjoint(words):
+        return None
     by_type = {gres_type(name): name for name in _rows()}
     return next((by_type[word] for word in ("".join(words), *words) if word in by_type), None)
 

@@ -32,7 +32,7 @@ def _facts(facts: ClusterFacts) -> dict[str, Any]:
             **_known(one, "name", "node_groups", "bucket_access", "placeholder"),
             "node_groups": {
                 group.name: {
-                    **_known(group, "name", "node_type", "type_names"),
+                    **_known(group, "name", "node_type", "type_names", "limit"),
                     "node_type": _known(group.node_type, "name", "placeholder"),
                 }
                 for group in one.node_groups

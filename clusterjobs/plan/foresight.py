@@ -21,6 +21,7 @@ from clusterjobs.spec.model_keys import Model
 from clusterjobs.spec.references import show
 
 UNKNOWN_MODEL = "the model is unknown"
+NO_SEQUENCE = "the sequence length is unknown"
 _NEEDED = ("layers", "hidden", "heads", "sequence", "vocab")
 # What a model with a gate has, unless a file or the spec says otherwise.
 _LIKE_LLAMA = {"tied": False, "positions": "rotary", "bias": False, "norm": "rms"}
@@ -40,7 +41,7 @@ def model_and_layout(
         # The file has the longest sequence that the model takes; few trainings are that long.
         sequence = found.model.get("sequence")
         if sequence is None:
-            return f"{UNKNOWN_MODEL}: sequence missing, up to {in_file.sequence}"
+            return f"{NO_SEQUENCE}: {in_file.sequence} is the longest that the model takes"
         assert experiment.model
         model = experiment.model.model_copy(update={"sequence": sequence})
         experiment = experiment.model_copy(update={"model": model})

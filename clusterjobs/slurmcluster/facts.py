@@ -6,6 +6,7 @@ It must not know experiments, nor how the description was written or read.
 from __future__ import annotations
 
 import pathlib
+import re
 
 from clusterjobs.catalog.gpus import gpu_model_of
 from clusterjobs.cluster.facts import (
@@ -28,6 +29,7 @@ _TERMS = Terms(
     other_version="If the cluster has another Slurm, correct slurm_version in its description",
 )
 _HOME = ("/home",)
+_MIG = re.compile(r"\dg\.(\d{1,3})gb")
 
 
 def cluster_facts(found: description.Description, file: str) -> ClusterFacts:
@@ -95,7 +97,7 @@ def _node_type(name: str, one: description.NodeType) -> NodeType:
         gpus=one.gpus,
         gpu_model=gpu_model_of(one.gpu_model or one.gpu_type or "") or one.gpu_model,
         gpu_gres_type=one.gpu_type or "",
-        gpu_memory_gib=one.gpu_memory,
+        gpu_memory_gib=one.gpu_memory or _memory_of_part(one.gpu_type or ""),
         fabric=one.fabric or "",
         fabric_interfaces=one.fabric_interfaces,
         network_gbps=one.network_gbps,
@@ -110,3 +112,9 @@ def _node_type(name: str, one: description.NodeType) -> NodeType:
         cpus_are_cores=None if threads is None else threads == 1,
         threads_per_core=threads,
     )
+
+
+def _memory_of_part(gpu_type: str) -> float | None:
+    """GiB of a part of a GPU by NVIDIA's MIG, whose type says it: `nvidia_a100_3g.20gb`."""
+    found = _MIG.search(gpu_type)
+    return float(found[1]) if found else None

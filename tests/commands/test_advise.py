@@ -254,3 +254,17 @@ def test_what_cannot_be_answered_is_refused(
     assert done.code == code, done.err
     assert message in done.err
     assert "hint" in done.err or code == 2
+
+
+def test_the_settings_can_be_pasted_into_a_shell(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, folder: pathlib.Path
+) -> None:
+    name = "./a b$(x).yaml"
+    node = "{cpus: 96, gpus: 8, gpu_model: A100, gpu_memory: 80, network_gbps: 1600, fabric: efa}"
+    (folder / name).write_text(
+        f"kind: slurm\nnode_types: {{a: {node}}}\npartitions: {{p: {{nodes: {{a: 8}}}}}}\n"
+    )
+    done = clusterjobs("advise", spec, "--clusters", name, "--nodes", "8", "--top", "1")
+    assert done.code == 0, done.err
+    pasted = done.out.partition("for the first:\n")[2].splitlines()[0]
+    assert shlex.split(pasted)[:2] == ["--set", f"cluster={name}"]

@@ -191,6 +191,10 @@ def test_a_sweep_names_the_points_that_do_not_fit(
             ["time_limit=00:10:00", "args.save-interval=100000"],
             "the time limit of 10 min is shorter than the ",
         ),
+        (
+            ["training={steps: 5000}"],
+            "training is 5,000 steps, but args.train-iters makes it 100,000 steps",
+        ),
     ],
 )
 def test_what_is_wasted_is_warned_of(
@@ -201,6 +205,22 @@ def test_what_is_wasted_is_warned_of(
     done = clusterjobs("render", spec, *words)
     assert done.code == 0, done.err
     assert done.err.count("warning: ") == done.err.count(message) == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["training={tokens: 52428800000}"],
+        ["training={samples: 51200100}"],
+        ["training={steps: 5000}", 'args={lr: 1e-4, max_steps: "-1", train-samples: 2560000}'],
+        ["training={tokens: 5e9}", "args.rampup-batch-size=16 16 1000"],
+    ],
+)
+def test_two_lengths_that_agree_or_cannot_be_compared_cause_no_warning(
+    clusterjobs: Callable[..., Any], spec: pathlib.Path, settings: list[str]
+) -> None:
+    done = clusterjobs("render", spec, *(word for one in settings for word in ("--set", one)))
+    assert "makes it" not in done.err, done.err
 
 
 # ------------------------------------------------------------------ measurements

@@ -13,6 +13,8 @@ import pytest
 from stand_in_squeue import row, write_squeue
 from sweep_on_disk import SweepOnDisk
 
+from clusterjobs.commands.report import specs
+
 SPEC = """\
 name: tiny
 cluster: small
@@ -116,6 +118,42 @@ def test_a_sweep_names_the_newest_job_of_each_point(
     head, first = clusterjobs("report", str(sweep.spec)).out.splitlines()[1:3]
     assert head.split()[:3] == ["run", "args.lr", "GPUs"]
     assert first.split()[2] == "0.5"  # behind the name and the job's id
+
+
+MODEL = """\
+cluster: p4d-a100
+framework: megatron-lm
+workdir: /fsx/Megatron-LM
+script: pretrain_gpt.py
+model: {layers: 24, hidden: 1024, heads: 16, sequence: 1024, vocab: 50304}
+batch: {micro: 8, global: 64}
+args: {train-iters: 100, lr: 1e-4}
+"""
+
+
+def test_points_of_a_sweep_have_an_efficiency_and_their_spec_is_read_once(
+    clusterjobs, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+    sweep = SweepOnDisk(folder, 3)
+    of_a_command = 'cluster: small\nframework: command\ncommand: ["true"]\nargs: {lr: 1}\n'
+    text = sweep.spec.read_text()
+    assert of_a_command in text
+    sweep.spec.write_text(text.replace(of_a_command, MODEL))
+    for index in range(3):
+        sweep.job(index, str(20 + index), "completed", steps(1, 12, 20.0))
+    read: list[object] = []
+
+    def counting(*args: object, **more: object) -> object:
+        read.append(args)
+        return load(*args, **more)
+
+    load = specs.load
+    monkeypatch.setattr(specs, "load", counting)
+    found = runs(clusterjobs, sweep.spec)
+    assert len(read) == 1
+    assert len(found) == 3
+    assert all(0 < run["mfu"] < 1 for run in found)
 
 
 @pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "gzip"])

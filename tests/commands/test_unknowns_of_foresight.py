@@ -148,7 +148,8 @@ def test_the_longest_sequence_of_a_config_is_not_the_one_that_is_trained(
 ) -> None:
     (folder / "config.json").write_text(json.dumps(CONFIG))
     spec.write_text(PLAIN + "model: {config: config.json}\n")
-    assert "the model is unknown: sequence missing, up to 131072" in block(clusterjobs, spec)
+    told = "the sequence length is unknown: 131072 is the longest that the model takes"
+    assert f"{told} (add sequence to model, the tokens of one sample)" in block(clusterjobs, spec)
     written = foresight(clusterjobs, spec, "--set", "model.sequence=4096")
     for name in ("max_length", "block_size", "max_seq_length"):
         spec.write_text(PLAIN + f"model: {{config: config.json}}\nargs: {{{name}: 4096}}\n")
@@ -173,3 +174,30 @@ def test_numbers_have_two_digits_and_no_exponent() -> None:
     ]
     assert (percent(0.0026), percent(62.0)) == ("0.26 %", "6,200 %")
     assert [short(one) for one in (355e6, 6.664e9, 1.05e16)] == ["355M", "6.66B", "10,500T"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "expected"),
+    [
+        ("gpu_type: nvidia_a100_3g.20gb", "no numbers are known for A100 with 20 GiB"),
+        ("gpu_model: NVIDIA H100 PCIe", "no numbers are known for NVIDIA H100 PCIe"),
+        ("gpu_type: nvidia_a100_7g.80gb", "(A100-80)"),
+        ("gpu_model: NVIDIA H100 80GB HBM3", "(H100-80)"),
+    ],
+)
+def test_a_part_of_a_gpu_or_a_slower_one_is_not_taken_for_the_whole_or_the_faster_one(
+    clusterjobs: Callable[..., Any],
+    spec: pathlib.Path,
+    folder: pathlib.Path,
+    gpu: str,
+    expected: str,
+) -> None:
+    nodes = f"{{cpus: 64, gpus: 4, {gpu}, fabric: infiniband, network_gbps: 400}}"
+    described = f"kind: slurm\nnode_types: {{a: {nodes}}}\npartitions: {{p: {{nodes: {{a: 4}}}}}}\n"
+    (folder / "own.yaml").write_text(described)
+    spec.write_text(
+        "name: a\ncluster: own.yaml\nnodes: 2\nframework: torchrun\nscript: /x/t.py\n"
+        "batch: {micro: 1}\nlogs: /x/logs\n"
+        "model: {layers: 2, hidden: 64, heads: 2, sequence: 64, vocab: 100}\n"
+    )
+    assert expected in block(clusterjobs, spec)

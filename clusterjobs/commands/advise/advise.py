@@ -69,7 +69,7 @@ class Planned:
 
     def refusal(self, wanted: Sequence[Setting]) -> str:
         """Why the spec's own checks refuse these settings; "" if they do not."""
-        more = [one.shown().removeprefix("--set ") for one in wanted]
+        more = [one.written() for one in wanted]
         try:
             spec = self.files.load([*self._settings, *more])
             resolve(spec, self._facts(spec, self.files), self._configs.texts(spec))

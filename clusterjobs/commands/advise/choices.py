@@ -22,11 +22,11 @@ class Setting(NamedTuple):
     path: Path
     value: Any
 
-    def shown(self) -> str:
-        """As `--set` takes it."""
+    def written(self) -> str:
+        """As `--set` takes it: `batch.micro=4`."""
         value = self.value
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        return f"--set {dotted(self.path)}={text}"
+        return f"{dotted(self.path)}={text}"
 
 
 def search_space(spec: Spec, layout: Layout) -> SearchSpace:

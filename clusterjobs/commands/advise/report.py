@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -96,7 +97,8 @@ def _settings(advice: Advice) -> str:
     best = advice.options[0]
     if not best.settings:
         return "the spec has the first layout already"
-    return "for the first:\n  " + " ".join(one.shown() for one in best.settings)
+    words = [f"--set {shlex.quote(one.written())}" for one in best.settings]
+    return "for the first:\n  " + printable(" ".join(words))
 
 
 def _ruled_out(advice: Advice) -> str:
@@ -168,7 +170,7 @@ def _option_data(rank: int, one: Option) -> dict[str, Any]:
         "memory_gib": range_data(one.memory.gib),
         "verdict": one.memory.verdict,
         "why": one.why,
-        "set": [setting.shown().removeprefix("--set ") for setting in one.settings],
+        "set": [setting.written() for setting in one.settings],
     }
 
 

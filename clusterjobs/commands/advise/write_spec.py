@@ -25,7 +25,7 @@ def write_settings(file: pathlib.Path, settings: Sequence[Setting]) -> None:
         except (ValueError, KeyError):
             raise one_problem(
                 f"--write: {dotted(one.path)} cannot be written into {file}",
-                hint=f"write it by hand: {one.shown()}",
+                hint=f"write it by hand: {one.written()}",
             ) from None
     new = file.with_name(f".{file.name}.{os.getpid()}.new")
     try:

@@ -12,8 +12,8 @@ from clusterjobs.commands.foresight.measured import Measurement, measured_key
 from clusterjobs.commands.foresight.measurements import store
 from clusterjobs.commands.job_folders import logs_folder
 from clusterjobs.commands.pipeline import Project, load_project
-from clusterjobs.commands.report.facts import formats_of
 from clusterjobs.commands.report.read import blocks_of
+from clusterjobs.commands.report.specs import formats_of
 from clusterjobs.commands.write import write_outputs
 from clusterjobs.errors import one_problem
 from clusterjobs.jobs.folders import job_folders
@@ -71,7 +71,7 @@ def of_log(spec: pathlib.Path, settings: Sequence[str], log: pathlib.Path) -> Me
 def _measurement(project: Project, log: pathlib.Path) -> Measurement:
     job = job_of(project)
     layout = job.layout
-    formats = formats_of(project.spec.experiment)
+    formats = formats_of(project.spec.experiment.report)
     known = Job(batch=layout.global_batch, sequence=job.model.sequence, gpus=layout.gpus)
     run = make_run(read_log(blocks_of(log), formats), known)
     if "seconds" not in run.rates:

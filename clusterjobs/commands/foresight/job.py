@@ -14,7 +14,7 @@ from clusterjobs.errors import Problem
 from clusterjobs.foresight.gpus import find_gpu
 from clusterjobs.foresight.records import Gpu, Layout, ModelShape, Network
 from clusterjobs.frameworks.base import Foreseen
-from clusterjobs.plan.foresight import UNKNOWN_MODEL, foreseen_of, model_and_layout
+from clusterjobs.plan.foresight import NO_SEQUENCE, UNKNOWN_MODEL, foreseen_of, model_and_layout
 from clusterjobs.plan.placement import Placement
 from clusterjobs.plan.plan import Plan
 from clusterjobs.plan.storage import is_below
@@ -22,7 +22,10 @@ from clusterjobs.slurm_time import seconds_of
 from clusterjobs.spec.load import Spec
 from clusterjobs.spec.references import show
 
-HINT = "add model: {layers, hidden, heads, sequence, vocab}"
+HINTS = {
+    UNKNOWN_MODEL: "add model: {layers, hidden, heads, sequence, vocab}",
+    NO_SEQUENCE: "add sequence to model, the tokens of one sample",
+}
 CPU = "CPU of "  # and a node type, in place of the name of a GPU
 
 
@@ -76,7 +79,7 @@ def foreseen_job(
     texts = configs.texts(spec) if configs else {}
     described = model_and_layout(plan, spec, texts)
     if isinstance(described, str):
-        return Unknown(described, HINT if described.startswith(UNKNOWN_MODEL) else "")
+        return Unknown(described, HINTS.get(described.partition(":")[0], ""))
     model, layout = described
     placement = plan.placement
     gpu = gpu_of(placement.node_type) or (_cpus_of(placement) if with_cpus else None)

@@ -39,6 +39,11 @@ def length_of(experiment: Experiment) -> Length | None:
     training = getattr(experiment, "training", None)
     if training is not None:
         return Length(training.tokens, training.samples, training.steps, "training")
+    return length_in_arguments(experiment)
+
+
+def length_in_arguments(experiment: Experiment) -> Length | None:
+    """The length that the program's arguments say; None if they say none."""
     if found := _argument(experiment, _TOKENS):
         return Length(found[1], None, None, f"args.{found[0]}")
     if found := _argument(experiment, _SAMPLES):
@@ -64,11 +69,11 @@ def steps_argument(experiment: Experiment) -> tuple[Path, str] | None:
 
 
 def _argument(experiment: Experiment, names: Sequence[str]) -> tuple[str, float] | None:
-    """The first of these arguments that has a positive number."""
-    written = {one.key: one.values for one in given_arguments(experiment)}
+    """The first of these arguments that has a positive number, as the spec names it."""
+    written = {one.key: one for one in given_arguments(experiment)}
     for name in names:
-        with contextlib.suppress(ValueError, IndexError):
-            number = float(written.get(name, ())[0])
+        with contextlib.suppress(KeyError, ValueError, IndexError):
+            number = float(written[name].values[0])
             if 0 < number < 1e18:
-                return name, number
+                return written[name].name.lstrip("-"), number
     return None

@@ -72,7 +72,7 @@ def _time(found: Foresight) -> tuple[str, str]:
     time = found.time
     if time is None:
         return "unknown: add training: {tokens: 300e9}, or samples, or steps", ""
-    text = f"{hours(time.seconds)} for {_steps(time.steps)}"
+    text = f"{hours(time.seconds)} for {steps_text(time.steps)}"
     if time.attempts and time.attempts.high > 1:
         low, high = (int(one) - 1 for one in (time.attempts.low, time.attempts.high))
         requeues = f"{low:,} to {high:,} requeues" if low < high else counted(high, "requeue")
@@ -91,14 +91,14 @@ def _checkpoint(found: Foresight) -> tuple[str, str]:
     step = found.speed.step_seconds.mid if found.speed else None
     best = f"best interval: {hours(saves.best_interval)}"
     if step:
-        best += f", every {_steps(int(float(f'{max(1, saves.best_interval.mid / step):.2g}')))}"
+        best += f", every {steps_text(int(float(f'{max(1, saves.best_interval.mid / step):.2g}')))}"
     if saves.interval_seconds:
         now, least = (
             loss_share(saves.save_seconds.mid, one.mid, found.between_failures.mid)
             for one in (saves.interval_seconds, saves.best_interval)
         )
         loss = f"saves and failures take {percent(now)} of the time"
-        text += f", every {_steps(saves.interval_steps or 1)}: {loss}"
+        text += f", every {steps_text(saves.interval_steps or 1)}: {loss}"
         best += f": {percent(least)}"
     return text, f"{best} (Young/Daly)"
 
@@ -110,7 +110,7 @@ def _cost(found: Foresight) -> tuple[str, str]:
     return f"${between(usd)}, middle ${number(usd.mid)}", found.cost.price.shown()
 
 
-def _steps(count: int) -> str:
+def steps_text(count: int) -> str:
     return f"{count:,} step{'' if count == 1 else 's'}"
 
 

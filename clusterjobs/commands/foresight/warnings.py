@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from clusterjobs.commands.foresight.foresee import Foresight
-from clusterjobs.commands.foresight.text import between, minutes, number
+from clusterjobs.commands.foresight.length import length_in_arguments
+from clusterjobs.commands.foresight.text import between, minutes, number, steps_text
 from clusterjobs.errors import Problem
+from clusterjobs.frameworks.arguments import given_arguments
 from clusterjobs.spec.load import Spec
 from clusterjobs.yaml.document import Path, dotted
 
+SAME_LENGTH = 0.02
 MOST_LOST = 0.20  # of the GPUs' time, in a bubble
 
 
@@ -41,6 +44,11 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
         what = f"the pipeline is idle {bubble:.0%} of the time: {batches} in {p} stages"
         hint = f"accumulation of at least {4 * p}, or a smaller pipeline: clusterjobs advise"
         yield problem(("parallel", "pipeline"), what, hint)
+    if lengths := _two_lengths(found, spec):
+        own, other, origin = lengths
+        what = f"training is {steps_text(own)}, but {origin} makes it {steps_text(other)}"
+        hint = f"time and cost are those of training, and the program follows {origin}: "
+        yield problem(("training",), what, f"{hint}correct one of them, or remove training")
     interval, limit = found.saves.interval_seconds, found.job.time_limit
     if interval and limit and found.speed and limit < interval.mid:
         what = f"the time limit of {limit // 60} min is shorter than the {minutes(interval)} "
@@ -48,6 +56,23 @@ def foresight_warnings(found: Foresight, spec: Spec, strict: bool = False) -> It
         steps = max(1, int(found.saves.best_interval.mid / found.speed.step_seconds.mid))
         best = f"save every {min(steps, int(limit / 2 / found.speed.step_seconds.mid)) or 1} steps"
         yield problem(("time_limit",), what, f"{best}, or a longer time_limit")
+
+
+def _two_lengths(found: Foresight, spec: Spec) -> tuple[int, int, str] | None:
+    """Steps of `training` and of an argument that the program gets, if they differ, and its name.
+
+    Tokens are rarely whole steps, so a small difference is none; with a batch that grows, steps and
+    tokens cannot be compared.
+    """
+    length, other = found.job.length, length_in_arguments(spec.experiment)
+    if length is None or length.origin != "training" or other is None:
+        return None
+    if any(one.key == "rampup_batch_size" for one in given_arguments(spec.experiment)):
+        return None
+    sizes = found.job.layout.global_batch, found.job.model.sequence
+    own, given = length.steps_with(*sizes), other.steps_with(*sizes)
+    is_same = abs(own - given) <= max(1, SAME_LENGTH * own)
+    return None if is_same else (own, given, other.origin)
 
 
 def bubble_share(found: Foresight) -> float:

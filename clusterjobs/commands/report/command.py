@@ -64,13 +64,15 @@ def report(
     from clusterjobs.commands.report.progress import progress_for
     from clusterjobs.commands.report.rank_tables import rank_tables
     from clusterjobs.commands.report.read import read_target
+    from clusterjobs.commands.report.specs import Specs
     from clusterjobs.commands.report.tables import tables_of
     from clusterjobs.commands.report.targets import find_targets
     from clusterjobs.commands.report.text import run_text, table_text, unread_text
     from clusterjobs.report.data import report_data
 
     wanted = find_targets(targets, spec)
-    found = [read_target(one, progress_for(one)) for one in wanted]
+    specs = Specs()
+    found = [read_target(one, specs, progress_for(one)) for one in wanted]
     runs = [run for run, _ in found]
     tables = tables_of(runs, against)
     for one, (run, log) in zip(wanted, found, strict=True):

@@ -1,33 +1,36 @@
-"""What is known of a run beside its log: what is in the job's folder, and in its spec."""
+"""What is known of a run beside its log: the job's folder, and what its spec says today."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
-from clusterjobs.commands.report.of_spec import with_spec
+from clusterjobs.commands.foresight.job import CPU, ForeseenJob, Unknown
+from clusterjobs.commands.foresight.prices import price_of
+from clusterjobs.commands.report.specs import Planned, Specs
 from clusterjobs.commands.report.targets import Target
+from clusterjobs.errors import InputError
+from clusterjobs.foresight.cost import HourlyPrice
 from clusterjobs.jobs.folders import read_plan
 from clusterjobs.jobs.records import Attempt, read_folder, unrecorded_attempts
-from clusterjobs.report.formats import Format, all_formats
-from clusterjobs.report.formats.own_pattern import OwnPattern
 from clusterjobs.report.job import Job, RecordedAttempt
-from clusterjobs.spec.experiment import Experiment
+
+_CHANGED = (
+    "The spec has changed since this job was rendered: model, GPUs and price are those of today."
+)
 
 
-def job_of(target: Target) -> Job:
+def job_of(target: Target, specs: Specs) -> Job:
     """Whatever is known; nothing of it is needed."""
     job = _in_folder(target)
-    if target.spec is None:
+    planned = specs.planned(target.spec, target.point) if target.spec else None
+    if planned is None:
         return job
-    plan = read_plan(target.folder / "plan.json") if target.folder else {}
-    return with_spec(job, target.spec, target.point, plan.get("content"))
-
-
-def formats_of(experiment: Experiment | None) -> list[Format]:
-    """The formats to look for: the patterns of the spec's key `report` before all others."""
-    own = experiment.report if experiment else None
-    return [*([OwnPattern(own.pattern, own.values)] if own else []), *all_formats()]
+    content = read_plan(target.folder / "plan.json").get("content") if target.folder else None
+    if isinstance(content, str) and content != planned.content:
+        job = dataclasses.replace(job, notes=(*job.notes, _CHANGED))
+    return _with_plan(job, planned)
 
 
 def _in_folder(target: Target) -> Job:
@@ -73,3 +76,40 @@ def _attempt(one: Attempt) -> RecordedAttempt:
     if began is None and one.ended is not None and one.seconds is not None:
         began = one.ended - one.seconds
     return RecordedAttempt(one.number, one.reason, one.seconds, began, one.submitted)
+
+
+def _with_plan(job: Job, planned: Planned) -> Job:
+    """With model, layout, GPU and price, as the spec has them today."""
+    found = planned.job
+    if isinstance(found, Unknown):
+        return dataclasses.replace(job, batch=job.batch or planned.batch)
+    is_gpu = not found.gpu.name.startswith(CPU)
+    return dataclasses.replace(
+        job,
+        batch=found.layout.global_batch,
+        sequence=found.model.sequence,
+        model=found.model,
+        layout=found.layout,
+        gpu=found.gpu if is_gpu else None,
+        gpus=job.gpus or (found.layout.gpus if is_gpu else None),
+        nodes=job.nodes or found.layout.nodes,
+        total_steps=_total_steps(found),
+        price=_price(found, planned),
+    )
+
+
+def _total_steps(found: ForeseenJob) -> int | None:
+    if found.length is None:
+        return None
+    return round(found.length.steps_with(found.layout.global_batch, found.model.sequence))
+
+
+def _price(found: ForeseenJob, planned: Planned) -> HourlyPrice | None:
+    """None where points share nodes: their shares of the price are unknown."""
+    if found.nodes.number < 1:
+        return None
+    try:
+        price = price_of(found.nodes, planned.sites)
+    except InputError:  # `plan` shows what is wrong with the site's prices
+        return None
+    return None if isinstance(price, str) else price

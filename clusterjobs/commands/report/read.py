@@ -10,9 +10,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from clusterjobs.commands.report.facts import formats_of, job_of
+from clusterjobs.commands.report.facts import job_of
+from clusterjobs.commands.report.specs import Specs
 from clusterjobs.commands.report.targets import Target
-from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.errors import one_problem
 from clusterjobs.report.log import read_log
 from clusterjobs.report.make_run import make_run
@@ -25,7 +25,7 @@ _METRIC_FILES, _LARGEST = (".csv", ".json"), 256 << 20
 _GZIP = b"\x1f\x8b"
 
 
-def read_target(target: Target, progress: Callable[[int], None]) -> tuple[Run, Log]:
+def read_target(target: Target, specs: Specs, progress: Callable[[int], None]) -> tuple[Run, Log]:
     """The run of a target, and its log. Raises InputError for a log or spec that is wrong.
 
     `progress` gets the bytes that were read so far.
@@ -33,9 +33,8 @@ def read_target(target: Target, progress: Callable[[int], None]) -> tuple[Run, L
     log = _metrics(target.log)
     if log is None:
         blocks = _counted(blocks_of(target.log), progress)
-        spec = SpecFiles(target.spec).load_points()[0] if target.spec else None
-        log = read_log(blocks, formats_of(spec.experiment if spec else None))
-    return make_run(log, job_of(target)), log
+        log = read_log(blocks, specs.formats(target.spec))
+    return make_run(log, job_of(target, specs)), log
 
 
 def _metrics(path: pathlib.Path | None) -> Log | None:

@@ -6,10 +6,10 @@ It knows the two forms of text, and that values may have blanks. It must not kno
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from clusterjobs.errors import InputError, Location, Problem, one_problem
+from clusterjobs.errors import InputError, Location, one_problem
 
 
 class Line(NamedTuple):
@@ -145,8 +145,3 @@ def conf_record(line: Line) -> Record:
     """The pairs of one line of slurm.conf or gres.conf."""
     pairs = _CONF_PAIR.findall(line.text)
     return Record({key.lower(): value.strip('"') for key, value in pairs}, line)
-
-
-def all_problems(errors: Iterable[InputError]) -> list[Problem]:
-    """The problems of several errors."""
-    return [problem for error in errors for problem in error.problems]
