@@ -287,3 +287,7 @@ def test_points_of_a_sweep_have_their_values_in_the_comparison() -> None:
     parsed = Parsed(page([runs[0], replace(runs[1], point={"args.lr": "<b>"})]))
     assert "args.lr" in parsed.texts["th"]
     assert {"0.0001", "<b>"} <= set(parsed.texts["td"])
+
+
+def test_page_has_the_licence_of_what_draws_its_plots() -> None:
+    assert asset("uplot/LICENSE") in page([short_run()])
