@@ -42,6 +42,7 @@ class LogReader:
         self._is_chosen = False
         self._finder = LineFinder(_hints([*self._others, *formats]))
         self._found: list[Window | Event] = []
+        self._limit = MOST
         self._sample: list[tuple[Format, Window | Event]] = []
         self._start = bytearray()  # of the log, for the message that no step was found
         self._dropped = 0
@@ -60,8 +61,8 @@ class LogReader:
                     self._add(form, record)
                 else:
                     self._sample.append((form, record))
-        if not self._is_chosen and self._has_sample():
-            self._choose()
+            if not self._is_chosen and self._has_sample():
+                self._choose()
 
     def log(self) -> Log:
         """What was read so far; the line that is still being written is left out."""
@@ -82,11 +83,16 @@ class LogReader:
 
     def _records(self, line: Line) -> Iterator[tuple[Format, Window | Event]]:
         for form in (*self._others, *self._formats):
-            if any(hint in line.text for hint in form.hints):
-                try:
-                    yield from ((form, one) for one in form.read(line.text, line.rank))
-                except ValueError:
-                    self._dropped += 1
+            for hint in form.hints:  # any() takes longer
+                if hint in line.text:
+                    break
+            else:
+                continue
+            try:
+                for record in form.read(line.text, line.rank):
+                    yield form, record
+            except ValueError:
+                self._dropped += 1
 
     def _has_sample(self) -> bool:
         return len(self._sample) >= _SAMPLE or self._finder.size >= _SAMPLE_BYTES
@@ -113,8 +119,9 @@ class LogReader:
         elif record.kind in _STARTS:
             self._near = None
         self._found.append(record)
-        if len(self._found) > MOST:
+        if len(self._found) > self._limit:
             self._found = halve(self._found)
+            self._limit = max(MOST, 2 * len(self._found))  # some cannot be merged
 
     def _completes(self, form: Format, further: Window) -> bool:
         """Whether it says more about a step that is known, and nothing about another one.

@@ -14,6 +14,7 @@ from clusterjobs.report.lost_time import (
     longer_than_their_attempts,
     lost_in_steps,
     lost_outside_steps,
+    measured_parts,
     seconds_in_steps,
     useful_seconds,
 )
@@ -42,7 +43,8 @@ def make_run(log: Log, job: Job) -> Run:
     windows = tuple(window for one in kept for window in one.kept)
     steady = find_steady([one.kept for one in kept])
     attempts = _attempts(kept, steady, job)
-    lost = added(one.lost_seconds for one in attempts)
+    nothing = dict.fromkeys(measured_parts(attempts, kept, steady), 0.0)
+    lost = added([nothing, *(one.lost_seconds for one in attempts)])
     paid = _paid(attempts, kept)
     useful = useful_seconds(windows, steady)
     contradicted = longer_than_their_attempts(attempts, kept)
