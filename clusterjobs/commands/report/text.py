@@ -99,7 +99,9 @@ def _efficiency(run: Run) -> str:
     if one.tflops_per_gpu_hfu is not None:
         hfu = f"HFU {share(one.hfu)}" if one.hfu is not None else "with recomputation"
         text += f", {hfu} ({number(one.tflops_per_gpu_hfu)} TFLOP/s per GPU)"
-    return text + (f", peak {number(one.peak_tflops)} TFLOP/s ({one.gpu})" if one.peak_tflops else "")
+    return text + (
+        f", peak {number(one.peak_tflops)} TFLOP/s ({one.gpu})" if one.peak_tflops else ""
+    )
 
 
 def _steps(run: Run) -> str:
