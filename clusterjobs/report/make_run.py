@@ -25,13 +25,8 @@ from clusterjobs.report.values import complete, total
 
 _RATES: tuple[Quantity, ...] = (
     *("seconds", "samples_per_second", "tokens_per_second", "tokens_per_second_per_gpu"),
-    *(
-        "forward_seconds",
-        "backward_seconds",
-        "printed_tflops_per_gpu",
-        "printed_mfu",
-        "printed_hfu",
-    ),
+    *("forward_seconds", "backward_seconds"),
+    *("printed_tflops_per_gpu", "printed_mfu", "printed_hfu"),
 )
 _LONGEST = 1 << 30  # tokens of a sample; a longer one is a mistake of the log
 
