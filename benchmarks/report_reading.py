@@ -16,7 +16,7 @@ from benchmarks.timing import Row, medians_in_turns, processor_seconds
 
 TITLE = "Report: reading logs"
 _MB = 1_000_000
-_SIZE = 300 * _MB
+_SIZE = 200 * _MB
 _LONG = 5_000 * _MB
 _RUNS = 3
 _OTHERS = 30  # lines of other kinds for each line with a step, as libraries print at log level INFO

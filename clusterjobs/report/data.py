@@ -38,6 +38,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "gpus": run.gpus,
         "steps": run.steps,
         "total_steps": run.total_steps,
+        "remaining_seconds": _finite(run.remaining_seconds),
         "samples_per_second": _median(run, "samples_per_second"),
         "tokens_per_second": _median(run, "tokens_per_second"),
         "step_seconds": _median(run, "seconds"),

@@ -143,6 +143,31 @@ def longer_than_their_attempts(
     )
 
 
+def measured_parts(
+    attempts: Sequence[AttemptPart], kept: Sequence[Kept], steady: Steady
+) -> set[LostTime]:
+    """The parts that the log and the records can show: without a value, these were 0 seconds."""
+    parts: set[LostTime] = set()
+    if any(one.queue_seconds is not None for one in attempts):
+        parts.add("queue")
+    if attempts and all(one.seconds is not None for one in attempts):
+        parts |= {"staging", "preflight", "starting", "restart", "stalled"}
+    if steady.seconds is None:
+        return parts
+    values = {name for one in kept for window in one.kept for name in window.values}
+    kinds = {event.kind for one in kept for event in one.part.events}
+    parts |= {"warm_up", "slow", "repeated"}
+    if "data_seconds" in values or {"forward_seconds", "backward_seconds"} <= values:
+        parts.add("data_wait")
+    if "skipped" in values:
+        parts.add("skipped")
+    if kinds & {"saving", "saved"}:
+        parts.add("saving")
+    if "validation" in kinds:
+        parts.add("validation")
+    return parts
+
+
 def _positive(lost: Mapping[LostTime, float]) -> dict[LostTime, float]:
     return {kind: seconds for kind, seconds in lost.items() if seconds > 0}
 

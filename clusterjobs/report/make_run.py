@@ -14,6 +14,7 @@ from clusterjobs.report.lost_time import (
     longer_than_their_attempts,
     lost_in_steps,
     lost_outside_steps,
+    measured_parts,
     seconds_in_steps,
     useful_seconds,
 )
@@ -24,13 +25,8 @@ from clusterjobs.report.values import complete, total
 
 _RATES: tuple[Quantity, ...] = (
     *("seconds", "samples_per_second", "tokens_per_second", "tokens_per_second_per_gpu"),
-    *(
-        "forward_seconds",
-        "backward_seconds",
-        "printed_tflops_per_gpu",
-        "printed_mfu",
-        "printed_hfu",
-    ),
+    *("forward_seconds", "backward_seconds"),
+    *("printed_tflops_per_gpu", "printed_mfu", "printed_hfu"),
 )
 _LONGEST = 1 << 30  # tokens of a sample; a longer one is a mistake of the log
 
@@ -42,7 +38,8 @@ def make_run(log: Log, job: Job) -> Run:
     windows = tuple(window for one in kept for window in one.kept)
     steady = find_steady([one.kept for one in kept])
     attempts = _attempts(kept, steady, job)
-    lost = added(one.lost_seconds for one in attempts)
+    nothing = dict.fromkeys(measured_parts(attempts, kept, steady), 0.0)
+    lost = added([nothing, *(one.lost_seconds for one in attempts)])
     paid = _paid(attempts, kept)
     useful = useful_seconds(windows, steady)
     contradicted = longer_than_their_attempts(attempts, kept)

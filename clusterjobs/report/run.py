@@ -96,9 +96,9 @@ class Run:
     why there is none. `derived`: quantity -> how it was calculated, if it was not printed.
     `windows`: the kept ones of all attempts; `replaced`: those that a later attempt repeated.
     `goodput`: useful time of kept steps / paid time (`lost_time.py`). `lost_seconds` but for
-    `queue` and the useful time add up to `paid_seconds`. `notes`: what a reader must know to trust
-    the numbers, each a sentence; `advice`: what to do, each a sentence. `point`: of a sweep, its
-    keys and their values.
+    `queue` and the useful time add up to `paid_seconds`; parts that nothing shows are missing.
+    `notes`: what a reader must know to trust the numbers, each a sentence; `advice`: what to do,
+    each a sentence. `point`: of a sweep, its keys and their values.
     """
 
     name: str
@@ -128,3 +128,11 @@ class Run:
     job_id: str = ""
     point: Mapping[str, str] = field(default_factory=dict)
     ranks: int | None = None
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """How long the rest of the training takes at the steady speed; None if it is unknown."""
+        step = self.rates.get("seconds")
+        if step is None or not self.total_steps or self.steps is None:
+            return None
+        return max(0, self.total_steps - self.steps) * step.median

@@ -66,6 +66,14 @@ def check_report(
     shown = [(one["number"], one["reason"], one["seconds"]) for one in run["attempts"]]
     assert shown == [(one["attempt"], one["reason"], one["seconds"]) for one in records]
     assert run["paid_seconds"] == sum(one["seconds"] for one in records)
+    # Slurm has said when it queued each attempt; the job's script began after it.
+    submitted = [one["submitted"] for one in records]
+    assert all(isinstance(one, int) for one in submitted), records
+    assert submitted == sorted(submitted)
+    assert all(one["submitted"] <= one["ended"] for one in records)
+    waits = [one["queue_seconds"] for one in run["attempts"]]
+    assert None not in waits
+    assert run["lost_seconds"]["queue"] == sum(waits)
 
 
 def _keep(folder: pathlib.Path, name: str, log: bytes, record: dict[str, Any]) -> None:

@@ -42,3 +42,8 @@ def all_seconds(run: Run) -> float:
     assert run.paid_seconds is not None
     lost = sum(seconds for kind, seconds in run.lost_seconds.items() if kind != UNPAID)
     return run.goodput * run.paid_seconds + lost
+
+
+def lost_in(run: Run) -> dict[LostTime, float]:
+    """The parts that took time."""
+    return {kind: seconds for kind, seconds in run.lost_seconds.items() if seconds}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from typing import get_args
 
 import pytest
-from made_runs import all_seconds, attempt, lengths, run_of, window, windows
+from made_runs import all_seconds, attempt, lengths, lost_in, run_of, window, windows
 
 from clusterjobs.report.job import Job, RecordedAttempt
 from clusterjobs.report.records import Event, Window
+from clusterjobs.report.run import LostTime
 
 
 def test_goodput_is_the_time_of_kept_steps() -> None:
@@ -17,19 +19,19 @@ def test_goodput_is_the_time_of_kept_steps() -> None:
     run = run_of(records, Job(attempts=lengths(40, 50)))
     assert run.paid_seconds == 90
     assert run.goodput == pytest.approx(60 / 90)
-    assert run.lost_seconds == {"starting": 10, "restart": 10, "repeated": 10}
+    assert lost_in(run) == {"starting": 10, "restart": 10, "repeated": 10}
 
 
 def test_staging_and_preflight_are_no_start() -> None:
     records = [Event("staging", value=30), Event("preflight", value=5), *windows(range(1, 21))]
     run = run_of(records, Job(attempts=lengths(60)))
-    assert run.lost_seconds == {"staging": 30, "preflight": 5, "starting": 5}
+    assert lost_in(run) == {"staging": 30, "preflight": 5, "starting": 5}
 
 
 def test_waiting_for_nodes_costs_nothing() -> None:
     known = RecordedAttempt(1, "completed", 20, began=1000, submitted=400)
     run = run_of(windows(range(1, 21)), Job(attempts=(known,)))
-    assert run.lost_seconds == {"queue": 600}
+    assert lost_in(run) == {"queue": 600}
     assert run.goodput == 1
 
 
@@ -58,13 +60,13 @@ def test_a_slow_window_is_explained_by_what_happened_in_it(
     records += [Event(kind, 1000) for kind in kinds]  # type: ignore[arg-type]
     records += [window(1100, 3.0), *windows(range(1200, 2100, 100))]
     run = run_of(records)
-    assert run.lost_seconds == {lost: pytest.approx(200)}
+    assert lost_in(run) == {lost: pytest.approx(200)}
     assert all_seconds(run) == pytest.approx(run.paid_seconds)
 
 
 def test_a_slow_start_is_a_warm_up() -> None:
     run = run_of([window(1, 31.0), *windows(range(2, 12))])
-    assert run.lost_seconds == {"warm_up": pytest.approx(30)}
+    assert lost_in(run) == {"warm_up": pytest.approx(30)}
     assert run.steady_from == 1
     assert run.rates["seconds"].count == 10
 
@@ -72,7 +74,7 @@ def test_a_slow_start_is_a_warm_up() -> None:
 def test_time_of_saves_outside_of_steps_is_no_start() -> None:
     records = [*windows(range(1, 11)), Event("saved", 10, 4.0), *windows(range(11, 21))]
     run = run_of(records, Job(attempts=lengths(30)))
-    assert run.lost_seconds == {"saving": 4, "starting": 6}
+    assert lost_in(run) == {"saving": 4, "starting": 6}
 
 
 def test_the_forward_pass_waits_for_data() -> None:
@@ -82,7 +84,7 @@ def test_the_forward_pass_waits_for_data() -> None:
     records += [window(step, 1.0, **usual) for step in range(6, 26)]
     run = run_of(records)
     assert run.lost_seconds["data_wait"] == pytest.approx(5 * 2.1)
-    assert "warm_up" not in run.lost_seconds
+    assert run.lost_seconds["warm_up"] == pytest.approx(0)
     assert any("waiting for data" in one for one in run.advice)
 
 
@@ -129,7 +131,7 @@ def test_skipped_steps_are_not_useful() -> None:
         window(step, 1.0, 10, skipped=5.0 if step == 50 else 0.0) for step in range(10, 101, 10)
     ]
     run = run_of(records)
-    assert run.lost_seconds == {"skipped": 5}
+    assert lost_in(run) == {"skipped": 5}
     assert run.goodput == pytest.approx(0.95)
 
 
@@ -149,3 +151,21 @@ def test_steps_longer_than_their_attempt_give_no_goodput() -> None:
 def test_the_rounding_of_an_attempt_gives_no_goodput_above_1() -> None:
     run = run_of(windows(range(1, 21)), Job(attempts=lengths(19)))
     assert run.goodput == 1
+
+
+def test_what_nothing_shows_is_not_0() -> None:
+    """A bare log knows no attempts, no saves, and no loader."""
+    assert set(run_of(windows(range(1, 21))).lost_seconds) == {"warm_up", "slow", "repeated"}
+    attempts = (RecordedAttempt(1, "completed", 30, began=1000, submitted=1000),)
+    timed = [window(step, data_seconds=0.0, skipped=0.0) for step in range(1, 21)]
+    events = [Event("saving", 10), Event("validation", 10)]
+    run = run_of([*timed, *events], Job(attempts=attempts))
+    assert set(run.lost_seconds) == set(get_args(LostTime))
+    assert run.lost_seconds["queue"] == run.lost_seconds["saving"] == 0
+
+
+def test_a_time_stamp_that_is_infinite_gives_no_time_of_a_step() -> None:
+    stamps = [100.0, -math.inf, 102.0, 103.0, 104.0]
+    records = [Window(step, {"time": time}) for step, time in enumerate(stamps, 1)]
+    found = [one.values.get("seconds") for one in run_of(records).windows]
+    assert found == [None, None, None, 1.0, 1.0]

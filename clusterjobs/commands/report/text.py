@@ -112,6 +112,8 @@ def _steps(run: Run) -> str:
         text += f", {integer(run.skipped_steps)} of them skipped (loss scale)"
     if run.lost_steps:
         text += f"; {counted(run.lost_steps, 'step')} repeated"
+    if run.remaining_seconds:
+        text += f"; the rest takes {duration(run.remaining_seconds)} at this speed"
     return text
 
 
