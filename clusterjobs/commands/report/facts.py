@@ -20,6 +20,8 @@ _CHANGED = (
     "The spec has changed since this job was rendered: model, GPUs and price are those of today."
 )
 
+_MOST = 10**9  # ranks and GPUs: beyond it, plan.json is damaged or hostile
+
 
 def job_of(target: Target, specs: Specs) -> Job:
     """Whatever is known; nothing of it is needed."""
@@ -68,7 +70,7 @@ def _point(plan: dict[str, Any]) -> dict[str, str]:
 def _derived(plan: dict[str, Any], name: str) -> int | None:
     derived = plan.get("derived")
     value = derived.get(name) if isinstance(derived, dict) else None
-    return value if isinstance(value, int) and value > 0 else None
+    return value if isinstance(value, int) and 0 < value < _MOST else None
 
 
 def _attempt(one: Attempt) -> RecordedAttempt:
