@@ -9,16 +9,16 @@ import os
 import pathlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from conftest import Outcome
 from example_runs import hostile_run, short_run
 
 from clusterjobs.commands.report.text import run_text, table_text
 from clusterjobs.report.compare import comparison
 from clusterjobs.report.export_csv import csv_text
 
-Clusterjobs = Callable[..., Outcome]
+Clusterjobs = Callable[..., Any]
 _LINES = "".join(f"step {step} loss {step / 9} samples/s {100 + step}\n" for step in range(1, 31))
 # The largest numbers, the smallest one, and none: their sums, quotients and squares overflow.
 _EXTREMES = ("1.7976931348623157e308", "-1.79e308", "5e-324", "0", "nan", "inf", "1e300")
