@@ -167,9 +167,11 @@ class LogReader:
         """
         near, self._near = self._near, None
         self._guessed = frozenset()
+        if near is None:
+            return window
         before = next((one.step for one in reversed(self._found) if isinstance(one, Window)), 0)
         before = before if before < window.step else 0  # it starts again
-        if near is None or not before <= near.step <= window.step:
+        if not before <= near.step <= window.step:
             return window
         self._guessed = frozenset(near.values.keys() - window.values.keys())
         return window._replace(values={**near.values, **window.values})
