@@ -131,6 +131,9 @@ class LogReader:
         last steps, and have no steps of their own.
         """
         is_first = form is self._formats[0]
+        last = self._found[-1] if self._found else None
+        if is_first and isinstance(last, Window) and last.step != further.step:
+            return False  # as nearly always
         is_last = True
         for place in self._last_places():
             known = self._found[place]
