@@ -19,6 +19,7 @@ from clusterjobs.node.job.attempt_files import (
     read_records,
 )
 
+_MOST = 10**11  # seconds since 1970 of the year 5138: beyond it, a record is damaged or hostile
 NO_RECORD = "no_record"  # the reason of an attempt that began, and whose end nobody recorded
 
 
@@ -160,4 +161,4 @@ def _duration(value: object) -> int | None:
 
 
 def _number(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and abs(value) < _MOST else None

@@ -169,9 +169,10 @@ def _mean_rate(windows: Sequence[Window]) -> float | None:
 
 
 def _cost(job: Job, paid: float | None, useful: float | None) -> Cost | None:
-    if job.price is None or not job.nodes or paid is None:
+    nodes = job.paid_nodes or job.nodes
+    if job.price is None or not nodes or paid is None:
         return None
-    hourly = job.price.usd_per_hour * job.nodes
+    hourly = job.price.usd_per_hour * nodes
     lost = None if useful is None else hourly * (paid - useful) / 3600
     return Cost(hourly * paid / 3600, lost, job.price.shown())
 

@@ -9,16 +9,16 @@ import os
 import pathlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from conftest import Outcome
 from example_runs import hostile_run, short_run
 
 from clusterjobs.commands.report.text import run_text, table_text
 from clusterjobs.report.compare import comparison
 from clusterjobs.report.export_csv import csv_text
 
-Clusterjobs = Callable[..., Outcome]
+Clusterjobs = Callable[..., Any]
 _LINES = "".join(f"step {step} loss {step / 9} samples/s {100 + step}\n" for step in range(1, 31))
 # The largest numbers, the smallest one, and none: their sums, quotients and squares overflow.
 _EXTREMES = ("1.7976931348623157e308", "-1.79e308", "5e-324", "0", "nan", "inf", "1e300")
@@ -71,3 +71,25 @@ def test_a_line_break_in_a_text_makes_no_line_of_its_own() -> None:
     run = replace(short_run(), name=forged, notes=(forged,), advice=(forged,))
     for text in (run_text(run, True), table_text(comparison([run, run])), csv_text([run])):
         assert "\nspeed" not in text
+
+
+@pytest.mark.parametrize("file", ["attempts.jsonl", "plan.json"])
+@pytest.mark.parametrize(
+    "value", [10**400, -(10**400), 10**30, 0, True], ids=lambda one: f"{one}"[:9]
+)
+def test_no_number_of_a_jobs_records_is_an_internal_error(
+    clusterjobs: Clusterjobs, folder: pathlib.Path, file: str, value: int
+) -> None:
+    job = folder / "logs" / "4711"
+    job.mkdir(parents=True)
+    (job / "job.log").write_text(_LINES)
+    numbers = ("attempt", "seconds", "ended", "began", "submitted", "exit_code")
+    attempt = {"reason": "done", **dict.fromkeys(numbers, 1)}
+    derived = {"world_size": 8, "ranks_per_node": 4, "gpus_per_node": 4}
+    for name in numbers if file == "attempts.jsonl" else derived:
+        (job / "attempts.jsonl").write_text(json.dumps({**attempt, name: value}) + "\n")
+        plan = {"name": "a", "derived": {**derived, name: value}}
+        (job / "plan.json").write_text(json.dumps(plan))
+        for words in ([], ["--json"]):
+            outcome = clusterjobs("report", job, *words)
+            assert outcome.code == 0, (name, outcome.err)

@@ -20,6 +20,8 @@ _CHANGED = (
     "The spec has changed since this job was rendered: model, GPUs and price are those of today."
 )
 
+_MOST = 10**9  # ranks and GPUs: beyond it, plan.json is damaged or hostile
+
 
 def job_of(target: Target, specs: Specs) -> Job:
     """Whatever is known; nothing of it is needed."""
@@ -68,7 +70,7 @@ def _point(plan: dict[str, Any]) -> dict[str, str]:
 def _derived(plan: dict[str, Any], name: str) -> int | None:
     derived = plan.get("derived")
     value = derived.get(name) if isinstance(derived, dict) else None
-    return value if isinstance(value, int) and value > 0 else None
+    return value if isinstance(value, int) and 0 < value < _MOST else None
 
 
 def _attempt(one: Attempt) -> RecordedAttempt:
@@ -93,9 +95,15 @@ def _with_plan(job: Job, planned: Planned) -> Job:
         gpu=found.gpu if is_gpu else None,
         gpus=job.gpus or (found.layout.gpus if is_gpu else None),
         nodes=job.nodes or found.layout.nodes,
+        paid_nodes=_with_roles(job.nodes or found.layout.nodes, found),
         total_steps=_total_steps(found),
         price=_price(found, planned),
     )
+
+
+def _with_roles(nodes: int, found: ForeseenJob) -> int:
+    """All nodes of the job. `nodes` train: those of the log, and not of the spec today."""
+    return nodes + max(0, round(found.nodes.number) - found.layout.nodes)
 
 
 def _total_steps(found: ForeseenJob) -> int | None:

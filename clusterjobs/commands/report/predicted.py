@@ -7,6 +7,7 @@ import pathlib
 from clusterjobs.commands.foresight.job import Unknown
 from clusterjobs.commands.foresight.of_project import foresight_of
 from clusterjobs.commands.pipeline import Project, load
+from clusterjobs.commands.show import show_problems
 from clusterjobs.errors import one_problem
 from clusterjobs.report.against import Predicted
 
@@ -18,6 +19,7 @@ def predicted_for(spec: pathlib.Path) -> Predicted:
         raise one_problem(f"--against {spec}: it has a sweep", hint="name a spec without a sweep")
     found = foresight_of(project, with_nearest=False)
     if isinstance(found, Unknown):
+        show_problems(found.problems)
         raise one_problem(f"--against {spec}: {found.why}", hint=found.hint)
     speed = found.speed
     return Predicted(
