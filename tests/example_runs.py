@@ -124,7 +124,7 @@ def sweep_runs(points: int = 12) -> list[Run]:
             values["learning_rate"] = rate * min(1, step / 500)
             windows.append(Window(step, values, 10))
         run = _run(f"lr-{rate:.2g}", windows, {"starting": 60.0, "saving": 30.0 + index}, 8, 1, 0.9)
-        runs.append(replace(run, job_id=str(4200 + index)))
+        runs.append(replace(run, job_id=str(4200 + index), point={"args.lr": f"{rate:.2g}"}))
     return runs
 
 

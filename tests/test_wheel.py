@@ -93,6 +93,17 @@ def test_wheel_holds_the_flag_table_of_every_framework(wheel: pathlib.Path) -> N
         assert path.relative_to(ROOT).as_posix() in packed
 
 
+def test_wheel_holds_all_that_the_page_of_a_report_is_made_of(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    files = [path for path in (ROOT / "clusterjobs/report/page").rglob("*.*") if path.is_file()]
+    needed = [path for path in files if path.suffix in (".js", ".css", ".j2")]
+    assert len(needed) >= 10
+    for path in needed:
+        assert path.relative_to(ROOT).as_posix() in packed
+    assert "clusterjobs/report/page/uplot/LICENSE" in packed
+
+
 def test_wheel_holds_no_tests_and_no_secrets_of_a_checkout(wheel: pathlib.Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}

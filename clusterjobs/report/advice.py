@@ -93,10 +93,12 @@ def advice_of(run: Run, job: Job) -> tuple[str, ...]:
 def _about_time(run: Run) -> Iterator[str]:
     if not run.paid_seconds or run.goodput is None:
         return
+    is_paid = any(one.seconds is not None for one in run.attempts)
+    of = "of the paid time" if is_paid else "of the time"
     for kind, seconds in sorted(run.lost_seconds.items(), key=lambda one: -one[1]):
         part = seconds / run.paid_seconds
         if kind in _REMEDIES and part >= _WORTH:
-            yield f"{duration(seconds)} ({share(part)} of the paid time) {_REMEDIES[kind]}."
+            yield f"{duration(seconds)} ({share(part)} {of}) {_REMEDIES[kind]}."
 
 
 def _about_memory(run: Run, job: Job) -> Iterator[str]:

@@ -45,13 +45,15 @@ class Job:
     """Everything is optional: a report of a bare log knows none of it.
 
     `batch` and `sequence`: samples of a step and tokens of a sample, where the log has no rates.
-    `price` of one node. `point`: of a sweep, its keys and their values.
+    `nodes` train; `paid_nodes` are more if the job has roles. `price` of one node. `point`: of a
+    sweep, its keys and their values.
     """
 
     name: str = ""
     job_id: str = ""
     framework: str = ""
     nodes: int | None = None
+    paid_nodes: int | None = None
     gpus: int | None = None
     ranks: int | None = None
     batch: int | None = None

@@ -19,6 +19,7 @@ from clusterjobs.report.unknown_lines import frequent_lines
 MOST = 100_000  # records that are kept in memory
 _SAMPLE = 200  # windows after which the formats of a log are known
 _SAMPLE_BYTES = 32 << 20
+_MOST_STEPS = 10**15
 _START = 1 << 18  # bytes in which unknown lines are counted
 _NEAR = 8  # records before, among which the step of a further line is searched for
 _STARTS = ("attempt", "resumed", "end")  # events after which a step is done again
@@ -42,6 +43,7 @@ class LogReader:
         self._is_chosen = False
         self._finder = LineFinder(_hints([*self._others, *formats]))
         self._found: list[Window | Event] = []
+        self._limit = MOST
         self._sample: list[tuple[Format, Window | Event]] = []
         self._start = bytearray()  # of the log, for the message that no step was found
         self._dropped = 0
@@ -60,8 +62,8 @@ class LogReader:
                     self._add(form, record)
                 else:
                     self._sample.append((form, record))
-        if not self._is_chosen and self._has_sample():
-            self._choose()
+            if not self._is_chosen and self._has_sample():
+                self._choose()
 
     def log(self) -> Log:
         """What was read so far; the line that is still being written is left out."""
@@ -89,8 +91,10 @@ class LogReader:
                 continue
             try:
                 for record in form.read(line.text, line.rank):
+                    if isinstance(record, Window) and not 0 <= record.step < _MOST_STEPS:
+                        raise ValueError("no step of a training")
                     yield form, record
-            except ValueError:
+            except (ValueError, ArithmeticError):
                 self._dropped += 1
 
     def _has_sample(self) -> bool:
@@ -118,8 +122,9 @@ class LogReader:
         elif record.kind in _STARTS:
             self._near = None
         self._found.append(record)
-        if len(self._found) > MOST:
+        if len(self._found) > self._limit:
             self._found = halve(self._found)
+            self._limit = max(MOST, 2 * len(self._found))  # some cannot be merged
 
     def _completes(self, form: Format, further: Window) -> bool:
         """Whether it says more about a step that is known, and nothing about another one.
@@ -129,6 +134,9 @@ class LogReader:
         last steps, and have no steps of their own.
         """
         is_first = form is self._formats[0]
+        last = self._found[-1] if self._found else None
+        if is_first and isinstance(last, Window) and last.step != further.step:
+            return False  # as nearly always
         is_last = True
         for place in self._last_places():
             known = self._found[place]
@@ -165,9 +173,11 @@ class LogReader:
         """
         near, self._near = self._near, None
         self._guessed = frozenset()
+        if near is None:
+            return window
         before = next((one.step for one in reversed(self._found) if isinstance(one, Window)), 0)
         before = before if before < window.step else 0  # it starts again
-        if near is None or not before <= near.step <= window.step:
+        if not before <= near.step <= window.step:
             return window
         self._guessed = frozenset(near.values.keys() - window.values.keys())
         return window._replace(values={**near.values, **window.values})

@@ -25,13 +25,8 @@ from clusterjobs.report.values import complete, total
 
 _RATES: tuple[Quantity, ...] = (
     *("seconds", "samples_per_second", "tokens_per_second", "tokens_per_second_per_gpu"),
-    *(
-        "forward_seconds",
-        "backward_seconds",
-        "printed_tflops_per_gpu",
-        "printed_mfu",
-        "printed_hfu",
-    ),
+    *("forward_seconds", "backward_seconds"),
+    *("printed_tflops_per_gpu", "printed_mfu", "printed_hfu"),
 )
 _LONGEST = 1 << 30  # tokens of a sample; a longer one is a mistake of the log
 
@@ -174,9 +169,10 @@ def _mean_rate(windows: Sequence[Window]) -> float | None:
 
 
 def _cost(job: Job, paid: float | None, useful: float | None) -> Cost | None:
-    if job.price is None or not job.nodes or paid is None:
+    nodes = job.paid_nodes or job.nodes
+    if job.price is None or not nodes or paid is None:
         return None
-    hourly = job.price.usd_per_hour * job.nodes
+    hourly = job.price.usd_per_hour * nodes
     lost = None if useful is None else hourly * (paid - useful) / 3600
     return Cost(hourly * paid / 3600, lost, job.price.shown())
 

@@ -60,8 +60,8 @@ def complete(windows: Sequence[Window], job: Job) -> Completed:
         if rate and sequence and "tokens_per_second" not in values:
             values["tokens_per_second"] = rate * sequence
             derived["tokens_per_second"] = "samples/s x sequence"
-        before = window
-        done.append(window._replace(values=values))
+        before = window._replace(values=values)
+        done.append(before)
     notes = []
     if apart:
         notes.append(

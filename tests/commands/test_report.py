@@ -156,6 +156,20 @@ def test_points_of_a_sweep_have_an_efficiency_and_their_spec_is_read_once(
     assert all(0 < run["mfu"] < 1 for run in found)
 
 
+def test_nodes_of_roles_are_paid_and_do_not_train(clusterjobs, folder: pathlib.Path) -> None:
+    (folder / "train.log").write_text(steps(1, 12, 20.0))
+    head = "name: a\ntime_limit: 1:00:00\n" + MODEL
+    role = "roles: {server: {nodes: 2, command: [serve]}}\n"
+    (folder / "plain.yaml").write_text(f"{head}nodes: 1\n")
+    (folder / "roles.yaml").write_text(f"{head}nodes: 3\n{role}")
+    plain, with_roles = (
+        runs(clusterjobs, "train.log", "--spec", name)[0] for name in ("plain.yaml", "roles.yaml")
+    )
+    assert (with_roles["nodes"], with_roles["gpus"]) == (1, 8)
+    assert with_roles["mfu"] == plain["mfu"]
+    assert with_roles["cost"]["dollars"] == pytest.approx(3 * plain["cost"]["dollars"])
+
+
 @pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "gzip"])
 def test_standard_input_is_a_log(
     clusterjobs, monkeypatch: pytest.MonkeyPatch, is_packed: bool

@@ -66,4 +66,4 @@ def test_an_accelerator_resumes_with_the_same_losses(jobs, launcher: str) -> Non
     job = start(jobs, f"own-{launcher}", launcher=launcher, **own_keys(HOLD_AT))
     assert_resumed(straight, job)
     assert_one_training(job, jobs, "MULTI_CPU")
-    check_report(jobs, f"own-{launcher}", job.job_id, Kind("own"), "accelerate", "torch")
+    check_report(jobs, f"own-{launcher}", job.job_id, Kind("own script"), "accelerate", "torch")

@@ -76,5 +76,9 @@ def test_an_interrupted_training_has_the_same_losses(jobs) -> None:
     assert steps[:done] + steps[done : done + 1] == list(range(1, done + 2)), "a step was repeated"
     assert "Setting signal handlers" not in job.log(), "Lightning would requeue the job, too"
     assert job.records()[0]["checkpoint"] == f"step={done}"
-    check_report(jobs, "straight", straight.job_id, Kind("own", clock=""), "lightning", "torch")
-    check_report(jobs, "interrupted", job.job_id, Kind("own", clock=""), "lightning", "torch")
+    check_report(
+        jobs, "straight", straight.job_id, Kind("own script", clock=""), "lightning", "torch"
+    )
+    check_report(
+        jobs, "interrupted", job.job_id, Kind("own script", clock=""), "lightning", "torch"
+    )

@@ -80,5 +80,5 @@ def test_a_crashed_rank_and_a_time_limit_leave_no_trace_in_the_losses(jobs) -> N
     logs = jobs.lab.folder.shared("/fsx") / "logs" / job.job_id / "ranks"
     folders = {one.parents[2] for one in logs.glob(f"{job.job_id}_*/attempt_*/1/stdout.log")}
     assert len(folders) == 4  # one for each node and attempt of the job
-    check_report(jobs, "straight", straight.job_id, Kind("own"), "torch")
-    check_report(jobs, "disturbed", job.job_id, Kind("own"), "torch")
+    check_report(jobs, "straight", straight.job_id, Kind("own script"), "torch")
+    check_report(jobs, "disturbed", job.job_id, Kind("own script"), "torch")

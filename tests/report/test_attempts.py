@@ -83,3 +83,23 @@ def test_one_window_gives_no_steady_state() -> None:
     assert run.steps == 1
     assert run.goodput is None
     assert "too few lines" in run.no_steady_state
+
+
+def test_a_checkpoint_between_two_lines_is_where_the_ranks_started_again() -> None:
+    before = windows(range(10, 151, 10))
+    run = run_of([*before, Event("resumed", 95), *windows(range(100, 201, 10))])
+    assert run.lost_steps == 55
+    assert sum(one.steps or 0 for one in run.windows) == 200
+
+
+def test_an_attempt_in_between_that_starts_further_back_repeats_more() -> None:
+    records = [*windows(range(1, 21)), attempt(2), *windows(range(6, 16)), attempt(3)]
+    run = run_of([*records, *windows(range(11, 31))])
+    assert [one.step for one in run.windows] == list(range(1, 31))
+    assert run.lost_steps == 15 + 5
+
+
+def test_an_attempt_on_slower_nodes_is_no_warm_up() -> None:
+    run = run_of([*windows(range(1, 31), 1.3), attempt(2), *windows(range(31, 101))])
+    assert run.rates["seconds"].count == 98  # without the first line of each attempt
+    assert run.rates["seconds"].p90 == pytest.approx(1.3)

@@ -162,3 +162,10 @@ def test_what_nothing_shows_is_not_0() -> None:
     run = run_of([*timed, *events], Job(attempts=attempts))
     assert set(run.lost_seconds) == set(get_args(LostTime))
     assert run.lost_seconds["queue"] == run.lost_seconds["saving"] == 0
+
+
+def test_a_time_stamp_that_is_infinite_gives_no_time_of_a_step() -> None:
+    stamps = [100.0, -math.inf, 102.0, 103.0, 104.0]
+    records = [Window(step, {"time": time}) for step, time in enumerate(stamps, 1)]
+    found = [one.values.get("seconds") for one in run_of(records).windows]
+    assert found == [None, None, None, 1.0, 1.0]

@@ -69,3 +69,18 @@ def test_the_spec_says_how_to_read_a_log(
     assert "100 samples/s" in capsys.readouterr().out
     assert main.run(["report", log]) == 0
     assert "no step was found in 9 lines" in capsys.readouterr().out
+
+
+def test_a_pattern_that_does_not_come_to_an_end_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "exp.yaml").write_text(
+        "name: own\ncluster: small\nframework: command\ncommand: [python3, train.py]\n"
+        "report: {pattern: 'step (?P<step>\\d+) (?:\\w+\\s?)*loss (?P<loss>\\d+)'}\n"
+    )
+    log, spec = str(tmp_path / "train.log"), str(tmp_path / "exp.yaml")
+    pathlib.Path(log).write_text(f"step 1 loss 2\nstep 2 {'a' * 60}!\n")
+    assert main.run(["report", log, "--spec", spec]) == 1
+    error = capsys.readouterr().err
+    assert "report: a pattern takes more than 2 s for the line 'step 2 aaa" in error
+    assert "a repeat inside a repeat" in error

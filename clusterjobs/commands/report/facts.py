@@ -95,9 +95,15 @@ def _with_plan(job: Job, planned: Planned) -> Job:
         gpu=found.gpu if is_gpu else None,
         gpus=job.gpus or (found.layout.gpus if is_gpu else None),
         nodes=job.nodes or found.layout.nodes,
+        paid_nodes=_with_roles(job.nodes or found.layout.nodes, found),
         total_steps=_total_steps(found),
         price=_price(found, planned),
     )
+
+
+def _with_roles(nodes: int, found: ForeseenJob) -> int:
+    """All nodes of the job. `nodes` train: those of the log, and not of the spec today."""
+    return nodes + max(0, round(found.nodes.number) - found.layout.nodes)
 
 
 def _total_steps(found: ForeseenJob) -> int | None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from clusterjobs.commands.foresight.job import ForeseenJob, Unknown, foreseen_job
 from clusterjobs.commands.pipeline import Project, load
+from clusterjobs.commands.report.pattern_limit import LimitedPattern
 from clusterjobs.commands.spec_files import SpecFiles
 from clusterjobs.errors import InputError
 from clusterjobs.jobs.point_folders import digest_of
@@ -49,7 +50,7 @@ class Specs:
 
 def formats_of(own: Report | None) -> list[Format]:
     """The formats to look for: the patterns of the spec's key `report` before all others."""
-    return [*([OwnPattern(own.pattern, own.values)] if own else []), *all_formats()]
+    return [*([LimitedPattern(OwnPattern(own.pattern, own.values))] if own else []), *all_formats()]
 
 
 def _patterns(spec: pathlib.Path) -> Report | None:

@@ -1,4 +1,7 @@
-"""Lines of programs that print in their own way, as many do: `step 12 loss 3.4 samples/s 51.2`."""
+"""Lines of programs that print in their own way, as many do: `step 12 loss 3.4 samples/s 51.2`.
+
+Rates may stand before or behind their names (`51.2 samples/s`), the same for all in a line.
+"""
 
 from __future__ import annotations
 
@@ -7,49 +10,101 @@ from collections.abc import Iterable
 
 from clusterjobs.report.records import Event, Quantity, Window
 
+# All patterns are for a line in small letters.
 _STEP = re.compile(
-    r"(?i)\b(?:global[ _]?step|step|iteration|iter)s?\b[\"']?[ =:/#]+(?P<step>\d{1,15})(?!\d)"
+    r"(?<!max )(?<!total )(?<!warmup )"
+    r"\b(?:global[ _]?step|step|iteration|iter)s?\b[\"']?[ =:/#]+(?P<step>\d{1,15})(?!\d)"
 )
-_NUMBER = r"[\"']?[ =:]+[\"']?(-?\d[\d.,]{0,40}(?:e[-+]?\d{1,4})?|nan|-?inf)"
+_DIGITS = r"\d[\d.,]{0,40}(?:e[-+]?\d{1,4})?"
+_NUMBER = rf"[\"']?[ =:]+[\"']?(-?{_DIGITS}|nan|-?inf)"
 _END = r"(?![\d.]*[\w%])"  # not a part of a longer number or word
-_VALUES: tuple[tuple[Quantity, re.Pattern[str], float], ...] = (
-    ("loss", re.compile(r"(?i)\b(?:train[ _])?loss" + _NUMBER + _END), 1.0),
-    ("samples_per_second", re.compile(r"(?i)\bsamples/s(?:ec)?" + _NUMBER + _END), 1.0),
-    ("tokens_per_second", re.compile(r"(?i)\btokens/s(?:ec)?" + _NUMBER + _END), 1.0),
-    ("learning_rate", re.compile(r"(?i)\b(?:lr|learning[ _]rate)" + _NUMBER + _END), 1.0),
-    ("grad_norm", re.compile(r"(?i)\bgrad(?:ient)?[ _]?norm" + _NUMBER + _END), 1.0),
-    ("memory_gib", re.compile(r"(?i)\bpeak[ _]memory" + _NUMBER + r" ?GiB\b"), 1.0),
-    ("seconds", re.compile(r"(?i)\b(?:step|iteration)[ _]time" + _NUMBER + r" ?s\b"), 1.0),
-    ("seconds", re.compile(r"(?i)\b(?:step|iteration)[ _]time" + _NUMBER + r" ?ms\b"), 1e-3),
+_OTHER = r"(?:val|valid|validation|eval|evaluation|test|dev)"
+_OTHER_LOSS = re.compile(rf"\b{_OTHER}[ _/]loss{_NUMBER}{_END}")
+_OTHER_LINE = re.compile(rf"(?<![\w/.]){_OTHER}(?![\w/.])")
+_NOT_OTHER = r"(?<!val[ /])(?<!valid[ /])(?<!validation[ /])(?<!test[ /])(?<!dev[ /])"
+# A line is searched for a pattern if it has the literal.
+_VALUES: tuple[tuple[Quantity, str, re.Pattern[str], float], ...] = (
+    ("loss", "loss", re.compile(rf"{_NOT_OTHER}\b(?:train[ _])?loss{_NUMBER}{_END}"), 1.0),
+    ("learning_rate", "lr", re.compile(rf"\blr{_NUMBER}{_END}"), 1.0),
+    ("learning_rate", "learning", re.compile(rf"\blearning[ _]rate{_NUMBER}{_END}"), 1.0),
+    ("grad_norm", "norm", re.compile(rf"\bgrad(?:ient)?[ _]?norm{_NUMBER}{_END}"), 1.0),
+    ("memory_gib", "peak", re.compile(rf"\bpeak[ _]memory{_NUMBER} ?gib\b"), 1.0),
+    ("seconds", "time", re.compile(rf"\b(?:step|iter(?:ation)?)[ _]time{_NUMBER} ?s\b"), 1.0),
+    ("seconds", "time", re.compile(rf"\b(?:step|iter(?:ation)?)[ _]time{_NUMBER} ?ms\b"), 1e-3),
+    ("seconds", ", time ", re.compile(rf", time{_NUMBER} ?ms\b"), 1e-3),  # as nanoGPT prints it
 )
-
-
-_RATES = ("samples_per_second", "tokens_per_second")
+_RATE = re.compile(
+    rf"(?:(?P<front>{_DIGITS}) ?)?\b(?P<what>samples|images|img|tokens|tok)(?:/| per |_per_)"
+    rf"s(?:ec(?:ond)?)?\b(?P<each>/(?:gpu|device|rank)\b)?(?P<behind>(?={_NUMBER}{_END}))?"
+)
+_RATES: dict[bool, Quantity] = {True: "tokens_per_second", False: "samples_per_second"}
+_RATES_OF_ONE: dict[bool, Quantity] = {
+    True: "tokens_per_second_per_gpu",
+    False: "samples_per_second_per_gpu",
+}
 
 
 class Common:
     """The last resort: a step and at least one value in a line."""
 
     name = "own script"
-    hints = ("step", "Step", "iter", "Iter")
+    hints = ("step", "Step", "iter", "Iter", "STEP")
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
+        line = line.lower()
         step = _STEP.search(line)
         if not step:
-            return ()
-        behind = step.end()  # a progress bar in front has values of an earlier step
-        texts = [
-            (name, found[1].rstrip(".,"), unit)
-            for name, pattern, unit in _VALUES
-            if (found := pattern.search(line, behind) or pattern.search(line))
-        ]
+            return
+        number = int(step["step"])
+        if "loss" in line and (other := _OTHER_LOSS.search(line)):
+            yield Event("validation", number, _value(other[1], _is_decimal(other[1])))
+        if _OTHER_LINE.search(line, 0, step.start()):
+            return
+        texts = _values(line, step.end())
         # `loss 3,41`, as some languages write it; in `tokens/s 16,011`, a comma groups digits.
-        is_decimal = any("," in text and name not in _RATES for name, text, _ in texts)
+        is_decimal = any(_is_decimal(text) for text, _ in texts.values())
         values = {
-            name: float(text.replace(",", "." if is_decimal else "")) * unit
-            for name, text, unit in texts
+            name: _value(text, is_decimal) * unit
+            for name, (text, unit) in (*texts.items(), *_rates(line).items())
         }
-        return (Window(int(step["step"]), values, None, rank),) if values else ()
+        if values:
+            yield Window(number, values, None, rank)
+
+
+def _values(line: str, behind: int) -> dict[Quantity, tuple[str, float]]:
+    """Texts of numbers with their units.
+
+    A progress bar in front of the step has values of an earlier one, so those behind it count.
+    """
+    texts: dict[Quantity, tuple[str, float]] = {}
+    for name, literal, pattern, unit in _VALUES:
+        if (
+            literal in line
+            and name not in texts
+            and (found := pattern.search(line, behind) or pattern.search(line))
+        ):
+            texts[name] = found[1], unit
+    return texts
+
+
+def _rates(line: str) -> dict[Quantity, tuple[str, float]]:
+    """Texts of rates. The last one says whether numbers stand behind their names."""
+    found = list(_RATE.finditer(line)) if "/s" in line or "per" in line else []
+    texts: dict[Quantity, tuple[str, float]] = {}
+    for one in found:
+        text = one[5] if found[-1]["behind"] is not None else one["front"]
+        if text:
+            names = _RATES_OF_ONE if one["each"] else _RATES
+            texts.setdefault(names[one["what"].startswith("tok")], (text, 1.0))
+    return texts
+
+
+def _is_decimal(text: str) -> bool:
+    return "," in text.rstrip(".,")
+
+
+def _value(text: str, is_decimal: bool) -> float:
+    return float(text.rstrip(".,").replace(",", "." if is_decimal else ""))
 
 
 def format_of_log() -> Common:

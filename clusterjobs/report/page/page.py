@@ -43,7 +43,8 @@ def page(runs: Sequence[Run], tables: Sequence[Table] = (), title: str = "") -> 
     runs = _with_own_names(runs)
     plots = plots_of(runs)
     style, uplot, own = map(_joined, (_STYLES, _UPLOT, _OWN))
-    script = f'{uplot}\n(() => {{\n"use strict";\n{own}\n}})();\n'
+    licence = asset("uplot/LICENSE")  # its terms: in every copy of the code
+    script = f'/*\n{licence}*/\n{uplot}\n(() => {{\n"use strict";\n{own}\n}})();\n'
     return render(
         "page.html.j2",
         title=title or _title(runs),

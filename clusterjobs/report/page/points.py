@@ -70,6 +70,7 @@ def thin(points: Sequence[Point], limit: int) -> Thinned:
         found.values.append(None if is_gap else numbers[len(numbers) // 2])
         found.low.append(numbers[0] if numbers else None)
         found.high.append(numbers[-1] if numbers else None)
+    found.steps[0], found.steps[-1] = points[0].step, points[-1].step  # the whole width of the plot
     return found
 
 

@@ -1,4 +1,4 @@
-"""Several runs in one table, with columns for what at least one of them has.
+"""Several runs in one table: their values of a sweep, and what at least one of them has.
 
 It knows runs; it must not know HTML, nor which of them should be better.
 """
@@ -30,9 +30,11 @@ _Column = tuple[str, Callable[[Run], float | None], Callable[[float], str], bool
 
 
 def side_by_side(runs: Sequence[Run]) -> SideBySide:
+    keys = list(dict.fromkeys(key for run in runs for key in run.point))
     columns = [one for one in _COLUMNS if any(one[1](run) is not None for run in runs)]
-    cells = [_cells(column, runs) for column in columns]
-    head = tuple(column[0] for column in columns)
+    cells = [[Cell(run.point.get(key, "")) for run in runs] for key in keys]
+    cells += [_cells(column, runs) for column in columns]
+    head = (*keys, *(column[0] for column in columns))
     return SideBySide(head, tuple(zip(*cells, strict=True)) if cells else ((),) * len(runs))
 
 

@@ -6,6 +6,7 @@ It knows curves; it must not know HTML.
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from clusterjobs.counted import counted
@@ -107,8 +108,9 @@ def _ranges(first: int, last: int, most: int) -> list[tuple[int, int]]:
     return [(start, min(last, start + width - 1)) for start in range(first, last + 1, width)]
 
 
-def _within(points: Sequence[Point], start: int, end: int) -> list[Point]:
-    return [point for point in points if start <= point.step <= end]
+def _within(points: Sequence[Point], start: int, end: int) -> Sequence[Point]:
+    first = bisect_left(points, start, key=lambda point: point.step)
+    return points[first : bisect_right(points, end, key=lambda point: point.step)]
 
 
 def _head(plot: Plot) -> list[str]:

@@ -333,6 +333,10 @@ def test_page_says_everything_without_javascript(
         assert "Plots need JavaScript. The tables have the same values." in text
         assert "From 7.049 at step 100 to 4.283 at step 3,000" in text
         assert "Drag over a plot" not in text
+        features = [{"name": "prefers-color-scheme", "value": "dark"}]
+        for kind, ink_colour in (("screen", "rgb(231, 233, 236)"), ("print", "rgb(27, 31, 36)")):
+            browser.call("Emulation.setEmulatedMedia", media=kind, features=features)
+            assert browser.run("getComputedStyle(document.body).color") == ink_colour
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
 

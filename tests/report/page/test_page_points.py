@@ -19,6 +19,7 @@ def test_thinned_curve_keeps_every_spike() -> None:
     assert len(found.steps) == len(found.values) == len(found.low) == len(found.high) == 1_000
     assert set(spikes.values()) <= {*found.low, *found.high}
     assert found.steps == sorted(set(found.steps))
+    assert (found.steps[0], found.steps[-1]) == (0, 49_999)
     assert all(1.5 < value < 2.5 for value in found.values if value is not None)
 
 

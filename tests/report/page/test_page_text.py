@@ -274,3 +274,20 @@ def test_runs_of_one_name_are_told_apart_by_their_jobs() -> None:
         "gpt-350m (1)",
         "gpt-350m (2)",
     ]
+
+
+def test_curves_of_one_run_are_named_by_what_they_are() -> None:
+    plots = {plot["id"]: plot["curves"] for plot in data_of(page([short_run()]))["plots"]}
+    assert [one["name"] for one in plots["loss"]] == ["loss", "validation"]
+    assert [one["name"] for one in plots["seconds"]] == ["step", "forward", "backward"]
+
+
+def test_points_of_a_sweep_have_their_values_in_the_comparison() -> None:
+    runs = sweep_runs(2)
+    parsed = Parsed(page([runs[0], replace(runs[1], point={"args.lr": "<b>"})]))
+    assert "args.lr" in parsed.texts["th"]
+    assert {"0.0001", "<b>"} <= set(parsed.texts["td"])
+
+
+def test_page_has_the_licence_of_what_draws_its_plots() -> None:
+    assert asset("uplot/LICENSE") in page([short_run()])
