@@ -54,7 +54,10 @@ _TIMERS: dict[str, Quantity] = {
     "backward": "backward_seconds",
     "batch generator": "data_seconds",
 }
-_TIMER = re.compile(r"\b([a-z-]+(?: generator)?)(?: \.+)?: (\d[\d.]*|\(\d[\d.]*, \d[\d.]*\))")
+_TIMER = re.compile(
+    r"(?<![a-z-])([a-z-]{1,60}(?: generator)?)(?: \.{1,99})?: "
+    r"(\d[\d.]{0,40}|\(\d[\d.]{0,40}, \d[\d.]{0,40}\))"
+)
 _MEMORY = re.compile(r"max allocated: (\d[\d.]*)")
 _VALIDATION = re.compile(
     r"\bvalidation (?:loss|results) at iteration (\d{1,15})\b.{0,200}?\bvalue: ([-+\d.eEnaif]+)"
