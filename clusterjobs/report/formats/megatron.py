@@ -55,8 +55,7 @@ _TIMERS: dict[str, Quantity] = {
     "batch generator": "data_seconds",
 }
 _TIMER = re.compile(
-    r"(?<![a-z-])([a-z-]{1,60}(?: generator)?)(?: \.{1,99})?: "
-    r"(\d[\d.]{0,40}|\(\d[\d.]{0,40}, \d[\d.]{0,40}\))"
+    r"\b([a-z-]{1,60}(?: generator)?)(?: \.{1,90})?: (\d[\d.]*|\(\d[\d.]*, \d[\d.]*\))"
 )
 _MEMORY = re.compile(r"max allocated: (\d[\d.]*)")
 _VALIDATION = re.compile(
@@ -64,7 +63,7 @@ _VALIDATION = re.compile(
 )
 _SAVING = re.compile(r"\bsaving checkpoint at iteration +(\d{1,15})")
 _SAVED = re.compile(r"\bsuccessfully saved checkpoint (?:at|from) iteration +(\d{1,15})")
-_LOADED = re.compile(r"\bsuccessfully loaded checkpoint .* at iteration +(\d{1,15})")
+_LOADED = re.compile(r"\bsuccessfully loaded checkpoint .{0,500}? at iteration +(\d{1,15})")
 
 _LAYOUTS = 20  # that are learned in a log, so that damaged lines do not cost memory
 
