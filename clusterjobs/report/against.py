@@ -43,7 +43,11 @@ def against(run: Run, predicted: Predicted) -> Table:
     if not rows:
         return Table(title, notes=("Nothing that was measured was also predicted.",))
     name, value, ranged = max(both, key=lambda one: abs(one[1] / one[2].mid - 1))
-    note = f"The largest difference is {name}: {_difference(value, ranged)} of the prediction."
+    apart = 100 * (value / ranged.mid - 1)
+    note = (
+        f"What differs most is the {name.split(',')[0]}: {abs(apart):.1f} % "
+        f"{'more' if apart > 0 else 'less'} than predicted."
+    )
     head = ("quantity", "measured", "predicted", "range (80 %)", "difference")
     return Table(title, head, rows, (note,))
 

@@ -54,6 +54,6 @@ def _notes(runs: Sequence[Run]) -> list[str]:
     frameworks = {run.framework for run in runs if run.framework}
     if len(frameworks) > 1:
         unsteady.append(
-            f"The runs use {' and '.join(sorted(frameworks))}: losses may differ in units."
+            f"The logs are of {', '.join(sorted(frameworks))}: losses may differ in units."
         )
     return unsteady

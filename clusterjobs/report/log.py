@@ -19,6 +19,7 @@ from clusterjobs.report.unknown_lines import frequent_lines
 MOST = 100_000  # records that are kept in memory
 _SAMPLE = 200  # windows after which the formats of a log are known
 _SAMPLE_BYTES = 32 << 20
+_MOST_STEPS = 10**15
 _START = 1 << 18  # bytes in which unknown lines are counted
 _NEAR = 8  # records before, among which the step of a further line is searched for
 _STARTS = ("attempt", "resumed", "end")  # events after which a step is done again
@@ -90,8 +91,10 @@ class LogReader:
                 continue
             try:
                 for record in form.read(line.text, line.rank):
+                    if isinstance(record, Window) and not 0 <= record.step < _MOST_STEPS:
+                        raise ValueError("no step of a training")
                     yield form, record
-            except ValueError:
+            except (ValueError, ArithmeticError):
                 self._dropped += 1
 
     def _has_sample(self) -> bool:
@@ -131,6 +134,9 @@ class LogReader:
         last steps, and have no steps of their own.
         """
         is_first = form is self._formats[0]
+        last = self._found[-1] if self._found else None
+        if is_first and isinstance(last, Window) and last.step != further.step:
+            return False  # as nearly always
         is_last = True
         for place in self._last_places():
             known = self._found[place]

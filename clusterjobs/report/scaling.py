@@ -1,7 +1,8 @@
 """How the speed of runs grows with their GPUs: weak and strong scaling.
 
-Weak: the same batch per GPU. Strong: the same batch. An efficiency is relative to the smallest run,
-and only runs with a steady state have one. More than 1 is impossible, and is never called success.
+Weak: the same batch per GPU. Strong: the same batch. An efficiency is relative to the smallest run
+(of several, the fastest), and only runs with a steady state have one. More than 1 is impossible,
+and is never called success.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from clusterjobs.report.numbers import number, share
+from clusterjobs.report.records import Quantity
 from clusterjobs.report.run import Run
 from clusterjobs.report.tables import Table
 
@@ -17,12 +19,17 @@ _NEAR = 0.01  # of two batches that are the same
 _POSSIBLE = 1.05  # an efficiency above it is not explained by noise
 _UNKNOWN = "unknown"  # the kind of scaling
 FEWEST_SIZES = 4  # for a fit of Amdahl's law
+_SERIAL = 0.001  # of the time on one GPU: a smaller serial part is noise
+_UNITS: dict[Quantity, str] = {
+    "samples_per_second": "samples/s",
+    "tokens_per_second": "tokens/s",
+}
 
 
 class _Size(NamedTuple):
-    """A run that can be compared: samples/s, and the batch that follows from its step time.
+    """A run that can be compared: its rate, and the batch that follows from its step time.
 
-    The batch is None if the log has samples/s and no time of a step.
+    Both are in samples, or both in tokens. The batch is None if the log has no time of a step.
     """
 
     run: Run
@@ -36,15 +43,13 @@ def scaling(runs: Sequence[Run]) -> Table | None:
     sized = [run for run in runs if run.gpus]
     if len({run.gpus for run in sized}) < 2:
         return None
-    steady = sorted((one for run in sized if (one := _size(run))), key=lambda one: one.gpus)
-    notes = [
-        f"{run.name}: left out, since it has no steady state: {run.no_steady_state}"
-        for run in sized
-        if _size(run) is None
-    ]
+    name = _rate_of_most(sized)
+    sizes = [(run, _size(run, name)) for run in sized]
+    notes = [f"{run.name}: left out, since {_why_out(run, name)}" for run, one in sizes if not one]
+    steady = sorted((one for _, one in sizes if one), key=lambda one: (one.gpus, -one.rate))
     if len({one.gpus for one in steady}) < 2:
         notes.append("No efficiency: fewer than two sizes have a steady state.")
-        return Table("scaling", notes=(*notes, *_naive(sized)))
+        return Table("scaling", notes=(*notes, *_naive(sized, name)))
     base = steady[0]
     kinds = [_kind(base, one) for one in steady]
     rows = tuple(_row(base, one, kind) for one, kind in zip(steady, kinds, strict=True))
@@ -53,12 +58,23 @@ def scaling(runs: Sequence[Run]) -> Table | None:
     of_same = [one for one, kind in zip(steady, kinds, strict=True) if kind in ("base", "strong")]
     if fit := _amdahl(of_same):
         notes.append(fit)
-    head = ("run", "GPUs", "samples/s", "per GPU", "batch", "scaling", "efficiency")
+    head = ("run", "GPUs", _UNITS[name], "per GPU", "batch", "scaling", "efficiency")
     return Table("scaling", head, rows, tuple(notes))
 
 
-def _size(run: Run) -> _Size | None:
-    rate, step = run.rates.get("samples_per_second"), run.rates.get("seconds")
+def _rate_of_most(runs: Sequence[Run]) -> Quantity:
+    """The rate that most of the runs have: logs of language models may print tokens/s alone."""
+    return max(_UNITS, key=lambda name: sum(name in run.rates for run in runs))
+
+
+def _why_out(run: Run, name: Quantity) -> str:
+    if run.no_steady_state:
+        return f"it has no steady state: {run.no_steady_state}"
+    return f"its log has no {_UNITS[name]}"
+
+
+def _size(run: Run, name: Quantity) -> _Size | None:
+    rate, step = run.rates.get(name), run.rates.get("seconds")
     if rate is None or not run.gpus:
         return None
     return _Size(run, run.gpus, rate.median, rate.median * step.median if step else None)
@@ -91,7 +107,7 @@ def _row(base: _Size, one: _Size, kind: str) -> tuple[str, ...]:
 
 
 def efficiency(base: _Size, one: _Size) -> float:
-    """Samples/s per GPU against the smallest run: the same for weak and for strong scaling."""
+    """The rate per GPU against the smallest run: the same for weak and for strong scaling."""
     return one.rate / one.gpus / (base.rate / base.gpus)
 
 
@@ -115,27 +131,27 @@ def _why_slow(run: Run) -> str:
     return ", mostly waiting for its data" if lost and waited > lost / 2 else ""
 
 
-def _naive(runs: Sequence[Run]) -> list[str]:
+def _naive(runs: Sequence[Run], name: Quantity) -> list[str]:
     """What a careless division would give, where it is impossible."""
     known = sorted(
-        ((run.gpus or 1, _last_rate(run), run) for run in runs if _last_rate(run)),
+        ((run.gpus or 1, rate, run) for run in runs if (rate := _last_rate(run, name))),
         key=lambda one: one[0],
     )
-    if len(known) < 2:
+    if len({gpus for gpus, _, _ in known}) < 2:
         return []
     (few, slow, small), (many, fast, large) = known[0], known[-1]
-    value = fast / many / (slow / few) if slow else 0.0
+    value = fast / many / (slow / few)
     if value <= _POSSIBLE:
         return []
     return [
-        f"Dividing the last samples/s of both gives {number(value, 3)} for {large.name} against "
-        f"{small.name}. More than 1 is impossible: {small.name} was still getting faster."
+        f"Dividing the last {_UNITS[name]} of both gives {number(value, 3)} for {large.name} "
+        f"against {small.name}. More than 1 is impossible: {small.name} was slower than its GPUs."
     ]
 
 
-def _last_rate(run: Run) -> float:
-    found = [one.values.get("samples_per_second", 0.0) for one in run.windows]
-    return max(found, default=0.0)
+def _last_rate(run: Run, name: Quantity) -> float:
+    found = [one.values[name] for one in run.windows if name in one.values]
+    return found[-1] if found else 0.0
 
 
 def _amdahl(sizes: Sequence[_Size]) -> str | None:
@@ -148,11 +164,12 @@ def _amdahl(sizes: Sequence[_Size]) -> str | None:
     spread = sum((x - mean_x) ** 2 for x, _ in points)
     parallel = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
     serial = mean_y - parallel * mean_x
-    if serial < 0 or parallel <= 0:
+    noise = _SERIAL * parallel
+    if parallel <= 0 or serial < -noise:
         return "Amdahl's law does not describe these runs."
+    if serial < noise:
+        return "Amdahl's law: these runs show no part of a step that more GPUs do not make shorter."
     return (
         f"Amdahl's law: {number(1000 * serial, 3)} ms of a step do not get shorter with more GPUs; "
         f"at most {number((serial + parallel) / serial, 3)} times the speed of one GPU."
-        if serial
-        else None
     )

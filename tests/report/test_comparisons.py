@@ -11,7 +11,7 @@ from clusterjobs.report.against import Predicted, against
 from clusterjobs.report.compare import comparison
 from clusterjobs.report.job import Job
 from clusterjobs.report.make_run import make_run
-from clusterjobs.report.records import Log, Window
+from clusterjobs.report.records import Log, Quantity, Window
 from clusterjobs.report.run import Run
 from clusterjobs.report.scaling import scaling
 
@@ -99,7 +99,7 @@ def test_a_prediction_is_compared_with_what_was_measured() -> None:
     )
     table = against(tokens, predicted)
     assert cells(table, "difference") == ["+25.0 %, outside the range", "-3.2 %"]
-    assert "time of a step" in table.notes[0]
+    assert table.notes == ("What differs most is the time of a step: 25.0 % more than predicted.",)
 
 
 @pytest.mark.parametrize("predicted", [Predicted("exp.yaml"), Predicted("e", mfu=Range(1, 1, 1))])
@@ -107,3 +107,59 @@ def test_nothing_in_common_is_said(predicted: Predicted) -> None:
     table = against(run(8, 0.5, 64), predicted)
     assert table.rows == ()
     assert table.notes == ("Nothing that was measured was also predicted.",)
+
+
+def of_rates(gpus: int, name: str, quantity: Quantity, *rates: float) -> Run:
+    """A run whose log prints these rates, and no batch."""
+    found = tuple(Window(n, {quantity: rate}, 1) for n, rate in enumerate(rates, 1))
+    return make_run(Log("own script", found), Job(name=name, gpus=gpus))
+
+
+def test_logs_that_have_tokens_and_no_samples_scale_too() -> None:
+    """As torchtitan's do."""
+    small = of_rates(8, "small", "tokens_per_second", *[8000.0] * 12)
+    large = of_rates(16, "large", "tokens_per_second", *[15200.0] * 12)
+    table = scaling([small, large])
+    assert table
+    assert cells(table, "tokens/s") == ["8,000", "15,200"]
+    assert cells(table, "efficiency") == ["100.0 %", "95.0 %"]
+
+
+def test_a_run_without_the_rate_of_the_others_is_left_out_with_the_reason() -> None:
+    tokens = of_rates(32, "tokens", "tokens_per_second", *[8000.0] * 12)
+    table = scaling([run(8, 1.0, 64), run(16, 0.6, 64), tokens])
+    assert table
+    assert cells(table, "GPUs") == ["8", "16"]
+    assert "tokens: left out, since its log has no samples/s" in table.notes
+
+
+def test_the_fastest_of_the_smallest_runs_is_the_base() -> None:
+    table = scaling([run(8, 1.0, 64, name="slow"), run(8, 0.5, 64, name="fast"), run(16, 0.3, 64)])
+    assert table
+    assert cells(table, "run") == ["fast", "slow", "16gpu"]
+    assert cells(table, "efficiency") == ["100.0 %", "50.0 %", "83.3 %"]
+    assert table.notes == ()
+
+
+def test_no_naive_figure_is_made_of_two_runs_of_one_size() -> None:
+    slow = of_rates(8, "slow", "samples_per_second", 40.0, 30.0)
+    fast = of_rates(8, "fast", "samples_per_second", 60.0, 60.0)
+    table = scaling([of_rates(1, "none", "loss", 3.0), slow, fast])
+    assert table
+    assert not any("impossible" in note for note in table.notes)
+
+
+def test_the_naive_figure_is_of_the_last_rates() -> None:
+    small = of_rates(1, "small", "samples_per_second", 9.0, 3.0, 2.0)
+    large = of_rates(8, "large", "samples_per_second", 40.0, 30.0, 32.0)
+    table = scaling([small, large])
+    assert table
+    assert any("gives 2 for large against small" in note for note in table.notes)
+
+
+def test_runs_that_scale_perfectly_have_no_limit_that_only_rounding_shows() -> None:
+    table = scaling([run(2**n, 3.2 / 2**n, 64) for n in range(4)])
+    assert table
+    assert table.notes == (
+        "Amdahl's law: these runs show no part of a step that more GPUs do not make shorter.",
+    )

@@ -99,7 +99,9 @@ def _efficiency(run: Run) -> str:
     if one.tflops_per_gpu_hfu is not None:
         hfu = f"HFU {share(one.hfu)}" if one.hfu is not None else "with recomputation"
         text += f", {hfu} ({number(one.tflops_per_gpu_hfu)} TFLOP/s per GPU)"
-    return text + (f", of {number(one.peak_tflops)} ({one.gpu})" if one.peak_tflops else "")
+    return text + (
+        f", peak {number(one.peak_tflops)} TFLOP/s ({one.gpu})" if one.peak_tflops else ""
+    )
 
 
 def _steps(run: Run) -> str:
@@ -191,8 +193,10 @@ def unread_text(run: Run, log: Log) -> str:
     """That no step was found, and what the log has instead."""
     names = ", ".join(form.name for form in all_formats())
     lines = [
-        f"{run.name}: no step was found in {counted(log.lines, 'line')}. Formats that were tried: "
-        f"{names}. A pattern of your own: report in the spec"
+        f"{run.name}: no step was found in {counted(log.lines, 'line')}.",
+        f"Formats that were tried: {names}.",
+        "If the program prints lines of its own, say in the spec what they look like, for example "
+        r"report: {step: 'step (\d+)', loss: 'loss ([\d.]+)'}, and name it with --spec.",
     ]
     if log.unknown:
         lines += ["the most frequent lines:", *(f"  {line}" for line in log.unknown)]

@@ -9,6 +9,7 @@ Without a bar the lines are counted, each node's own (trainer_state.json has the
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -93,7 +94,9 @@ def _numbers(text: str) -> dict[str, float]:
     if len(text) > _LONGEST:
         raise ValueError("too long")
     try:
-        fields = ast.literal_eval(text.replace(": nan", ": 'nan'").replace(": inf", ": 'inf'"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python's parser, about damaged literals
+            fields = ast.literal_eval(text.replace(": nan", ": 'nan'").replace(": inf", ": 'inf'"))
         return {name: float(value) for name, value in fields.items() if value is not None}
     except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise ValueError("not a dictionary of numbers") from error

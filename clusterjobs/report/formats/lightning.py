@@ -1,6 +1,7 @@
-"""Lightning's progress bar by tqdm, in the log; CSVLogger's metrics.csv says more and is exact.
+"""Progress bars of epochs: Lightning's by tqdm, and that of Horovod's ImageNet example.
 
     Epoch 0:  12%|#2        | 12/100 [00:05<00:40,  2.20it/s, v_num=0, train_loss=2.310]
+    Train Epoch     #1:  12%|#2        | 12/100 [00:05<00:40,  2.20it/s, loss=2.31, accuracy=1.5]
 
 The bar counts batches of an epoch: with accumulation these are more than steps. The speed in a bar
 is smoothed, so the time between two bars counts instead.
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from clusterjobs.report.formats.bars import LEAST_SECONDS, Bar, bars_of
 from clusterjobs.report.records import Event, Quantity, Window
 
-_EPOCH = re.compile(r"\bEpoch (\d{1,9}): +\d{1,3}$")
+_EPOCH = re.compile(r"\bEpoch +(#?)(\d{1,9}): +\d{1,3}$")
 _LOSS = re.compile(r"\b(?:train[_/])?loss(?:_step)?=([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))")
 
 
@@ -33,7 +34,8 @@ class Lightning:
             found, loss = _EPOCH.search(line, 0, bar.start), _LOSS.search(bar.rest)
             if not found or not bar.done:
                 continue
-            epoch = int(found[1])
+            epoch = int(found[2]) - len(found[1])  # Horovod's count from 1
+            self.name = "horovod" if found[1] else self.name
             # Each batch is drawn twice: first with the values of an earlier one.
             is_new, self._shown = self._shown != (epoch, bar.done), (epoch, bar.done)
             if is_new or not loss or self._is_known(epoch, bar):

@@ -8,11 +8,10 @@ megatron/training.py, EleutherAI/gpt-neox megatron/logging.py.
 
 from __future__ import annotations
 
-import calendar
 import itertools
 import re
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from datetime import datetime
 
 from clusterjobs.report.records import Event, Quantity, Window
 
@@ -65,41 +64,100 @@ _VALIDATION = re.compile(
 _SAVING = re.compile(r"\bsaving checkpoint at iteration +(\d{1,15})")
 _SAVED = re.compile(r"\bsuccessfully saved checkpoint (?:at|from) iteration +(\d{1,15})")
 _LOADED = re.compile(r"\bsuccessfully loaded checkpoint .{0,500}? at iteration +(\d{1,15})")
-_ARGUMENT = re.compile(r"^ *([a-z_][\w-]{1,60}) \.{3,} (.{0,200})$")
+
+_LAYOUTS = 20  # that are learned in a log, so that damaged lines do not cost memory
 
 
 class Megatron:
     """One log; `name` is certain after a line that only one of the three prints."""
 
     name = "megatron"
-    hints = ("iteration ", "-compute", "-generator", " | forward: ", "max allocated: ", " ...... ")
+    hints = ("iteration ", "-compute", "-generator", " | forward: ", "max allocated: ")
 
     def __init__(self) -> None:
         self._last = 0
+        self._layout = _Layout()
 
     def read(self, line: str, rank: int | None) -> Iterable[Window | Event]:
+        start = line.find("iteration ")
+        if start >= 0 and (found := self._layout.read(line, start)):
+            return (self._window(found[1], found[0], rank),)
         if iterations := list(_ITERATION.finditer(line)):
             # Ranks that write at the same time can put two lines into one.
             starts = [0, *(one.start() for one in iterations[1:]), len(line)]
-            for one, (start, end) in zip(iterations, itertools.pairwise(starts), strict=True):
-                yield self._window(line[start:end], int(one["step"]), rank)
-        elif values := _timers(line):
-            if self._last:  # printed behind the line of its steps
-                yield Window(self._last, values, None, rank)
-        elif found := _MEMORY.search(line):
-            if self._last:  # in MiB, as torch.cuda.max_memory_allocated says it
-                yield Window(self._last, {"memory_gib": float(found[1]) / 1024}, None, rank)
-        elif event := _event(line):
-            yield event
+            parts = [line[begin:end] for begin, end in itertools.pairwise(starts)]
+            self._layout.learn(line, start)
+            return [
+                self._of_line(part, int(one["step"]), rank)
+                for one, part in zip(iterations, parts, strict=True)
+            ]
+        return self._between(line, rank)
 
-    def _window(self, line: str, step: int, rank: int | None) -> Window:
-        values = _fields(line)
+    def _of_line(self, line: str, step: int, rank: int | None) -> Window:
+        if self.name == Megatron.name:
+            self.name = next((name for mark, name in _MARKS.items() if mark in line), self.name)
+        return self._window(_fields(line), step, rank)
+
+    def _window(self, values: dict[Quantity, float], step: int, rank: int | None) -> Window:
         if "seconds" not in values and "samples_per_second" not in values:
             raise ValueError("a line without a time")  # cut, or mixed with another
         self._last = step
-        if self.name == Megatron.name:
-            self.name = next((name for mark, name in _MARKS.items() if mark in line), self.name)
         return Window(step, values, None, rank)
+
+    def _between(self, line: str, rank: int | None) -> Iterable[Window | Event]:
+        """A line behind that of its steps, or of something else."""
+        if values := _timers(line):
+            return (Window(self._last, values, None, rank),) if self._last else ()
+        if found := _MEMORY.search(line):  # in MiB, as torch.cuda.max_memory_allocated says it
+            memory: dict[Quantity, float] = {"memory_gib": float(found[1]) / 1024}
+            return (Window(self._last, memory, None, rank),) if self._last else ()
+        event = _event(line)
+        return (event,) if event else ()
+
+
+class _Layout:
+    """The fields of a line, as one pattern for the lines of the same fields.
+
+    It finds the same values as `_fields`, several times faster. Lines with other fields, and
+    damaged ones, do not match.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], re.Pattern[str] | None] = {}
+        self._pattern: re.Pattern[str] | None = None
+        self._fields: list[tuple[Quantity, float]] = []
+
+    def learn(self, line: str, start: int) -> None:
+        """`start`: of the field with the iteration, which must be the first."""
+        names = tuple(part.rpartition(":")[0] for part in line[start:].split("|")[1:-1])
+        if "|" in line[:start] or (names not in self._known and len(self._known) >= _LAYOUTS):
+            return
+        found = [_FIELDS.get(name.strip()) for name in names]
+        self._fields = [one for one in found if one]
+        if names not in self._known:
+            is_clear = len({name for name, _ in self._fields}) == len(self._fields)
+            texts = (
+                rf"{re.escape(name)}: *([-+\d.eE]+|nan|inf) *\|" if known else r"[^|]*\|"
+                for name, known in zip(names, found, strict=True)
+            )
+            pattern = re.compile(_ITERATION.pattern + "".join(texts) + r" *\Z")
+            self._known[names] = pattern if is_clear else None
+        self._pattern = self._known[names]
+
+    def read(self, line: str, start: int) -> tuple[int, dict[Quantity, float]] | None:
+        """The step and the values of a line; None if it has another layout."""
+        found = self._pattern.match(line, start) if self._pattern else None
+        if not found:
+            return None
+        step, _, *texts = found.groups()
+        try:
+            values = {
+                name: float(text) * unit
+                for (name, unit), text in zip(self._fields, texts, strict=True)
+            }
+        except ValueError:
+            return None
+        return int(step), values | _clock(line[:start])
 
 
 def _fields(line: str) -> dict[Quantity, float]:
@@ -110,10 +168,18 @@ def _fields(line: str) -> dict[Quantity, float]:
         known = _FIELDS.get(name.strip())
         if known and (value := _number(text)) is not None:
             values.setdefault(known[0], value * known[1])
-    if "[" in line and (clock := _CLOCK.search(line)):
-        seconds = calendar.timegm(time.strptime(clock[1], "%Y-%m-%d %H:%M:%S"))
-        values["time"] = seconds + float(clock[2] or 0)
-    return values
+    return values | _clock(line)
+
+
+def _clock(text: str) -> dict[Quantity, float]:
+    """The time stamp; its time zone is unknown, which does not matter for differences."""
+    if "[" not in text or not (found := _CLOCK.search(text)):
+        return {}
+    try:
+        seconds = datetime.fromisoformat(f"{found[1]}+00:00").timestamp()
+    except ValueError:
+        return {}  # no such day
+    return {"time": seconds + float(found[2] or 0)}
 
 
 def _number(text: str) -> float | None:
@@ -143,9 +209,6 @@ def _event(line: str) -> Event | None:
         return Event("saved", int(found[1]))
     if found := _LOADED.search(line):
         return Event("resumed", int(found[1]))
-    if found := _ARGUMENT.match(line):
-        settings: Mapping[str, str] = {found[1]: found[2].strip()}
-        return Event("arguments", settings=settings)
     return None
 
 

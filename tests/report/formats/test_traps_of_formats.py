@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from clusterjobs.report.formats.megatron import Megatron
 from clusterjobs.report.log import read_log
 from clusterjobs.report.records import Event, Log, Window
 
@@ -143,3 +146,59 @@ def test_every_ranks_line_of_a_loaded_checkpoint_is_one_event() -> None:
     line = "{}: [x] [INFO] [Torch] End Load checkpoint from /c/global_step50/x.pt...\n"
     text = "".join(map(line.format, range(8))) + "0: step 51 loss 2.5\n"
     assert events(text) == [("resumed", 50)]
+
+
+def test_the_bar_of_horovods_imagenet_example_counts_epochs_from_one() -> None:
+    bar = (
+        "\rTrain Epoch     #{}: {:3}%|##        | {}/100 [{}<00:40,  2.20s/it, loss={}, accuracy=1]"
+    )
+    text = ""
+    for epoch, batch, elapsed, loss in (
+        (1, 50, "01:00", 6.5),
+        (1, 99, "01:49", 6),
+        (2, 50, "1:00", 5),
+    ):
+        text += bar.format(epoch, batch, batch, elapsed, 7) + bar.format(
+            epoch, batch, batch, elapsed, loss
+        )
+    assert read(text + "\n").format == "horovod"
+    assert [(one.step, one.values) for one in windows(text + "\n")] == [
+        (50, {"loss": 6.5}),
+        (99, {"loss": 6, "seconds": 1}),
+        (150, {"loss": 5}),
+    ]
+
+
+FIELDS = (
+    *("consumed samples", "elapsed time per iteration (ms)", "lm loss", "loss scale", "TFLOPs"),
+    *("grad norm", "global batch size", "samples per second", "number of skipped iterations"),
+)
+NUMBERS = ("1.5", "0", "-2.25E-01", "nan", "inf", "1e5", "7", "70.3TFLOPS", "1.2.3", "-", "", "x")
+STARTS = ("", " ", " [2025-03-06 12:00:07.500000]", " [2025-99-06 12:00:07]", "a|b ", "[x] ")
+ENDS = (" |", " | ", "", " | x", " | lm loss: 1 |")
+
+
+def random_line(chance: random.Random) -> str:
+    names = chance.sample(FIELDS, 6) if chance.random() < 0.3 else FIELDS
+    fields = " |".join(
+        f" {name}: {' ' * chance.randrange(3)}{chance.choice(NUMBERS[: chance.choice((3, 7, 12))])}"
+        for name in names
+    )
+    start = chance.choice(STARTS if chance.random() < 0.3 else STARTS[:3])
+    end = chance.choice(ENDS if chance.random() < 0.3 else ENDS[:1])
+    return f"{start} iteration {chance.randrange(10**6):8}/  500000 |{fields}{end}"
+
+
+def test_a_learned_layout_finds_what_is_found_without_it() -> None:
+    chance = random.Random(7)
+    learned, seen = Megatron(), 0
+    for _ in range(3000):
+        line, found = random_line(chance), []
+        for form in (Megatron(), learned):
+            try:
+                found.append(repr(list(form.read(line, None))))
+            except ValueError:
+                found.append("damaged")
+        assert found[0] == found[1], line
+        seen += learned._layout.read(line, line.find("iteration ")) is not None
+    assert seen > 300

@@ -1,0 +1,56 @@
+"""What the terminal shows of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from clusterjobs.commands.report.text import run_text, unread_text
+from clusterjobs.report.job import Job
+from clusterjobs.report.make_run import make_run
+from clusterjobs.report.records import Log, Window
+from clusterjobs.report.run import Efficiency, Run
+
+
+def run() -> Run:
+    windows = tuple(
+        Window(n, {"seconds": 9.0 if n == 6 else 1.0, "batch": 8.0, "loss": 9.0 / n}, 1)
+        for n in range(1, 13)
+    )
+    made = make_run(Log("megatron-lm", windows), Job(name="a", gpus=8, nodes=1))
+    both = Efficiency(54.0, 70.0, 0.173, 0.224, 312.0, "A100-40", "")
+    return dataclasses.replace(made, efficiency=both)
+
+
+def test_the_answer_comes_before_the_reasons_and_these_before_the_details() -> None:
+    lines = run_text(run(), as_unicode=True).splitlines()
+    starts = ["speed", "efficiency", "steps", "loss", "goodput", "useful", "slow", "loss", "note:"]
+    places = [0]
+    for start in starts:
+        places.append(
+            next(
+                place
+                for place, line in enumerate(lines)
+                if place > places[-1] and line.strip().startswith(start)
+            )
+        )
+    assert places == sorted(set(places))
+
+
+def test_every_figure_of_the_efficiency_has_its_unit() -> None:
+    text = run_text(run(), as_unicode=True)
+    assert "MFU 17.3 % (54 TFLOP/s per GPU), HFU 22.4 % (70 TFLOP/s per GPU)" in text
+    assert "peak 312 TFLOP/s (A100-40)" in text
+
+
+def test_a_terminal_without_unicode_gets_ascii_alone() -> None:
+    assert run_text(run(), as_unicode=False).isascii()
+    assert not run_text(run(), as_unicode=True).isascii()
+
+
+def test_of_a_log_without_steps_it_is_said_what_to_write() -> None:
+    empty = make_run(Log("", (), lines=3, unknown=("hello",)), Job(name="train.log"))
+    text = unread_text(empty, Log("", (), lines=3, unknown=("hello",)))
+    assert text.startswith("train.log: no step was found in 3 lines.\n")
+    assert "report: {step: 'step (\\d+)'" in text
+    assert "--spec" in text
+    assert text.endswith("the most frequent lines:\n  hello")
