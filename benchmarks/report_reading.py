@@ -44,7 +44,8 @@ def measure() -> list[Row]:
 def _rows(what: str, log: Path, least: float | None = None) -> list[Row]:
     program = str(Path(sys.executable).with_name("clusterjobs"))
     commands = {
-        "grep": ["grep", "-c", "iteration", str(log)],
+        # Through a pipe: grep stops at the first match if its output is /dev/null.
+        "grep": ["sh", "-c", 'grep -c iteration "$1" | cat', "sh", str(log)],
         "loop": [sys.executable, "-c", _LOOP, str(log)],
         "report": [sys.executable, program, "report", str(log), "--json"],
         "start": [sys.executable, program, "report", os.devnull, "--json"],
