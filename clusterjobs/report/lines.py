@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 _NEWLINE = re.compile(rb"\n")
 LONGEST = 1 << 20  # bytes of a line: of a longer one the rest is dropped
+_LONGEST_TEXT = 1 << 14  # characters: searching a longer one could take minutes
 _LONGEST_LABEL = 200
 _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]"  # colours and moves of the cursor
@@ -90,8 +91,9 @@ def clean_lines(raw: bytes) -> Iterator[Line]:
     rank = None
     for part in raw.decode(errors="replace").split("\r"):
         text = part if part.isprintable() else _CONTROL.sub("", part)
-        while found := _LABEL.match(text):
+        place = 0
+        while found := _LABEL.match(text, place):
             number = found["mpi"] or found["torch"] or found["local"] or found["task"]
-            rank, text = int(number), text[found.end() :]
-        if text.strip():
-            yield Line(text, rank)
+            rank, place = int(number), found.end()
+        if len(text) - place <= _LONGEST_TEXT and text[place:].strip():
+            yield Line(text[place:], rank)

@@ -6,12 +6,13 @@ text and knows no file.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from clusterjobs.report.records import Event, Log, Quantity, Window
 
@@ -37,6 +38,9 @@ _HISTORY: dict[str, Quantity] = {
 }
 
 
+_MOST_STEPS = 10**12
+
+
 def read_metrics(text: str) -> Log | None:
     """The log that such a file stands for; None if it is neither of them."""
     if text.lstrip().startswith("{"):
@@ -49,17 +53,23 @@ def _csv_logger(text: str) -> Log:
     """Lightning counts steps from 0."""
     steps: dict[int, dict[Quantity, float]] = {}
     lines = dropped = 0
-    for row in csv.DictReader(io.StringIO(text)):
+    for row in _rows(text):
         lines += 1
-        step = _number(row.get("step"))
-        if step is None or step != int(step):
+        step = _step(row.get("step"))
+        if step is None:
             dropped += 1
             continue
-        values = steps.setdefault(int(step) + 1, {})
+        values = steps.setdefault(step + 1, {})
         for name, cell in row.items():
             if (known := _known(name)) and (value := _number(cell)) is not None:
                 values[known[0]] = value * known[1]
     return _log("lightning", steps, lines, len(text), dropped)
+
+
+def _rows(text: str) -> Iterator[Mapping[object, object]]:
+    """The rows, up to one that is damaged: csv takes no cell of more than 128 KiB."""
+    with contextlib.suppress(csv.Error):
+        yield from csv.DictReader(io.StringIO(text))
 
 
 def _known(column: object) -> tuple[Quantity, float] | None:
@@ -80,14 +90,22 @@ def _trainer_state(text: str) -> Log | None:
     if not isinstance(history, list):
         return None
     steps: dict[int, dict[Quantity, float]] = {}
-    entries = [one for one in history if isinstance(one, dict) and _number(one.get("step"))]
+    entries = [one for one in history if isinstance(one, dict) and _step(one.get("step"))]
     for entry in entries:
-        values = steps.setdefault(int(entry["step"]), {})
+        values = steps.setdefault(_step(entry["step"]) or 0, {})
         for name, quantity in _HISTORY.items():
             if (value := _number(entry.get(name))) is not None:
                 values[quantity] = value
     dropped = len(history) - len(entries)
     return _log("huggingface", steps, len(history), len(text), dropped)
+
+
+def _step(cell: object) -> int | None:
+    """A whole number that a step can have."""
+    number = _number(cell)
+    if number is None or not 0 <= number < _MOST_STEPS or number != int(number):
+        return None
+    return int(number)
 
 
 def _number(cell: object) -> float | None:

@@ -20,6 +20,7 @@ FAILING = {
     "calibrate": ["exp.yaml"],
     "submit": ["wrong.yaml"],
     "status": ["exp.yaml", "4711"],
+    "report": ["nosuch.log"],
     "results": ["exp.yaml"],
     "cancel": ["nosuch"],
     "clusters list": [],

@@ -103,6 +103,18 @@ def test_several_logs_are_compared_in_the_order_given(clusterjobs, spec: pathlib
     assert [run["samples_per_second"] for run in found] == [25, 50]
 
 
+def test_logs_of_one_file_name_are_called_by_their_paths(
+    clusterjobs, folder: pathlib.Path, spec: pathlib.Path
+) -> None:
+    for name in ("a/train.log", "b/train.log", "other.log"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(steps(1, 12))
+    found = runs(clusterjobs, "a/train.log", "b/train.log", "other.log")
+    assert [one["name"] for one in found] == ["a/train.log", "b/train.log", "other.log"]
+    (alone,) = runs(clusterjobs, "a/train.log")
+    assert alone["name"] == "train.log"
+
+
 def test_a_sweep_names_the_newest_job_of_each_point(
     clusterjobs, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

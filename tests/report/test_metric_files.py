@@ -84,6 +84,9 @@ ODD = [
     "",
     '"epoch","step"\n"1',
     "a,b\n1,2\n",
+    "epoch,step,loss\n0,nan,1\n0,-1,1\n0,1e299,1\n0,2.5,1\n0,4,1\n",
+    "epoch,step,loss\n0,1,1\n0,2," + "9" * 140_000 + "\n",
+    '{"log_history": [{"step": "2.5", "loss": 1}, {"step": NaN, "loss": 1}, {"step": 1e99}]}',
 ]
 
 

@@ -37,7 +37,7 @@ def job_of(target: Target, specs: Specs) -> Job:
 
 def _in_folder(target: Target) -> Job:
     if target.folder is None:
-        return Job(name=target.log.name if target.log else "standard input")
+        return Job(name=target.name)
     plan = read_plan(target.folder / "plan.json")
     attempts = read_folder(target.folder).attempts
     attempts += unrecorded_attempts(target.folder, attempts)

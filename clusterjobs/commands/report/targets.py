@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import pathlib
@@ -25,12 +26,16 @@ _MOST_SPECS = 200  # that are searched for a job
 
 @dataclass(frozen=True)
 class Target:
-    """One run: its log (None: standard input), the job's folder, and its spec, if it is known."""
+    """One run: its log (None: standard input), the job's folder, and its spec, if it is known.
+
+    `name`: of a log that is in no job's folder.
+    """
 
     log: pathlib.Path | None
     folder: pathlib.Path | None = None
     spec: pathlib.Path | None = None
     point: str | None = None
+    name: str = "standard input"
 
 
 def find_targets(words: Sequence[str], spec: pathlib.Path | None = None) -> list[Target]:
@@ -52,7 +57,19 @@ def find_targets(words: Sequence[str], spec: pathlib.Path | None = None) -> list
             found += _of_path(named_here(path))
     if ids and not specs:
         found += map(_of_job, ids)
-    return [replace(one, spec=one.spec or spec) for one in found]
+    return _told_apart([replace(one, spec=one.spec or spec) for one in found])
+
+
+def _told_apart(found: Sequence[Target]) -> list[Target]:
+    """Logs of one file name are called by their paths; jobs have their ids."""
+    bare = [one.log for one in found if one.log and not one.folder]
+    count = collections.Counter(log.name for log in bare)
+    return [
+        replace(one, name=str(one.log) if count[one.log.name] > 1 else one.log.name)
+        if one.log and not one.folder
+        else one
+        for one in found
+    ]
 
 
 def _of_spec(spec: pathlib.Path, ids: Sequence[str]) -> Iterator[Target]:

@@ -54,14 +54,16 @@ _TIMERS: dict[str, Quantity] = {
     "backward": "backward_seconds",
     "batch generator": "data_seconds",
 }
-_TIMER = re.compile(r"\b([a-z-]+(?: generator)?)(?: \.+)?: (\d[\d.]*|\(\d[\d.]*, \d[\d.]*\))")
+_TIMER = re.compile(
+    r"\b([a-z-]{1,60}(?: generator)?)(?: \.{1,90})?: (\d[\d.]*|\(\d[\d.]*, \d[\d.]*\))"
+)
 _MEMORY = re.compile(r"max allocated: (\d[\d.]*)")
 _VALIDATION = re.compile(
     r"\bvalidation (?:loss|results) at iteration (\d{1,15})\b.{0,200}?\bvalue: ([-+\d.eEnaif]+)"
 )
 _SAVING = re.compile(r"\bsaving checkpoint at iteration +(\d{1,15})")
 _SAVED = re.compile(r"\bsuccessfully saved checkpoint (?:at|from) iteration +(\d{1,15})")
-_LOADED = re.compile(r"\bsuccessfully loaded checkpoint .* at iteration +(\d{1,15})")
+_LOADED = re.compile(r"\bsuccessfully loaded checkpoint .{0,500}? at iteration +(\d{1,15})")
 
 _LAYOUTS = 20  # that are learned in a log, so that damaged lines do not cost memory
 

@@ -270,6 +270,8 @@ HOSTILE = [
     "step 1 " + "loss 1111x " * 90_000,
     "Train loss/train/total: " * 40_000,
     "completed step: 1, seconds: " + "1" * 900_000,
+    "-compute" * 100_000,
+    "forward-compute" + " ......:" * 100_000,
 ]
 
 
