@@ -8,14 +8,16 @@ and must not know files.
 
 from __future__ import annotations
 
-import io
-import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
+
+from clusterjobs.report.plain_pickle import load
 
 MOST_BYTES = 256 << 20  # of a dump: 20,000 collectives take about 30 MB
 _MOST_RANKS = 16  # that a sentence names
+_MOST_TEXT = 200  # characters of a name that a sentence shows
+_MOST_NUMBER = 1 << 62
 
 
 class Entry(NamedTuple):
@@ -37,20 +39,13 @@ class Dump(NamedTuple):
     entries: tuple[Entry, ...]
 
 
-class _PlainValues(pickle.Unpickler):
-    """Loads numbers, texts, lists and mappings. A dump has nothing else, and may be hostile."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it names {module}.{name}, and a dump has plain values")
-
-
 def read_dump(data: bytes, rank: int) -> Dump:
     """The dump of a rank. Raises ValueError if it is none, or too large."""
     if len(data) > MOST_BYTES:
         raise ValueError(f"larger than {MOST_BYTES >> 20} MiB")
     try:
-        content = _PlainValues(io.BytesIO(data)).load()
-    except Exception as error:  # a damaged pickle raises nearly anything
+        content = load(data)
+    except ValueError as error:
         raise ValueError(f"no dump of a flight recorder: {error}") from None
     if not isinstance(content, dict) or not isinstance(content.get("entries"), list):
         raise ValueError("no dump of a flight recorder: it has no entries")
@@ -63,45 +58,62 @@ def read_dump(data: bytes, rank: int) -> Dump:
 
 def _entry(one: Mapping[str, Any]) -> Entry | None:
     """None for messages between two ranks: they have no number that all share."""
-    number, name = one.get("collective_seq_id"), str(one.get("profiling_name", ""))
-    if not isinstance(number, int) or one.get("is_p2p"):
+    number, name = one.get("collective_seq_id"), _text(one.get("profiling_name"))
+    if not _is_number(number) or one.get("is_p2p"):
         return None
     group = one.get("process_group")
     title = group[1] if isinstance(group, (tuple, list)) and len(group) > 1 else ""
     has_ended = bool(one.get("retired")) or one.get("state") == "completed"
     sizes = f"{_sizes(one.get('input_sizes'))} {_first(one.get('input_dtypes'))}".strip()
-    return Entry(str(title), number, name.rpartition(":")[2], sizes, _caller(one), has_ended)
+    return Entry(_text(title), number, name.rpartition(":")[2], sizes, _caller(one), has_ended)
 
 
 def _caller(one: Mapping[str, Any]) -> str:
     """The innermost line that is not PyTorch's own."""
     frames = one.get("frames")
     for frame in frames if isinstance(frames, list) else ():
-        file = str(frame.get("filename", "")) if isinstance(frame, dict) else ""
-        if file and "/torch/" not in file:
-            return f"{file.rpartition('/')[2]}:{frame.get('line')}"
+        file = frame.get("filename") if isinstance(frame, dict) else None
+        if isinstance(file, str) and file and "/torch/" not in file:
+            name, line = _text(file.rpartition("/")[2]), frame.get("line")
+            return f"{name}:{line}" if _is_number(line) else name
     return ""
 
 
 def _sizes(value: Any) -> str:
     shapes = value if isinstance(value, list) else []
-    return ", ".join("x".join(map(str, one)) for one in shapes[:4] if isinstance(one, list))
+    return ", ".join(
+        "x".join(str(size) for size in one[:16] if _is_number(size))
+        for one in shapes[:4]
+        if isinstance(one, list)
+    )
 
 
 def _first(value: Any) -> str:
-    return str(value[0]) if isinstance(value, list) and value else ""
+    return _text(value[0]) if isinstance(value, list) and value else ""
 
 
 def _group_name(name: Any, config: Any) -> str:
     title = config.get("desc") if isinstance(config, dict) else ""
-    return str(title or name)
+    return _text(title) or _text(name)
 
 
 def _ranks(config: Any) -> tuple[int, ...]:
     """`"[0, 1]"`, or a list."""
-    text = str(config.get("ranks", "")) if isinstance(config, dict) else ""
-    words = (one.strip() for one in text.strip("[]").split(","))
-    return tuple(int(one) for one in words if one.isdecimal())
+    found = config.get("ranks") if isinstance(config, dict) else None
+    if isinstance(found, list):
+        return tuple(one for one in found if _is_number(one))
+    words = found.strip("[]").split(",") if isinstance(found, str) else []
+    numbers = (one.strip() for one in words)
+    return tuple(int(one) for one in numbers if one.isdecimal() and len(one) < 10)
+
+
+def _text(value: Any) -> str:
+    """Nothing else is turned into text: a nested list may be longer than any memory."""
+    return value[:_MOST_TEXT] if isinstance(value, str) else ""
+
+
+def _is_number(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and 0 <= value < _MOST_NUMBER
 
 
 def hang(dumps: Sequence[Dump], ranks: int | None = None) -> tuple[str, ...]:
