@@ -47,8 +47,8 @@ def _rows(what: str, log: Path, least: float | None = None) -> list[Row]:
         # Through a pipe: grep stops at the first match if its output is /dev/null.
         "grep": ["sh", "-c", 'grep -c iteration "$1" | cat', "sh", str(log)],
         "loop": [sys.executable, "-c", _LOOP, str(log)],
-        "report": [sys.executable, program, "report", str(log), "--json"],
-        "start": [sys.executable, program, "report", os.devnull, "--json"],
+        "report": [sys.executable, program, "report", str(log)],
+        "start": [sys.executable, program, "report", os.devnull],
     }
     measured = {
         name: (lambda command=command: processor_seconds(command, os.environ))  # type: ignore[misc]

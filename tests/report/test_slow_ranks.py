@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import random
 from collections.abc import Callable
 
+import pytest
+
+from clusterjobs.commands import main
 from clusterjobs.report.log import read_log
 from clusterjobs.report.ranks import RankTimes
 from clusterjobs.report.records import SlowRank, Window
@@ -65,3 +70,19 @@ def test_labels_of_a_log_say_which_rank_printed_a_line() -> None:
     log = read_log(["".join(lines).encode()])
     assert [one.rank for one in log.slow_ranks] == [3]
     assert len([one for one in log.records if isinstance(one, Window)]) == 30
+
+
+def test_the_command_names_rank_and_node(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (
+        f"{rank}: step {step} loss 2.5 samples/s {80 if rank == 3 else 100}\n"
+        for step in range(1, 31)
+        for rank in range(4)
+    )
+    (tmp_path / "job.log").write_text("".join(lines))
+    derived = '{"world_size": 4, "ranks_per_node": 2}'
+    (tmp_path / "plan.json").write_text(f'{{"name": "slow", "derived": {derived}}}')
+    assert main.run(["report", str(tmp_path), "--json"]) == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert table["rows"] == [["3", "2 of 2", "25.0 %", "100.0 %", "a step"]]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import sys
 
 import click
-
-from clusterjobs.commands.show import print_json
 
 _EXAMPLES = """\b
 Examples:
@@ -89,7 +88,7 @@ def report(
         write_tensorboard(tensorboard, runs)
         click.echo(f"wrote {tensorboard}", err=True)
     if as_json:
-        print_json(report_data(runs, tables))
+        click.echo(json.dumps(report_data(runs, tables)))  # indents would make it five times longer
         return
     as_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     blocks = [unread_text(run, log) for run, log in found if not run.windows]

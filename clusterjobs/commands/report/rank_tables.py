@@ -19,9 +19,12 @@ _DUMP = re.compile(r"nccl-trace-rank-(\d{1,7})")  # the name that the job script
 def rank_tables(run: Run, log: Log, folder: pathlib.Path | None) -> Iterator[Table]:
     """Nothing if all ranks are equally fast, and no collective has timed out."""
     if log.slow_ranks:
-        head = ("rank", "slower by", "in the share of steps", "compared")
+        head = ("rank", "node", "slower by", "in the share of steps", "compared")
         rows = tuple(
-            (str(one.rank), share(one.ratio - 1), share(one.often), one.what)
+            (
+                *(str(one.rank), _node_of(one.rank, run)),
+                *(share(one.ratio - 1), share(one.often), one.what),
+            )
             for one in log.slow_ranks
         )
         note = (
@@ -33,6 +36,13 @@ def rank_tables(run: Run, log: Log, folder: pathlib.Path | None) -> Iterator[Tab
         sentences = (*(hang(dumps, run.ranks) if dumps else ()), *problems)
         if sentences:
             yield Table(f"{run.name}: the hang, by the flight recorder", notes=sentences)
+
+
+def _node_of(rank: int, run: Run) -> str:
+    """`2 of 4`, in the order of the job's nodes; each has the same number of ranks."""
+    if not run.ranks or not run.nodes or rank >= run.ranks or run.ranks % run.nodes:
+        return "-"
+    return f"{rank // (run.ranks // run.nodes) + 1} of {run.nodes}"
 
 
 def _dumps(folder: pathlib.Path) -> tuple[list[Dump], tuple[str, ...]]:
