@@ -11,6 +11,7 @@ from clusterjobs.report.tables import Table
 
 TITLE = "comparison"
 _UNKNOWN = "-"
+_MOST_NAMES = 3  # in a sentence
 
 
 def comparison(runs: Sequence[Run]) -> Table:
@@ -48,12 +49,19 @@ def _median(run: Run, name: Quantity) -> str:
 
 
 def _notes(runs: Sequence[Run]) -> list[str]:
-    unsteady = [
-        f"{run.name}: no speed, {run.no_steady_state}" for run in runs if run.no_steady_state
-    ]
+    reasons: dict[str, list[str]] = {}
+    for run in runs:
+        if run.no_steady_state:
+            reasons.setdefault(run.no_steady_state, []).append(run.name)
+    unsteady = [f"No speed of {_named(names)}: {reason}." for reason, names in reasons.items()]
     frameworks = {run.framework for run in runs if run.framework}
     if len(frameworks) > 1:
         unsteady.append(
             f"The logs are of {', '.join(sorted(frameworks))}: losses may differ in units."
         )
     return unsteady
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

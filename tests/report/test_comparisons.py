@@ -89,7 +89,12 @@ def test_a_comparison_has_a_row_for_each_run_and_dashes_for_what_is_unknown() ->
     table = comparison([run(8, 0.5, 64, name="a"), run(8, 0.5, 64, windows=2, name="b")])
     assert cells(table, "run") == ["a", "b"]
     assert cells(table, "samples/s") == ["128", "-"]
-    assert any(note.startswith("b: no speed") for note in table.notes)
+    assert any(note.startswith("No speed of b: too few lines") for note in table.notes)
+
+
+def test_runs_without_a_speed_for_the_same_reason_are_named_in_one_note() -> None:
+    table = comparison([run(8, 0.5, 64, windows=2, name=name) for name in "abcdef"])
+    assert [note.partition(":")[0] for note in table.notes] == ["No speed of a, b, c and 3 more"]
 
 
 def test_a_prediction_is_compared_with_what_was_measured() -> None:

@@ -91,6 +91,7 @@ def report(
         click.echo(json.dumps(report_data(runs, tables)))  # indents would make it five times longer
         return
     as_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    blocks = [unread_text(run, log) for run, log in found if not run.windows]
+    unread = [one for one in found if not one[0].windows]
+    blocks = [unread_text(unread)] if unread else []
     blocks += [run_text(run, as_unicode) for run in runs] if len(runs) == 1 else []
     click.echo("\n\n".join([*blocks, *map(table_text, tables)]))

@@ -189,17 +189,19 @@ def _curve(run: Run, as_unicode: bool) -> str:
     return "\n".join(["loss", *lines]) if lines else ""
 
 
-def unread_text(run: Run, log: Log) -> str:
-    """That no step was found, and what the log has instead."""
+def unread_text(found: Sequence[tuple[Run, Log]]) -> str:
+    """That no step was found in these logs, and, of a single one, what it has instead."""
     names = ", ".join(form.name for form in all_formats())
     lines = [
-        f"{run.name}: no step was found in {counted(log.lines, 'line')}.",
+        *(
+            f"{run.name}: no step was found in {counted(log.lines, 'line')}." for run, log in found
+        ),
         f"Formats that were tried: {names}.",
         "If the program prints lines of its own, say in the spec what they look like, for example "
         r"report: {step: 'step (\d+)', loss: 'loss ([\d.]+)'}, and name it with --spec.",
     ]
-    if log.unknown:
-        lines += ["the most frequent lines:", *(f"  {line}" for line in log.unknown)]
+    if len(found) == 1 and (unknown := found[0][1].unknown):
+        lines += ["the most frequent lines:", *(f"  {line}" for line in unknown)]
     return "\n".join(map(printable, lines))
 
 
