@@ -49,8 +49,16 @@ def test_a_terminal_without_unicode_gets_ascii_alone() -> None:
 
 def test_of_a_log_without_steps_it_is_said_what_to_write() -> None:
     empty = make_run(Log("", (), lines=3, unknown=("hello",)), Job(name="train.log"))
-    text = unread_text(empty, Log("", (), lines=3, unknown=("hello",)))
+    text = unread_text([(empty, Log("", (), lines=3, unknown=("hello",)))])
     assert text.startswith("train.log: no step was found in 3 lines.\n")
     assert "report: {step: 'step (\\d+)'" in text
     assert "--spec" in text
     assert text.endswith("the most frequent lines:\n  hello")
+
+
+def test_logs_without_steps_are_named_together() -> None:
+    empty = make_run(Log("", ()), Job(name="a"))
+    text = unread_text([(empty, Log("", (), lines=3, unknown=("hello",)))] * 2)
+    assert text.count("a: no step was found in 3 lines.") == 2
+    assert text.count("Formats that were tried") == 1
+    assert "hello" not in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from clusterjobs.commands.report.plot import plot
 from clusterjobs.commands.show import printable, styled, table
