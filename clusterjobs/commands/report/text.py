@@ -193,9 +193,7 @@ def unread_text(found: Sequence[tuple[Run, Log]]) -> str:
     """That no step was found in these logs, and, of a single one, what it has instead."""
     names = ", ".join(form.name for form in all_formats())
     lines = [
-        *(
-            f"{run.name}: no step was found in {counted(log.lines, 'line')}." for run, log in found
-        ),
+        *(f"{run.name}: no step was found in {counted(log.lines, 'line')}." for run, log in found),
         f"Formats that were tried: {names}.",
         "If the program prints lines of its own, say in the spec what they look like, for example "
         r"report: {step: 'step (\d+)', loss: 'loss ([\d.]+)'}, and name it with --spec.",
