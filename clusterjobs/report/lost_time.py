@@ -105,17 +105,18 @@ def data_wait(window: Window, usual: float | None) -> float:
 
 
 def lost_outside_steps(
-    attempt: RecordedAttempt, in_steps: float, saves: float
+    attempt: RecordedAttempt, in_steps: float | None, saves: float
 ) -> dict[LostTime, float]:
     """What an attempt of known length spent beside its steps, which took `in_steps` seconds.
 
-    `saves`: time of saves that is in no step.
+    `in_steps` None: the log does not time them, so the rest is unknown. `saves`: time of saves that
+    is in no step.
     """
     lost: dict[LostTime, float] = {
         "staging": attempt.staging or 0.0,
         "preflight": attempt.preflight or 0.0,
     }
-    if attempt.seconds is not None:
+    if attempt.seconds is not None and in_steps is not None:
         rest = max(0.0, attempt.seconds - in_steps - sum(lost.values()))
         lost["saving"] = min(saves, rest)
         kind: LostTime = "starting" if attempt.number == 1 else "restart"
@@ -126,6 +127,12 @@ def lost_outside_steps(
 def seconds_in_steps(kept: Iterable[Kept], attempt: int) -> float:
     """The time of all steps of an attempt, repeated ones included."""
     return sum(total(one.part.windows) for one in kept if one.part.attempt == attempt)
+
+
+def are_timed(kept: Iterable[Kept]) -> bool:
+    """Whether the log says how long steps took, or has no steps."""
+    windows = [window for one in kept for window in one.part.windows]
+    return not windows or any("seconds" in one.values for one in windows)
 
 
 def longer_than_their_attempts(
@@ -151,7 +158,9 @@ def measured_parts(
     if any(one.queue_seconds is not None for one in attempts):
         parts.add("queue")
     if attempts and all(one.seconds is not None for one in attempts):
-        parts |= {"staging", "preflight", "starting", "restart", "stalled"}
+        parts |= {"staging", "preflight"}
+        if are_timed(kept):
+            parts |= {"starting", "restart", "stalled"}
     if steady.seconds is None:
         return parts
     values = {name for one in kept for window in one.kept for name in window.values}

@@ -11,6 +11,7 @@ from clusterjobs.report.efficiency import efficiency_of
 from clusterjobs.report.job import Job, RecordedAttempt, with_events
 from clusterjobs.report.lost_time import (
     added,
+    are_timed,
     longer_than_their_attempts,
     lost_in_steps,
     lost_outside_steps,
@@ -123,7 +124,7 @@ def _attempts(kept: Sequence[Kept], steady: Steady, job: Job) -> tuple[AttemptPa
 
 def _attempt(recorded: RecordedAttempt, kept: Sequence[Kept], steady: Steady) -> AttemptPart:
     with_steps = [one for one in kept if one.part.windows]
-    in_steps = seconds_in_steps(kept, recorded.number)
+    in_steps = seconds_in_steps(kept, recorded.number) if are_timed(kept) else None
     lost = added(lost_in_steps(one, steady) for one in kept)
     saves = sum(
         one.value or 0.0 for part in kept for one in part.part.events if one.kind == "saved"

@@ -169,3 +169,16 @@ def test_a_time_stamp_that_is_infinite_gives_no_time_of_a_step() -> None:
     records = [Window(step, {"time": time}) for step, time in enumerate(stamps, 1)]
     found = [one.values.get("seconds") for one in run_of(records).windows]
     assert found == [None, None, None, 1.0, 1.0]
+
+
+def test_where_the_log_does_not_time_steps_no_time_is_called_a_start() -> None:
+    rates = [Window(step, {"samples_per_second": 64.0}, 1) for step in range(1, 21)]
+    run = run_of(rates, Job(attempts=lengths(20)))
+    assert "starting" not in run.lost_seconds
+    assert "starting" not in run.attempts[0].lost_seconds
+    assert run.goodput is None
+
+
+def test_an_attempt_without_steps_is_a_start_alone() -> None:
+    run = run_of([], Job(attempts=lengths(20)))
+    assert lost_in(run) == {"starting": 20}
