@@ -56,6 +56,12 @@ def _notes(run: Run) -> Iterator[str]:
             "An efficiency above 100 % is impossible: the model, batch or GPU of the spec is not "
             "that of the run."
         )
+    has_times = any("seconds" in one.values for one in run.windows)
+    if run.rates and not has_times and len(unknown) < len(run.attempts):
+        yield (
+            "The log has no time of a step, so the goodput is unknown: print it, too, or name "
+            "a spec with `batch`."
+        )
     yield from _loss_notes(run)
     done = sum(one.steps or 0 for one in run.windows)
     if run.skipped_steps and run.skipped_steps >= done:

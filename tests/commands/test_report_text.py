@@ -56,6 +56,11 @@ def test_of_a_log_without_steps_it_is_said_what_to_write() -> None:
     assert text.endswith("the most frequent lines:\n  hello")
 
 
+def test_of_an_empty_log_no_format_was_tried() -> None:
+    empty = make_run(Log("", ()), Job(name="train.log"))
+    assert unread_text([(empty, Log("", ()))]) == "train.log: the log is empty."
+
+
 def test_logs_without_steps_are_named_together() -> None:
     empty = make_run(Log("", ()), Job(name="a"))
     text = unread_text([(empty, Log("", (), lines=3, unknown=("hello",)))] * 2)

@@ -28,6 +28,16 @@ def test_staging_and_preflight_are_no_start() -> None:
     assert lost_in(run) == {"staging": 30, "preflight": 5, "starting": 5}
 
 
+@pytest.mark.parametrize(("batch", "is_said"), [(None, True), (32, False)])
+def test_without_times_of_steps_it_is_said_why_there_is_no_goodput(
+    batch: int | None, is_said: bool
+) -> None:
+    records = [Window(step, {"samples_per_second": 32.0}) for step in range(1, 21)]
+    run = run_of(records, Job(attempts=lengths(25), batch=batch))
+    assert (run.goodput is None) is is_said
+    assert any("so the goodput is unknown" in note for note in run.notes) is is_said
+
+
 def test_waiting_for_nodes_costs_nothing() -> None:
     known = RecordedAttempt(1, "completed", 20, began=1000, submitted=400)
     run = run_of(windows(range(1, 21)), Job(attempts=(known,)))

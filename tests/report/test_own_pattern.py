@@ -69,6 +69,11 @@ def test_the_spec_says_how_to_read_a_log(
     assert "100 samples/s" in capsys.readouterr().out
     assert main.run(["report", log]) == 0
     assert "no step was found in 9 lines" in capsys.readouterr().out
+    (tmp_path / "train.log").write_text("step one, 100 samples\n")
+    assert main.run(["report", log, "--spec", spec]) == 0
+    text = capsys.readouterr().out
+    assert "The spec's key `report` matches no line with both a step and a value.\n" in text
+    assert "say in the spec" not in text
 
 
 def test_a_pattern_that_does_not_come_to_an_end_is_named(

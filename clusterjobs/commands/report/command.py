@@ -92,6 +92,7 @@ def report(
         return
     as_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     unread = [one for one in found if not one[0].windows]
-    blocks = [unread_text(unread)] if unread else []
+    with_pattern = any(specs.has_pattern(one.spec) for one in wanted)
+    blocks = [unread_text(unread, with_pattern)] if unread else []
     blocks += [run_text(run, as_unicode) for run in runs] if len(runs) == 1 else []
     click.echo("\n\n".join([*blocks, *map(table_text, tables)]))

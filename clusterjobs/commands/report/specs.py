@@ -43,6 +43,10 @@ class Specs:
         """New ones for a log. Raises InputError for a spec that is wrong."""
         return formats_of(self._patterns(spec) if spec else None)
 
+    def has_pattern(self, spec: pathlib.Path | None) -> bool:
+        """Whether a spec says how its log is to be read."""
+        return spec is not None and self._patterns(spec) is not None
+
     def planned(self, spec: pathlib.Path, point: str | None) -> Planned | None:
         """Of a sweep, that of the point with this name."""
         return self._planned(spec).get(digest_of(point) if point else "")

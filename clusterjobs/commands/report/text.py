@@ -189,18 +189,36 @@ def _curve(run: Run, as_unicode: bool) -> str:
     return "\n".join(["loss", *lines]) if lines else ""
 
 
-def unread_text(found: Sequence[tuple[Run, Log]]) -> str:
-    """That no step was found in these logs, and, of a single one, what it has instead."""
-    names = ", ".join(form.name for form in all_formats())
+def unread_text(found: Sequence[tuple[Run, Log]], with_pattern: bool = False) -> str:
+    """That no step was found in these logs, and, of a single one, what it has instead.
+
+    `with_pattern`: the spec has a pattern of its own, which matches no line.
+    """
     lines = [
-        *(f"{run.name}: no step was found in {counted(log.lines, 'line')}." for run, log in found),
+        f"{run.name}: no step was found in {counted(log.lines, 'line')}."
+        if log.bytes or log.lines
+        else f"{run.name}: the log is empty."
+        for run, log in found
+    ]
+    if any(log.bytes or log.lines for _, log in found):
+        lines += _tried(with_pattern)
+    if len(found) == 1 and (unknown := found[0][1].unknown):
+        lines += ["the most frequent lines:", *(f"  {line}" for line in unknown)]
+    return "\n".join(map(printable, lines))
+
+
+def _tried(with_pattern: bool) -> list[str]:
+    names = ", ".join(form.name for form in all_formats())
+    if with_pattern:
+        return [
+            "The spec's key `report` matches no line with both a step and a value.",
+            f"Formats that were tried, too: {names}.",
+        ]
+    return [
         f"Formats that were tried: {names}.",
         "If the program prints lines of its own, say in the spec what they look like, for example "
         r"report: {step: 'step (\d+)', loss: 'loss ([\d.]+)'}, and name it with --spec.",
     ]
-    if len(found) == 1 and (unknown := found[0][1].unknown):
-        lines += ["the most frequent lines:", *(f"  {line}" for line in unknown)]
-    return "\n".join(map(printable, lines))
 
 
 def table_text(shown: Table) -> str:
