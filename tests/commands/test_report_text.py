@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from clusterjobs.commands.report.text import run_text, unread_text
-from clusterjobs.report.job import Job
+from clusterjobs.report.job import Job, RecordedAttempt
 from clusterjobs.report.make_run import make_run
 from clusterjobs.report.records import Log, Window
 from clusterjobs.report.run import Efficiency, Run
@@ -67,3 +68,11 @@ def test_logs_without_steps_are_named_together() -> None:
     assert text.count("a: no step was found in 3 lines.") == 2
     assert text.count("Formats that were tried") == 1
     assert "hello" not in text
+
+
+def test_waiting_for_nodes_has_no_share_of_the_paid_time() -> None:
+    windows = tuple(Window(step, {"seconds": 1.0}, 1) for step in range(1, 21))
+    known = RecordedAttempt(1, "completed", 40, began=1000, submitted=400)
+    text = run_text(make_run(Log("own script", windows), Job(attempts=(known,))), as_unicode=False)
+    assert re.search(r"in the queue +10 min +not paid", text)
+    assert re.search(r"starting +20 s +50\.0 %", text)

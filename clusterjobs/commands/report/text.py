@@ -147,7 +147,7 @@ def _time_block(run: Run, as_unicode: bool) -> str:
     lost = {kind: run.lost_seconds[kind] for kind in KINDS if run.lost_seconds.get(kind, 0) > 0}
     if run.goodput is None or not run.paid_seconds or not lost:
         return ""
-    paid = run.paid_seconds
+    paid, waited = run.paid_seconds, lost.pop("queue", 0.0)
     rows = [("useful steps", run.goodput * paid)]
     rows += [(KINDS[kind], value) for kind, value in sorted(lost.items(), key=lambda one: -one[1])]
     character = "\u2588" if as_unicode else "#"
@@ -155,6 +155,8 @@ def _time_block(run: Run, as_unicode: bool) -> str:
         [f"  {name}", duration(value), share(value / paid), character * round(_BAR * value / paid)]
         for name, value in rows
     ]
+    if waited:
+        cells.append([f"  {KINDS['queue']}", duration(waited), "not paid", ""])
     return f"where the time went\n{table(cells)}"
 
 
